@@ -1,0 +1,25 @@
+"""Holdfast: run a training script on any machine you can reach, and prove afterwards what happened.
+
+A script needs ``import holdfast`` and ``holdfast.log("loss", 0.3, step=10)``; the rest of this package is the
+``holdfast`` command. Names are brought in when they are first asked for, so that the command starts fast.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast._version import __version__
+    from holdfast.track import active, log, log_many, outputs, run_id
+
+__all__ = ["__version__", "active", "log", "log_many", "outputs", "run_id"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+    from importlib import import_module
+
+    home = import_module("holdfast._version" if name == "__version__" else "holdfast.track")
+    value: object = getattr(home, name)
+    globals()[name] = value
+    return value

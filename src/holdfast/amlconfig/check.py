@@ -1,0 +1,93 @@
+"""All findings of a project at once, and whether what its files name is there."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from holdfast.amlconfig.compute import read_compute
+from holdfast.amlconfig.dependencies import read_conda, read_spark
+from holdfast.amlconfig.runconfig import KEYS, read_runconfig
+from holdfast.amlconfig.source import Source
+from holdfast.amlconfig.types import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from holdfast.amlconfig.types import RunConfig
+
+FOLDER = "aml_config"
+CONDA_FILE = f"{FOLDER}/conda_dependencies.yml"
+SPARK_FILE = f"{FOLDER}/spark_dependencies.yml"
+# This machine is a target without anybody having to say so.
+_ALWAYS_THERE = frozenset({"local"})
+
+
+def check_project(root: str | os.PathLike[str], known_targets: Collection[str] = ()) -> list[Finding]:
+    """Findings on every file of ``aml_config`` and on what they name, by file and line.
+
+    Files in findings are relative to ``root``. ``known_targets`` are those that live outside the project.
+    """
+    root = os.fspath(root)
+    names = _file_names(root)
+    targets = _ALWAYS_THERE.union(known_targets, (name[:-8] for name in names if name.endswith(".compute")))
+    findings: list[Finding] = []
+    conda, spark = {CONDA_FILE}, {SPARK_FILE}
+    for name in names:
+        path, shown = os.path.join(root, FOLDER, name), f"{FOLDER}/{name}"
+        if name.endswith(".compute"):
+            findings += read_compute(path, shown)[1]
+        elif name.endswith(".runconfig"):
+            config, found = read_runconfig(path, shown)
+            findings += found
+            if config is not None:
+                findings += check_target(path, config, targets, shown) + _check_conda_file(root, path, config, shown)
+                conda.add(config.conda_dependencies_file or CONDA_FILE)
+                spark.add(config.spark_dependencies_file or SPARK_FILE)
+    for name in filter(lambda name: os.path.isfile(os.path.join(root, name)), conda):
+        findings += read_conda(os.path.join(root, name), name)[1]
+    for name in filter(lambda name: os.path.isfile(os.path.join(root, name)), spark):
+        findings += read_spark(os.path.join(root, name), name)[1]
+    return sorted(findings, key=lambda finding: finding[1:4])
+
+
+def check_target(path: str, config: RunConfig, targets: Collection[str], shown: str = "") -> list[Finding]:
+    """An error if the target that ``config``, read from ``path``, names is not one of ``targets``."""
+    name = config.target or ""
+    if name in targets:
+        return []
+    from difflib import get_close_matches
+
+    by_folded = {target.casefold(): target for target in sorted(targets)}
+    close = get_close_matches(name.casefold(), by_folded, n=1)
+    if close:
+        hint = f"did you mean {by_folded[close[0]]}?"
+    else:
+        hint = f"attach it (holdfast computetarget attach), or write one of: {', '.join(sorted(targets))}"
+    message = f"there is no target {name!r}: {FOLDER}/{name}.compute does not exist"
+    return [_at_key(path, shown, "Target", Finding("error", shown or path, 0, 0, message, hint))]
+
+
+def _file_names(root: str) -> list[str]:
+    try:
+        return sorted(os.listdir(os.path.join(root, FOLDER)))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _check_conda_file(root: str, path: str, config: RunConfig, shown: str) -> list[Finding]:
+    name = config.conda_dependencies_file
+    if name is None or name == CONDA_FILE or os.path.isfile(os.path.join(root, name)):
+        return []
+    finding = Finding("warning", shown, 0, 0, f"{name} does not exist", "correct the path or delete this line")
+    return [_at_key(path, shown, "CondaDependenciesFile", finding)]
+
+
+def _at_key(path: str, shown: str, name: str, finding: Finding) -> Finding:
+    """The finding, placed at the value of a top-level key where that can be seen."""
+    source = Source(path, shown or path, KEYS)
+    for key, value in reversed(source.root.entries if source.root else ()):
+        if key.text.lower() == name.lower():
+            line, column = source.at(value.line, value.column)
+            return finding._replace(line=line + 1, column=column + 1)
+    return finding

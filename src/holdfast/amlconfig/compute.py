@@ -1,0 +1,140 @@
+"""``.compute`` files of every generation."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from holdfast.amlconfig.form import Form
+from holdfast.amlconfig.nodes import Scalar, Sequence
+from holdfast.amlconfig.source import Source
+from holdfast.amlconfig.types import ComputeTarget
+
+if TYPE_CHECKING:
+    from holdfast.amlconfig.types import Finding
+
+KEYS = (
+    "type",
+    "pythonLocation",
+    "sparkSubmitLocation",
+    "nativeSharedDirectory",
+    "baseDockerImage",
+    "sharedVolumes",
+    "nvidiaDocker",
+    "address",
+    "username",
+    "password",
+    "userManagedEnvironment",
+    "yarnDeployMode",
+    "cluster",
+    "native",
+    "root",
+    "port",
+    "engine",
+    "gpus",
+)
+TYPES = ("local", "docker", "localdocker", "remote", "remotedocker", "virtualmachine", "cluster", "slurm", "ray")
+_NEED_ADDRESS = ("remote", "remotedocker", "virtualmachine")
+_NEED_IMAGE = ("docker", "localdocker", "remotedocker", "virtualmachine")
+_PLACEHOLDERS = ("my_dsvm_ip_address", "my_name", "my_password")
+
+
+def read_compute(path: str | os.PathLike[str], shown: str = "") -> tuple[ComputeTarget | None, list[Finding]]:
+    """The target in a file, or ``None`` exactly when a finding is an error; ``shown`` is its name in findings."""
+    path = os.fspath(path)
+    source = Source(path, shown or path, KEYS)
+    if source.root is None:
+        return None, source.findings
+    form = Form(source, source.root, KEYS)
+    target = ComputeTarget(
+        name=os.path.splitext(os.path.basename(path))[0],
+        type=_type(form) or "",
+        python_location=_filled(form, "pythonLocation"),
+        spark_submit_location=form.text("sparkSubmitLocation"),
+        native_shared_directory=form.text("nativeSharedDirectory"),
+        base_docker_image=_filled(form, "baseDockerImage"),
+        shared_volumes=form.flag("sharedVolumes"),
+        nvidia_docker=form.flag("nvidiaDocker"),
+        address=_login_word(form, "address"),
+        username=_login_word(form, "username"),
+        user_managed_environment=form.flag("userManagedEnvironment"),
+        yarn_deploy_mode=form.choice("yarnDeployMode", ("cluster", "client")),
+        root=form.text("root"),
+        port=form.number("port", 1, 65535),
+        engine=form.choice("engine", ("docker", "podman")),
+        gpus=form.gpus("gpus"),
+        extra=form.extra(),
+    )
+    _check_password(form, target.name)
+    _check_completeness(form, target)
+    return source.result(target)
+
+
+def _type(form: Form) -> str | None:
+    kind = form.text("type")
+    if kind is not None:
+        if kind.lower() in TYPES:
+            return kind.lower()
+        form.warn("type", f"type {kind!r} is not one that Holdfast brings", f"one of: {', '.join(TYPES)}")
+        return kind
+    # Before 08-2017 two flags stood in for the type, and a virtual machine with Docker was the default.
+    if form.flag("cluster"):
+        return "cluster"
+    if form.flag("native"):
+        return "remote" if form.text("address") else "local"
+    if "cluster" in form.nodes or "native" in form.nodes:
+        return "virtualmachine"
+    form.source.error(0, 0, "the key 'type' is missing", f"add the line {form.line('type', 'local')}")
+    return None
+
+
+def _filled(form: Form, name: str) -> str | None:
+    """Text that is not the sample text of the guide or of the original's pages."""
+    node = form.nodes.get(name)
+    sample = None
+    if isinstance(node, Sequence) and node.flow and len(node.items) == 1 and isinstance(node.items[0], Scalar):
+        sample = f"[{node.items[0].text}]"
+    elif isinstance(node, Scalar) and (node.text.strip() in _PLACEHOLDERS or _is_bracketed(node.text.strip())):
+        sample = node.text.strip()
+    if sample is None:
+        return form.text(name)
+    form.error(name, f"{name} is still the sample text {sample}", "put your own value there")
+    return None
+
+
+def _is_bracketed(text: str) -> bool:
+    return (text[:1], text[-1:]) in (("<", ">"), ("[", "]")) and ":" not in text
+
+
+def _login_word(form: Form, name: str) -> str | None:
+    """Something that will stand on ssh's command line."""
+    text = _filled(form, name)
+    if text is not None and (text[0] == "-" or not text.isprintable() or " " in text):
+        form.error(name, f"{name} cannot be {text!r}", f"write {name}: without blanks and not beginning with '-'")
+        return None
+    return text
+
+
+def _check_password(form: Form, target: str) -> None:
+    node = form.nodes.get("password")
+    if node is None or (isinstance(node, Scalar) and node.is_null):
+        return
+    hint = f"attach again (holdfast computetarget attach --name {target} ...), then delete this line"
+    if isinstance(node, Scalar) and node.text.startswith("AzureMlSecret="):
+        form.warn("password", "this points into a key store that was shut down; it is not a password", hint)
+    else:
+        form.warn("password", "a password in a file is never read", hint)
+
+
+def _check_completeness(form: Form, target: ComputeTarget) -> None:
+    if target.type in _NEED_ADDRESS and form.absent("address"):
+        _ask_for(form, "address", f"a {target.type} target needs an address", "write address: host.example.org")
+    if target.type in _NEED_IMAGE and form.absent("baseDockerImage"):
+        _ask_for(form, "baseDockerImage", f"a {target.type} target needs an image", "write baseDockerImage: name:tag")
+
+
+def _ask_for(form: Form, name: str, message: str, hint: str) -> None:
+    if name in form.nodes:
+        form.error(name, f"{name} is empty: {message}", hint)
+    else:
+        form.error("type" if "type" in form.nodes else next(iter(form.nodes)), message, hint)

@@ -1,0 +1,241 @@
+"""Reading a map key by key: each question names its key and the type wanted, and answers or leaves a finding."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.amlconfig.nodes import Mapping, Scalar, Sequence
+from holdfast.amlconfig.types import GpuRequest, Item
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from typing import TypeVar
+
+    from holdfast.amlconfig.nodes import Node
+    from holdfast.amlconfig.source import Source
+    from holdfast.amlconfig.types import Raw
+
+    Choice = TypeVar("Choice", bound=str)
+
+_TRUE = ("true", "yes", "on")
+_FALSE = ("false", "no", "off")
+
+
+class Form:
+    """One map of ``source``. ``known`` are the keys it may have; what is asked twice answers twice."""
+
+    def __init__(self, source: Source, node: Mapping, known: Collection[str]) -> None:
+        self.source = source
+        self.known = known
+        self.is_json = node.flow
+        self.nodes: dict[str, Node] = {}
+        self.keys: dict[str, Scalar] = {}
+        for key, value in node.entries:
+            self._enter(key, value)
+
+    def text(self, name: str) -> str | None:
+        """Text without blanks around it."""
+        node = self._given(name)
+        if node is None:
+            return None
+        if not isinstance(node, Scalar):
+            self._expected(name, node, "one value", f"write {name}: value")
+            return None
+        text = node.text.strip()
+        if text != node.text:
+            self.warn(name, "blanks inside the quotes are not part of the value", f"write {name}: {text}")
+        return text
+
+    def choice(self, name: str, choices: tuple[Choice, ...]) -> Choice | None:
+        text = self.text(name)
+        if text is None:
+            return None
+        for choice in choices:
+            if text.lower() == choice.lower():
+                return choice
+        self.error(name, f"{name} cannot be {text!r}", f"write {name}: {' or '.join(choices)}")
+        return None
+
+    def flag(self, name: str) -> bool | None:
+        text = self.text(name)
+        if text is None:
+            return None
+        if text.lower() in _TRUE or text.lower() in _FALSE:
+            return text.lower() in _TRUE
+        self.error(name, f"{name} is either true or false, not {text!r}", f"write {name}: true")
+        return None
+
+    def number(self, name: str, lowest: int, highest: int) -> int | None:
+        text = self.text(name)
+        if text is None:
+            return None
+        if text.isascii() and text.isdigit() and len(text) < 10 and lowest <= int(text) <= highest:
+            return int(text)
+        self.error(name, f"{name} is a number from {lowest} to {highest}, not {text!r}", f"write {name}: {lowest}")
+        return None
+
+    def duration(self, name: str) -> float | None:
+        from holdfast.amlconfig.quantities import parse_duration
+
+        text = self.text(name)
+        seconds = None if text is None else parse_duration(text)
+        if text is not None and seconds is None:
+            self.error(name, f"{text!r} is not a duration", f"write {name}: 30s, 20m, 4h or 2d")
+        return seconds
+
+    def size(self, name: str) -> int | None:
+        from holdfast.amlconfig.quantities import parse_size
+
+        text = self.text(name)
+        size = None if text is None else parse_size(text)
+        if text is not None and size is None:
+            self.error(name, f"{text!r} is not a size", f"write {name}: 500MB or 10GB")
+        return size
+
+    def path(self, name: str) -> str | None:
+        """A file or folder of the project, with ``/`` whatever the author's system."""
+        text = self.text(name)
+        return None if text is None else self._inside(name, text)
+
+    def paths(self, name: str) -> tuple[str, ...] | None:
+        texts = self.texts(name)
+        if texts is None:
+            return None
+        return tuple(path for path in (self._inside(name, text) for text in texts) if path is not None)
+
+    def texts(self, name: str) -> tuple[str, ...] | None:
+        items = self.items(name)
+        return None if items is None else tuple(item.text for item in items)
+
+    def items(self, name: str) -> tuple[Item, ...] | None:
+        """A list of scalars; numbers in it are text too."""
+        nodes = self.entries(name)
+        if nodes is None:
+            return None
+        for node in nodes:
+            if not isinstance(node, Scalar):
+                self._expected(name, node, "a list of plain values", f"write {name}: and below it one '- value' a line")
+        return tuple(self.item(node) for node in nodes if isinstance(node, Scalar))
+
+    def entries(self, name: str) -> list[Node] | None:
+        """A list of anything."""
+        node = self._given(name)
+        if node is None:
+            return None
+        if isinstance(node, Sequence):
+            return node.items
+        self._expected(name, node, "a list", f"write {name}: and below it one '- value' a line")
+        return None
+
+    def item(self, node: Scalar) -> Item:
+        line, column = self.source.at(node.line, node.column)
+        return Item(node.text, line + 1, column + 1)
+
+    def text_map(self, name: str) -> dict[str, str] | None:
+        """A map of names to text: values stay as written, ``010`` and ``true`` included."""
+        node = self.mapping(name)
+        if node is None:
+            return None
+        form = Form(self.source, node, ())
+        texts: dict[str, str] = {}
+        for key, value in form.nodes.items():
+            if isinstance(value, Scalar):
+                texts[key] = "" if value.is_null else value.text
+            else:
+                form.error(key, f"{key} must be one value", f"put it in quotes: {key}: '...'")
+        return texts
+
+    def mapping(self, name: str) -> Mapping | None:
+        node = self._given(name)
+        if node is None or isinstance(node, Mapping):
+            return node
+        self._expected(name, node, "a map", f"write {name}: and below it one indented 'key: value' a line")
+        return None
+
+    def gpus(self, name: str) -> GpuRequest | None:
+        node = self._given(name)
+        if not isinstance(node, Mapping):
+            count = self.number(name, 0, 1024)
+            return None if count is None else GpuRequest(count)
+        form = Form(self.source, node, ("count", "memory", "name"))
+        form.warn_unknown()
+        count = form.number("count", 0, 1024)
+        return GpuRequest(1 if count is None else count, form.size("memory"), form.text("name"))
+
+    def extra(self) -> dict[str, Raw]:
+        """The keys nobody asked for, warned about and kept."""
+        self.warn_unknown()
+        return {name: raw(node) for name, node in self.nodes.items() if name not in self.known}
+
+    def warn_unknown(self) -> None:
+        for name, key in self.keys.items():
+            if name not in self.known:
+                self._warn_unknown(name, key)
+
+    def absent(self, name: str) -> bool:
+        """No such key, or nothing after it."""
+        return self._given(name) is None
+
+    def line(self, name: str, text: str) -> str:
+        """The line a person would add to this file."""
+        return f'"{name}": "{text}",' if self.is_json else f"{name}: {text}"
+
+    def warn(self, name: str, message: str, hint: str = "") -> None:
+        self.source.warn(*self.place(name), message, hint)
+
+    def error(self, name: str, message: str, hint: str = "") -> None:
+        self.source.error(*self.place(name), message, hint)
+
+    def place(self, name: str) -> tuple[int, int]:
+        """Where findings about this key point: to its value if that can be seen on one line, else to the key."""
+        node = self.nodes[name]
+        empty = isinstance(node, Scalar) and not node.text and not node.quoted
+        at = self.keys[name] if empty or not getattr(node, "flow", True) else node
+        return at.line, at.column
+
+    def _enter(self, key: Scalar, value: Node) -> None:
+        name = key.text
+        if name not in self.known:
+            meant = next((known for known in self.known if known.lower() == name.lower()), name)
+            if meant != name:
+                self.source.warn(key.line, key.column, f"{name!r} is read as {meant!r}", f"write {meant}")
+                name = meant
+        if name in self.keys:
+            first = self.keys[name].line + 1
+            message = f"{name} stands on line {first} and again on line {key.line + 1}; the last one counts"
+            self.source.warn(key.line, key.column, message, f"delete line {first}")
+        self.nodes[name] = value
+        self.keys[name] = key
+
+    def _given(self, name: str) -> Node | None:
+        node = self.nodes.get(name)
+        return None if isinstance(node, Scalar) and (node.is_null or not node.text.strip()) else node
+
+    def _expected(self, name: str, node: Node, wanted: str, hint: str) -> None:
+        found = {Scalar: "one value", Sequence: "a list", Mapping: "a map"}[type(node)]
+        self.source.error(node.line, node.column, f"{name} takes {wanted}; this is {found}", hint)
+
+    def _inside(self, name: str, text: str) -> str | None:
+        path = text.replace("\\", "/")
+        if path.startswith(("/", "~")) or path[1:2] == ":" or ".." in path.split("/"):
+            self.error(name, f"{text} is outside the project", "name a path inside the project folder")
+            return None
+        while path.startswith("./"):
+            path = path[2:]
+        return path.rstrip("/") or "."
+
+    def _warn_unknown(self, name: str, key: Scalar) -> None:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, self.known, n=1, cutoff=0.75)
+        hint = f"did you mean {close[0]}?" if close else ""
+        self.source.warn(key.line, key.column, f"unknown key {name!r} has no effect", hint)
+
+
+def raw(node: Node) -> Raw:
+    """A node as plain data, its scalars as text."""
+    if isinstance(node, Scalar):
+        return None if node.is_null else node.text
+    if isinstance(node, Sequence):
+        return [raw(item) for item in node.items]
+    return {key.text: raw(value) for key, value in node.entries}

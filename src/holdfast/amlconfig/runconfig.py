@@ -1,0 +1,106 @@
+"""``.runconfig`` files: YAML of 2017, the JSON before it, and (by way of ``successor``) the lower-case form after."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from holdfast.amlconfig.form import Form, raw
+from holdfast.amlconfig.source import Source
+from holdfast.amlconfig.types import RunConfig
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from holdfast.amlconfig.types import Finding, Raw
+
+KEYS = (
+    "ArgumentVector",
+    "Target",
+    "Framework",
+    "PrepareEnvironment",
+    "TrackedRun",
+    "CondaDependenciesFile",
+    "SparkDependenciesFile",
+    "EnvironmentVariables",
+    "UseSampling",
+    "DataSourceSettings",
+    "DataSourceSubstitutions",
+    "Description",
+    "CondaFile",
+    "ManagedEnvironment",
+    "links",
+    "timeout",
+    "grace",
+    "fetchOutputs",
+    "maxLogSize",
+    "gpus",
+)
+MAPS = ("EnvironmentVariables", "DataSourceSubstitutions")
+
+
+def read_runconfig(path: str | os.PathLike[str], shown: str = "") -> tuple[RunConfig | None, list[Finding]]:
+    """The run configuration in a file, or ``None`` exactly when a finding is an error."""
+    path = os.fspath(path)
+    source = Source(path, shown or path, KEYS, MAPS)
+    if source.root is None:
+        return None, source.findings
+    name = os.path.splitext(os.path.basename(path))[0]
+    if any(key.text == "script" for key, _ in source.root.entries):
+        from holdfast.amlconfig.successor import read_successor
+
+        config = read_successor(source, source.root, name)
+    else:
+        config = _config(Form(source, source.root, KEYS), name)
+    return source.result(config)
+
+
+def framework(form: Form, name: str) -> Literal["Python", "PySpark"] | None:
+    """The framework, with a warning where the original would have started Spark."""
+    value: Literal["Python", "PySpark"] | None = form.choice(name, ("Python", "PySpark"))
+    if value == "PySpark":
+        form.warn(name, "PySpark cannot be run yet", f"for a plain Python script write {form.line(name, 'Python')}")
+    return value
+
+
+def _config(form: Form, name: str) -> RunConfig:
+    if form.absent("Target"):
+        form.source.error(0, 0, "the key 'Target' is missing", f"add the line {form.line('Target', 'local')}")
+    if form.absent("Framework"):
+        message = "no Framework: the original ran such files with PySpark, which cannot be run yet"
+        form.source.warn(0, 0, message, f"for a plain Python script add the line {form.line('Framework', 'Python')}")
+    return RunConfig(
+        name=name,
+        target=form.text("Target"),
+        framework=framework(form, "Framework"),
+        argument_vector=form.texts("ArgumentVector"),
+        environment_variables=_environment(form),
+        conda_dependencies_file=form.path("CondaDependenciesFile") or form.path("CondaFile"),
+        spark_dependencies_file=form.path("SparkDependenciesFile"),
+        prepare_environment=form.flag("PrepareEnvironment"),
+        tracked_run=form.flag("TrackedRun"),
+        use_sampling=form.flag("UseSampling"),
+        data_source_settings=_settings(form),
+        data_source_substitutions=form.text_map("DataSourceSubstitutions"),
+        description=form.text("Description"),
+        links=form.paths("links"),
+        timeout=form.duration("timeout"),
+        grace=form.duration("grace"),
+        fetch_outputs=form.choice("fetchOutputs", ("all", "small", "none")),
+        max_log_size=form.size("maxLogSize"),
+        gpus=form.gpus("gpus"),
+        extra=form.extra(),
+    )
+
+
+def _environment(form: Form) -> dict[str, str] | None:
+    variables = form.text_map("EnvironmentVariables")
+    for name in variables or ():
+        if not name or "=" in name or "\0" in name:
+            form.error("EnvironmentVariables", f"{name!r} cannot be the name of an environment variable")
+    return variables
+
+
+def _settings(form: Form) -> dict[str, Raw] | None:
+    node = form.mapping("DataSourceSettings")
+    return None if node is None else {key.text: raw(value) for key, value in node.entries}

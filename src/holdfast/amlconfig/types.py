@@ -1,0 +1,123 @@
+"""What the files of ``aml_config`` say, as frozen values.
+
+A field is ``None`` where its key is absent or null: defaults belong to whoever uses the value, because they
+differ by target. ``extra`` holds the keys we do not know, with every scalar as the text in the file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Literal
+
+    Raw: TypeAlias = str | list["Raw"] | dict[str, "Raw"] | None
+    Severity: TypeAlias = Literal["error", "warning"]
+
+
+class Finding(NamedTuple):
+    """Something a person should know about a file. Line and column count from 1; 0 means the file as a whole."""
+
+    severity: Severity
+    file: str
+    line: int
+    column: int
+    message: str
+    hint: str = ""
+
+
+class GpuRequest(NamedTuple):
+    """``gpus: 2`` or ``gpus: {count: 1, memory: 24GB, name: A100}``; memory in bytes."""
+
+    number: int
+    memory: int | None = None
+    name: str | None = None
+
+
+class ComputeTarget(NamedTuple):
+    """A ``.compute`` file; its name is the file's stem.
+
+    There is no password: what the original wrote there is a handle of a key store that is gone.
+    """
+
+    name: str
+    type: str
+    python_location: str | None = None
+    spark_submit_location: str | None = None
+    native_shared_directory: str | None = None
+    base_docker_image: str | None = None
+    shared_volumes: bool | None = None
+    nvidia_docker: bool | None = None
+    address: str | None = None
+    username: str | None = None
+    user_managed_environment: bool | None = None
+    yarn_deploy_mode: Literal["cluster", "client"] | None = None
+    root: str | None = None
+    port: int | None = None
+    engine: Literal["docker", "podman"] | None = None
+    gpus: GpuRequest | None = None
+    extra: Mapping[str, Raw] = {}
+
+
+class RunConfig(NamedTuple):
+    """A ``.runconfig`` file of any generation; its name is the file's stem.
+
+    Times are in seconds, sizes in bytes, paths relative to the project with ``/``.
+    """
+
+    name: str
+    target: str | None = None
+    framework: Literal["Python", "PySpark"] | None = None
+    argument_vector: tuple[str, ...] | None = None
+    environment_variables: Mapping[str, str] | None = None
+    conda_dependencies_file: str | None = None
+    spark_dependencies_file: str | None = None
+    prepare_environment: bool | None = None
+    tracked_run: bool | None = None
+    use_sampling: bool | None = None
+    data_source_settings: Mapping[str, Raw] | None = None
+    data_source_substitutions: Mapping[str, str] | None = None
+    description: str | None = None
+    links: tuple[str, ...] | None = None
+    timeout: float | None = None
+    grace: float | None = None
+    fetch_outputs: Literal["all", "small", "none"] | None = None
+    max_log_size: int | None = None
+    gpus: GpuRequest | None = None
+    extra: Mapping[str, Raw] = {}
+
+
+class Item(NamedTuple):
+    """One line of a list, with its place in the file."""
+
+    text: str
+    line: int
+    column: int
+
+
+class CondaDependencies(NamedTuple):
+    """``conda_dependencies.yml``. ``pip`` is ``None`` without a ``pip:`` list."""
+
+    name: str | None = None
+    channels: tuple[Item, ...] = ()
+    dependencies: tuple[Item, ...] = ()
+    pip: tuple[Item, ...] | None = None
+    extra: Mapping[str, Raw] = {}
+
+
+class SparkPackage(NamedTuple):
+    """A Maven coordinate."""
+
+    group: str
+    artifact: str
+    version: str
+
+
+class SparkDependencies(NamedTuple):
+    """``spark_dependencies.yml``."""
+
+    configuration: Mapping[str, str] = {}
+    repositories: tuple[str, ...] = ()
+    packages: tuple[SparkPackage, ...] = ()
+    extra: Mapping[str, Raw] = {}

@@ -1,0 +1,100 @@
+"""A run on one screen: what it was, how it ended, its metrics as pictures, its outputs, where everything is."""
+
+from __future__ import annotations
+
+import math
+import os
+
+from holdfast import metrics
+from holdfast.cli import plot, terminal
+from holdfast.store import history
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from holdfast.metrics import Series
+    from holdfast.store.runs import Run
+
+_LABELS = (
+    ("run", "run_id"),
+    ("script", "script_name"),
+    ("target", "target"),
+    ("status", "status"),
+    ("reason", "reason"),
+    ("started", "start_time_utc"),
+    ("duration", "duration"),
+    ("exit code", "exit_code"),
+    ("host", "host"),
+    ("parent", "parent_run_id"),
+)
+_SHOWN = 12
+
+
+def card(run: Run, stream: TextIO) -> str:
+    record = history.record(run)
+    arguments = " ".join(str(word) for word in run.request.get("arguments", []))  # type: ignore[attr-defined]
+    lines = []
+    for label, key in _LABELS:
+        if record.get(key) not in (None, ""):
+            text = f"{record[key]} {arguments}" if key == "script_name" else str(record[key])
+            lines.append(_row(label, text, record["run_number"] if key == "run_id" else None))
+    found = metrics.read_dir(os.path.join(run.attempt, "metrics"))
+    lines += _pictures(list(found.by_name.values()), stream)
+    lines += [f"problem    {terminal.show(problem)}" for problem in found.problems]
+    lines += _outputs(run)
+    lines += ["", _row("folder", run.path), _row("log", f"holdfast logs -r {record['run_number']}")]
+    return "\n".join(lines) + "\n"
+
+
+def _row(label: str, text: str, number: object = None) -> str:
+    return f"{label:<11}{terminal.show(text.rstrip())}" + (f"  [{number}]" if number is not None else "")
+
+
+def _pictures(found: list[Series], stream: TextIO) -> list[str]:
+    """A row per metric, then one chart of the series that have a shape to show."""
+    if not found:
+        return []
+    fancy = plot.can_draw(stream)
+    rows = [metrics.digest(series) for series in found]
+    width = min(max(terminal.display_width(terminal.show(row.name)) for row in rows), 40)
+    lines = ["", f"{'metric':<{width}}  {'last':>10}  {'min':>10}  {'max':>10}  {'points':>8}"]
+    for series, row in list(zip(found, rows, strict=True))[:_SHOWN]:
+        spark = plot.sparkline(_numbers(series), 24, fancy=fancy) if row.points > 1 else ""
+        name = terminal.clip(terminal.show(row.name), width)
+        cells = f"{_number(row.last):>10}  {_number(row.least):>10}  {_number(row.greatest):>10}  {row.points:>8}"
+        lines.append(f"{name:<{width}}  {cells}  {spark}".rstrip())
+    if len(found) > _SHOWN:
+        lines.append(f"... and {len(found) - _SHOWN} more: holdfast info -o json")
+    shaped = [series for series in found if sum(map(math.isfinite, _numbers(series))) > 2][:2]
+    for series in shaped:
+        drawing = {series.name: (list(series.steps), _numbers(series))}
+        lines += [
+            "",
+            *plot.chart(drawing, min(terminal.width(stream), 90), 8, fancy=fancy, colour=terminal.use_colour(stream)),
+        ]
+    return lines
+
+
+def _numbers(series: Series) -> list[float]:
+    return [float(value) if isinstance(value, (int, float)) else math.nan for value in series.values]
+
+
+def _number(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return terminal.clip(terminal.show(str(value)), 10) if value is not None else "-"
+    return f"{value:.6g}"
+
+
+def _outputs(run: Run) -> list[str]:
+    rows = history.output_rows(run)
+    if not rows:
+        return []
+    number = run.request.get("run_number")
+    lines = ["", _row("outputs", f"{len(rows)} files; holdfast experiment return -r {number} copies them home")]
+    for row in rows[:_SHOWN]:
+        size = row.get("size")
+        lines.append(
+            f"  {terminal.human_bytes(size if isinstance(size, int) else 0):>10}  {terminal.show(str(row['path']))}"
+        )
+    return lines + ([f"  ... and {len(rows) - _SHOWN} more"] if len(rows) > _SHOWN else [])

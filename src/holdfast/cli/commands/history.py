@@ -1,0 +1,148 @@
+"""``holdfast history ...``"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast.cli import pick
+from holdfast.cli.output import emit
+from holdfast.cli.terminal import is_tty, show
+from holdfast.errors import UsageError
+from holdfast.store import history, runs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parse import Parsed
+    from holdfast.model import Json
+
+_COLUMNS = frozenset(("run_number", "duration", "run_id", "script_name", "start_time_utc", "status", "target"))
+
+
+def list_runs(parsed: Parsed) -> int:
+    _, project, index = pick.here(parsed)
+    try:
+        found = index.of_store() if parsed.flag("all") else index.of_project(project.id)
+    finally:
+        index.close()
+    asked = parsed.text("output") or parsed.text("query")
+    if not found and not asked and is_tty(sys.stdout):
+        sys.stderr.write("no runs yet; start one: holdfast submit -c local train.py\n")
+        return 0
+    emit(found, fmt=parsed.text("output"), query=parsed.text("query"), columns=_columns(found))
+    return 0
+
+
+def info(parsed: Parsed) -> int:
+    _, run = pick.run(parsed)
+    artifact = parsed.text("artifact")
+    if artifact is not None:
+        return _print_artifact(run, artifact)
+    as_card = parsed.text("output") == "table" or (parsed.text("output") is None and is_tty(sys.stdout))
+    if not as_card or parsed.text("query"):
+        emit(history.record(run), fmt=parsed.text("output"), query=parsed.text("query"))
+        return 0
+    from holdfast.cli.card import card
+
+    sys.stdout.write(card(run, sys.stdout))
+    return 0
+
+
+def last(parsed: Parsed) -> int:
+    _, project, index = pick.here(parsed)
+    try:
+        found = index.record(index.find(project.id, "last"))
+    finally:
+        index.close()
+    emit(found, fmt=parsed.text("output"), query=parsed.text("query"))
+    return 0
+
+
+def download(parsed: Parsed) -> int:
+    from holdfast.cli.commands.runs import copy_beside
+
+    _, run = pick.run(parsed)
+    wanted = parsed.text("artifact")
+    names = [wanted] if wanted is not None else history.artifacts(run)
+    folder = parsed.text("directory") or "."
+    pairs = []
+    for name in names:
+        source = history.artifact_path(run, name)
+        if source is None:
+            raise _no_artifact(run, name)
+        file = {"driver_log": "driver_log.txt", "control_log": "control_log.txt"}.get(name, name)
+        pairs.append((source, os.path.join(folder, file)))
+    taken = [target for _, target in pairs if os.path.lexists(target)]
+    if taken and not parsed.flag("overwrite"):
+        raise UsageError(
+            "these files are there already; nothing was copied",
+            answer="\n".join(taken[:10]),
+            hint="--overwrite replaces them",
+        )
+    for source, target in pairs:
+        copy_beside(source, target)
+        sys.stdout.write(f"{show(target)}\n")
+    return 0
+
+
+def delete(parsed: Parsed) -> int:
+    home, project, index = pick.here(parsed)
+    try:
+        names = parsed.texts("runs")
+        if not names:
+            raise UsageError("no run was named", hint="holdfast history delete -r 12 -r 13")
+        found = [index.record(index.find(project.id, name)) for name in names]
+        going = [record for record in found if record["end_time_utc"] is None]
+        if going:
+            hint = f"holdfast cancel -r {going[0]['run_number']}"
+            raise UsageError(
+                "this run has not ended", where=str(going[0]["run_id"]), answer=str(going[0]["status"]), hint=hint
+            )
+        _confirm(parsed, found)
+        for record in found:
+            runs.delete(home, str(record["uid"]))
+        index.refresh()
+    finally:
+        index.close()
+    count = f"{len(found)} run{'' if len(found) == 1 else 's'}"
+    sys.stderr.write(f"deleted {count}; holdfast store prune gives back what only they needed\n")
+    return 0
+
+
+def _confirm(parsed: Parsed, found: list[Json]) -> None:
+    if parsed.flag("yes"):
+        return
+    names = ", ".join(show(str(record["run_id"])) for record in found)
+    if is_tty(sys.stdin):
+        sys.stderr.write(f"Delete {names} with logs, metrics and outputs? [y/N] ")
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() in ("y", "yes"):
+            return
+    raise UsageError("nothing was deleted", hint="say --yes")
+
+
+def _print_artifact(run: runs.Run, name: str) -> int:
+    from holdfast.cli.show import LogWriter
+
+    path = history.artifact_path(run, name)
+    if path is None or not os.path.isfile(path):
+        raise _no_artifact(run, name)
+    out = LogWriter(sys.stdout)
+    with open(path, "rb") as source:
+        while block := source.read(1024 * 1024):
+            out.write(block)
+    return 0
+
+
+def _no_artifact(run: runs.Run, name: str) -> UsageError:
+    return UsageError(
+        f"this run has no artifact {name!r}",
+        where=str(run.request.get("run_id")),
+        hint="it has: " + ", ".join(history.artifacts(run)),
+    )
+
+
+def _columns(found: list[Json]) -> list[str]:
+    """The fixed columns of the original and every scalar metric, in ASCII order as it printed them."""
+    logged = {key for record in found for key, value in record.items() if isinstance(value, (int, float, str))}
+    return sorted(_COLUMNS | (logged - history.FIXED))

@@ -1,0 +1,152 @@
+"""Commands about one run: status, logs, cancel, return."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast import lifecycle
+from holdfast.cli import ending, pick
+from holdfast.cli.output import emit
+from holdfast.cli.show import LogWriter, watch
+from holdfast.cli.terminal import human_bytes, show
+from holdfast.engine import stop
+from holdfast.engine.channel import RunnerChannel
+from holdfast.engine.submit import target_of
+from holdfast.errors import UsageError
+from holdfast.store import history
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parse import Parsed
+
+
+def status(parsed: Parsed) -> int:
+    """``key : value`` lines, one of them ``state : <Status>``, which old batch files look for."""
+    _, run = pick.run(parsed)
+    record = history.record(run)
+    keys = (
+        "run_id",
+        "run_number",
+        "script_name",
+        "target",
+        "start_time_utc",
+        "end_time_utc",
+        "duration",
+        "exit_code",
+        "reason",
+    )
+    found = {"state": record["status"], **{key: record[key] for key in keys if record[key] not in (None, "")}}
+    if parsed.text("output") or parsed.text("query"):
+        emit(found, fmt=parsed.text("output"), query=parsed.text("query"))
+    else:
+        for key, value in found.items():
+            sys.stdout.write(f"{key} : {show(str(value))}\n")
+    return 0
+
+
+def logs(parsed: Parsed) -> int:
+    home, run = pick.run(parsed)
+    log = LogWriter(sys.stdout)
+    path = os.path.join(run.attempt, "log")
+    tail = parsed.text("tail")
+    if tail is not None:
+        if not tail.isdigit():
+            raise UsageError(f"--tail {tail}: that is not a number of lines")
+        _print_tail(path, int(tail), log)
+    final = lifecycle.state_of(run.events) in lifecycle.FINAL
+    if not parsed.flag("follow") or final:
+        if tail is None:
+            _print_all(path, log)
+        return 0
+    target = target_of(run.request, home.path)
+    channel = RunnerChannel(target.host, target.runner_python, target.home, target.name)
+    watch(
+        home,
+        channel,
+        run.uid,
+        str(run.request.get("run_id")),
+        log,
+        skip=os.path.getsize(path) if tail is not None else 0,
+    )
+    return ending.tell(home, run.uid, None)
+
+
+def cancel(parsed: Parsed) -> int:
+    home, run = pick.run(parsed)
+    if lifecycle.state_of(run.events) in lifecycle.FINAL:
+        sys.stderr.write(f"{run.request.get('run_id')} has already ended: {lifecycle.state_of(run.events)}\n")
+        return 0
+    said = stop.cancel(home, run.uid, by=os.environ.get("USER", "the user"))
+    words = {
+        "asked": "asked to end; its processes get SIGTERM now and SIGKILL after its grace time",
+        "closed": "ended",
+    }
+    sys.stderr.write(f"{run.request.get('run_id')}: {words.get(said, said)}\n")
+    return 0
+
+
+def return_outputs(parsed: Parsed) -> int:
+    """Copy outputs home. A file that is there already and different stays, unless --overwrite."""
+    _, run = pick.run(parsed)
+    root = str(run.request.get("project_root"))
+    rows = [row for row in history.output_rows(run) if "sha256" in row]
+    copied = kept = size = 0
+    for row in rows:
+        source, target = (
+            os.path.join(run.attempt, "outputs", str(row["path"])),
+            os.path.join(root, "outputs", str(row["path"])),
+        )
+        if os.path.lexists(target) and not parsed.flag("overwrite") and not _same(source, target):
+            sys.stderr.write(f"kept as it is: {show(target)} (differs; --overwrite replaces it)\n")
+            kept += 1
+            continue
+        copy_beside(source, target)
+        copied += 1
+        size += os.path.getsize(target)
+    sys.stderr.write(
+        f"{copied} file{'' if copied == 1 else 's'} ({human_bytes(size)}) in {show(os.path.join(root, 'outputs'))}\n"
+    )
+    return 1 if kept else 0
+
+
+def copy_beside(source: str, target: str) -> None:
+    """The whole file under its name, or nothing."""
+    import shutil
+
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    beside = f"{target}.{os.getpid()}.tmp"
+    try:
+        shutil.copyfile(source, beside, follow_symlinks=False)
+        os.replace(beside, target)
+    finally:
+        if os.path.lexists(beside):
+            os.unlink(beside)
+
+
+def _same(one: str, other: str) -> bool:
+    import filecmp
+
+    return os.path.isfile(other) and filecmp.cmp(one, other, shallow=False)
+
+
+def _print_all(path: str, log: LogWriter) -> None:
+    try:
+        with open(path, "rb") as source:
+            while block := source.read(1024 * 1024):
+                log.write(block)
+    except FileNotFoundError:
+        return
+
+
+def _print_tail(path: str, lines: int, log: LogWriter) -> None:
+    """The last lines, found from the end, so that a log of any size costs the same."""
+    with open(path, "rb") as source:
+        at = source.seek(0, os.SEEK_END)
+        found = b""
+        while at > 0 and found.count(b"\n") <= lines and len(found) < 64 * 1024 * 1024:
+            step = min(65536, at)
+            at -= step
+            source.seek(at)
+            found = source.read(step) + found
+    log.write(b"".join(found.splitlines(keepends=True)[-lines:]) if lines else b"")

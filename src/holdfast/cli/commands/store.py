@@ -1,0 +1,59 @@
+"""``holdfast store ...`` and ``holdfast du``"""
+
+from __future__ import annotations
+
+import sys
+
+from holdfast import settings
+from holdfast.cli.output import emit
+from holdfast.cli.terminal import human_bytes, is_tty
+from holdfast.engine import reconcile
+from holdfast.errors import UsageError
+from holdfast.store import prune as pruning
+from holdfast.store import usage
+from holdfast.store.home import open_home
+from holdfast.store.index import rebuild
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parse import Parsed
+
+
+def reindex(_parsed: Parsed) -> int:
+    home = open_home()
+    count = rebuild(home)
+    sys.stderr.write(f"{count} run{'' if count == 1 else 's'} in the index\n")
+    return 0
+
+
+def du(parsed: Parsed) -> int:
+    home = open_home()
+    rows = usage.measure(home)
+    if parsed.text("output") or parsed.text("query") or not is_tty(sys.stdout):
+        emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=("what", "bytes", "files"))
+        return 0
+    for row in rows:
+        sys.stdout.write(f"{human_bytes(int(str(row['bytes']))):>10}  {row['what']:<10}  {row['why']}\n")
+    return 0
+
+
+def prune(parsed: Parsed) -> int:
+    home = open_home()
+    asked = parsed.text("keep_days")
+    if asked is not None and not asked.isdigit():
+        raise UsageError(f"--keep-days {asked}: that is not a number of days")
+    keep_runs = float(asked) if asked is not None else settings.days(home.settings, "keepRuns")
+    index = reconcile.open_index(home)
+    try:
+        freed = pruning.prune(
+            home,
+            index.of_store(),
+            keep_runs,
+            settings.days(home.settings, "keepWork") or 0.0,
+            act=not parsed.flag("dry_run"),
+        )
+        index.refresh()
+    finally:
+        index.close()
+    emit(freed, fmt=parsed.text("output"), query=parsed.text("query"), columns=("what", "count", "bytes"))
+    return 0

@@ -1,0 +1,94 @@
+"""The last line of a run: how it ended, how long it took, what it found, what it left, what to type next."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast.cli.terminal import human_bytes, human_duration, show, use_colour
+from holdfast.store import history, runs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parse import Parsed
+    from holdfast.model import Json
+    from holdfast.store.home import Home
+    from holdfast.store.runs import Run
+
+_MARKS = {"Completed": ("✓", "32"), "Canceled": ("■", "33")}
+_BEST_LOW = ("loss", "error", "err", "rmse", "mse", "mae", "perplexity")
+
+
+def tell(home: Home, uid: str, machine: Parsed | None) -> int:
+    """Say how the run ended, on stderr for people or as its record on stdout for machines; returns its exit code."""
+    run = runs.read(home, uid)
+    closed = next((event for event in run.events if event.get("type") == "closed"), None)
+    if closed is None:
+        from holdfast.engine import reconcile
+
+        reconcile.settle(home, run)
+        run = runs.read(home, uid)
+        closed = next((event for event in run.events if event.get("type") == "closed"), {})
+    if machine is not None:
+        from holdfast.cli.output import emit
+
+        emit(history.record(run), fmt=machine.text("output"), query=machine.text("query"))
+    sys.stdout.flush()
+    sys.stderr.write(closing_line(run, closed) + "\n")
+    if closed.get("outcome") == "failed":
+        _explain(run)
+    code = closed.get("exit_code")
+    return code if isinstance(code, int) else 70
+
+
+def closing_line(run: Run, closed: Json) -> str:
+    status = str(closed.get("outcome", "unknown")).capitalize()
+    mark, colour = _MARKS.get(status, ("✗", "31"))
+    encoding = sys.stderr.encoding or "ascii"
+    if not mark.encode(encoding, "ignore"):
+        mark = "*"
+    head = f"{mark} {status}"
+    if use_colour(sys.stderr):
+        head = f"\x1b[{colour}m{head}\x1b[0m"
+    parts = [f"{head} in {human_duration(_seconds(run))}"]
+    if closed.get("reason"):
+        parts.append(show(str(closed["reason"])))
+    parts += _best(run)
+    rows = history.output_rows(run)
+    if rows:
+        size = sum(size for row in rows if isinstance(size := row.get("size"), int))
+        parts.append(f"{len(rows)} output{'s' if len(rows) > 1 else ''} ({human_bytes(size)})")
+    parts.append(f"holdfast info -r {run.request.get('run_number')}")
+    separator = " · " if "·".encode(encoding, "ignore") else " | "
+    return separator.join(parts)
+
+
+def _seconds(run: Run) -> float:
+    events = {str(event.get("type")): event for event in reversed(run.events)}
+    length = history.length_ns(events.get("started"), events.get("exited") or events.get("closed"))
+    return (length or 0) / 1e9
+
+
+def _best(run: Run) -> list[str]:
+    """Up to three metrics: a series by its best value, for losses and errors the lowest."""
+    folder = os.path.join(run.attempt, "metrics")
+    if not os.path.isdir(folder) or not os.listdir(folder):
+        return []
+    from holdfast import metrics
+
+    found = []
+    for series in metrics.read_dir(folder).by_name.values():
+        row = metrics.digest(series)
+        best = row.least if any(word in row.name.lower() for word in _BEST_LOW) else row.greatest
+        if best is not None:
+            found.append(f"{show(row.name)} {best:.4g}" + (" (best)" if row.points > 1 and best != row.last else ""))
+    return found[:3]
+
+
+def _explain(run: Run) -> None:
+    """A script that failed on a file which an ignore rule left out deserves to be told."""
+    from holdfast.cli import missing
+
+    hint = missing.explain(run)
+    if hint:
+        sys.stderr.write(hint + "\n")

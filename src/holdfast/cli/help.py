@@ -1,0 +1,161 @@
+"""Help texts, made from the table of commands: the whole, a group, or one command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.cli import terminal
+from holdfast.cli.parse import GLOBAL_OPTIONS, PROGRAM, placeholder, usage_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import TextIO
+
+    from holdfast.cli.parse import Command, HelpWanted, Option
+
+_WIDEST = 118
+_INDENT = "    "
+
+
+def print_help(
+    wanted: HelpWanted, commands: Sequence[Command], groups: Mapping[tuple[str, ...], str], stream: TextIO
+) -> None:
+    """``groups`` gives each group's one-line summary by its words; the empty words are the program itself."""
+    page = Page(min(terminal.width(stream), _WIDEST), bold=terminal.use_colour(stream))
+    if wanted.command:
+        command_help(page, wanted.command)
+    elif wanted.words:
+        group_help(page, wanted.words, commands, groups)
+    else:
+        top_help(page, commands, groups)
+    stream.write(page.text())
+
+
+def top_help(page: Page, commands: Sequence[Command], groups: Mapping[tuple[str, ...], str]) -> None:
+    """One screen: the commands one needs first with their short names, then the names of all others."""
+    first = [command for command in commands if command.essential]
+    others = [command for command in commands if not command.essential and not command.hidden]
+    page.heading("Group")
+    page.entries([(PROGRAM, groups.get((), ""))])
+    page.heading("Commands:")
+    page.entries([(" ".join(_short(command)), command.summary) for command in first])
+    page.heading("Groups and more commands:")
+    page.names(sorted({_short(command)[0] for command in others} | {words[0] for words in groups if words}))
+    page.blank()
+    page.paragraph(f"-h after any of these says more; {PROGRAM} --version names the version.")
+
+
+def group_help(
+    page: Page, words: tuple[str, ...], commands: Sequence[Command], groups: Mapping[tuple[str, ...], str]
+) -> None:
+    page.heading("Group")
+    page.entries([(" ".join((PROGRAM, *words)), groups.get(words, ""))])
+    inside = {
+        name[len(words)]: command.summary if len(name) == len(words) + 1 else groups.get(name[: len(words) + 1], "")
+        for command in commands
+        for name in (command.words, *command.aliases)
+        if name[: len(words)] == words and len(name) > len(words) and not command.hidden
+    }
+    page.heading("Commands:")
+    page.entries(sorted(inside.items()))
+
+
+def command_help(page: Page, command: Command) -> None:
+    page.heading("Command")
+    page.entries([(command.title, command.summary)])
+    page.paragraph(f"usage: {usage_line(command)}", _INDENT)
+    if command.aliases:
+        short = ", ".join(" ".join((PROGRAM, *alias)) for alias in command.aliases)
+        page.paragraph(f"also:  {short}", _INDENT)
+    for paragraph in command.description.split("\n\n") if command.description else ():
+        page.blank()
+        page.paragraph(paragraph, _INDENT)
+    words = (*command.positionals, *((command.rest,) if command.rest else ()))
+    arguments = [(f"{word.label}{' [Required]' if word.required else ''}", word.help) for word in words]
+    arguments += _option_entries(command.options)
+    if arguments:
+        page.heading("Arguments")
+        page.entries(arguments)
+    page.heading("Global Arguments")
+    page.entries(_option_entries(GLOBAL_OPTIONS))
+    if command.examples:
+        page.heading("Examples")
+        for what, line in command.examples:
+            page.paragraph(what, _INDENT)
+            page.verbatim(line)
+
+
+class Page:
+    """Lines of help of a given width. Headings are bold on a terminal and plain elsewhere."""
+
+    def __init__(self, width: int, bold: bool = False) -> None:
+        self._width = max(width, 40)
+        self._bold = bold
+        self._lines: list[str] = []
+
+    def text(self) -> str:
+        return "\n".join(self._lines) + "\n"
+
+    def heading(self, text: str) -> None:
+        if self._lines:
+            self.blank()
+        self._lines.append(f"\x1b[1m{text}\x1b[0m" if self._bold else text)
+
+    def entries(self, entries: Sequence[tuple[str, str]]) -> None:
+        """``name : explanation`` lines with the colons in one column and explanations wrapped beside it."""
+        column = min(max((len(name) for name, _ in entries), default=0), self._width // 2)
+        for name, explanation in entries:
+            beside = name if len(name) <= column else ""
+            if not beside:
+                self._lines.append(f"{_INDENT}{name}")
+            self._wrapped(explanation, f"{_INDENT}{beside:<{column}} : ", " " * (len(_INDENT) + column + 3))
+
+    def names(self, names: Iterable[str]) -> None:
+        self.paragraph(", ".join(names), _INDENT)
+
+    def paragraph(self, text: str, indent: str = "") -> None:
+        self._wrapped(text, indent, indent)
+
+    def verbatim(self, line: str) -> None:
+        """An example is copied and pasted, so it is never wrapped."""
+        self._lines.append(f"{_INDENT}{_INDENT}{line}")
+
+    def blank(self) -> None:
+        self._lines.append("")
+
+    def _wrapped(self, text: str, first: str, others: str) -> None:
+        import textwrap
+
+        lines = textwrap.wrap(
+            text,
+            self._width,
+            initial_indent=first,
+            subsequent_indent=others,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        self._lines.extend(lines or [first.removesuffix(" : ").rstrip()])
+
+
+def _short(command: Command) -> tuple[str, ...]:
+    return min((*command.aliases, command.words), key=len)
+
+
+def _option_entries(options: Iterable[Option]) -> list[tuple[str, str]]:
+    return [(_option_name(option), _option_text(option)) for option in options if not option.hidden]
+
+
+def _option_name(option: Option) -> str:
+    parts = [*option.flags, placeholder(option), "[Required]" if option.required else ""]
+    return " ".join(filter(None, parts))
+
+
+def _option_text(option: Option) -> str:
+    text = option.help
+    if option.choices:
+        text += f" One of {', '.join(option.choices)}."
+    if option.default is not None:
+        text += f" Default: {option.default}."
+    if option.kind == "repeat":
+        text += " May be given several times."
+    return text.strip()

@@ -1,0 +1,64 @@
+"""One command from its words to its exit code. Every error of ours is caught here and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast.cli.parse import HelpWanted, Parsed, parse
+from holdfast.cli.table import COMMANDS, GROUPS
+from holdfast.errors import Detached, HoldfastError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def run(argv: Sequence[str]) -> int:
+    try:
+        parsed = parse(COMMANDS, argv)
+        return _help(parsed) if isinstance(parsed, HelpWanted) else _run(parsed)
+    except HoldfastError as error:
+        return _report(error, "--debug" in argv)
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough. Python must not complain about the same pipe again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        if "--debug" in argv:
+            raise
+        sys.stderr.write(f"ERROR: Holdfast itself failed: {type(error).__name__}: {error}\n")
+        sys.stderr.write("       please report it with what --debug prints\n")
+        return 70
+
+
+def _run(parsed: Parsed) -> int:
+    module, _, name = parsed.command.run.partition(":")
+    __import__(module)
+    code = getattr(sys.modules[module], name)(parsed)
+    sys.stdout.flush()
+    return int(code or 0)
+
+
+def _help(wanted: HelpWanted) -> int:
+    from holdfast.cli.help import print_help
+
+    print_help(wanted, COMMANDS, GROUPS, sys.stdout if wanted.asked else sys.stderr)
+    return 0 if wanted.asked else 2
+
+
+def _report(error: HoldfastError, debug: bool) -> int:
+    """What, where, what was answered, what to try: on stderr, the first line beginning with ERROR:."""
+    from holdfast.cli.terminal import show
+
+    head = "" if isinstance(error, Detached) else "ERROR: "
+    sys.stderr.write(f"{head}{show(error.what)}\n")
+    indent = " " * len(head)
+    for label, text in (("at: ", error.where), ("answer: ", error.answer), ("try: ", error.hint)):
+        for number, line in enumerate(text.splitlines()):
+            sys.stderr.write(f"{indent}{label if not number else ' ' * len(label)}{show(line)}\n")
+    if debug:
+        raise error
+    return error.exit_code

@@ -1,0 +1,341 @@
+"""From the words a person typed to one command and its values.
+
+The commands are a table of plain data; this module only reads it. The rules, in full:
+
+- ``holdfast ml X`` means ``holdfast X``; ``holdfast help X`` means ``holdfast X --help``.
+- The longest run of words that names a command wins. Global options may also stand before and between those words.
+- ``--opt value``, ``--opt=value`` and ``-o value`` are the same. Flags are whole words (``-ap`` is one flag), so
+  they are neither bundled nor abbreviated.
+- An option takes the next word as its value even if that starts with a dash (``-r -5``), unless the word is itself
+  a flag of the command or ``--``; such a value is written ``--opt=--wait``.
+- An option given twice: the last one wins, unless it is one that repeats.
+- ``--`` ends the options.
+- A command with a ``rest`` stops at the first word that is not an option. That word and all after it belong to the
+  script and are handed on untouched. The one exception is an option marked ``trailing``: old material writes
+  ``submit x.py --wait``, so it is understood as the very last word too, unless ``--`` stood before the script.
+- A group without a command, or nothing at all, asks for help without having said so: ``HelpWanted.asked`` is False,
+  help goes to stderr and the exit code is 2, so that a script which lost its words does not pass for a success.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Literal, NoReturn, TypeAlias
+
+    Value: TypeAlias = bool | str | tuple[str, ...] | None
+
+PROGRAM = "holdfast"
+FORMATS = ("json", "jsonc", "table", "tsv", "yaml")
+
+
+class Option(NamedTuple):
+    """One option: how it is spelled, the name its value is stored under, and what it accepts.
+
+    Two options may share a name: an old spelling that help need not show is a hidden option of its own.
+    """
+
+    flags: tuple[str, ...]
+    name: str
+    help: str = ""
+    kind: Literal["value", "flag", "repeat"] = "value"
+    metavar: str = ""
+    default: str | None = None
+    choices: tuple[str, ...] = ()
+    required: bool = False
+    hidden: bool = False
+    trailing: bool = False
+
+
+class Positional(NamedTuple):
+    """A word (or, with ``many``, all remaining words) that a command takes without a flag."""
+
+    name: str
+    help: str = ""
+    metavar: str = ""
+    required: bool = True
+    many: bool = False
+
+    @property
+    def label(self) -> str:
+        return self.metavar or self.name.upper()
+
+
+class Command(NamedTuple):
+    """One command. ``run`` is "module:function", imported when it is used; an example is (what it does, the line)."""
+
+    words: tuple[str, ...]
+    summary: str
+    run: str
+    options: tuple[Option, ...] = ()
+    positionals: tuple[Positional, ...] = ()
+    rest: Positional | None = None
+    aliases: tuple[tuple[str, ...], ...] = ()
+    examples: tuple[tuple[str, str], ...] = ()
+    description: str = ""
+    essential: bool = False
+    hidden: bool = False
+
+    @property
+    def title(self) -> str:
+        return " ".join((PROGRAM, *self.words))
+
+
+class Parsed(NamedTuple):
+    """A command with a value for each of its options and positionals, and the script's own words."""
+
+    command: Command
+    values: Mapping[str, Value]
+    rest: tuple[str, ...] = ()
+
+    def flag(self, name: str) -> bool:
+        return self.values[name] is True
+
+    def text(self, name: str) -> str | None:
+        value = self.values[name]
+        return value if isinstance(value, str) else None
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        value = self.values[name]
+        return value if isinstance(value, tuple) else ()
+
+
+class HelpWanted(NamedTuple):
+    """Help was asked for, or too little was typed to run anything. Without ``command``, ``words`` name a group."""
+
+    words: tuple[str, ...]
+    command: Command | None
+    asked: bool
+
+
+GLOBAL_OPTIONS = (
+    Option(("--help", "-h"), "help", "Show this help and do nothing else.", kind="flag"),
+    Option(("--debug",), "debug", "Show every step and full tracebacks.", kind="flag"),
+    Option(("--verbose", "-v"), "verbose", "Say more about what is being done.", kind="flag"),
+    Option(
+        ("--output", "-o"),
+        "output",
+        "How to print the result. Default: table on a terminal, json into a pipe.",
+        metavar="FORMAT",
+        choices=FORMATS,
+    ),
+    Option(("--query",), "query", "JMESPath expression that picks from the result.", metavar="JMESPATH"),
+)
+
+
+def parse(commands: Sequence[Command], argv: Sequence[str]) -> Parsed | HelpWanted:
+    words = _without_prefixes(argv)
+    table = {name: command for command in commands for name in (command.words, *command.aliases)}
+    heard = _Values(GLOBAL_OPTIONS)
+    named, at = _find_command(table, words, heard)
+    command = table.get(named)
+    if command is None:
+        return HelpWanted(named, None, asked=heard.values["help"] is True)
+    values = _Values((*GLOBAL_OPTIONS, *command.options), command, heard.values)
+    loose, rest, dashes = _read_options(command, words, at, values)
+    if values.values["help"] is True:
+        return HelpWanted(command.words, command, asked=True)
+    if command.rest is not None and not dashes:
+        rest = _take_trailing(rest, values)
+    _place(command, loose, values.values)
+    _check_required(command, values.values, rest)
+    return Parsed(command, values.values, tuple(rest))
+
+
+def usage_line(command: Command) -> str:
+    """One line a person can type from: required options first, then positionals, then the script."""
+    needed = [f"{option.flags[0]} {placeholder(option)}" for option in command.options if option.required]
+    parts = [command.title, *needed]
+    if any(not option.required and not option.hidden for option in command.options):
+        parts.append("[OPTIONS]")
+    for positional in (*command.positionals, *((command.rest,) if command.rest else ())):
+        label = f"{positional.label} ..." if positional.many else positional.label
+        parts.append(label if positional.required else f"[{label}]")
+    return " ".join(parts)
+
+
+def placeholder(option: Option) -> str:
+    """What stands for the option's value in help and usage; nothing for a flag."""
+    return "" if option.kind == "flag" else option.metavar or option.name.upper()
+
+
+class _Values:
+    """Collects option values while words are read; starts from the defaults."""
+
+    def __init__(
+        self, options: Sequence[Option], command: Command | None = None, heard: Mapping[str, Value] | None = None
+    ) -> None:
+        self.by_flag = {flag: option for option in options for flag in option.flags}
+        self.command = command
+        self.values: dict[str, Value] = {option.name: _nothing(option) for option in options}
+        self.values.update(heard or {})
+
+    def is_flag(self, word: str) -> bool:
+        return word in self.by_flag or word.partition("=")[0] in self.by_flag
+
+    def read(self, words: Sequence[str], at: int) -> int:
+        """Take the option at ``words[at]`` with its value; return where reading goes on."""
+        flag, equals, value = words[at], "", ""
+        if flag not in self.by_flag:
+            flag, equals, value = flag.partition("=")
+        option = self.by_flag.get(flag)
+        if option is None:
+            self._unknown(flag)
+        if option.kind == "flag":
+            if equals:
+                self.refuse(f"{flag} takes no value, but got {_quoted(value)}")
+            self.values[option.name] = True
+            return at + 1
+        if not equals:
+            value = self._next_word(flag, words, at + 1)
+        self._store(option, flag, value)
+        return at + (1 if equals else 2)
+
+    def refuse(self, what: str, hint: str = "") -> NoReturn:
+        if self.command:
+            raise _misuse(self.command, what, hint)
+        raise UsageError(what, where=PROGRAM, answer=f"usage: {PROGRAM} COMMAND [OPTIONS]", hint=hint)
+
+    def _next_word(self, flag: str, words: Sequence[str], at: int) -> str:
+        if at >= len(words):
+            self.refuse(f"{flag} needs a value")
+        if words[at] == "--" or self.is_flag(words[at]):
+            self.refuse(
+                f"{flag} needs a value, but the next word is {_quoted(words[at])}",
+                hint=f"if it is meant as the value, join them by an equals sign: {flag}=VALUE",
+            )
+        return words[at]
+
+    def _store(self, option: Option, flag: str, value: str) -> None:
+        if option.choices and value not in option.choices:
+            self.refuse(
+                f"{flag} cannot be {_quoted(value)}",
+                hint=_did_you_mean(value, option.choices) + f"it is one of {', '.join(option.choices)}",
+            )
+        if option.kind == "repeat":
+            so_far = self.values[option.name]
+            self.values[option.name] = (*(so_far if isinstance(so_far, tuple) else ()), value)
+        else:
+            self.values[option.name] = value
+
+    def _unknown(self, flag: str) -> NoReturn:
+        visible = [known for known, option in self.by_flag.items() if not option.hidden]
+        self.refuse(
+            f"unknown option {_quoted(flag)}",
+            hint=_did_you_mean(flag, visible)
+            + f"{self.command.title if self.command else PROGRAM} -h lists the options",
+        )
+
+
+def _without_prefixes(argv: Sequence[str]) -> list[str]:
+    words = list(argv[1:] if list(argv[:1]) == ["ml"] else argv)
+    return ["--help", *words[1:]] if words[:1] == ["help"] else words
+
+
+def _find_command(
+    table: Mapping[tuple[str, ...], Command], words: Sequence[str], heard: _Values
+) -> tuple[tuple[str, ...], int]:
+    """The longest run of words that names a command or group, and the index of the first word after it."""
+    prefixes = {name[:length] for name in table for length in range(1, len(name) + 1)}
+    named: tuple[str, ...] = ()
+    at = 0
+    while at < len(words):
+        word = words[at]
+        if (*named, word) in prefixes:
+            named = (*named, word)
+            at += 1
+        elif named in table:
+            break
+        elif word.startswith("-"):
+            at = heard.read(words, at)
+        else:
+            _unknown_command(table, named, word)
+    return named, at
+
+
+def _unknown_command(table: Mapping[tuple[str, ...], Command], named: tuple[str, ...], word: str) -> NoReturn:
+    where = " ".join((PROGRAM, *named))
+    depth = len(named)
+    siblings = sorted({name[depth] for name in table if name[:depth] == named and not table[name].hidden})
+    raise UsageError(
+        f"there is no command {_quoted(word)}",
+        where=where,
+        answer=f"known here: {', '.join(siblings)}",
+        hint=_did_you_mean(word, siblings) + f"{where} -h lists the commands",
+    )
+
+
+def _read_options(
+    command: Command, words: Sequence[str], at: int, values: _Values
+) -> tuple[list[str], list[str], bool]:
+    """Read options from ``at`` on: the loose words, the script's words, and whether ``--`` ended the options."""
+    loose: list[str] = []
+    while at < len(words) and values.values["help"] is not True:
+        word = words[at]
+        if word == "--":
+            tail = list(words[at + 1 :])
+            return (loose, tail, True) if command.rest else ([*loose, *tail], [], True)
+        if word.startswith("-") and word != "-":
+            at = values.read(words, at)
+        elif command.rest and len(loose) == len(command.positionals):
+            return loose, list(words[at:]), False
+        else:
+            loose.append(word)
+            at += 1
+    return loose, [], False
+
+
+def _take_trailing(rest: list[str], values: _Values) -> list[str]:
+    option = values.by_flag.get(rest[-1]) if rest else None
+    if option is None or not option.trailing:
+        return rest
+    values.values[option.name] = True
+    return rest[:-1]
+
+
+def _place(command: Command, loose: list[str], values: dict[str, Value]) -> None:
+    for positional in command.positionals:
+        if positional.many:
+            values[positional.name] = tuple(loose)
+            loose = []
+        else:
+            values[positional.name] = loose[0] if loose else None
+            loose = loose[1:]
+    if loose:
+        raise _misuse(command, f"one word too many: {_quoted(loose[0])}", "a value with blanks in it needs quotes")
+
+
+def _check_required(command: Command, values: Mapping[str, Value], rest: Sequence[str]) -> None:
+    missing = [option.flags[0] for option in command.options if option.required and not values[option.name]]
+    missing += [word.label for word in command.positionals if word.required and not values[word.name]]
+    if command.rest and command.rest.required and not rest:
+        missing.append(command.rest.label)
+    if missing:
+        raise _misuse(command, f"{' and '.join(missing)} must be given", f"{command.title} -h explains each")
+
+
+def _misuse(command: Command, what: str, hint: str) -> UsageError:
+    return UsageError(what, where=command.title, answer=f"usage: {usage_line(command)}", hint=hint)
+
+
+def _nothing(option: Option) -> Value:
+    if option.kind == "flag":
+        return False
+    return () if option.kind == "repeat" else option.default
+
+
+def _quoted(word: str) -> str:
+    from holdfast.cli.terminal import show
+
+    return f"'{show(word)}'"
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, known, n=1)
+    return f"did you mean {near[0]}? " if near else ""

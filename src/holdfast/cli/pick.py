@@ -1,0 +1,32 @@
+"""From ``-r NAME`` to a run, looked up fresh."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast import project as projects
+from holdfast.engine import reconcile
+from holdfast.store import runs
+from holdfast.store.home import open_home
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parse import Parsed
+    from holdfast.model import Project
+    from holdfast.store.home import Home
+    from holdfast.store.index import Index
+    from holdfast.store.runs import Run
+
+
+def here(parsed: Parsed) -> tuple[Home, Project, Index]:
+    """The store, the project one is in, and the index with every open run looked up."""
+    home = open_home()
+    return home, projects.find(parsed.text("project") or os.getcwd()), reconcile.open_index(home)
+
+
+def run(parsed: Parsed) -> tuple[Home, Run]:
+    home, project, index = here(parsed)
+    try:
+        return home, runs.read(home, index.find(project.id, parsed.text("run") or "last"))
+    finally:
+        index.close()

@@ -1,0 +1,66 @@
+"""A run's log on its way to the person: byte-exact into a pipe, without tricks on a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast.cli.terminal import is_tty
+from holdfast.engine import follow
+from holdfast.errors import Detached
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from holdfast.engine.channel import RunnerChannel
+    from holdfast.store.home import Home
+
+
+class LogWriter:
+    """Writes bytes straight to the stream's descriptor, so that nothing waits in a buffer."""
+
+    def __init__(self, stream: TextIO) -> None:
+        stream.flush()
+        self._fd = stream.fileno()
+        self._filter = None
+        self._at_line_start = True
+        if is_tty(stream):
+            from holdfast.cli.terminal import EscapeFilter
+
+            self._filter = EscapeFilter()
+
+    def line(self, text: str) -> None:
+        self._start_line()
+        self.write((text + "\n").encode("utf-8", "backslashreplace"))
+
+    def heading(self, text: str) -> None:
+        self._start_line()
+        self.line(f"\n{text}\n{'=' * len(text)}")
+
+    def write(self, block: bytes) -> None:
+        if self._filter is not None:
+            block = self._filter.feed(block)
+        if not block:
+            return
+        self._at_line_start = block.endswith(b"\n")
+        view = memoryview(block)
+        while view:
+            view = view[os.write(self._fd, view) :]
+
+    def _start_line(self) -> None:
+        if not self._at_line_start:
+            self._at_line_start = True
+            self.write(b"\n")
+
+
+def watch(home: Home, channel: RunnerChannel, uid: str, run_id: str, log: LogWriter, skip: int = 0) -> str:
+    """Show a run's log from a byte on until it ends. Ctrl-C stops the watching and never the run."""
+    try:
+        return follow.follow(home, channel, uid, log.write, skip=skip)
+    except KeyboardInterrupt:
+        hint = f"holdfast logs -f -r {run_id} watches again; holdfast cancel -r {run_id} ends it"
+        raise Detached("\nstopped watching; the run goes on", hint=hint) from None
+    finally:
+        channel.close()
+        sys.stderr.flush()

@@ -1,0 +1,135 @@
+"""From the options of ``submit`` and the run configuration to one job."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from holdfast.errors import ConfigError, UsageError
+from holdfast.model import Job, Link
+from holdfast.planning import script_path, seconds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from holdfast.amlconfig.types import RunConfig
+    from holdfast.model import Project
+
+
+class Asked(NamedTuple):
+    """What a person typed, as typed."""
+
+    words: tuple[str, ...]
+    folder: str
+    env: tuple[str, ...] = ()
+    env_files: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    timeout: str | None = None
+    grace: str | None = None
+    notify: str | None = None
+    keep_work: bool = False
+
+
+def make_job(
+    asked: Asked, project: Project, config: RunConfig, target: str, on_end: str, ask: Callable[[str], str]
+) -> Job:
+    """``ask`` is how a secret that is not in the environment is asked for."""
+    words = asked.words or config.argument_vector or ()
+    if not words or words[0] == "$file":
+        raise UsageError("no script was named", hint="holdfast submit -c local train.py")
+    if config.framework != "Python":
+        raise ConfigError(
+            "PySpark is not supported by this version"
+            if config.framework
+            else "no Framework is set, which means PySpark, and that is not supported by this version",
+            where=os.path.join(project.root, "aml_config", f"{config.name}.runconfig"),
+            hint="write this line into it: Framework: Python",
+        )
+    return Job(
+        script=script_path(project.root, asked.folder, words[0]),
+        arguments=tuple(words[1:]),
+        config=config.name,
+        target=target,
+        env=_environment(asked, config, ask),
+        links=tuple(_link(project, asked.folder, name) for name in asked.links)
+        + tuple(_link(project, project.root, name) for name in config.links or ()),
+        timeout_s=seconds(asked.timeout, "--timeout") if asked.timeout else config.timeout,
+        grace_s=seconds(asked.grace, "--grace") if asked.grace else config.grace if config.grace is not None else 30.0,
+        max_log=config.max_log_size or 10 * 1000**3,
+        keep_work=asked.keep_work,
+        on_end=asked.notify or on_end,
+        parent_run_id=os.environ.get("HOLDFAST_RUN_ID"),
+    )
+
+
+def _environment(asked: Asked, config: RunConfig, ask: Callable[[str], str]) -> Mapping[str, str]:
+    """Later ones win: the run configuration, --env-file, -e, --secret."""
+    values = dict(config.environment_variables or {})
+    for path in asked.env_files:
+        values.update(_env_file(path))
+    for word in asked.env:
+        name, equals, value = word.partition("=")
+        values[_name(name, "-e")] = value if equals else _from_shell(name)
+    for name in asked.secrets:
+        values[_name(name, "--secret")] = os.environ[name] if name in os.environ else ask(name)
+    return values
+
+
+def _from_shell(name: str) -> str:
+    if name not in os.environ:
+        raise UsageError(f"-e {name}: this shell has no variable {name}", hint=f"export {name}=..., or -e {name}=VALUE")
+    return os.environ[name]
+
+
+def _name(name: str, where: str) -> str:
+    if (
+        not name
+        or "\0" in name
+        or not (name[0].isalpha() or name[0] == "_")
+        or not all(c.isalnum() or c == "_" for c in name)
+    ):
+        raise UsageError(f"{name!r} is not the name of a variable", where=where)
+    return name
+
+
+def _env_file(path: str) -> dict[str, str]:
+    """NAME=VALUE lines; blank lines and # comments are passed over, one pair of quotes round a value is taken off."""
+    values = {}
+    try:
+        with open(path, encoding="utf-8") as source:
+            lines = source.read().splitlines()
+    except OSError as error:
+        raise UsageError("the --env-file cannot be read", where=path, answer=str(error)) from error
+    for number, line in enumerate(lines, 1):
+        text = line.strip().removeprefix("export ").strip()
+        if not text or text.startswith("#"):
+            continue
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError("this line is not NAME=VALUE", where=f"{path}:{number}", answer=text[:80])
+        if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
+            value = value[1:-1]
+        values[_name(name.strip(), f"{path}:{number}")] = value
+    return values
+
+
+def _link(project: Project, folder: str, named: str) -> Link:
+    """``data``: the project's own folder of that name. ``data=/mnt/big``: another folder, shown as data."""
+    name, equals, target = named.partition("=")
+    inside = os.path.normpath(os.path.join(folder, name))
+    target = os.path.abspath(os.path.join(folder, os.path.expanduser(target))) if equals else inside
+    shown = os.path.relpath(inside, project.root)
+    if shown == os.curdir or shown.startswith(os.pardir) or os.path.isabs(shown):
+        raise UsageError(
+            f"--link {named}: that is not inside the project",
+            where=project.root,
+            hint="name it: --link data=/path/to/folder",
+        )
+    if not os.path.exists(target):
+        raise UsageError(
+            f"--link {named}: {target} does not exist",
+            hint="--link NAME=/path/to/folder shows a folder under another name",
+        )
+    return Link(shown, target)

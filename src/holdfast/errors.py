@@ -1,0 +1,96 @@
+"""Every way Holdfast can fail, sorted by whose move is next.
+
+HoldfastError
+├── UsageError          2   the command line names something that is not there or makes no sense
+├── ConfigError        65   a project or settings file says something we cannot follow
+├── UnreachableError   69   the target did not answer; nothing is concluded about its runs
+├── InternalError      70   a bug of ours
+├── StoreError         74   the store on this disk is missing, damaged, full, read-only or too new
+├── HostKeyError       76   the target's host key is not the one that was pinned
+├── GpuIdleError       79   a run that had to use its GPU did not
+├── TimedOutError     124   the run reached its time limit
+├── LostError         125   the run ended and nobody can know how
+└── Detached          130   the person stopped watching; the run goes on
+
+A class knows its exit code; the raiser passes the facts: what happened, where, what was answered and what
+to try. They are caught once, in ``cli.main``, and printed as one ``ERROR:`` line and indented facts.
+The table in ``docs/errors.md`` is made from this module.
+"""
+
+from __future__ import annotations
+
+
+class HoldfastError(Exception):
+    """What went wrong, where it was seen, what was answered there, and what a tired person should type next."""
+
+    exit_code = 70
+
+    def __init__(self, what: str, *, where: str = "", answer: str = "", hint: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.answer = answer
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}" if self.where else self.what
+
+
+class UsageError(HoldfastError):
+    """The command line asks for something that does not exist or contradicts itself."""
+
+    exit_code = 2
+
+
+class ConfigError(HoldfastError):
+    """A file written by a person (project, target, settings) cannot be followed."""
+
+    exit_code = 65
+
+
+class UnreachableError(HoldfastError):
+    """The target did not answer. Its runs keep their last known state."""
+
+    exit_code = 69
+
+
+class InternalError(HoldfastError):
+    """Holdfast broke a promise to itself; please report it."""
+
+    exit_code = 70
+
+
+class StoreError(HoldfastError):
+    """The store cannot be read or written: damaged, full, read-only, missing or made by a newer Holdfast."""
+
+    exit_code = 74
+
+
+class HostKeyError(HoldfastError):
+    """The target showed a host key other than the pinned one. Nothing was sent."""
+
+    exit_code = 76
+
+
+class GpuIdleError(HoldfastError):
+    """A run started with --require-gpu never touched its GPU."""
+
+    exit_code = 79
+
+
+class TimedOutError(HoldfastError):
+    """The run was ended because it reached its --timeout."""
+
+    exit_code = 124
+
+
+class LostError(HoldfastError):
+    """The run is over and its outcome cannot be known (the machine rebooted, runner and guardian were killed)."""
+
+    exit_code = 125
+
+
+class Detached(HoldfastError):
+    """The person stopped watching (Ctrl-C). The run goes on."""
+
+    exit_code = 130

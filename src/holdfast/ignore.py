@@ -1,0 +1,399 @@
+"""What a snapshot leaves out: git's ignore files with git's exact meaning, .amlignore, fixed names, likely secrets.
+
+Paths are bytes below the project's root, with ``/`` between names. Later rules win: ``.git/info/exclude``, then the
+``.gitignore`` files from the root down, then the ``.amlignore`` files from the root down.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Collection, Iterator
+
+_ALWAYS = frozenset((b".git", b".azuremlhistory_git", b"azureml-logs", b"__pycache__", b".ipynb_checkpoints"))
+_ALWAYS_AT_ROOT = frozenset((b"outputs", b"docs"))
+_GITIGNORE = b".gitignore"
+_AMLIGNORE = b".amlignore"
+
+_SECRET_NAMES = {
+    b".netrc": "a password file",
+    b"_netrc": "a password file",
+    b".pypirc": "a password file",
+    b"kubeconfig": "a cluster credential",
+    b"kaggle.json": "a cloud credential",
+    b"application_default_credentials.json": "a cloud credential",
+    b"accessTokens.json": "a cloud credential",
+    b"msal_token_cache.json": "a cloud credential",
+    **dict.fromkeys(
+        (b"id_rsa", b"id_dsa", b"id_ecdsa", b"id_ecdsa_sk", b"id_ed25519", b"id_ed25519_sk"), "a private key"
+    ),
+}
+_SECRET_PATHS = {b"/.aws/credentials": "a cloud credential", b"/.kube/config": "a cluster credential"}
+_HARMLESS_ENV = (b".example", b".sample", b".template", b".dist")
+_TELLING_JSON = ((b"PRIVATE KEY-----",), (b'"client_secret"', b'"refresh_token"'), (b'"clientId"', b'"clientSecret"'))
+SECRET_HEAD = 4096
+
+
+class Rule(NamedTuple):
+    """The line that decided. A rule of our own has no file; its pattern is a phrase."""
+
+    file: str
+    line: int
+    pattern: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} `{self.pattern}`" if self.file else self.pattern
+
+
+def explain(root: str, relpath: str) -> Rule | None:
+    """The rule that keeps a file, or a folder above it, out of every snapshot of the project; None if none does."""
+    folder = os.fsencode(root)
+    rules = Rules.of_project(folder, frozenset(os.listdir(folder)))
+    path = b""
+    for name in os.fsencode(os.path.normpath(relpath)).split(b"/"):
+        path = path + b"/" + name if path else name
+        folder = os.path.join(folder, name)
+        is_folder = os.path.isdir(folder) and not os.path.islink(folder)
+        if rule := rules.leaves_out(name, path, is_folder):
+            return rule
+        if not is_folder:
+            return _explain_secret(folder, name, path, rules)
+        names = frozenset(os.listdir(folder))
+        if rule := marked_folder(names):
+            return rule
+        rules = rules.inside(folder, path, names)
+    return None
+
+
+def marked_folder(names: Collection[bytes]) -> Rule | None:
+    """A folder that says by its content that it is no part of a project."""
+    if b"pyvenv.cfg" in names:
+        return Rule("", 0, "a Python environment (it holds pyvenv.cfg)")
+    if b"store.json" in names and b"objects" in names:
+        return Rule("", 0, "a Holdfast store (it holds store.json)")
+    return None
+
+
+def secret_by_name(name: bytes, path: bytes) -> str:
+    """What kind of secret a file of this name is likely to be, or an empty string."""
+    if name.startswith(b".env"):
+        return (
+            "an environment file" if name == b".env" or (name[4:5] == b"." and not name.endswith(_HARMLESS_ENV)) else ""
+        )
+    if name in (b"credentials", b"config"):
+        return next((kind for end, kind in _SECRET_PATHS.items() if (b"/" + path).endswith(end)), "")
+    return "a cluster credential" if name.endswith(b".kubeconfig") else _SECRET_NAMES.get(name, "")
+
+
+def secret_by_content(name: bytes, read_head: Callable[[], bytes]) -> str:
+    """The same, for names that say nothing by themselves: ``read_head`` gives the first SECRET_HEAD bytes."""
+    if name.endswith((b".pem", b".key")):
+        return "a private key" if b"PRIVATE KEY-----" in read_head() else ""
+    if name.endswith(b".json"):
+        head = read_head()
+        return "a cloud credential" if any(all(word in head for word in words) for words in _TELLING_JSON) else ""
+    if name == b".npmrc":
+        values = [
+            line.partition(b"=")[2].strip()
+            for line in read_head().splitlines()
+            if b"_auth" in line or b"_password" in line
+        ]
+        return "a registry token" if any(value and not value.startswith(b"${") for value in values) else ""
+    return ""
+
+
+class Rules:
+    """All rules that are in force in one folder. Folders without ignore files share those of the folder above."""
+
+    def __init__(self, from_git: tuple[_Pattern, ...], from_aml: tuple[_Pattern, ...]) -> None:
+        self._from_git = from_git
+        self._from_aml = from_aml
+        patterns = from_git + from_aml
+        self._for_folders = _Table(patterns)
+        self._for_files = _Table(tuple(pattern for pattern in patterns if not pattern.folders_only))
+
+    @classmethod
+    def of_project(cls, root: bytes, names: Collection[bytes]) -> Rules:
+        exclude = _git_info_exclude(root) if b".git" in names else b""
+        from_git = tuple(_parse(exclude, b".git/info/exclude", b"")) if exclude else ()
+        return cls(from_git, ()).inside(root, b"", names)
+
+    def inside(self, folder: bytes, path: bytes, names: Collection[bytes]) -> Rules:
+        """The rules for the entries of ``folder``, which lies at ``path`` and holds ``names``."""
+        base = path + b"/" if path else b""
+        more = [
+            tuple(_parse(_read_regular(os.path.join(folder, file)), base + file, base)) if file in names else ()
+            for file in (_GITIGNORE, _AMLIGNORE)
+        ]
+        return Rules(self._from_git + more[0], self._from_aml + more[1]) if any(more) else self
+
+    def leaves_out(self, name: bytes, path: bytes, is_folder: bool) -> Rule | None:
+        if name in _ALWAYS or path in _ALWAYS_AT_ROOT:
+            return Rule("", 0, f"`{os.fsdecode(path)}` never travels")
+        pattern = (self._for_folders if is_folder else self._for_files).last(name, path)
+        return None if pattern is None or pattern.negative else pattern.rule()
+
+    def insist_on(self, name: bytes, path: bytes) -> bool:
+        """Whether a ``!`` line of an .amlignore asks for this file."""
+        pattern = self._for_files.last(name, path)
+        return pattern is not None and pattern.negative and os.path.basename(pattern.file) == _AMLIGNORE
+
+
+class _Pattern(NamedTuple):
+    """One line of an ignore file. Without ``base`` it is compared with names, else with whole paths."""
+
+    file: bytes
+    line: int
+    written: bytes
+    glob: bytes
+    base: bytes | None
+    negative: bool
+    folders_only: bool
+
+    def rule(self) -> Rule:
+        return Rule(os.fsdecode(self.file), self.line, self.written.decode("utf-8", "replace"))
+
+
+class _Table:
+    """Finds the last of many patterns that matches, without trying them one by one."""
+
+    def __init__(self, patterns: tuple[_Pattern, ...]) -> None:
+        self._patterns = patterns
+        self._names: dict[bytes, int] = {}
+        self._paths: dict[bytes, int] = {}
+        self._endings: dict[bytes, int] = {}
+        self._wild_names = _Wild()
+        self._wild_paths = _Wild()
+        for index, pattern in enumerate(patterns):
+            self._enter(index, pattern)
+        self._any_ending = tuple(self._endings)
+
+    def _enter(self, index: int, pattern: _Pattern) -> None:
+        glob, base = pattern.glob, pattern.base
+        plain = _plain_length(glob)
+        if plain == len(glob):
+            if base is None:
+                self._names[glob] = index
+            else:
+                self._paths[base + glob] = index
+        elif base is not None:
+            # git compares the plain beginning first, so a `**` right behind it stands at a beginning, too
+            self._wild_paths.add(index, base + glob[:plain], glob[plain:], in_path=True)
+        elif glob[:1] == b"*" and _plain_length(glob[1:]) == len(glob) - 1:
+            self._endings[glob[1:]] = index
+        else:
+            self._wild_names.add(index, b"", glob, in_path=False)
+
+    def last(self, name: bytes, path: bytes) -> _Pattern | None:
+        best = self._names.get(name, -1)
+        if self._paths:
+            best = max(best, self._paths.get(path, -1))
+        if name.endswith(self._any_ending):
+            best = max(best, *(index for ending, index in self._endings.items() if name.endswith(ending)))
+        if self._wild_names.sources:
+            best = max(best, self._wild_names.last(name))
+        if self._wild_paths.sources:
+            best = max(best, self._wild_paths.last(path))
+        return self._patterns[best] if best >= 0 else None
+
+
+class _Wild:
+    """Globs as one regular expression, made at the first question: most folders never ask."""
+
+    def __init__(self) -> None:
+        self.sources: list[tuple[int, bytes]] = []
+        self._compiled: re.Pattern[bytes] | None = None
+
+    def add(self, index: int, plain: bytes, glob: bytes, *, in_path: bool) -> None:
+        import re
+
+        source = _translate(glob, in_path)
+        if source is not None:
+            self.sources.append((index, re.escape(plain) + source))
+
+    def last(self, text: bytes) -> int:
+        if self._compiled is None:
+            import re
+
+            # The last glob stands first: the group that matched is then the one that decides.
+            choices = b"|".join(b"(%s)" % source for _, source in reversed(self.sources))
+            self._compiled = re.compile(choices, re.DOTALL)
+        match = self._compiled.fullmatch(text)
+        return self.sources[-(match.lastindex or 0)][0] if match else -1
+
+
+def _parse(data: bytes, file: bytes, base: bytes) -> Iterator[_Pattern]:
+    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    for number, line in enumerate(lines, 1):
+        if line.startswith(b"#"):
+            continue
+        written = _without_trailing_spaces(line.removesuffix(b"\r").partition(b"\0")[0])
+        negative = written.startswith(b"!")
+        glob = written[1:] if negative else written
+        folders_only = glob.endswith(b"/")
+        if folders_only:
+            glob = glob[:-1]
+        if b"/" not in glob:
+            by_name = True
+        else:
+            glob = glob.removeprefix(b"/")
+            by_name = glob.startswith(b"**/") and b"/" not in glob[3:]
+            if by_name:
+                glob = glob[3:]
+        if glob:
+            yield _Pattern(file, number, written, glob, None if by_name else base, negative, folders_only)
+
+
+def _without_trailing_spaces(line: bytes) -> bytes:
+    stripped = line.rstrip(b" ")
+    backslashes = len(stripped) - len(stripped.rstrip(b"\\"))
+    # An odd backslash at the end quotes the first of the spaces.
+    return line[: len(stripped) + 1] if backslashes % 2 else stripped
+
+
+def _plain_length(glob: bytes) -> int:
+    return min((at for at in map(glob.find, (b"*", b"?", b"[", b"\\")) if at >= 0), default=len(glob))
+
+
+def _translate(glob: bytes, in_path: bool) -> bytes | None:
+    """A regular expression for what git's wildmatch accepts; None where it accepts nothing."""
+    import re
+
+    one = b"[^/]" if in_path else b"."
+    parts = []
+    at = 0
+    while at < len(glob):
+        char = glob[at : at + 1]
+        if char == b"*":
+            part, at = _translate_stars(glob, at, in_path)
+        elif char == b"[":
+            bracket = _translate_bracket(glob, at + 1, in_path)
+            if bracket is None:
+                return None
+            part, at = bracket
+        elif char == b"?":
+            part, at = one, at + 1
+        else:
+            at += char == b"\\"
+            if at == len(glob):
+                return None
+            part, at = re.escape(glob[at : at + 1]), at + 1
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _translate_stars(glob: bytes, start: int, in_path: bool) -> tuple[bytes, int]:
+    end = start
+    while glob[end : end + 1] == b"*":
+        end += 1
+    after = glob[end:]
+    crosses = (
+        end - start > 1
+        and (start == 0 or glob[start - 1 : start] == b"/")
+        and (not after or after.startswith((b"/", b"\\/")))
+    )
+    if not in_path:
+        return b".*", end
+    if not crosses:
+        return b"[^/]*", end
+    if after.startswith(b"/"):
+        return b"(?:.*/)?", end + 1
+    return b".*", end
+
+
+def _translate_bracket(glob: bytes, at: int, in_path: bool) -> tuple[bytes, int] | None:
+    """The set behind a ``[`` and where it ends; None if it never ends or names an unknown class."""
+    import re
+
+    negated = glob[at : at + 1] in (b"!", b"^") and at < len(glob)
+    start = at = at + negated
+    members: set[int] = set()
+    previous = 0
+    while at == start or glob[at : at + 1] != b"]":
+        step = _bracket_member(glob, at, previous)
+        if step is None:
+            return None
+        more, previous, at = step
+        members.update(more)
+    if negated:
+        members.update(b"/" if in_path else b"")
+        listed = b"".join(re.escape(bytes((code,))) for code in sorted(members))
+        return (b"[^%s]" % listed if listed else b"."), at + 1
+    members.difference_update(b"/" if in_path else b"")
+    listed = b"".join(re.escape(bytes((code,))) for code in sorted(members))
+    return (b"[%s]" % listed if listed else b"(?!)"), at + 1
+
+
+def _bracket_member(glob: bytes, at: int, previous: int) -> tuple[Collection[int], int, int] | None:
+    """What one step through a set adds, what a following ``-`` would start from, and where to go on."""
+    char = glob[at : at + 1]
+    if char == b"\\":
+        at += 1
+    elif char == b"-" and previous and glob[at + 1 : at + 2] not in (b"", b"]"):
+        at += 1 + (glob[at + 1 : at + 2] == b"\\")
+        return (range(previous, glob[at] + 1), 0, at + 1) if at < len(glob) else None
+    elif char == b"[" and glob[at + 1 : at + 2] == b":":
+        end = glob.find(b"]", at + 2)
+        if end < 0:
+            return None
+        if end > at + 2 and glob[end - 1 : end] == b":":
+            members = _CLASSES.get(glob[at + 2 : end - 1])
+            return None if members is None else (members, 0, end + 1)
+    if at >= len(glob):
+        return None
+    return (glob[at],), glob[at], at + 1
+
+
+_DIGITS = b"0123456789"
+_LOWER = b"abcdefghijklmnopqrstuvwxyz"
+_UPPER = _LOWER.upper()
+_CLASSES: dict[bytes, Collection[int]] = {
+    b"alnum": _DIGITS + _LOWER + _UPPER,
+    b"alpha": _LOWER + _UPPER,
+    b"blank": b" \t",
+    b"cntrl": bytes((*range(32), 127)),
+    b"digit": _DIGITS,
+    b"graph": bytes(range(33, 127)),
+    b"lower": _LOWER,
+    b"print": bytes(range(32, 127)),
+    b"punct": b"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~",
+    b"space": b" \t\n\r",  # git's own idea of a space
+    b"upper": _UPPER,
+    b"xdigit": _DIGITS + b"abcdefABCDEF",
+}
+
+
+def _explain_secret(file: bytes, name: bytes, path: bytes, rules: Rules) -> Rule | None:
+    kind = secret_by_name(name, path) or secret_by_content(name, lambda: _read_regular(file)[:SECRET_HEAD])
+    return Rule("", 0, f"it looks like {kind}") if kind and not rules.insist_on(name, path) else None
+
+
+def _git_info_exclude(root: bytes) -> bytes:
+    """The content of info/exclude, also where .git is a file that points elsewhere (a work tree, a submodule)."""
+    git = os.path.join(root, b".git")
+    pointer = _read_regular(git)
+    if pointer.startswith(b"gitdir: "):
+        git = os.path.join(root, pointer[8:].rstrip(b"\r\n"))
+        common = _read_regular(os.path.join(git, b"commondir"))
+        if common:
+            git = os.path.join(git, common.rstrip(b"\r\n"))
+    return _read_regular(os.path.join(git, b"info", b"exclude"))
+
+
+def _read_regular(path: bytes) -> bytes:
+    """The content of a regular file; nothing for anything else, as git treats an ignore file that is a link."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    try:
+        descriptor = os.open(path, flags)
+    except OSError:
+        return b""
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        return b""
+    with open(descriptor, "rb") as stream:
+        return stream.read()

@@ -1,0 +1,22 @@
+"""The runner as a plain detached process: no queue, no scheduler. A ticket is ``<uid>/<attempt>``."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.model import Json, Plan
+    from holdfast.ports import Channel
+
+
+class ProcessLauncher:
+    def start(self, channel: Channel, plan: Plan, secrets: Json) -> str:
+        channel.ask("start", plan=plan.to_json(), secrets=secrets)
+        return f"{plan.uid}/{plan.attempt}"
+
+    def look(self, channel: Channel, tickets: list[str]) -> dict[str, str]:
+        states = channel.ask("look", tickets=tickets)["states"]
+        return {ticket: str(state) for ticket, state in states.items()} if isinstance(states, dict) else {}
+
+    def stop(self, channel: Channel, ticket: str, by: str) -> str:
+        uid, attempt = ticket.split("/")
+        return str(channel.ask("stop", uid=uid, attempt=attempt, by=by)["state"])

@@ -1,0 +1,44 @@
+"""What state a run is in, from the facts alone: (State, Fact) -> State, nothing read and nothing written here.
+
+The runner's events decide. A launcher's sighting can only show that nobody answers; it never ends a run.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+SUBMITTING = "Submitting"
+PREPARING = "Preparing"
+RUNNING = "Running"
+CANCEL_REQUESTED = "CancelRequested"
+FINALIZING = "Finalizing"
+COMPLETED = "Completed"
+FAILED = "Failed"
+CANCELED = "Canceled"
+LOST = "Lost"
+
+FINAL = frozenset({COMPLETED, FAILED, CANCELED, LOST})
+OUTCOMES = {"completed": COMPLETED, "failed": FAILED, "canceled": CANCELED, "lost": LOST}
+
+_ORDER = {SUBMITTING: 0, PREPARING: 1, RUNNING: 2, CANCEL_REQUESTED: 3, FINALIZING: 4}
+_AFTER = {"accepted": PREPARING, "started": RUNNING, "stopping": CANCEL_REQUESTED, "exited": FINALIZING}
+
+
+def advance(state: str, event: Mapping[str, object]) -> str:
+    """The state after one more event. A final state stays: the first closing event is the only one that counts."""
+    if state in FINAL:
+        return state
+    kind = event.get("type")
+    if kind == "closed":
+        return OUTCOMES.get(str(event.get("outcome")), LOST)
+    after = _AFTER.get(str(kind), state)
+    return after if _ORDER[after] >= _ORDER[state] else state
+
+
+def state_of(events: Iterable[Mapping[str, object]]) -> str:
+    state = SUBMITTING
+    for event in events:
+        state = advance(state, event)
+    return state

@@ -1,0 +1,338 @@
+"""Read back what scripts logged: the files of a run's metrics folder, as one series per name.
+
+The files may come from a killed process, a full disk or a target that lies. What can be read is read, the rest
+is told in ``Metrics.problems``; nothing here raises because of what a file holds.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+import sys
+from array import array
+from itertools import accumulate, chain, compress
+from typing import TYPE_CHECKING, NamedTuple, overload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import BinaryIO, Literal, TypeAlias
+
+Value: TypeAlias = "float | int | bool | str | list[Value] | dict[str, Value] | None"
+
+LIST_LIMIT = 1000  # history shows only the last value of a longer series
+
+# The format of docs/formats.md, which track.py writes.
+_MAGIC = b"hfmetric"
+_VERSION = 1
+_HEADER = struct.Struct("<8sIIQQQ24x")  # magic, version, record size, pid, process start (ticks), opened (wall ns)
+_RECORD_SIZE = 32  # four words: name and flags, step, wall ns, value
+_FLAGS_SHIFT = 56
+_NAME_MASK = (1 << _FLAGS_SHIFT) - 1
+_KIND_MASK = 0x0F
+_FLOAT, _INT, _BOOL, _REFERRED = range(4)
+_CHUNK_SIZE = _RECORD_SIZE << 15
+_DEEPEST = 100  # levels of lists in a value; what a target sends must not exhaust the stack of those who walk it
+
+
+class Series(NamedTuple):
+    """All values of one name in the order they were logged; times in ns. An array where all values are floats."""
+
+    name: str
+    steps: Sequence[int]
+    times: Sequence[int]
+    values: Sequence[Value]
+
+
+class Metrics(NamedTuple):
+    """What was logged in a run, by name in order of first appearance, and what could not be read."""
+
+    by_name: dict[str, Series]
+    problems: tuple[str, ...]
+
+
+class Digest(NamedTuple):
+    """A series in one row of a table. ``least`` and ``greatest`` are None where no finite number was logged."""
+
+    name: str
+    points: int
+    last: Value
+    least: float | None
+    greatest: float | None
+    first_step: int
+    last_step: int
+
+
+def read_dir(folder: str) -> Metrics:
+    """Read every pair of metrics files in a folder; a folder that is not there holds none."""
+    problems: list[str] = []
+    files = [file for path in _record_files(folder, problems) if (file := _read_file(path, problems))]
+    parts: dict[str, list[Series]] = {}
+    for file in sorted(files, key=lambda file: file.opened):
+        for series in _series_of(file, problems):
+            parts.setdefault(series.name, []).append(series)
+    return Metrics({name: _merged(parts[name]) for name in parts}, tuple(problems))
+
+
+def summary(metrics: Metrics) -> dict[str, Value]:
+    """Names and values as history shows them: a scalar, a list, or the last of many; None for NaN and Inf."""
+    return {name: _shown(series.values) for name, series in metrics.by_name.items()}
+
+
+def digest(series: Series) -> Digest:
+    """How many values, the extremes and the ends of a series."""
+    numbers = _finite(series.values)
+    return Digest(
+        name=series.name,
+        points=len(series.values),
+        last=json_value(series.values[-1]),
+        least=min(numbers, default=None),
+        greatest=max(numbers, default=None),
+        first_step=series.steps[0],
+        last_step=series.steps[-1],
+    )
+
+
+def json_value(value: Value) -> Value:
+    """The value with None for every NaN and Inf in it, which JSON cannot say."""
+    if isinstance(value, float):
+        return value if _is_finite(value) else None
+    if isinstance(value, list):
+        return [json_value(item) for item in value]
+    if isinstance(value, dict):
+        return {key: json_value(item) for key, item in value.items()}
+    return value
+
+
+def _shown(values: Sequence[Value]) -> Value:
+    if len(values) == 1 or len(values) > LIST_LIMIT:
+        return json_value(values[-1])
+    return [json_value(value) for value in values]
+
+
+def _finite(values: Sequence[Value]) -> Sequence[float]:
+    if isinstance(values, array) and _is_finite(sum(values)):
+        return values
+    return [value for value in values if type(value) in (float, int) and _is_finite(value)]  # type: ignore[arg-type, misc]
+
+
+def _is_finite(value: float) -> bool:
+    return value - value == 0
+
+
+_Columns: TypeAlias = "tuple[array[int], array[int], array[int], array[int]]"
+
+
+class _File(NamedTuple):
+    """One pair of files: the four words of its records as columns, by the offset of their name's line."""
+
+    path: str
+    opened: int
+    by_name_offset: dict[int, _Columns]
+    lines: bytes
+
+
+def _record_files(folder: str, problems: list[str]) -> list[str]:
+    try:
+        names = sorted(os.listdir(folder), key=lambda name: (len(name), name))
+    except FileNotFoundError:
+        return []
+    except OSError as problem:
+        problems.append(f"{folder}: {problem.strerror}")
+        return []
+    return [os.path.join(folder, name) for name in names if name.endswith(".m")]
+
+
+def _read_file(path: str, problems: list[str]) -> _File | None:
+    try:
+        # The records first: their lines were written before them, so those are there when we come to read them.
+        with _open_regular(path) as file:
+            header = file.read(_HEADER.size)
+            if not header:
+                return None  # just created
+            if len(header) < _HEADER.size or not header.startswith(_MAGIC):
+                problems.append(f"{path}: not a metrics file")
+                return None
+            _, version, record_size, _, _, opened = _HEADER.unpack(header)
+            if (version, record_size) != (_VERSION, _RECORD_SIZE):
+                problems.append(f"{path}: format {version} is of a newer Holdfast")
+                return None
+            by_name_offset: dict[int, _Columns] = {}
+            while chunk := file.read(_CHUNK_SIZE):
+                if torn := len(chunk) % _RECORD_SIZE:
+                    problems.append(f"{path}: ends within a record; its last {torn} bytes are ignored")
+                _group(chunk[: len(chunk) - torn], by_name_offset)
+        with _open_regular(path[: -len(".m")] + ".jsonl") as file:
+            lines = file.read()
+    except OSError as problem:
+        problems.append(
+            f"{problem.filename or path}: {problem.strerror or problem}; the values of {path} are not shown"
+        )
+        return None
+    return _File(path, opened, by_name_offset, lines)
+
+
+def _open_regular(path: str) -> BinaryIO:
+    # A script owns this folder: it may have put a pipe there, at which a plain open would wait for ever.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(0, "not a regular file", path)
+    return open(descriptor, "rb")
+
+
+def _group(records: bytes, by_name_offset: dict[int, _Columns]) -> None:
+    """Sort whole records by name, keeping their order."""
+    cells = array("Q", records)
+    if sys.byteorder == "big":
+        cells.byteswap()
+    words = cells[0::4]
+    if period := _period(words):
+        for position in range(period):
+            _extend(by_name_offset, words[position], cells, 4 * position, 4 * period)
+        return
+    same_name: dict[int, list[bytes]] = {}
+    by_word = {word: same_name.setdefault(word & _NAME_MASK, []) for word in dict.fromkeys(words)}
+    for word, (record,) in zip(words, struct.iter_unpack(f"{_RECORD_SIZE}s", cells), strict=True):
+        by_word[word].append(record)
+    for name_offset, found in same_name.items():
+        _extend(by_name_offset, name_offset, array("Q", b"".join(found)), 0, 4)
+
+
+def _period(words: array[int]) -> int:
+    """How many records make a round, where a loop logs the same names again and again; 0 where it is not so."""
+    try:
+        period = words.index(words[0], 1)
+    except (ValueError, IndexError):
+        return 0
+    names = {word & _NAME_MASK for word in words[:period]}
+    return period if len(names) == period and words[period:] == words[:-period] else 0
+
+
+def _extend(by_name_offset: dict[int, _Columns], word: int, cells: array[int], start: int, stride: int) -> None:
+    name_offset = word & _NAME_MASK
+    if name_offset not in by_name_offset:
+        by_name_offset[name_offset] = (array("Q"), array("Q"), array("Q"), array("Q"))
+    for index, column in enumerate(by_name_offset[name_offset]):
+        column.extend(cells[start + index :: stride])
+
+
+def _series_of(file: _File, problems: list[str]) -> Iterator[Series]:
+    nameless = 0
+    reader = _LineReader(file.lines)
+    for name_offset, columns in file.by_name_offset.items():
+        name = reader.content(name_offset).get("name")
+        if not isinstance(name, str):
+            nameless += len(columns[0])
+            continue
+        words, steps, times, bits = _of_known_kinds(columns, file, problems)
+        if words:
+            yield Series(name, _recast("q", steps), times, _values(words, bits, reader))
+    if nameless:
+        problems.append(f"{file.path}: {nameless} values have no readable name")
+    if reader.missing:
+        problems.append(f"{file.path}: {reader.missing} values that are not numbers are damaged and shown as null")
+
+
+def _of_known_kinds(columns: _Columns, file: _File, problems: list[str]) -> _Columns:
+    unknown = {word for word in _distinct(columns[0]) if _kind(word) > _REFERRED}
+    if not unknown:
+        return columns
+    known = [word not in unknown for word in columns[0]]
+    problems.append(f"{file.path}: {known.count(False)} values are of a kind only a newer Holdfast can read")
+    words, steps, times, bits = (array("Q", compress(column, known)) for column in columns)
+    return words, steps, times, bits
+
+
+def _values(words: array[int], bits: array[int], reader: _LineReader) -> Sequence[Value]:
+    doubles = _recast("d", bits)
+    kinds = {word: _kind(word) for word in _distinct(words)}
+    if set(kinds.values()) == {_FLOAT}:
+        return doubles
+    return [
+        _value(kinds[word], double, offset, reader) for word, double, offset in zip(words, doubles, bits, strict=True)
+    ]
+
+
+def _value(kind: int, double: float, offset: int, reader: _LineReader) -> Value:
+    if kind == _REFERRED:
+        return reader.value(offset)
+    if kind == _FLOAT or not _is_finite(double):
+        return double
+    return int(double) if kind == _INT else bool(double)
+
+
+def _kind(word: int) -> int:
+    return word >> _FLAGS_SHIFT & _KIND_MASK
+
+
+def _distinct(words: array[int]) -> set[int]:
+    if words == array("Q", words[:1]) * len(words):
+        return set(words[:1])
+    return set(words)
+
+
+@overload
+def _recast(typecode: Literal["q"], words: array[int]) -> array[int]: ...
+@overload
+def _recast(typecode: Literal["d"], words: array[int]) -> array[float]: ...
+def _recast(typecode: Literal["q", "d"], words: array[int]) -> array[int] | array[float]:
+    return array(typecode, words.tobytes())
+
+
+class _LineReader:
+    """The lines of a .jsonl by where they start; a line that several records name is read once."""
+
+    def __init__(self, lines: bytes) -> None:
+        self._lines = lines
+        self._values: dict[int, Value] = {}
+        self.missing = 0
+
+    def value(self, offset: int) -> Value:
+        if offset not in self._values:
+            content = self.content(offset)
+            self.missing += "value" not in content
+            self._values[offset] = content.get("value")
+        return self._values[offset]
+
+    def content(self, offset: int) -> dict[str, Value]:
+        import json
+
+        end = self._lines.find(b"\n", offset)
+        if end < 0 or (offset and self._lines[offset - 1] != ord("\n")):
+            return {}
+        line = self._lines[offset:end]
+        try:
+            content = json.loads(line)
+            if b"\\ud" in line.lower():
+                # Half of a surrogate pair would later break every print and every database.
+                content = json.loads(json.dumps(content, ensure_ascii=False).encode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            return {}
+        return content if isinstance(content, dict) and not _nested_beyond(content, _DEEPEST) else {}
+
+
+def _nested_beyond(value: Value, levels: int) -> bool:
+    items = list(value.values()) if isinstance(value, dict) else value
+    if not isinstance(items, list):
+        return False
+    return levels == 0 or any(_nested_beyond(item, levels - 1) for item in items)
+
+
+def _merged(parts: list[Series]) -> Series:
+    """One series of several files, by time; a file whose clock was set back keeps its own order."""
+    if len(parts) == 1:
+        return parts[0]
+    moments = array("Q", chain.from_iterable(accumulate(part.times, max) for part in parts))
+    order = array("Q", sorted(range(len(moments)), key=moments.__getitem__))
+    steps = array("q", chain.from_iterable(part.steps for part in parts))
+    times = array("Q", chain.from_iterable(part.times for part in parts))
+    values = list(chain.from_iterable(part.values for part in parts))
+    in_order = map(values.__getitem__, order)
+    return Series(
+        parts[0].name,
+        array("q", map(steps.__getitem__, order)),
+        array("Q", map(times.__getitem__, order)),
+        array("d", in_order) if all(isinstance(part.values, array) for part in parts) else list(in_order),
+    )

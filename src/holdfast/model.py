@@ -1,0 +1,90 @@
+"""The nouns of the house, all frozen. Tuples underneath: dataclasses cost more at start-up than a submit may."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Json = dict[str, object]
+
+
+class Project(NamedTuple):
+    """A folder with an identity. account and workspace are names of the original, kept for its share path."""
+
+    root: str
+    id: str
+    name: str
+    account: str = "local"
+    workspace: str = "default"
+    is_new: bool = False
+
+
+class Link(NamedTuple):
+    """A folder shown inside the run's copy by a link instead of being copied."""
+
+    name: str
+    target: str
+
+
+class Job(NamedTuple):
+    """What a person asked for, with defaults of the run configuration already applied."""
+
+    script: str
+    arguments: tuple[str, ...]
+    config: str
+    target: str
+    env: Mapping[str, str]
+    links: tuple[Link, ...] = ()
+    timeout_s: float | None = None
+    grace_s: float = 30.0
+    max_log: int = 10 * 1000**3
+    keep_work: bool = False
+    on_end: str = ""
+    parent_run_id: str | None = None
+
+
+class Identity(NamedTuple):
+    """How one run is known: to the protocol, to people and old tools, and within its project."""
+
+    uid: str
+    run_id: str
+    run_number: int
+
+
+class Snapshotted(NamedTuple):
+    """The content that a run starts from."""
+
+    tree: str
+    files: int
+    bytes: int
+
+
+class Plan(NamedTuple):
+    """All that is decided about an attempt: printed by --dry-run, sent to the target, kept in history."""
+
+    uid: str
+    run_id: str
+    run_number: int
+    attempt: str
+    project: str
+    project_id: str
+    target: str
+    script: str
+    argv: tuple[str, ...]
+    tree: str
+    env: tuple[str, ...]
+    links: tuple[Link, ...]
+    share: str | None
+    timeout: float | None
+    timeout_text: str
+    grace: float
+    max_log: int
+    keep_work: bool
+
+    def to_json(self) -> Json:
+        plain: Json = self._asdict()
+        plain.update(v=1, argv=list(self.argv), env=list(self.env), links=[link._asdict() for link in self.links])
+        return plain

@@ -1,0 +1,98 @@
+"""A plan from a request, without touching anything: the same plan is printed, sent and kept."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.errors import ConfigError, UsageError
+from holdfast.model import Plan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.model import Identity, Job, Project
+    from holdfast.ports import Runtime
+
+
+def make_plan(
+    job: Job, project: Project, identity: Identity, tree: str, runtime: Runtime, share_base: str | None
+) -> Plan:
+    return Plan(
+        uid=identity.uid,
+        run_id=identity.run_id,
+        run_number=identity.run_number,
+        attempt="a1",
+        project=project.name,
+        project_id=project.id,
+        target=job.target,
+        script=job.script,
+        argv=runtime.argv(job.script, job.arguments),
+        tree=tree,
+        env=tuple(sorted(job.env)),
+        links=job.links,
+        share=share_directory(share_base, project),
+        timeout=job.timeout_s,
+        timeout_text=duration_text(job.timeout_s) if job.timeout_s else "",
+        grace=job.grace_s,
+        max_log=job.max_log,
+        keep_work=job.keep_work,
+    )
+
+
+def share_directory(base: str | None, project: Project) -> str | None:
+    """<base>/<account>/<workspace>/<project>, as the original laid it out; the runner adds the trailing separator."""
+    if not base:
+        return None
+    return os.path.join(os.path.expanduser(base), project.account, project.workspace, project.name)
+
+
+def script_path(root: str, folder: str, named: str) -> str:
+    """The script relative to the project, whichever way its path was written and from whichever folder below."""
+    candidates = [
+        os.path.join(folder, named),
+        os.path.join(folder, named.replace("\\", "/")),
+        os.path.join(root, named.replace("\\", "/")),
+    ]
+    for path in candidates:
+        if os.path.isfile(path):
+            inside = os.path.relpath(os.path.abspath(path), root)
+            if inside.startswith(os.pardir + os.sep):
+                raise UsageError(
+                    f"{named} lies outside the project", where=root, hint="run from the folder that holds it"
+                )
+            return inside
+    raise UsageError(f"there is no script {named!r}", where=folder, hint=_near(folder, named))
+
+
+def seconds(text: str, where: str) -> float:
+    """``4h``, ``90m``, ``45s``, ``1h30m``, ``2d``, or plain seconds."""
+    units = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+    total, number = 0.0, ""
+    for letter in text.strip().lower() + ("s" if text.strip()[-1:].isdigit() else ""):
+        if letter.isdigit() or letter == ".":
+            number += letter
+        elif letter in units and number:
+            total += float(number) * units[letter]
+            number = ""
+        else:
+            number = "?"
+            break
+    if number or total <= 0:
+        raise ConfigError(f"{text!r} is not a length of time", where=where, hint="write it like 4h, 90m, 1h30m or 45s")
+    return total
+
+
+def duration_text(length: float) -> str:
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if length >= size and length % size == 0:
+            return f"{int(length // size)}{unit}"
+    return f"{length:g}s"
+
+
+def _near(folder: str, named: str) -> str:
+    from difflib import get_close_matches
+
+    names = [name for name in os.listdir(folder) if name.endswith(".py")]
+    close = get_close_matches(os.path.basename(named), names, 1)
+    if close:
+        return f"did you mean {close[0]}?"
+    return f"scripts here: {', '.join(sorted(names)[:8])}" if names else "there are no Python scripts here"

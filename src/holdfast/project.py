@@ -1,0 +1,103 @@
+"""Which project a folder belongs to, and who that project is.
+
+A project is the nearest folder upwards that has an identity (``.holdfast-project``, or the original's
+``.azureml/project.json``) or an ``aml_config`` folder; where there is none, the current folder becomes one the first
+time something is submitted from it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from holdfast.errors import ConfigError
+from holdfast.model import Project
+
+FILE = ".holdfast-project"
+_ORIGINAL = os.path.join(".azureml", "project.json")
+_MARKS = (FILE, _ORIGINAL, "aml_config")
+
+
+def find(start: str) -> Project:
+    """The project of a folder. Reads only; ``is_new`` says that its identity is not on disk yet."""
+    root = _root_of(os.path.abspath(start))
+    return _ours(root) or _originals(root) or _unnamed(root)
+
+
+def remember(project: Project) -> Project:
+    """Write a new project's identity into its folder; where the folder is read-only, its path is its identity."""
+    if not project.is_new:
+        return project
+    path = os.path.join(project.root, FILE)
+    named = project._replace(id=_guid(os.urandom(16).hex()), is_new=False)
+    beside = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(beside, "w", encoding="utf-8") as target:
+            target.write(json.dumps({"id": named.id, "name": named.name}, indent=2) + "\n")
+        os.link(beside, path)
+    except FileExistsError:
+        return find(project.root)  # somebody else submitted first
+    except OSError:
+        return project._replace(is_new=False)
+    finally:
+        if os.path.exists(beside):
+            os.unlink(beside)
+    return named
+
+
+def _root_of(folder: str) -> str:
+    home = os.path.expanduser("~")
+    above = folder
+    while True:
+        if any(os.path.exists(os.path.join(above, mark)) for mark in _MARKS):
+            return above
+        parent = os.path.dirname(above)
+        if above in (parent, home):
+            return folder
+        above = parent
+
+
+def _ours(root: str) -> Project | None:
+    found = _read(os.path.join(root, FILE))
+    if found is None:
+        return None
+    return Project(root, str(found["id"]), str(found.get("name") or os.path.basename(root)))
+
+
+def _originals(root: str) -> Project | None:
+    """The Workbench's own binding: its guid goes on, and the names of its scope give the share path."""
+    found = _read(os.path.join(root, _ORIGINAL), key="Id")
+    if found is None:
+        return None
+    words = str(found.get("Scope", "")).split("/")
+    scope = dict(zip(words[::2], words[1::2], strict=False)) if len(words) % 2 == 0 else {}
+    name = scope.get("projects") or os.path.basename(root)
+    account, workspace = scope.get("accounts", "local"), scope.get("workspaces", "default")
+    return Project(root, str(found["Id"]), name, account, workspace)
+
+
+def _unnamed(root: str) -> Project:
+    """Named by its path until it is remembered, so that a dry run needs to write nothing."""
+    import hashlib
+
+    digest = hashlib.sha256(os.path.realpath(root).encode("utf-8", "surrogateescape")).hexdigest()
+    return Project(root, _guid(digest), os.path.basename(root) or "root", is_new=True)
+
+
+def _guid(digits: str) -> str:
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))
+
+
+def _read(path: str, key: str = "id") -> dict[str, object] | None:
+    try:
+        with open(path, encoding="utf-8-sig") as source:
+            found = json.load(source)
+    except FileNotFoundError:
+        return None
+    except (ValueError, OSError) as error:
+        raise ConfigError(
+            "this file names the project and cannot be read", where=path, answer=str(error), hint="delete it"
+        ) from error
+    if not isinstance(found, dict) or not isinstance(found.get(key), str):
+        raise ConfigError(f'this file names the project and has no "{key}"', where=path, hint="delete it")
+    return found

@@ -1,0 +1,57 @@
+# The first words spoken to a target: sent whole as `python -c`, with one JSON line on stdin. It finds or installs
+# the runner of the asked content hash, says so behind the nonce, and hands over. Names here are one letter short
+# of the rest of the house because this text travels with every connection.
+import json
+import os
+import sys
+
+line = b""
+while not line.endswith(b"\n"):
+    byte = os.read(0, 1)
+    if not byte:
+        sys.exit("holdfast: no instructions on stdin")
+    line += byte
+asked = json.loads(line.decode("utf-8"))
+home = (asked["home"] or os.path.join(os.path.expanduser("~"), ".holdfast")).encode("utf-8", "surrogateescape")
+place = os.path.join(home, b"runner", asked["runner"].encode("ascii"))
+
+
+def say(word: "str") -> "None":
+    os.write(1, ("%s %s\n" % (asked["nonce"], word)).encode("ascii"))
+
+
+def install(size: "int") -> "None":
+    import hashlib
+    import io
+    import shutil
+    import zipfile
+
+    data = b""
+    while len(data) < size:
+        data += os.read(0, size - len(data)) or sys.exit("holdfast: the runner was cut off on its way")
+    bundle = zipfile.ZipFile(io.BytesIO(data))
+    digest = hashlib.sha256()
+    for name in sorted(bundle.namelist()):
+        digest.update(name.encode() + b"\0" + hashlib.sha256(bundle.read(name)).digest())
+    if digest.hexdigest() != asked["runner"]:
+        sys.exit("holdfast: the runner arrived damaged")
+    os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
+    beside = place + b".%d.tmp" % os.getpid()
+    bundle.extractall(os.fsdecode(beside))
+    try:
+        os.rename(beside, place)
+    except OSError:
+        shutil.rmtree(beside)  # somebody else was first
+
+
+umask = os.umask(0o077)
+if not os.path.exists(place):
+    if not asked["size"]:
+        say("need")
+        sys.exit(0)
+    install(asked["size"])
+sys.path.insert(0, os.fsdecode(place))
+from runner import serve  # noqa: E402
+
+say("ready")
+serve.main(home, asked["runner"], umask)

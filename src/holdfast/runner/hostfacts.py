@@ -1,0 +1,109 @@
+"""What this machine says about itself and its processes: boot id, start times, family trees."""
+
+import os
+import sys
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def boot_id() -> "str":
+    """Changes with every boot of this machine, so that a pid from before a reboot is never believed."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as source:
+            return source.read().strip()
+    except OSError:
+        return _ask("sysctl", "-n", "kern.bootsessionuuid") or "unknown"
+
+
+def start_time(pid: "int") -> "str":
+    """When the process started, in whatever unit this system counts; empty if there is no such process."""
+    if sys.platform.startswith("linux"):
+        fields = _stat_fields(pid)
+        return fields[19] if fields else ""
+    return _ask("ps", "-o", "lstart=", "-p", str(pid))
+
+
+def parents() -> "dict[int, int]":
+    """pid -> parent pid of every process that is not a zombie."""
+    if not sys.platform.startswith("linux"):
+        rows = [line.split() for line in _ask("ps", "-axo", "pid=,ppid=,stat=").splitlines()]
+        return {int(row[0]): int(row[1]) for row in rows if len(row) == 3 and not row[2].startswith("Z")}
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            fields = _stat_fields(int(name))
+            if fields and fields[0] != "Z":
+                found[int(name)] = int(fields[1])
+    return found
+
+
+def descendants(root: "int") -> "list[int]":
+    children = {}  # type: dict[int, list[int]]
+    for pid, parent in parents().items():
+        children.setdefault(parent, []).append(pid)
+    found = []  # type: list[int]
+    waiting = [root]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found += below
+        waiting += below
+    return found
+
+
+def command_of(pid: "int") -> "str":
+    try:
+        with open("/proc/%d/cmdline" % pid, "rb") as source:
+            return source.read(200).replace(b"\0", b" ").strip().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def marked(variable: "bytes", value: "bytes") -> "list[int]":
+    """Processes whose environment holds variable=value: how orphans are found when both watchers are gone."""
+    wanted = variable + b"=" + value
+    found = []
+    for name in os.listdir("/proc") if sys.platform.startswith("linux") else ():
+        if name.isdigit() and int(name) != os.getpid():
+            try:
+                with open("/proc/%s/environ" % name, "rb") as source:
+                    if wanted in source.read().split(b"\0"):
+                        found.append(int(name))
+            except OSError:
+                continue
+    return found
+
+
+def adopt_orphans() -> "None":
+    """Orphaned descendants become our children instead of init's, so that none can slip away."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(number: "int") -> "None":
+    """A third belt only: it fires when the spawning thread ends, and grandchildren do not inherit it."""
+    _prctl(_PR_SET_PDEATHSIG, number)
+
+
+def _prctl(option: "int", value: "int") -> "None":
+    if sys.platform.startswith("linux"):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def _stat_fields(pid: "int") -> "list[str]":
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as source:
+            text = source.read().decode("ascii", "replace")
+    except OSError:
+        return []
+    return text[text.rindex(")") + 2 :].split()
+
+
+def _ask(*argv: "str") -> "str":
+    import subprocess
+
+    try:
+        return subprocess.check_output(argv, stderr=subprocess.DEVNULL).decode("utf-8", "replace").strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""

@@ -1,0 +1,107 @@
+"""From a start request to two watchers that need nobody: the guardian, and below it the supervisor.
+
+The guardian is the supervisor's parent and does nothing but wait for it; the supervisor holds the reading end of a
+pipe whose other end only the guardian has. Whichever dies, the other notices, ends the family and writes the outcome.
+Both inherit the locked ``alive`` file, so that "alive" means: at least one of them is.
+"""
+
+import os
+import signal
+
+from . import hostfacts, jsonl, kill, records, wire
+from .supervise import Secrets, Supervisor
+
+
+def attempt_path(home: "bytes", uid: "str", attempt: "str") -> "bytes":
+    if not (len(uid) == 32 and all(c in "0123456789abcdef" for c in uid)):
+        raise ValueError("not a run uid: %r" % uid)
+    if not (attempt[:1] == "a" and attempt[1:].isdigit()):
+        raise ValueError("not an attempt: %r" % attempt)
+    return os.path.join(home, b"runs", uid.encode("ascii"), attempt.encode("ascii"))
+
+
+def launch(home: "bytes", runner: "str", plan: "dict[str, object]", secrets: "Secrets", umask: "int") -> "bool":
+    """Start an attempt; False if it was started before. Returns once the first event is on disk."""
+    attempt = attempt_path(home, str(plan["uid"]), str(plan["attempt"]))
+    beside = attempt + b".%d.tmp" % os.getpid()
+    os.makedirs(beside, 0o700)
+    lock = records.hold(beside)
+    jsonl.write_new(os.path.join(beside, b"plan.json"), wire.dumps(plan))
+    os.mkdir(os.path.join(beside, b"metrics"), 0o700)
+    try:
+        os.rename(beside, attempt)  # the claim: it fails where the attempt is there already
+    except OSError:
+        import shutil
+
+        os.close(lock)
+        shutil.rmtree(os.fsdecode(beside), ignore_errors=True)
+        return False
+    ready, says_ready = os.pipe()
+    if os.fork() == 0:
+        os.close(ready)
+        _guard(attempt, Supervisor(home, runner, attempt, plan, secrets, umask, says_ready))
+    os.close(lock)
+    os.close(says_ready)
+    os.read(ready, 1)
+    os.close(ready)
+    return True
+
+
+def _guard(attempt: "bytes", supervisor: "Supervisor") -> "None":
+    """The guardian's whole life; never returns."""
+    try:
+        _leave_session(attempt)
+        hostfacts.adopt_orphans()
+        watched, held = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(held)
+            _supervise(supervisor, watched)
+        os.close(watched)
+        supervisor.release()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # the supervisor is the one to talk to
+        _outlive(attempt, pid)
+    finally:
+        os._exit(0)
+
+
+def _outlive(attempt: "bytes", supervisor: "int") -> "None":
+    status = None
+    while status is None:
+        pid, ended = os.waitpid(-1, 0)
+        status = ended if pid == supervisor else None
+    kill.end_family(os.getpid())
+    if records.closed(attempt) is None:
+        how = (
+            "by signal %d" % os.WTERMSIG(status) if os.WIFSIGNALED(status) else "with code %d" % os.WEXITSTATUS(status)
+        )
+        events = records.Events(attempt)
+        reason = "the runner's supervisor ended %s; the script was ended with it and its own outcome is unknown" % how
+        events.add("closed", outcome="lost", exit_code=125, reason=reason, files={})
+        events.sync()
+
+
+def _supervise(supervisor: "Supervisor", guardian: "int") -> "None":
+    code = 70
+    try:
+        supervisor.run(guardian)
+        code = 0
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _leave_session(attempt: "bytes") -> "None":
+    """Cut every tie to the connection that asked: session, terminal, streams, folder."""
+    os.setsid()
+    os.chdir("/")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    words = os.open(os.path.join(attempt, b"runner.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for fd, target in ((nothing, 0), (words, 1), (words, 2)):
+        os.dup2(fd, target)
+    os.close(nothing)
+    os.close(words)

@@ -1,0 +1,104 @@
+"""Handing over what a run has written: every file that grew, from the length the other side has.
+
+Where client and target share one store there is nothing to carry; the sizes alone are told. Events go last in every
+round, so that whoever sees the closing event already has all that it speaks of.
+"""
+
+import hashlib
+import os
+import select
+import time
+
+from . import records, wire
+
+NAMES = ("log", "runner.log", "outputs.jsonl", "control.jsonl", "plan.json")
+FOLDERS = ("metrics", "gpu")
+QUICKEST_S, SLOWEST_S = 0.001, 0.05
+
+
+def pull(attempt: "bytes", have: "dict[str, int]", carry: "bool", wait: "bool", reply: "Reply") -> "None":
+    """Send what is new; with wait, go on until the attempt is closed, is gone, or the client has had enough."""
+    have = dict(have)
+    changed = time.monotonic()
+    while True:
+        alive = records.is_held(attempt)
+        if _round(attempt, have, carry, reply):
+            changed = time.monotonic()
+        elif records.closed(attempt) is not None:
+            reply.end(state="closed")
+            return
+        elif not alive:
+            reply.end(state="gone")
+            return
+        if not wait:
+            reply.end(state="alive")
+            return
+        idle = time.monotonic() - changed
+        if reply.interrupted(min(SLOWEST_S, max(QUICKEST_S, idle / 20))):
+            reply.end(state="alive")
+            return
+
+
+class Reply:
+    """The way back to the client for one request."""
+
+    def __init__(self, out: "int", reader: "wire.FrameReader", request: "object") -> "None":
+        self._out = out
+        self._reader = reader
+        self._request = request
+
+    def send(self, payload: "bytes" = b"", **fields: "object") -> "None":
+        wire.send(self._out, dict(fields, re=self._request), payload)
+
+    def end(self, **fields: "object") -> "None":
+        self.send(b"", end=True, **fields)
+
+    def interrupted(self, seconds: "float") -> "bool":
+        """Wait, but not longer than until the client says something or goes away."""
+        return self._reader.pending() or bool(select.select([self._reader.fd], [], [], seconds)[0])
+
+
+def _round(attempt: "bytes", have: "dict[str, int]", carry: "bool", reply: "Reply") -> "bool":
+    sizes = {"events.jsonl": _size(attempt, "events.jsonl")}
+    for name in _names(attempt):
+        sizes[name] = _size(attempt, name)
+    grown = [name for name in sizes if sizes[name] > have.get(name, 0)]
+    grown.sort(key=lambda name: name == "events.jsonl")
+    if not carry and grown:
+        reply.send(sizes={name: sizes[name] for name in grown})
+    for name in grown:
+        if carry:
+            _carry(attempt, name, have.get(name, 0), sizes[name], reply)
+        have[name] = sizes[name]
+    return bool(grown)
+
+
+def _carry(attempt: "bytes", name: "str", start: "int", end: "int", reply: "Reply") -> "None":
+    fd = os.open(os.path.join(attempt, name.encode("utf-8", "surrogateescape")), os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        while start < end:
+            block = os.pread(fd, min(wire.MAX_PAYLOAD, end - start), start)
+            if not block:
+                return
+            reply.send(block, file=name, offset=start, sha256=hashlib.sha256(block).hexdigest())
+            start += len(block)
+    finally:
+        os.close(fd)
+
+
+def _names(attempt: "bytes") -> "list[str]":
+    found = list(NAMES)
+    for folder in FOLDERS:
+        try:
+            names = os.listdir(os.path.join(attempt, folder.encode()))
+        except FileNotFoundError:
+            continue
+        found += [folder + "/" + name.decode("utf-8", "surrogateescape") for name in sorted(names)]
+    return found
+
+
+def _size(attempt: "bytes", name: "str") -> "int":
+    try:
+        return os.lstat(os.path.join(attempt, name.encode("utf-8", "surrogateescape"))).st_size
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,143 @@
+"""One conversation with a client: hello, then one request at a time until the client hangs up.
+
+Nothing here outlives the connection except what ``launch`` started.
+"""
+
+import json
+import os
+import socket
+import sys
+
+from . import control, hostfacts, jsonl, launch, objects, pull, receive, wire
+from .supervise import Secrets
+
+LAYOUT = 1
+
+
+def main(home: "bytes", runner: "str", umask: "int") -> "None":
+    try:
+        Session(home, runner, umask).converse()
+    except wire.Closed:
+        pass
+
+
+class Session:
+    def __init__(self, home: "bytes", runner: "str", umask: "int") -> "None":
+        self.home = home
+        self.runner = runner
+        self.umask = umask
+        self.objects = os.path.join(home, b"objects")
+        self.reader = wire.FrameReader(0)
+        self._arriving = None  # type: receive.Arrival | None
+        self._verbs = {
+            "probe": self._probe,
+            "need": self._need,
+            "put": self._put,
+            "start": self._start,
+            "pull": self._pull,
+            "look": self._look,
+            "stop": self._stop,
+            "bury": self._bury,
+            "discard": self._discard,
+        }
+
+    def converse(self) -> "None":
+        wire.send(1, {"hello": self._hello()})
+        while True:
+            header, payload = self.reader.frame()
+            reply = pull.Reply(1, self.reader, header.get("id"))
+            verb = self._verbs.get(str(header.get("verb")))
+            if verb is None:
+                reply.end(error="this runner does not know the verb %r" % (header.get("verb"),))
+                continue
+            try:
+                verb(header, payload, reply)
+            except (OSError, ValueError, KeyError, TypeError, objects.Damaged) as error:
+                reply.end(error="%s: %s" % (type(error).__name__, error))
+
+    def _hello(self) -> "dict[str, object]":
+        return {
+            "protocol": wire.PROTOCOL,
+            "runner": self.runner,
+            "store": store_identity(self.home),
+            "boot_id": hostfacts.boot_id(),
+            "host": socket.gethostname(),
+            "python": "%d.%d.%d" % sys.version_info[:3],
+            "platform": sys.platform,
+        }
+
+    def _probe(self, _header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
+        room = os.statvfs(self.home)
+        free = room.f_bavail * room.f_frsize
+        reply.end(facts={"cpus": os.cpu_count() or 1, "disk_free": free, "inodes_free": room.f_favail})
+
+    def _need(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
+        reply.end(missing=[digest for digest, _ in objects.missing(self.objects, str(header["tree"]))])
+
+    def _put(self, header: "dict[str, object]", payload: "bytes", _reply: "pull.Reply") -> "None":
+        """Not answered: the client asks ``need`` again when it has sent everything."""
+        self._arriving = self._arriving or receive.Arrival(self.objects)
+        if self._arriving.add(payload, str(header["digest"]), bool(header["last"])):
+            self._arriving = None
+
+    def _start(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
+        plan, secrets = header["plan"], header["secrets"]
+        if not isinstance(plan, dict) or not isinstance(secrets, dict):
+            raise ValueError("a start without plan or secrets")
+        env = {_bytes(name): _bytes(value) for name, value in secrets["env"].items()}
+        told = Secrets(env, str(secrets.get("on_end") or ""))
+        started = launch.launch(self.home, self.runner, plan, told, self.umask)
+        reply.end(state="started" if started else "already")
+
+    def _pull(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
+        have = {str(name): int(size) for name, size in header["have"].items()}  # type: ignore[attr-defined]
+        pull.pull(self._attempt(header), have, bool(header["carry"]), bool(header["wait"]), reply)
+
+    def _look(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
+        states = {}
+        for ticket in header["tickets"]:  # type: ignore[attr-defined]
+            words = str(ticket).split("/")
+            states[str(ticket)] = control.look(launch.attempt_path(self.home, words[0], words[-1]))
+        reply.end(states=states)
+
+    def _stop(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
+        reply.end(state=control.stop(self._attempt(header), str(header["by"])))
+
+    def _bury(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
+        reply.end(state=control.bury(self._attempt(header)))
+
+    def _discard(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
+        reply.end(state=control.discard(self._attempt(header), "failed", str(header["reason"])))
+
+    def _attempt(self, header: "dict[str, object]") -> "bytes":
+        return launch.attempt_path(self.home, str(header["uid"]), str(header.get("attempt", "a1")))
+
+
+def store_identity(home: "bytes") -> "str":
+    """The random id of the store in this home; made on first use."""
+    path = os.path.join(home, b"store.json")
+    for _ in range(2):
+        try:
+            with open(path, "rb") as source:
+                return str(json.loads(source.read().decode("utf-8"))["id"])
+        except FileNotFoundError:
+            os.makedirs(home, 0o700, exist_ok=True)
+            _make_store(path)
+    raise OSError("no store could be made in %s" % os.fsdecode(home))
+
+
+def _make_store(path: "bytes") -> "None":
+    """Several clients may come first at once: the one whose link succeeds has named the store."""
+    identity = {"id": os.urandom(16).hex(), "layout": LAYOUT}
+    beside = path + b".%d" % os.getpid()
+    jsonl.write_new(beside, wire.dumps(identity) + b"\n")
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        pass
+    finally:
+        os.unlink(beside)
+
+
+def _bytes(value: "object") -> "bytes":
+    return str(value).encode("utf-8", "surrogateescape")

@@ -1,0 +1,322 @@
+"""The supervisor: prepares the folder, runs the script, writes down everything it says and how it ended."""
+
+import errno
+import hashlib
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import time
+
+from . import child, hostfacts, jsonl, kill, notify, outputs, prepare, records, wire
+
+BLOCK = 256 * 1024
+LEFTOVER_GRACE = 5.0
+
+
+class Secrets:
+    """What is told to this run and kept in memory only: values of variables, and where to say that it ended."""
+
+    def __init__(self, env: "dict[bytes, bytes]", on_end: "str") -> "None":
+        self.env = env
+        self.on_end = on_end
+
+
+class Supervisor:
+    """One attempt of one run, from its first event to its last."""
+
+    def __init__(
+        self,
+        home: "bytes",
+        runner: "str",
+        attempt: "bytes",
+        plan: "dict[str, object]",
+        secrets: "Secrets",
+        umask: "int",
+        says_ready: "int",
+    ) -> "None":
+        self.home = home
+        self.runner = runner
+        self.attempt = attempt
+        self.plan = plan
+        self._secrets = secrets
+        self.umask = umask
+        self._says_ready = says_ready
+        self._log = Log(attempt, int(str(plan["max_log"])))
+        self._script = 0
+        self._status = None  # type: int | None
+        self._stopping = ""
+        self._kill_at = 0.0
+
+    def release(self) -> "None":
+        """In the guardian: let go of what only the supervisor needs."""
+        os.close(self._says_ready)
+        self._secrets = Secrets({}, "")
+
+    def run(self, guardian: "int") -> "None":
+        self.events = records.Events(self.attempt)
+        hostfacts.adopt_orphans()
+        self._accept()
+        wakeup = _wakeup_pipe()
+        started = time.monotonic()
+        try:
+            prepare.prepare(self.home, self.attempt, self.plan)
+            self._script, output = self._start()
+        except (prepare.CannotPrepare, child.CannotStart) as error:
+            self._close("failed", 127 if isinstance(error, child.CannotStart) else 74, str(error))
+            return
+        self._watch(output, guardian, wakeup, started)
+        self._finish(output)
+
+    def _accept(self) -> "None":
+        pid = os.getpid()
+        self.events.add(
+            "accepted",
+            host=socket.gethostname(),
+            pid=pid,
+            start_time=hostfacts.start_time(pid),
+            pgid=os.getpgid(0),
+            guardian=os.getppid(),
+            runner=self.runner,
+            python="%d.%d.%d" % sys.version_info[:3],
+        )
+        self.events.sync()
+        os.write(self._says_ready, b"!")
+        os.close(self._says_ready)
+
+    def _start(self) -> "tuple[int, int]":
+        ours = prepare.variables(self.home, self.runner, self.attempt, self.plan)
+        asked = self._secrets.env
+        self._secrets = Secrets({}, self._secrets.on_end)
+        argv = [word.encode("utf-8", "surrogateescape") for word in self.plan["argv"]]  # type: ignore[attr-defined]
+        env = child.environment(dict(os.environb), asked, ours)
+        pid, output = child.spawn(argv, env, os.path.join(self.attempt, b"work"), self.umask)
+        self.events.add("started", pid=pid, start_time=hostfacts.start_time(pid))
+        return pid, output
+
+    def _watch(self, output: "int", guardian: "int", wakeup: "int", started: "float") -> "None":
+        """Copy output until the script is gone, minding the clock, stop requests and the guardian."""
+        sources = [output, guardian, wakeup]
+        timeout = self.plan.get("timeout")
+        deadline = started + float(str(timeout)) if timeout else None
+        while self._status is None:
+            ready, _, _ = select.select(sources, [], [], self._next_wait(deadline))
+            if output in ready and not self._log.copy(output):
+                sources.remove(output)
+            if wakeup in ready:
+                os.read(wakeup, 4096)
+                self._mind_signals()
+            if guardian in ready:
+                sources.remove(guardian)
+                self._guardian_died()
+            self._mind_clock(deadline)
+
+    def _next_wait(self, deadline: "float | None") -> "float | None":
+        times = [when for when in (deadline if not self._stopping else None, self._kill_at or None) if when]
+        return max(0.0, min(times) - time.monotonic()) if times else None
+
+    def _mind_signals(self) -> "None":
+        self._status = kill.reap().get(self._script)
+        if _told["stop"] and not self._stopping:
+            asked = jsonl.read_lines(os.path.join(self.attempt, b"control.jsonl"))
+            self._stop("canceled" if asked else "the runner was told to stop by signal %d" % _told["stop"])
+
+    def _mind_clock(self, deadline: "float | None") -> "None":
+        now = time.monotonic()
+        if deadline and now >= deadline and not self._stopping:
+            self._stop("timeout")
+        if self._kill_at and now >= self._kill_at:
+            self._kill_at = 0.0
+            self.events.add("killed", why="still running %s s after SIGTERM" % self.plan["grace"])
+            ended = kill.end_family(os.getpid())
+            self._status = ended.get(self._script, self._status)
+
+    def _stop(self, why: "str") -> "None":
+        self._stopping = why
+        self.events.add("stopping", why=why)
+        kill.tell(hostfacts.descendants(os.getpid()), signal.SIGTERM)
+        self._kill_at = time.monotonic() + float(str(self.plan["grace"]))
+
+    def _guardian_died(self) -> "None":
+        self._stopping = "the runner's guardian was killed; the script was ended with it"
+        self.events.add("stopping", why=self._stopping)
+        ended = kill.end_family(os.getpid())
+        self._status = ended.get(self._script, self._status)
+
+    def _finish(self, output: "int") -> "None":
+        status = self._status or 0
+        code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        self.events.add("exited", code=code, usage=_usage())
+        self._end_leftovers(output)
+        self._log.drain(output)
+        files, size = outputs.collect(self.attempt)
+        self._note("outputs: %d files, %d bytes" % (files, size))
+        outcome, exit_code, reason = judge(code, self._stopping, str(self.plan.get("timeout_text") or ""))
+        self._close(outcome, exit_code, reason)
+
+    def _end_leftovers(self, output: "int") -> "None":
+        """A run ends when its script ends: what it left running is asked to go, then made to."""
+        left = hostfacts.descendants(os.getpid())
+        if not left:
+            return
+        self.events.add("leftovers", commands=[hostfacts.command_of(pid) for pid in left[:20]], count=len(left))
+        kill.tell(left, signal.SIGTERM)
+        until = time.monotonic() + min(LEFTOVER_GRACE, float(str(self.plan["grace"])))
+        while time.monotonic() < until and hostfacts.descendants(os.getpid()):
+            select.select([output], [], [], 0.01)
+            self._log.drain(output)
+            kill.reap()
+        kill.end_family(os.getpid())
+
+    def _close(self, outcome: "str", exit_code: "int", reason: "str") -> "None":
+        if self._log.trouble:
+            self.events.add("log_stopped", at=self._log.size, why=self._log.trouble)
+        files = {"log": self._log.seal()}
+        for name in _metric_files(self.attempt):
+            files[name] = outputs.digest(os.path.join(self.attempt, name.encode()))
+        manifest = os.path.join(self.attempt, b"outputs.jsonl")
+        if os.path.exists(manifest):
+            files["outputs.jsonl"] = outputs.digest(manifest)
+        self.events.add("closed", outcome=outcome, exit_code=exit_code, reason=reason, files=files)
+        self.events.sync()
+        work = os.fsdecode(os.path.join(self.attempt, b"work"))
+        if outcome == "completed" and not self.plan.get("keep_work"):
+            shutil.rmtree(work, ignore_errors=True)
+        if self._secrets.on_end:
+            answer = notify.notify(self._secrets.on_end, self.plan, outcome, exit_code, reason)
+            self._note("notification " + answer)
+
+    def _note(self, text: "str") -> "None":
+        wire.write_all(2, ("%s %s\n" % (time.strftime("%Y-%m-%dT%H:%M:%S%z"), text)).encode("utf-8", "replace"))
+
+
+class Log:
+    """The script's output, byte for byte, hashed on its way. A full disk or a limit stops the log, never the script."""
+
+    def __init__(self, attempt: "bytes", limit: "int") -> "None":
+        self._fd = os.open(os.path.join(attempt, b"log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._limit = limit
+        self._hash = hashlib.sha256()
+        self.size = 0
+        self.trouble = ""
+
+    def copy(self, output: "int") -> "bool":
+        """Take what is there now; False at the end of the stream."""
+        try:
+            block = os.read(output, BLOCK)
+        except BlockingIOError:
+            return True
+        self._keep(block)
+        return bool(block)
+
+    def drain(self, output: "int") -> "None":
+        """Take all that is left without waiting for more."""
+        while True:
+            try:
+                block = os.read(output, BLOCK)
+            except BlockingIOError:
+                return
+            if not block:
+                return
+            self._keep(block)
+
+    def seal(self) -> "tuple[int, str]":
+        try:
+            os.fsync(self._fd)
+        except OSError as error:
+            self.trouble = self.trouble or str(error)
+        return self.size, self._hash.hexdigest()
+
+    def _keep(self, block: "bytes") -> "None":
+        if self.trouble:
+            return
+        room = self._limit - self.size
+        if len(block) > room:
+            block = block[:room]
+            self.trouble = "the log reached its limit of %d bytes (maxLogSize); the script runs on" % self._limit
+        view = memoryview(block)
+        while view:
+            try:
+                written = os.write(self._fd, view)
+            except OSError as error:
+                if error.errno == errno.EINTR:
+                    continue
+                self.trouble = "writing the log failed: %s; the script runs on" % error
+                return
+            self._hash.update(view[:written])
+            self.size += written
+            view = view[written:]
+
+
+def judge(code: "int", stopping: "str", timeout: "str") -> "tuple[str, int, str]":
+    """(outcome, exit code for the client, reason in words) from the script's own end and why it was asked to end."""
+    exit_code = 128 - code if code < 0 else code
+    if stopping == "canceled":
+        return (
+            "canceled",
+            exit_code or 143,
+            "canceled" + ("" if code < 0 else " (the script then exited with code %d)" % code),
+        )
+    if stopping == "timeout":
+        return "failed", 124, "timed out after %s" % timeout
+    if stopping:
+        return "failed", exit_code or 143, stopping
+    if code < 0:
+        return "failed", exit_code, "killed by " + _signal_words(-code)
+    if code:
+        return "failed", exit_code, "the script exited with code %d" % code
+    return "completed", 0, ""
+
+
+def _signal_words(number: "int") -> "str":
+    words = {  # type: dict[int, str]
+        signal.SIGSEGV: "it touched memory that is not its own",
+        signal.SIGABRT: "it gave up by itself, often a failed assertion in native code",
+        signal.SIGKILL: "by somebody, or by the system when memory ran out",
+        signal.SIGBUS: "a mapped file was cut short or memory is broken",
+        signal.SIGFPE: "a division by zero in native code",
+        signal.SIGILL: "the processor does not know an instruction that the program was built with",
+    }
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = "signal %d" % number
+    meaning = words.get(number)
+    return "signal %d (%s%s)" % (number, name, ": " + meaning if meaning else "")
+
+
+_told = {"stop": 0}
+
+
+def _wakeup_pipe() -> "int":
+    """Signals become bytes on a pipe, so that one select sees everything there is to see."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer)
+    signal.signal(signal.SIGCHLD, _note_nothing)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, _note_stop)
+    return reader
+
+
+def _note_nothing(_number: "int", _frame: "object") -> "None":
+    """A handler must be there for the wake-up byte to be written."""
+
+
+def _note_stop(number: "int", _frame: "object") -> "None":
+    _told["stop"] = number
+
+
+def _usage() -> "dict[str, float]":
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {"user_s": used.ru_utime, "system_s": used.ru_stime, "max_rss_kb": used.ru_maxrss}
+
+
+def _metric_files(attempt: "bytes") -> "list[str]":
+    return [
+        "metrics/" + name.decode("utf-8", "replace") for name in sorted(os.listdir(os.path.join(attempt, b"metrics")))
+    ]

@@ -1,0 +1,104 @@
+"""Frames between client and runner: a big-endian u32, that many bytes of JSON, then the payload the JSON announces.
+
+Both sides import this module. Whatever arrives is checked before it is believed: the client reads these frames
+from machines it does not control.
+"""
+
+import json
+import os
+import struct
+
+PROTOCOL = 1
+MAX_HEADER = 16 * 1024 * 1024
+MAX_PAYLOAD = 1024 * 1024
+
+_LENGTH = struct.Struct(">I")
+
+
+class BadFrame(Exception):
+    """The other side sent something that is no frame."""
+
+
+class Closed(Exception):
+    """The other side went away."""
+
+
+def dumps(value: "object") -> "bytes":
+    """ASCII JSON in one line, keys as given."""
+    return json.dumps(value, separators=(",", ":")).encode("ascii")
+
+
+def pack(header: "dict[str, object]", payload: "bytes" = b"") -> "bytes":
+    if payload:
+        header = dict(header, length=len(payload))
+    head = dumps(header)
+    return _LENGTH.pack(len(head)) + head + payload
+
+
+def send(fd: "int", header: "dict[str, object]", payload: "bytes" = b"") -> "None":
+    write_all(fd, pack(header, payload))
+
+
+def write_all(fd: "int", data: "bytes") -> "None":
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(fd, view) :]
+        except BrokenPipeError as error:
+            raise Closed("the other side closed the connection") from error
+
+
+class FrameReader:
+    """Reads frames from a file descriptor, keeping what belongs to the next one."""
+
+    def __init__(self, fd: "int") -> "None":
+        self.fd = fd
+        self._buffer = bytearray()
+
+    def line(self, limit: "int" = 65536) -> "bytes":
+        """Everything up to the next newline; the newline is taken and left out."""
+        while True:
+            cut = self._buffer.find(b"\n")
+            if cut >= 0:
+                taken = bytes(self._buffer[:cut])
+                del self._buffer[: cut + 1]
+                return taken
+            if len(self._buffer) > limit:
+                raise BadFrame("no line end within %d bytes" % limit)
+            self._fill()
+
+    def frame(self) -> "tuple[dict[str, object], bytes]":
+        (size,) = _LENGTH.unpack(self._take(_LENGTH.size))
+        if size > MAX_HEADER:
+            raise BadFrame("a header of %d bytes was announced" % size)
+        header = _header(self._take(size))
+        length = header.get("length", 0)
+        if not isinstance(length, int) or isinstance(length, bool) or not 0 <= length <= MAX_PAYLOAD:
+            raise BadFrame("a payload of %r bytes was announced" % (length,))
+        return header, self._take(length)
+
+    def pending(self) -> "bool":
+        return bool(self._buffer)
+
+    def _take(self, size: "int") -> "bytes":
+        while len(self._buffer) < size:
+            self._fill()
+        taken = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return taken
+
+    def _fill(self) -> "None":
+        data = os.read(self.fd, 262144)
+        if not data:
+            raise Closed("the other side closed the connection")
+        self._buffer += data
+
+
+def _header(data: "bytes") -> "dict[str, object]":
+    try:
+        header = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise BadFrame("a header that is no JSON: %r" % data[:80]) from error
+    if not isinstance(header, dict):
+        raise BadFrame("a header that is no object: %r" % data[:80])
+    return header

@@ -1,0 +1,11 @@
+"""A script run by an interpreter that is already on the target."""
+
+from __future__ import annotations
+
+
+class PythonRuntime:
+    def __init__(self, interpreter: str) -> None:
+        self._interpreter = interpreter
+
+    def argv(self, script: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
+        return (self._interpreter, script, *arguments)

@@ -1,0 +1,71 @@
+"""What a user has set once for all projects: a small JSON file in the store. A project cannot set these."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from holdfast.errors import ConfigError, UsageError
+from holdfast.planning import seconds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+class Setting(NamedTuple):
+    help: str
+    default: str
+    check: Callable[[str], object]
+
+
+def _days(text: str) -> float:
+    return seconds(text if not text.isdigit() else text + "d", "days") / 86400
+
+
+SETTINGS: Mapping[str, Setting] = {
+    "onEnd": Setting("Command to run, or URL to post to, whenever a run ends.", "", str),
+    "keepWork": Setting("How long the folder of a run that did not complete is kept.", "7d", _days),
+    "keepRuns": Setting(
+        "How long ended runs are kept; empty keeps them for ever.", "", lambda text: text and _days(text)
+    ),
+}
+
+
+def read(path: str) -> dict[str, str]:
+    """All settings, with defaults where the user has said nothing."""
+    found = {name: setting.default for name, setting in SETTINGS.items()}
+    found.update(_file(path))
+    return found
+
+
+def days(path: str, name: str) -> float | None:
+    text = read(path)[name]
+    return _days(text) if text else None
+
+
+def change(path: str, name: str, value: str | None) -> dict[str, str]:
+    """What the file holds after setting (or, with None, forgetting) one name; the caller writes it."""
+    if name not in SETTINGS:
+        raise UsageError(f"there is no setting {name!r}", hint=f"settings: {', '.join(SETTINGS)}")
+    said = _file(path)
+    said.pop(name, None)
+    if value is not None:
+        SETTINGS[name].check(value)
+        said[name] = value
+    return said
+
+
+def _file(path: str) -> dict[str, str]:
+    try:
+        with open(path, encoding="utf-8") as source:
+            found = json.load(source)
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise ConfigError(
+            "your settings cannot be read", where=path, answer=str(error), hint="mend or delete the file"
+        ) from error
+    if not isinstance(found, dict):
+        raise ConfigError("your settings are not a JSON object", where=path, hint="mend or delete the file")
+    return {str(name): str(value) for name, value in found.items()}

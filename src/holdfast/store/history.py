@@ -1,0 +1,145 @@
+"""A run as one history record: the shape of the original, metrics as top-level keys, our own fields beside them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+
+from holdfast import lifecycle, metrics
+from holdfast.model import Json
+from holdfast.runner.jsonl import read_lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.store.runs import Run
+
+_NS = 1_000_000_000
+FIXED = frozenset(
+    (
+        *("run_id", "run_number", "uid", "experiment_id", "user_id", "user", "name", "description", "parent_run_id"),
+        *("script_name", "arguments", "target", "run_configuration", "status", "created_utc", "start_time_utc"),
+        *("end_time_utc", "duration", "heartbeat_enabled", "hidden", "properties", "attachments", "exit_code"),
+        *("reason", "host", "outputs", "metrics"),
+    )
+)
+
+
+def record(run: Run) -> Json:
+    """Everything ``history info`` tells of a run, from its files alone."""
+    request, events = run.request, run.events
+    first, started, exited, closed = (_event(events, kind) for kind in ("accepted", "started", "exited", "closed"))
+    fixed: Json = {
+        "run_id": request.get("run_id") or run.uid,
+        "run_number": request.get("run_number"),
+        "uid": run.uid,
+        "experiment_id": request.get("project_id"),
+        "user_id": _guid(str(request.get("user", ""))),
+        "user": request.get("user"),
+        "name": _last(run.client, "name"),
+        "description": request.get("description"),
+        "parent_run_id": request.get("parent_run_id"),
+        "script_name": request.get("script"),
+        "arguments": request.get("arguments", []),
+        "target": request.get("target"),
+        "run_configuration": request.get("config"),
+        "status": lifecycle.state_of(events) if not run.problem else "Damaged",
+        "created_utc": utc(request.get("created_ns")),
+        "start_time_utc": utc((started or {}).get("wall_ns")),
+        "end_time_utc": utc((closed or {}).get("wall_ns")),
+        "duration": duration(started or first, exited or closed),
+        "heartbeat_enabled": True,
+        "hidden": bool(_last(run.client, "hidden")),
+        "properties": _properties(request),
+        "attachments": ", ".join(artifacts(run)),
+        "exit_code": (closed or {}).get("exit_code"),
+        "reason": run.problem or (closed or {}).get("reason", ""),
+        "host": (first or {}).get("host"),
+        "outputs": _outputs(run),
+    }
+    logged = metrics.summary(metrics.read_dir(os.path.join(run.attempt, "metrics")))
+    clashing = {name: value for name, value in logged.items() if name in FIXED}
+    found: Json = {**{name: value for name, value in logged.items() if name not in FIXED}, **fixed}
+    if clashing:
+        found["metrics"] = clashing
+    return dict(sorted(found.items()))
+
+
+def artifacts(run: Run) -> list[str]:
+    """Names under which a run's files are known to ``history info --artifact`` and ``history download``."""
+    names = [
+        name
+        for name, file in (("control_log", "runner.log"), ("driver_log", "log"))
+        if os.path.exists(os.path.join(run.attempt, file))
+    ]
+    return names + [f"outputs/{row['path']}" for row in output_rows(run)]
+
+
+def artifact_path(run: Run, name: str) -> str | None:
+    """The file behind an artifact's name; None for a name this run does not have."""
+    plain = {
+        "driver_log": "log",
+        "driver_log.txt": "log",
+        "control_log": "runner.log",
+        "control_log.txt": "runner.log",
+    }
+    if name in plain:
+        return os.path.join(run.attempt, plain[name])
+    if name in artifacts(run):
+        return os.path.join(run.attempt, name)
+    return None
+
+
+def output_rows(run: Run) -> list[Json]:
+    rows = read_lines(os.path.join(run.attempt, "outputs.jsonl").encode("utf-8", "surrogateescape"))
+    return [row for row in rows if isinstance(row.get("path"), str) and "skipped" not in row]
+
+
+def utc(wall_ns: object) -> str | None:
+    """ISO 8601 with microseconds and +00:00."""
+    if not isinstance(wall_ns, int):
+        return None
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(wall_ns // _NS))
+    return f"{whole}.{wall_ns % _NS // 1000:06d}+00:00"
+
+
+def duration(start: Json | None, end: Json | None) -> str | None:
+    """h:mm:ss.ffffff between two events, by the clock that nobody can set where both come from one boot."""
+    length = length_ns(start, end)
+    if length is None:
+        return None
+    whole, rest = divmod(length, _NS)
+    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}.{rest // 1000:06d}"
+
+
+def length_ns(start: Json | None, end: Json | None) -> int | None:
+    if start is None:
+        return None
+    end = end or {"wall_ns": time.time_ns()}
+    clock = "mono_ns" if start.get("boot_id") == end.get("boot_id") else "wall_ns"
+    before, after = start.get(clock), end.get(clock)
+    return max(0, after - before) if isinstance(before, int) and isinstance(after, int) else None
+
+
+def _event(events: list[Json], kind: str) -> Json | None:
+    return next((event for event in events if event.get("type") == kind), None)
+
+
+def _last(lines: list[Json], key: str) -> object:
+    return next((line[key] for line in reversed(lines) if key in line), None)
+
+
+def _properties(request: Json) -> Json:
+    """CommitId is forty hexadecimal digits in the original; ours is the beginning of the snapshot's own hash."""
+    tree = str(request.get("tree", ""))
+    return {"CommitId": tree[:40], "Snapshot": tree}
+
+
+def _outputs(run: Run) -> Json:
+    rows = output_rows(run)
+    return {"files": len(rows), "bytes": sum(size for row in rows if isinstance(size := row.get("size"), int))}
+
+
+def _guid(user: str) -> str:
+    digits = hashlib.sha256(user.encode("utf-8", "surrogateescape")).hexdigest()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))

@@ -1,0 +1,118 @@
+"""The store of this user: where it is, who it is, and every path in it, written down once."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import NamedTuple
+
+from holdfast.errors import StoreError
+from holdfast.store.locks import Lock
+
+LAYOUT = 1
+_HINT = "set HOLDFAST_HOME to a folder you can write to"
+
+
+class Home(NamedTuple):
+    path: str
+    id: str
+
+    @property
+    def runs(self) -> str:
+        return os.path.join(self.path, "runs")
+
+    @property
+    def objects(self) -> str:
+        return os.path.join(self.path, "objects")
+
+    @property
+    def index_file(self) -> str:
+        return os.path.join(self.path, "index.sqlite")
+
+    @property
+    def settings(self) -> str:
+        return os.path.join(self.path, "settings.json")
+
+    def run(self, uid: str, *names: str) -> str:
+        return os.path.join(self.path, "runs", uid, *names)
+
+    def stat_cache(self, project_id: str) -> str:
+        return os.path.join(self.path, "cache", f"stat-{project_id}")
+
+    def counter(self, name: str) -> str:
+        return os.path.join(self.path, "numbers", name)
+
+    def lock(self, name: str) -> Lock:
+        return Lock(os.path.join(self.path, "locks", name))
+
+
+def location() -> str:
+    """$HOLDFAST_HOME, else ~/.holdfast."""
+    asked = os.environ.get("HOLDFAST_HOME")
+    if asked:
+        return os.path.abspath(os.path.expanduser(asked))
+    home = os.path.expanduser("~")
+    if home == "~" or not os.path.isdir(home):
+        raise StoreError("there is no home folder to keep runs in", where=home, hint=_HINT)
+    return os.path.join(home, ".holdfast")
+
+
+def open_home(*, create: bool = True) -> Home:
+    """The store, made on first use unless create is False (then a store that is not there has an empty id)."""
+    path = location()
+    try:
+        return Home(path, _identity(path, create))
+    except OSError as error:
+        raise StoreError("the store cannot be opened", where=path, answer=str(error), hint=_HINT) from error
+
+
+def _identity(path: str, create: bool) -> str:
+    file = os.path.join(path, "store.json")
+    try:
+        with open(file, encoding="utf-8") as source:
+            found = json.load(source)
+    except FileNotFoundError:
+        return _make(path, file) if create else ""
+    except ValueError as error:
+        raise StoreError(
+            "this file names the store and is damaged", where=file, answer=str(error), hint="restore it"
+        ) from error
+    layout = found.get("layout")
+    if layout != LAYOUT:
+        raise StoreError(
+            f"the store has layout {layout}, this Holdfast knows {LAYOUT}", where=file, hint="use a newer Holdfast"
+        )
+    return str(found["id"])
+
+
+def _make(path: str, file: str) -> str:
+    os.makedirs(path, 0o700, exist_ok=True)
+    with Lock(os.path.join(path, "locks", "store")):
+        if not os.path.exists(file):
+            write_whole(file, json.dumps({"id": os.urandom(16).hex(), "layout": LAYOUT}).encode() + b"\n")
+    return _identity(path, create=False)
+
+
+def write_whole(path: str, data: bytes) -> None:
+    """Write beside, sync, rename, sync the folder: afterwards the file is there whole, whatever happens."""
+    beside = f"{path}.{os.getpid()}.tmp"
+    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.replace(beside, path)
+    sync_folder(os.path.dirname(path))
+
+
+def sync_folder(path: str) -> None:
+    if os.name == "nt":
+        return  # a folder cannot be opened there, and a rename is durable by itself
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

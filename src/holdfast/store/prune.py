@@ -1,0 +1,124 @@
+"""Giving room back: work folders past their time, runs past theirs, and objects that no run needs any more."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+
+from holdfast import lifecycle
+from holdfast.runner import objects
+from holdfast.store import runs
+from holdfast.store.usage import size_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.model import Json
+    from holdfast.store.home import Home
+
+_DAY_S = 86400.0
+_YOUNG_S = 3600.0  # an object this young may belong to a submit that has not written its run yet
+
+
+def prune(home: Home, records: list[Json], keep_runs: float | None, keep_work: float, *, act: bool) -> list[Json]:
+    """Remove (or, without act, only count) what is no longer kept; open runs and all they need stay."""
+    ended = [record for record in records if record["status"] in lifecycle.FINAL]
+    old = [record for record in ended if keep_runs is not None and _age(home, record) > keep_runs * _DAY_S]
+    gone = {str(record["uid"]) for record in old}
+    rows = [_runs(home, gone, act)]
+    rows.append(
+        _work(
+            home,
+            [str(r["uid"]) for r in ended if str(r["uid"]) not in gone and _age(home, r) > keep_work * _DAY_S],
+            act,
+        )
+    )
+    rows.append(_leftovers(home, act))
+    rows.append(_objects(home, gone, act))
+    return rows
+
+
+def _age(home: Home, record: Json) -> float:
+    """Seconds since the run wrote its last event, by the file's own time."""
+    try:
+        return time.time() - os.stat(home.run(str(record["uid"]), "a1", "events.jsonl")).st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _runs(home: Home, uids: set[str], act: bool) -> Json:
+    size = sum(size_of(home.run(uid)) for uid in uids)
+    for uid in uids if act else ():
+        runs.delete(home, uid)
+    return {"what": "runs", "count": len(uids), "bytes": size}
+
+
+def _work(home: Home, uids: list[str], act: bool) -> Json:
+    folders = [
+        path
+        for path in (home.run(uid, "a1", "work") for uid in uids)
+        if os.path.isdir(path) and not os.path.islink(path)
+    ]
+    size = sum(map(size_of, folders))
+    for folder in folders if act else ():
+        shutil.rmtree(folder, ignore_errors=True)
+    return {"what": "work folders", "count": len(folders), "bytes": size}
+
+
+def _leftovers(home: Home, act: bool) -> Json:
+    """Halves of runs: deleted but not removed, or begun by a client that was killed before it had an id."""
+    names = os.listdir(home.runs) if os.path.isdir(home.runs) else []
+    paths = [os.path.join(home.runs, name) for name in names if name.endswith((".deleted", ".tmp"))]
+    paths = [path for path in paths if path.endswith(".deleted") or time.time() - os.lstat(path).st_mtime > _YOUNG_S]
+    size = sum(map(size_of, paths))
+    for path in paths if act else ():
+        shutil.rmtree(path, ignore_errors=True)
+    if act:
+        objects.sweep(_bytes(home.objects))
+    return {"what": "leftovers", "count": len(paths), "bytes": size}
+
+
+def _objects(home: Home, gone: set[str], act: bool) -> Json:
+    """Mark what the remaining runs refer to, sweep the rest; what cannot be read is kept, not guessed about."""
+    needed: set[str] = set()
+    for uid in runs.uids(home):
+        if uid not in gone:
+            run = runs.read(home, uid)
+            if run.problem:
+                return {"what": "objects", "count": 0, "bytes": 0, "note": f"kept all: {run.problem}"}
+            _mark(home, str(run.request.get("tree", "")), needed)
+    count = size = 0
+    for folder, _, names in os.walk(home.objects):
+        prefix = os.path.basename(folder)
+        for name in names:
+            path = os.path.join(folder, name)
+            if (
+                len(prefix) == 2
+                and len(name) == 62
+                and prefix + name not in needed
+                and time.time() - os.lstat(path).st_mtime > _YOUNG_S
+            ):
+                count += 1
+                size += os.lstat(path).st_size
+                if act:
+                    os.unlink(path)
+    return {"what": "objects", "count": count, "bytes": size}
+
+
+def _mark(home: Home, digest: str, needed: set[str]) -> None:
+    if not digest or digest in needed:
+        return
+    needed.add(digest)
+    try:
+        entries = objects.read_tree(_bytes(home.objects), digest)
+    except objects.Damaged:
+        return
+    for entry in entries:
+        if entry.kind == "dir":
+            _mark(home, entry.digest, needed)
+        elif entry.kind == "file":
+            needed.add(entry.digest)
+
+
+def _bytes(path: str) -> bytes:
+    return path.encode("utf-8", "surrogateescape")

@@ -1,0 +1,162 @@
+"""Run directories: claiming an identity, writing the request, reading everything back.
+
+A run's folder appears whole (made beside, synced, renamed) with its ``run.json`` in it, before its id is shown to
+anybody. Readers take what is there: a file that is missing, torn or damaged costs that run a field, never the list.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import NamedTuple
+
+from holdfast.errors import UsageError
+from holdfast.model import Identity, Json
+from holdfast.runner import wire
+from holdfast.runner.jsonl import read_lines
+from holdfast.store.home import Home, sync_folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.model import Project
+
+
+class Run(NamedTuple):
+    """A run as its files tell it. ``problem`` is set where run.json could not be read."""
+
+    uid: str
+    path: str
+    request: Json
+    events: list[Json]
+    client: list[Json]
+    problem: str = ""
+
+    @property
+    def attempt(self) -> str:
+        return os.path.join(self.path, "a1")
+
+
+def claim(home: Home, project: Project) -> Identity:
+    """A run id nobody has, and the project's next number. A client killed right after leaves a gap, never a twin."""
+    with home.lock("ids"):
+        last = _counter(home, "milliseconds")
+        stamp = max(int(time.time() * 1000), last + 1)
+        number = _counter(home, project.id) + 1
+        _set_counter(home, "milliseconds", stamp)
+        _set_counter(home, project.id, number)
+    return Identity(os.urandom(16).hex(), f"{_plain(project.name)}_{stamp}", number)
+
+
+def create(home: Home, identity: Identity, request: Json) -> str:
+    """Make the run's folder; when this returns, the run is on disk for good. Returns its path."""
+    path = home.run(identity.uid)
+    beside = f"{path}.tmp"
+    os.makedirs(beside, 0o700)
+    data = wire.dumps({**request, "v": 1, **identity._asdict()}) + b"\n"
+    fd = os.open(os.path.join(beside, "run.json"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        wire.write_all(fd, data)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    sync_folder(beside)
+    os.rename(beside, path)
+    sync_folder(home.runs)
+    return path
+
+
+def append_client(home: Home, uid: str, kind: str, **fields: object) -> None:
+    """A client's own line about a run: ticket, cancel intent, name, tags."""
+    line = wire.dumps({"v": 1, "wall_ns": time.time_ns(), "type": kind, **fields}) + b"\n"
+    with home.lock("client"):
+        fd = os.open(home.run(uid, "client.jsonl"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            wire.write_all(fd, line)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def read(home: Home, uid: str) -> Run:
+    path = home.run(uid)
+    request, problem = _request(os.path.join(path, "run.json"))
+    events = read_lines(os.path.join(path, "a1", "events.jsonl").encode("utf-8", "surrogateescape"))
+    client = read_lines(os.path.join(path, "client.jsonl").encode("utf-8", "surrogateescape"))
+    return Run(uid, path, request, events, client, problem)
+
+
+def uids(home: Home) -> Iterator[str]:
+    """Every run directory there is, in no order."""
+    try:
+        names = os.listdir(home.runs)
+    except FileNotFoundError:
+        return
+    yield from (name for name in names if is_uid(name))
+
+
+def is_uid(name: str) -> bool:
+    return len(name) == 32 and all(letter in "0123456789abcdef" for letter in name)
+
+
+def delete(home: Home, uid: str) -> None:
+    """Out of sight by one rename, then removed: killed halfway, the rest is swept up later by prune."""
+    import shutil
+
+    if not is_uid(uid):
+        raise UsageError(f"not a run: {uid!r}")
+    gone = os.path.join(home.runs, f"{uid}.deleted")
+    os.rename(home.run(uid), gone)
+    sync_folder(home.runs)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def _request(path: str) -> tuple[Json, str]:
+    try:
+        with open(path, "rb") as source:
+            found = json.loads(source.read())
+    except (OSError, ValueError, RecursionError) as error:
+        return {}, f"{path}: {error}"
+    if not isinstance(found, dict):
+        return {}, f"{path}: not an object"
+    return found, ""
+
+
+def _counter(home: Home, name: str) -> int:
+    """The last number given out. Where the note is gone, the runs themselves know."""
+    try:
+        with open(home.counter(name), encoding="ascii") as source:
+            return int(source.read())
+    except (FileNotFoundError, ValueError):
+        return _highest(home, name)
+
+
+def _highest(home: Home, name: str) -> int:
+    highest = 0
+    for uid in uids(home):
+        request, _ = _request(home.run(uid, "run.json"))
+        value = request.get("run_number", 0) if request.get("project_id") == name else 0
+        if name == "milliseconds":
+            value = str(request.get("run_id", "")).rpartition("_")[2]
+        highest = max(highest, int(str(value)) if str(value).isdigit() else 0)
+    return highest
+
+
+def _set_counter(home: Home, name: str, value: int) -> None:
+    path = home.counter(name)
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    beside = f"{path}.tmp"
+    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.write(fd, b"%d\n" % value)
+    os.fsync(fd)
+    os.close(fd)
+    os.replace(beside, path)
+
+
+def _plain(name: str) -> str:
+    return (
+        "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in name)
+        or "project"
+    )

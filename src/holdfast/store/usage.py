@@ -1,0 +1,54 @@
+"""How much room everything takes, by what it is for. Hard links are counted once."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.model import Json
+    from holdfast.store.home import Home
+
+_PARTS = (
+    ("outputs", "what scripts left in outputs/"),
+    ("logs", "logs, metrics and events of runs"),
+    ("work", "folders of runs that did not complete; kept for a while"),
+    ("objects", "snapshots of projects, each content once"),
+    ("envs", "environments"),
+    ("runner", "our own program"),
+    ("other", "index, caches, locks"),
+)
+
+
+def measure(home: Home) -> list[Json]:
+    totals = {name: [0, 0] for name, _ in _PARTS}
+    seen: set[tuple[int, int]] = set()
+    for folder, _, names in os.walk(home.path):
+        part = _part(os.path.relpath(folder, home.path).split(os.sep))
+        for name in names:
+            try:
+                found = os.lstat(os.path.join(folder, name))
+            except FileNotFoundError:
+                continue
+            if (found.st_dev, found.st_ino) not in seen:
+                seen.add((found.st_dev, found.st_ino))
+                totals[part][0] += getattr(found, "st_blocks", found.st_size // 512) * 512
+                totals[part][1] += 1
+    return [{"what": name, "bytes": totals[name][0], "files": totals[name][1], "why": why} for name, why in _PARTS]
+
+
+def size_of(path: str) -> int:
+    total = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(folder, name)).st_size
+            except FileNotFoundError:
+                continue
+    return total
+
+
+def _part(words: list[str]) -> str:
+    if words[0] == "runs":
+        return words[3] if len(words) > 3 and words[3] in ("outputs", "work") else "logs"
+    return words[0] if words[0] in ("objects", "envs", "runner") else "other"

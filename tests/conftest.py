@@ -1,0 +1,125 @@
+"""A desk for every test: its own home, its own project, and the real ``holdfast`` command on them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+HOLDFAST = Path(sys.executable).with_name("holdfast")
+
+
+class Result(NamedTuple):
+    code: int
+    out: bytes
+    err: str
+
+    @property
+    def text(self) -> str:
+        return self.out.decode("utf-8", "surrogateescape")
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+class Desk:
+    """One person at one machine: ``holdfast(...)`` runs the command as installed, in the project's folder."""
+
+    def __init__(self, place: Path) -> None:
+        self.user_home = place / "user"
+        self.home = place / "store"
+        self.project = place / "project"
+        self.user_home.mkdir()
+        self.project.mkdir()
+        self.env = {
+            "HOME": str(self.user_home),
+            "HOLDFAST_HOME": str(self.home),
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "USER": "ada",
+            "LANG": "C.UTF-8",
+        }
+
+    def script(self, text: str, name: str = "train.py") -> Path:
+        path = self.project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def start(self, *words: str, cwd: Path | None = None, **more: Any) -> subprocess.Popen[bytes]:
+        env = {**self.env, **more.pop("env", {})}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, **more}
+        return subprocess.Popen([str(HOLDFAST), *words], cwd=cwd or self.project, env=env, **pipes)
+
+    def holdfast(self, *words: str, cwd: Path | None = None, **more: Any) -> Result:
+        with self.start(*words, cwd=cwd, **more) as process:
+            out, err = process.communicate(timeout=120)
+        return Result(process.returncode, out or b"", (err or b"").decode("utf-8", "replace"))
+
+    def submit(self, *words: str, **more: Any) -> Result:
+        return self.holdfast("submit", "-c", "local", *words, **more)
+
+    def record(self, run: str = "last") -> dict[str, Any]:
+        found: dict[str, Any] = self.holdfast("history", "info", "-r", run, "-o", "json").json
+        return found
+
+    def attempt(self, run: str = "last") -> Path:
+        return self.home / "runs" / str(self.record(run)["uid"]) / "a1"
+
+    def events(self, run: str = "last") -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.attempt(run) / "events.jsonl").read_text().splitlines()]
+
+    def wait_for_end(self, run: str = "last", limit: float = 60) -> dict[str, Any]:
+        eventually(lambda: self.record(run)["end_time_utc"] is not None, limit)
+        return self.record(run)
+
+
+def eventually(condition: Callable[[], bool], limit: float = 30) -> None:
+    """Wait for something that must come true; fail if it does not within the limit."""
+    deadline = time.monotonic() + limit
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {limit} s: {condition}")
+        time.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there and not a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return stat[stat.rindex(")") + 2] != "Z"
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    desk = Desk(tmp_path)
+    yield desk
+    for pid in _processes_of(desk):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _processes_of(desk: Desk) -> list[int]:
+    """Whatever a test left running: known by its store in the command's environment."""
+    mark = f"HOLDFAST_HOME={desk.home}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                environ = (entry / "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if mark in environ or any(part.startswith(f"HOLDFAST_METRICS_DIR={desk.home}".encode()) for part in environ):
+                found.append(int(entry.name))
+    return found

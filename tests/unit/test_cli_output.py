@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from holdfast.cli import query
+from holdfast.cli.output import as_json, as_table, as_tsv, as_yaml, emit
+from holdfast.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Render = Callable[..., str]
+
+# The child of a query forks before it does anything, so threads of the test runner cannot matter to it.
+pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+
+RUNS: list[dict[str, Any]] = [
+    {"run_id": "p_2", "status": "Failed", "duration": "0:00:09.5", "Accuracy": 0.9733333333, "loss": [2.0, 1.0]},
+    {"run_id": "p_1", "status": "Completed", "duration": "0:01:00.25", "Accuracy": None, "number": 12},
+]
+TEXTS = st.text(st.characters(codec=None, exclude_categories=()), max_size=6)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def emitted(value: Any, encoding: str = "utf-8", **how: Any) -> bytes:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=encoding, newline="\n")
+    emit(value, stream=stream, **how)
+    stream.flush()
+    return raw.getvalue()
+
+
+def test_a_pipe_gets_json_and_a_terminal_a_table() -> None:
+    assert json.loads(emitted(RUNS)) == RUNS
+    assert emitted(RUNS, isatty=True).startswith(b"Accuracy  Duration")
+
+
+def test_json_is_indented_by_two_with_keys_in_ascii_order() -> None:
+    assert as_json({"b": [1], "B": None}) == '{\n  "B": null,\n  "b": [\n    1\n  ]\n}\n'
+
+
+@given(VALUES)
+def test_json_reads_back_to_the_same_value_in_any_encoding(value: Any) -> None:
+    for encoding in ("utf-8", "ascii", "cp1252"):
+        printed = emitted(value, encoding, fmt="json").decode(encoding)
+        assert json.loads(printed) == value
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", printed)
+
+
+def test_json_keeps_letters_that_the_stream_can_hold() -> None:
+    assert emitted("é漢") == '"é漢"\n'.encode()
+    assert emitted("é漢", "ascii") == b'"\\u00e9\\u6f22"\n'
+
+
+def test_json_has_no_nan() -> None:
+    assert json.loads(emitted({"a": math.nan, "b": [math.inf, (1.0, -math.inf)]})) == {
+        "a": None,
+        "b": [None, [1.0, None]],
+    }
+
+
+def test_jsonc_is_plain_in_a_pipe() -> None:
+    assert emitted(RUNS, fmt="jsonc") == emitted(RUNS, fmt="json")
+
+
+def test_jsonc_on_a_terminal_is_the_same_json_in_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        encoding = "utf-8"
+
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    terminal = Terminal()
+    emit([{"key": 'a "quoted": -1', "n": -1.5e-7, "t": True}], fmt="jsonc", stream=terminal)
+    coloured = terminal.getvalue()
+    assert '\x1b[34m"key"\x1b[0m: \x1b[32m"a \\"quoted\\": -1"\x1b[0m' in coloured
+    assert "\x1b[36m-1.5e-07\x1b[0m" in coloured
+    assert json.loads(re.sub(r"\x1b\[\d+m", "", coloured)) == [{"key": 'a "quoted": -1', "n": -1.5e-7, "t": True}]
+
+
+def test_table_of_runs_has_the_shape_of_the_original() -> None:
+    assert as_table(RUNS).splitlines() == [
+        "Accuracy  Duration    Number  Run_id  Status",
+        "--------  ----------  ------  ------  ---------",
+        "0.973333  0:00:09.5           p_2     Failed",
+        "          0:01:00.25      12  p_1     Completed",
+    ]
+
+
+def test_table_of_chosen_columns() -> None:
+    assert as_table(RUNS, ["run_id", "number", "gone"]).splitlines()[:2] == [
+        "Run_id  Number  Gone",
+        "------  ------  ----",
+    ]
+
+
+def test_table_of_words_objects_and_scalars() -> None:
+    assert as_table(["local", "docker"]) == "Result\n------\nlocal\ndocker\n"
+    assert as_table({"state": "Running", "run_id": "p_1", "tags": ["a"]}) == (
+        'run_id : p_1\n state : Running\n  tags : ["a"]\n'
+    )
+    assert as_table([[1, "a"], [2, "b"]]) == "Result\n------\n1  a\n2  b\n"
+    assert as_table(3.5) == "3.5\n"
+    assert as_table([]) == as_table(None) == ""
+
+
+def test_table_shows_control_characters_and_aligns_wide_ones() -> None:
+    assert as_table([{"a": "x\x1b]0;\n", "b": 1}]).splitlines()[2] == r"x\x1b]0;\n  1"
+    assert as_table([{"a": "漢", "b": "x"}, {"a": "abcd", "b": "y"}]).splitlines()[2:] == ["漢    x", "abcd  y"]
+
+
+def test_table_is_cut_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    rows = [{"name": "n" * 50, "number": 123456, "text": "t" * 20}]
+    assert emitted(rows, fmt="table").splitlines()[2] == b"n" * 50 + b"  123456  " + b"t" * 20
+    assert emitted(rows, fmt="table", isatty=True).decode().splitlines() == [
+        "Name        Number  Text",
+        "----------  ------  ----------",
+        "nnnnnnnnn…  123456  ttttttttt…",
+    ]
+
+
+def test_large_and_small_numbers_stay_readable_in_a_table() -> None:
+    numbers = [1510000000.123, 0.1 + 0.2, 1e-9, 1e300, math.nan, True, 12345678901234567890]
+    assert [as_table(number).strip() for number in numbers] == [
+        *("1510000000", "0.3", "1e-09", "1e+300", "", "True", "12345678901234567890"),
+    ]
+
+
+def test_tsv_has_one_column_per_key_of_all_rows() -> None:
+    assert as_tsv(RUNS).splitlines() == [
+        "0.9733333333\t0:00:09.5\t[2.0,1.0]\t\tp_2\tFailed",
+        "\t0:01:00.25\t\t12\tp_1\tCompleted",
+    ]
+
+
+def test_tsv_of_other_shapes() -> None:
+    assert as_tsv(["a", 1, True, "b"]) == "a\n1\ntrue\nb\n"
+    assert as_tsv([["a", 1], ["b", {"x": math.nan}]]) == 'a\t1\nb\t{"x":null}\n'
+    assert as_tsv({"b": "x\ty\n\\", "a": math.nan}) == "\tx\\ty\\n\\\\\n"
+    assert as_tsv(None) == as_tsv([]) == ""
+
+
+def test_tsv_of_one_string_is_the_string() -> None:
+    assert emitted("a\tb\n\udc80\x1b", fmt="tsv") == b"a\tb\n\x80\x1b\n"
+    assert emitted("a\n\x1b", fmt="tsv", isatty=True) == b"a\n\\x1b\n"
+    assert emitted("漢\udc80", "ascii", fmt="tsv") == b"\\u6f22\x80\n"
+
+
+@given(VALUES)
+def test_yaml_reads_back_to_the_same_value(value: Any) -> None:
+    assert YAML(typ="safe", pure=True).load(as_yaml(value)) == value
+
+
+def test_yaml_quotes_what_older_readers_take_for_something_else() -> None:
+    assert as_yaml({"duration": "1:02:03", "answer": "no", "word": "local", "none": None}) == (
+        'answer: "no"\nduration: "1:02:03"\nnone: null\nword: local\n'
+    )
+
+
+def test_queries_of_the_original_documentation() -> None:
+    best = "@[?Accuracy != null] | max_by(@, &Accuracy).Accuracy"
+    assert emitted(RUNS, query=best) == b"0.9733333333\n"
+    assert emitted(RUNS, query="[?status == 'Failed'].run_id | [0]", fmt="tsv") == b"p_2\n"
+    assert emitted(RUNS, query="sort_by(@, &duration)[].run_id") == b'[\n  "p_2",\n  "p_1"\n]\n'
+    assert emitted(RUNS, query="nothing") == b"null\n"
+    assert emitted([{"test_accuracy:": math.nan}], query='[0]."test_accuracy:"') == b"null\n"
+
+
+def test_a_query_passes_undecodable_text_through() -> None:
+    assert query.search("[0]", ["\udcff"]) == "\udcff"
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("", "the expression is empty"),
+        ("foo[", "the expression ends too early"),
+        ("a b", "did not expect 'b' at character 3"),
+        ("a.'x", "at character 3"),
+        ("nope(@)", "Unknown function: nope()"),
+        ("length(@, @)", "Expected 1 argument for function length(), received 2"),
+        ("[::0]", "step cannot be zero"),
+        ("[" * 4000, "nests too deeply"),
+        ("!" * 9000 + "@", "nests too deeply"),
+        ("(" * 100_000, "the expression is 100000 characters long"),
+    ],
+)
+def test_a_faulty_query_is_explained(expression: str, why: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        query.search(expression, RUNS)
+    assert why in caught.value.what
+    assert caught.value.where == "--query"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="without fork a query is bounded in length and depth only")
+@pytest.mark.parametrize("expression", ["|".join(["[@,@]"] * 40) + end for end in ("", "|to_string(@)")])
+def test_a_query_that_grows_without_end_is_ended(expression: str) -> None:
+    started = time.monotonic()
+    with pytest.raises(UsageError, match="more than"):
+        query.search(expression, RUNS)
+    assert time.monotonic() - started < 10
