@@ -15,7 +15,7 @@ from itertools import accumulate, chain, compress
 from typing import TYPE_CHECKING, NamedTuple, overload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import BinaryIO, Literal, TypeAlias
 
 Value: TypeAlias = "float | int | bool | str | list[Value] | dict[str, Value] | None"
@@ -328,11 +328,15 @@ def _merged(parts: list[Series]) -> Series:
     order = array("Q", sorted(range(len(moments)), key=moments.__getitem__))
     steps = array("q", chain.from_iterable(part.steps for part in parts))
     times = array("Q", chain.from_iterable(part.times for part in parts))
-    values = list(chain.from_iterable(part.values for part in parts))
-    in_order = map(values.__getitem__, order)
+    floats = all(isinstance(part.values, array) for part in parts)
+    values = _sequence(chain.from_iterable(part.values for part in parts), floats)
     return Series(
         parts[0].name,
         array("q", map(steps.__getitem__, order)),
         array("Q", map(times.__getitem__, order)),
-        array("d", in_order) if all(isinstance(part.values, array) for part in parts) else list(in_order),
+        _sequence(map(values.__getitem__, order), floats),
     )
+
+
+def _sequence(values: Iterable[Value], floats: bool) -> Sequence[Value]:
+    return array("d", values) if floats else list(values)  # type: ignore[type-var]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import time
 from typing import NamedTuple
 
@@ -188,7 +187,6 @@ class _Writer:
         before = self._batch.new_objects
         change = Changed(0, 0)
         for attempt in range(_READ_ATTEMPTS):
-            time.sleep(attempt * _PAUSE_S)
             try:
                 descriptor = os.open(self._findings.root + b"/" + path, READ_FLAGS)
             except FileNotFoundError:
@@ -197,13 +195,12 @@ class _Writer:
                 self._findings.cannot_read(path, error.strerror)
                 return None
             try:
-                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    break
                 digest, status = self._batch.add_file(descriptor, self._progress.advance)
                 self._progress.files += 1
                 return digest, status, self._batch.new_objects > before
             except Changed as error:
                 change = error
+                time.sleep(attempt * _PAUSE_S)
             except Unreadable as error:
                 self._findings.cannot_read(path, str(error))
                 return None

@@ -189,7 +189,8 @@ def test_du_and_prune_give_room_back(desk: Desk) -> None:
     planned = {row["what"]: row["count"] for row in desk.holdfast("store", "prune", "--dry-run").json}
     assert planned["work folders"] == 2
     assert planned["objects"] == 0
-    assert {row["what"]: row["bytes"] for row in desk.holdfast("du").json} == used
+    after = {row["what"]: row["bytes"] for row in desk.holdfast("du").json}
+    assert {**after, "other": 0} == {**used, "other": 0}  # the index is made on the way
     desk.holdfast("history", "delete", "-r", "1", "--yes")
     freed = {row["what"]: row for row in desk.holdfast("store", "prune").json}
     assert freed["work folders"]["count"] == 1

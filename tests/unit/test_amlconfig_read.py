@@ -193,6 +193,13 @@ def test_conda_pip_options_and_urls_are_kept(tmp_path: Path) -> None:
     ]
 
 
+def test_tabs_before_values_and_in_comments_are_blanks() -> None:
+    spark, findings = read_spark(corpus("tabs/spark_dependencies.yml"))
+    assert findings == []
+    assert spark is not None
+    assert spark.configuration == {"spark.driver.memory": "6g", "spark.executor.memory": "6g"}
+
+
 def test_spark() -> None:
     spark, findings = read_spark(corpus("default-project/spark_dependencies.yml"))
     assert findings == []
@@ -226,9 +233,19 @@ def test_what_is_not_a_file_is_refused(tmp_path: Path) -> None:
     assert render(findings) == "gone.compute: error: cannot be read: No such file or directory\n"
 
 
+def test_findings_are_safe_to_print(tmp_path: Path) -> None:
+    path = tmp_path / "x.runconfig"
+    path.write_text('Target: local\nCondaDependenciesFile: "/\\e[31m' + "x" * 5000 + '"\n')
+    _, findings = read_runconfig(path, "x.runconfig")
+    assert len(render(findings)) < 1000
+    assert "\x1b" not in render(findings)
+
+
 @pytest.mark.parametrize(
     "text",
     [
+        "".join(f"key{number}: 1\n" for number in range(9000)),
+        "x" * 900_000 + ": 1",
         "a: 1\n" * 300_000,
         "a: 1\n" * 200_000,
         "{" + '"a":1,' * 170_000 + "}",

@@ -26,19 +26,62 @@ FILES = [path for path in sorted(CORPUS.rglob("*")) if path.is_file() and path.p
 READERS = {".compute": read_compute, ".runconfig": read_runconfig}
 
 SIGNS = st.text(alphabet=list("ab1 .:-#'\"[]{},&*!|>%@`?~\\/$=\té\u00a0\U0001f600"), max_size=8)
-KEYS = st.sampled_from(["a", "b b", '"c"', "'d'", "e.f", "<<", "=", "-", "?", "a:b", "#x", "[a]"]) | SIGNS
-VALUES = (
-    st.sampled_from(["", "x", "1.0", '"q"', "'q'", "[a, b]", "[]", "{}", "{a: 1}", "[", "]", "x # c", "#", "a: b"])
-    | SIGNS
+GOOD_KEYS = st.sampled_from(["a", "b b", '"c"', "'d'", "e.f", "a:b", "x/y", "$k", "é"])
+ODD_KEYS = st.sampled_from(["<<", "=", "-", "?", "#x", "[a]", "a #b", "'it''s'"]) | SIGNS
+GOOD_VALUES = st.sampled_from(
+    [
+        "",
+        "x",
+        "1.0",
+        "a b",
+        "a#b",
+        "http://a:1/b",
+        "-x",
+        '"q"',
+        "'q q'",
+        "[a, 'b']",
+        "[]",
+        "{}",
+        "{a: 1}",
+        "x # c",
+        "# c",
+    ]
 )
-INDENTS = st.sampled_from(["", "", "  ", "    ", " ", "- ", "  - ", "-   ", "- - "])
-ENTRIES = st.builds(lambda indent, key, colon, value: indent + key + colon + value, INDENTS, KEYS,
-                    st.sampled_from([": ", ": ", ":", " : ", ""]), VALUES)  # fmt: skip
-LINES = st.lists(ENTRIES | st.sampled_from(["", "# c", "  # c", "---", "...", "a:", "- x"]), min_size=1, max_size=7)
+ODD_VALUES = st.sampled_from(["[", "]", "#", "a: b", "a:", "- x", "'it''s'", '"a\\n"', "x\ty", "|", "*a"]) | SIGNS
 
 
-@settings(max_examples=3000, deadline=None)
-@given(LINES)
+def mostly(good: st.SearchStrategy[str], odd: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.integers(0, 30).flatmap(lambda dice: good if dice else odd)
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> list[str]:
+    """Lines of a block document, well formed but for a slip here and there."""
+    lines: list[str] = []
+
+    def block(indent: int, depth: int) -> None:
+        dashed = bool(depth) and draw(st.booleans())
+        for _ in range(draw(st.integers(1, 3))):
+            if not draw(st.integers(0, 5)):
+                lines.append(draw(st.sampled_from(["", "# c", "   # c", "  "])))
+            slip = 0 if draw(st.integers(0, 40)) else draw(st.integers(-1, 2))
+            start = " " * max(indent + slip, 0) + ("- " if dashed else "")
+            if dashed and draw(st.booleans()):
+                lines.append(start + draw(mostly(GOOD_VALUES, ODD_VALUES)))
+                continue
+            key = start + draw(mostly(GOOD_KEYS, ODD_KEYS)) + draw(st.sampled_from([":", ":", ":", " :"]))
+            if depth < 3 and draw(st.booleans()):
+                lines.append(key)
+                block(len(start) + draw(st.integers(0, 3)), depth + 1)
+            else:
+                lines.append(f"{key} {draw(mostly(GOOD_VALUES, ODD_VALUES))}")
+
+    block(draw(st.sampled_from([0, 0, 0, 2])), 0)
+    return lines
+
+
+@settings(max_examples=2000, deadline=None)
+@given(documents())
 @example(["a: b", "  c"])
 @example(["a:", "- b", "- c: d", "  e: f", "g:"])
 @example(["a: [b,", "c]", "d: e"])
@@ -52,10 +95,35 @@ def test_the_quick_reader_agrees_with_the_full_one(lines: list[str]) -> None:
     assert (described(full) if full else []) == (described(quick) if quick.entries else [])
 
 
-@settings(max_examples=1000, deadline=None)
-@given(st.text(alphabet=list("ab1 .:-#'\"[]{},\n$"), max_size=30).map(lambda text: "[" + text), st.booleans())
-def test_the_flow_reader_agrees_with_the_full_one(text: str, braces: bool) -> None:
-    lines = (text.replace("[", "{") if braces else text).split("\n")
+@st.composite
+def flow_values(draw: st.DrawFn) -> list[str]:
+    """Lines of a bracketed value with blanks and line breaks in likely and unlikely places."""
+
+    def gap() -> str:
+        return draw(st.sampled_from(["", "", "", " ", " ", "\n", "\n  ", " # c\n"]))
+
+    def value(depth: int) -> str:
+        kind = draw(st.sampled_from(["[]", "{}", "scalar"])) if depth else draw(st.sampled_from(["[]", "{}"]))
+        if kind == "scalar" or depth > 3:
+            return draw(mostly(FLOW_SCALARS, SIGNS))
+        items = []
+        for _ in range(draw(st.integers(0, 3))):
+            key = draw(mostly(FLOW_SCALARS, SIGNS)) + gap() + draw(st.sampled_from([": ", ": ", ":", ":\n"]))
+            items.append(gap() + (key if kind == "{}" else "") + gap() + value(depth + 1) + gap())
+        return kind[0] + draw(mostly(st.just(","), st.sampled_from(["", ",,", " "]))).join(items) + gap() + kind[1]
+
+    return value(0).split("\n")
+
+
+FLOW_SCALARS = st.sampled_from(
+    ["a", "$file", "1.5", "a b", "--x", "a-b", "a/b", '"q"', '""', "'q q'", "'a, b'", "é", "~"]
+)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(flow_values())
+@example(['{"a"', ": 1}"])
+def test_the_flow_reader_agrees_with_the_full_one(lines: list[str]) -> None:
     flow = Flow(lines, 0, 0)
     try:
         quick = flow.value()
@@ -134,7 +202,7 @@ def mutated(original: bytes, data: st.DataObject) -> bytes:
         lines = original.split(b"\n")
         at = data.draw(st.integers(0, len(lines) - 1))
         other = data.draw(st.integers(0, len(lines) - 1))
-        match data.draw(st.sampled_from(["flip", "drop", "double", "swap", "insert", "cut"])):
+        match data.draw(st.sampled_from(["flip", "drop", "double", "swap", "insert", "wrap", "cut"])):
             case "flip" if lines[at]:
                 column = data.draw(st.integers(0, len(lines[at]) - 1))
                 flipped = bytes([lines[at][column] ^ (1 << data.draw(st.integers(0, 7)))])
@@ -152,6 +220,10 @@ def mutated(original: bytes, data: st.DataObject) -> bytes:
                     | st.binary(max_size=4)
                 )
                 lines[at] = lines[at][:column] + junk + lines[at][column:]
+            case "wrap":
+                key, colon, value = lines[at].partition(b": ")
+                opening, closing = data.draw(st.sampled_from([(b"[", b"]"), (b"{x: ", b"}"), (b"[[", b"]]")]))
+                lines[at] = key + colon + opening + value.rstrip() + closing
             case "cut":
                 lines[at] = lines[at][: data.draw(st.integers(0, len(lines[at])))]
         original = b"\n".join(lines)

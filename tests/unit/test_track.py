@@ -84,15 +84,8 @@ for value in (0.1, 3, -(2**53), True, 5e-324, -0.0):
 holdfast.log_many({"nan": math.nan, "inf": -math.inf})
 """
     series = logged(python, site, code, folder)
-    values = series["x"].values
-    assert [(type(value), str(value)) for value in values] == [
-        (float, "0.1"),
-        (int, "3"),
-        (int, str(-(2**53))),
-        (bool, "True"),
-        (float, "5e-324"),
-        (float, "-0.0"),
-    ]
+    spelled = [repr(value) for value in series["x"].values]
+    assert spelled == ["0.1", "3", "-9007199254740992", "True", "5e-324", "-0.0"]
     assert [str(series[name].values[0]) for name in ("nan", "inf")] == ["nan", "-inf"]
 
 
@@ -381,14 +374,15 @@ def build(target: str, source: Path, into: Path) -> Path:
     return built
 
 
-@pytest.fixture(params=["work tree", "sdist"])
-def wheel(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module", params=["work tree", "sdist"])
+def wheel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("holdfast-track")
     if request.param == "work tree":
-        return build("wheel", PACKAGE, tmp_path / "wheel")
-    with tarfile.open(build("sdist", PACKAGE, tmp_path / "sdist")) as archive:
-        archive.extractall(tmp_path / "unpacked", filter="data")
-    (source,) = (tmp_path / "unpacked").iterdir()
-    return build("wheel", source, tmp_path / "wheel")
+        return build("wheel", PACKAGE, place / "wheel")
+    with tarfile.open(build("sdist", PACKAGE, place / "sdist")) as archive:
+        archive.extractall(place / "unpacked", filter="data")
+    (source,) = (place / "unpacked").iterdir()
+    return build("wheel", source, place / "wheel")
 
 
 def test_the_small_package_is_one_file_that_logs(wheel: Path, python: str, tmp_path: Path, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import re
 from typing import TYPE_CHECKING
 
@@ -94,7 +95,7 @@ class _Editor:
 
     def _replace_below(self, key: Scalar, old: Node, value: Setting) -> None:
         """The old value is a block under its key: a list or map takes its place, a scalar goes up to the key."""
-        as_before = isinstance(old, Mapping if isinstance(value, dict) else Sequence)
+        as_before = isinstance(old, Mapping if isinstance(value, collections.abc.Mapping) else Sequence)
         indent = " " * old.column if as_before else self._indent(key, value)
         self._drop_lines(old.line, old.end_line)
         if isinstance(value, (str, int)) or not value:
@@ -129,7 +130,7 @@ class _Editor:
             self.lines[-1] = self.lines[-1].rstrip("\r\n")
 
     def _indent(self, key: Scalar, value: Setting) -> str:
-        return " " * (key.column + 2 if isinstance(value, dict) else key.column)
+        return " " * (key.column + 2 if isinstance(value, collections.abc.Mapping) else key.column)
 
     def _quote_of(self, old: Node) -> str:
         if not isinstance(old, Scalar) or not old.quoted:

@@ -43,8 +43,7 @@ class Flow:
         self._open()
         while not self._closed_by("}"):
             key = self._scalar()
-            if self.line != key.end_line or not self._take_colon(key.quoted):
-                raise UncertainError
+            self._take_colon(key)
             node.entries.append((key, self.value()))
             self._separate("}")
         self._close(node)
@@ -114,12 +113,14 @@ class Flow:
         self.column = start + len(text)
         return Scalar(text, False, (self.line, start), (self.line, self.column))
 
-    def _take_colon(self, after_quote: bool) -> bool:
+    def _take_colon(self, key: Scalar) -> None:
         self._skip_blanks()
-        if self._here() != ":":
-            return False
+        # JSON allows the colon on a line of its own, YAML does not.
+        if self._here() != ":" or (self.line > key.end_line and self.slips is None):
+            raise UncertainError
         self.column += 1
-        return after_quote or self.lines[self.line][self.column : self.column + 1] in ("", " ")
+        if not key.quoted and self.lines[self.line][self.column : self.column + 1] not in ("", " "):
+            raise UncertainError
 
     def _at_dash(self) -> bool:
         return self.lines[self.line][self.column : self.column + 2] in ("-", "- ", "-\t")

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _TRUE = ("true", "yes", "on")
 _FALSE = ("false", "no", "off")
+# Looking for a similar word is slow; nobody reads more than this of them.
+_UNKNOWN_NAMED = 20
+_LONGEST_WORD = 60
 
 
 class Form:
@@ -65,13 +68,13 @@ class Form:
         self.error(name, f"{name} is either true or false, not {text!r}", f"write {name}: true")
         return None
 
-    def number(self, name: str, lowest: int, highest: int) -> int | None:
+    def number(self, name: str, lowest: int, highest: int, example: int) -> int | None:
         text = self.text(name)
         if text is None:
             return None
         if text.isascii() and text.isdigit() and len(text) < 10 and lowest <= int(text) <= highest:
             return int(text)
-        self.error(name, f"{name} is a number from {lowest} to {highest}, not {text!r}", f"write {name}: {lowest}")
+        self.error(name, f"{name} is a number from {lowest} to {highest}, not {text!r}", f"write {name}: {example}")
         return None
 
     def duration(self, name: str) -> float | None:
@@ -155,11 +158,11 @@ class Form:
     def gpus(self, name: str) -> GpuRequest | None:
         node = self._given(name)
         if not isinstance(node, Mapping):
-            count = self.number(name, 0, 1024)
+            count = self.number(name, 0, 1024, 1)
             return None if count is None else GpuRequest(count)
         form = Form(self.source, node, ("count", "memory", "name"))
         form.warn_unknown()
-        count = form.number("count", 0, 1024)
+        count = form.number("count", 0, 1024, 1)
         return GpuRequest(1 if count is None else count, form.size("memory"), form.text("name"))
 
     def extra(self) -> dict[str, Raw]:
@@ -168,9 +171,13 @@ class Form:
         return {name: raw(node) for name, node in self.nodes.items() if name not in self.known}
 
     def warn_unknown(self) -> None:
-        for name, key in self.keys.items():
-            if name not in self.known:
-                self._warn_unknown(name, key)
+        unknown = [name for name in self.keys if name not in self.known]
+        for name in unknown[:_UNKNOWN_NAMED]:
+            self._warn_unknown(name, self.keys[name])
+        if len(unknown) > _UNKNOWN_NAMED:
+            key = self.keys[unknown[_UNKNOWN_NAMED]]
+            more = len(unknown) - _UNKNOWN_NAMED
+            self.source.warn(key.line, key.column, f"{more} more unknown keys have no effect")
 
     def absent(self, name: str) -> bool:
         """No such key, or nothing after it."""
@@ -189,8 +196,8 @@ class Form:
     def place(self, name: str) -> tuple[int, int]:
         """Where findings about this key point: to its value if that can be seen on one line, else to the key."""
         node = self.nodes[name]
-        empty = isinstance(node, Scalar) and not node.text and not node.quoted
-        at = self.keys[name] if empty or not getattr(node, "flow", True) else node
+        seen = bool(node.text) or node.quoted if isinstance(node, Scalar) else node.flow
+        at = node if seen else self.keys[name]
         return at.line, at.column
 
     def _enter(self, key: Scalar, value: Node) -> None:
@@ -227,7 +234,7 @@ class Form:
     def _warn_unknown(self, name: str, key: Scalar) -> None:
         from difflib import get_close_matches
 
-        close = get_close_matches(name, self.known, n=1, cutoff=0.75)
+        close = get_close_matches(name, self.known, n=1, cutoff=0.75) if len(name) <= _LONGEST_WORD else []
         hint = f"did you mean {close[0]}?" if close else ""
         self.source.warn(key.line, key.column, f"unknown key {name!r} has no effect", hint)
 

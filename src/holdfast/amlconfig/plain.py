@@ -98,8 +98,6 @@ class _Block:
             _expect_end(rest[node.end_column - column :])
         else:
             node = _plain(line, column, rest)
-        if self.at < len(self.rows) and self.rows[self.at][1] > parent:
-            raise UncertainError
         return node
 
     def _block_below(self, line: int, column: int, parent: int, dashes_may_align: bool) -> Node:

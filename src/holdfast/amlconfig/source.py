@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 1 << 20
 # Bounds the number of values, and with it the time any reader takes.
 MAX_SIGNS = 20_000
+LONGEST_MESSAGE = 300
 
 
 class Source:
@@ -78,7 +79,7 @@ class Source:
 
     def _find(self, severity: Severity, line: int, column: int, message: str, hint: str) -> None:
         line, column = self.at(line, column)
-        self.findings.append(Finding(severity, self.shown, line + 1, column + 1, message, hint))
+        self.findings.append(Finding(severity, self.shown, line + 1, column + 1, _printable(message), _printable(hint)))
 
     def _refuse(self, message: str, hint: str = "") -> None:
         self.findings.append(Finding("error", self.shown, 0, 0, message, hint))
@@ -224,6 +225,12 @@ def _json(lines: list[str], start: int, slips: Slips) -> Node:
     if lines[flow.line][flow.column :].strip() or any(line.strip() for line in lines[flow.line + 1 :]):
         raise UncertainError
     return node
+
+
+def _printable(text: str) -> str:
+    """What a file says must not write to the terminal more than words, nor more than a few."""
+    shown = text if text.isprintable() else "".join(sign if sign.isprintable() else "?" for sign in text)
+    return shown if len(shown) <= LONGEST_MESSAGE else f"{shown[: LONGEST_MESSAGE - 1]}…"
 
 
 def _place(finding: Finding) -> tuple[int, int]:

@@ -2,18 +2,15 @@
 
 A field is ``None`` where its key is absent or null: defaults belong to whoever uses the value, because they
 differ by target. ``extra`` holds the keys we do not know, with every scalar as the text in the file.
+
+Annotations here are real objects: NamedTuple compiles each one that is a string, which would double the import.
 """
 
-from __future__ import annotations
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, TypeAlias
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Literal
-
-    Raw: TypeAlias = str | list["Raw"] | dict[str, "Raw"] | None
-    Severity: TypeAlias = Literal["error", "warning"]
+Raw: TypeAlias = "str | list[Raw] | dict[str, Raw] | None"
+Severity: TypeAlias = Literal["error", "warning"]
 
 
 class Finding(NamedTuple):

@@ -72,26 +72,14 @@ def save(path: str, data: bytes) -> None:
     """Write a file so that a crash leaves the old or the new one, never half of it."""
     beside = f"{path}.{os.getpid()}.tmp"
     try:
-        mode = os.stat(path).st_mode & 0o777
-    except FileNotFoundError:
-        mode = 0o666 & ~_umask()
-    try:
-        with open(beside, "xb") as file:
-            os.chmod(beside, mode)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        _write_through(beside, data, _mode(path))
         os.replace(beside, path)
-    except BaseException:
+        _sync_folder(os.path.dirname(path) or ".")
+    except OSError as error:
+        raise ConfigError("cannot be written", where=path, answer=str(error.strerror)) from None
+    finally:
         if os.path.exists(beside):
             os.unlink(beside)
-        raise
-    if os.name == "posix":
-        folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def _new(settings: Settings) -> str:
@@ -102,7 +90,27 @@ def _content(source: Source) -> dict[str, Raw]:
     return {key.text: raw(value) for key, value in source.root.entries} if source.root else {}
 
 
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
+def _mode(path: str) -> int:
+    try:
+        return os.stat(path).st_mode & 0o777
+    except FileNotFoundError:
+        mask = os.umask(0o077)
+        os.umask(mask)
+        return 0o666 & ~mask
+
+
+def _write_through(path: str, data: bytes, mode: int) -> None:
+    with open(path, "wb") as file:
+        os.chmod(path, mode)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(path: str) -> None:
+    if os.name == "posix":
+        folder = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

@@ -36,7 +36,7 @@ class RunnerChannel:
         """Who is there: protocol, runner, store id, boot id, host name, Python version."""
         if not self._hello:
             if self._await_nonce() == "need":
-                self._end()
+                self._hang_up()
                 self._begin(self._bundle.to_zip())
                 if self._await_nonce() != "ready":
                     raise self._silent("the runner was sent and is still asked for")
@@ -83,7 +83,8 @@ class RunnerChannel:
         wire.send(self._stream.stdin, {"id": 0, "verb": verb, **fields}, payload)
 
     def close(self) -> None:
-        self._end()
+        """Hang up. The other side ends by itself; nobody waits for it here."""
+        self._hang_up()
         self._host.close()
 
     def _begin(self, parcel: bytes) -> None:
@@ -114,18 +115,18 @@ class RunnerChannel:
             raise self._silent(str(error)) from error
 
     def _silent(self, what: str) -> UnreachableError:
-        os.set_blocking(self._stream.stderr, False)
-        try:
-            said = os.read(self._stream.stderr, 4000).decode("utf-8", "replace").strip()
-        except BlockingIOError:
-            said = ""
+        said = self._complaint()
         hint = f"holdfast uses {self._python} there; try it by hand: {self._python} -c 'print(1)'"
         return UnreachableError("the runner does not answer", where=self._name, answer=said or what, hint=hint)
 
-    def _end(self) -> None:
+    def _complaint(self) -> str:
+        """What the other side wrote to stderr, if it did."""
+        import select
+
+        if not select.select([self._stream.stderr], [], [], 0.2)[0]:
+            return ""
+        return os.read(self._stream.stderr, 4000).decode("utf-8", "replace").strip()
+
+    def _hang_up(self) -> None:
         for fd in (self._stream.stdin, self._stream.stdout, self._stream.stderr):
             os.close(fd)
-        try:
-            os.waitpid(self._stream.pid, 0)
-        except ChildProcessError:
-            pass

@@ -9,12 +9,10 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import NamedTuple
 
 from holdfast import snapshot, targets
 from holdfast._version import __version__
 from holdfast.amlconfig.types import ComputeTarget
-from holdfast.engine.channel import RunnerChannel
 from holdfast.errors import ConfigError
 from holdfast.model import Identity, Json, Plan
 from holdfast.planning import make_plan
@@ -25,18 +23,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast.engine.channel import RunnerChannel
     from holdfast.model import Job, Project
     from holdfast.snapshot import Pending, Snapshot
     from holdfast.store.home import Home
     from holdfast.targets import Target
-
-
-class Started(NamedTuple):
-    """A run that is under way, and the conversation it was started in."""
-
-    plan: Plan
-    snapshot: Snapshot
-    channel: RunnerChannel
 
 
 def plan_only(project: Project, job: Job, target: Target) -> tuple[Plan, Snapshot]:
@@ -46,40 +37,50 @@ def plan_only(project: Project, job: Job, target: Target) -> tuple[Plan, Snapsho
     return make_plan(job, project, nobody, taken.tree, target.runtime, target.share_base), taken
 
 
-def submit(
-    home: Home,
-    project: Project,
-    job: Job,
-    target: Target,
-    agree: Callable[[Pending], None],
-    show_id: Callable[[Identity], None],
-) -> Started:
-    """Start the job. ``agree`` may refuse what is about to be stored; ``show_id`` is called when the run is on disk."""
-    channel = RunnerChannel(target.host, target.runner_python, target.home, target.name)
-    project = remember(project)
-    taken = _take(home, project, job, agree)
-    if os.path.relpath(job.script) and job.script in {left.path for left in taken.left_out}:
-        raise ConfigError(
-            f"{job.script} is left out of the run's copy by an ignore rule",
-            where=project.root,
-            hint="change the rule",
-        )
-    identity = runs.claim(home, project)
-    plan = make_plan(job, project, identity, taken.tree, target.runtime, target.share_base)
-    with home.lock(f"submit-{identity.uid}"):
-        runs.create(home, identity, _request(project, job, target, taken))
-        show_id(identity)
-        if channel.hello()["store"] != home.id:
-            _send_objects(home, channel, taken.tree)
-        target.launcher.start(channel, plan, {"env": dict(job.env), "on_end": job.on_end})
-    _forget_lock(home, identity.uid)
-    return Started(plan, taken, channel)
+class Submitter:
+    """``agree`` may refuse what is about to be stored; ``show_id`` is called when the run is on disk for good."""
 
+    def __init__(
+        self,
+        home: Home,
+        target: Target,
+        channel: RunnerChannel,
+        agree: Callable[[Pending], None],
+        show_id: Callable[[Identity], None],
+        on_progress: Callable[[int, int], None],
+    ) -> None:
+        self._home = home
+        self._target = target
+        self._channel = channel
+        self._agree = agree
+        self._show_id = show_id
+        self._on_progress = on_progress
 
-def _take(home: Home, project: Project, job: Job, agree: Callable[[Pending], None]) -> Snapshot:
-    pending = snapshot.scan(project.root, cache=home.stat_cache(project.id), skip=_linked(job))
-    agree(pending)
-    return pending.store(home.objects)
+    def submit(self, project: Project, job: Job, *, skip_unreadable: bool = False) -> tuple[Plan, Snapshot]:
+        home, target = self._home, self._target
+        project = remember(project)
+        taken = self._take(project, job, skip_unreadable)
+        identity = runs.claim(home, project)
+        plan = make_plan(job, project, identity, taken.tree, target.runtime, target.share_base)
+        with home.lock(f"submit-{identity.uid}"):
+            runs.create(home, identity, _request(project, job, target, taken))
+            self._show_id(identity)
+            if self._channel.hello()["store"] != home.id:
+                _send_objects(home, self._channel, taken.tree)
+            target.launcher.start(self._channel, plan, {"env": dict(job.env), "on_end": job.on_end})
+            os.unlink(os.path.join(home.path, "locks", f"submit-{identity.uid}"))
+        return plan, taken
+
+    def _take(self, project: Project, job: Job, skip_unreadable: bool) -> Snapshot:
+        cache = self._home.stat_cache(project.id)
+        pending = snapshot.scan(project.root, cache=cache, skip=_linked(job), skip_unreadable=skip_unreadable)
+        self._agree(pending)
+        taken = pending.store(self._home.objects, self._on_progress)
+        rule = next((left.why for left in taken.left_out if left.path == job.script), None)
+        if rule is not None:
+            hint = "change that rule, or bring the script back with !PATTERN in .amlignore"
+            raise ConfigError(f"{job.script} itself is left out of the run by {rule}", where=project.root, hint=hint)
+        return taken
 
 
 def _linked(job: Job) -> tuple[str, ...]:
@@ -103,9 +104,15 @@ def _request(project: Project, job: Job, target: Target, taken: Snapshot) -> Jso
         "created_ns": time.time_ns(),
         "parent_run_id": job.parent_run_id,
         "user": _user(),
-        "client": os.uname().nodename if sys.platform != "win32" else os.environ.get("COMPUTERNAME", ""),
+        "client": _host_name(),
         "holdfast": __version__,
     }
+
+
+def _host_name() -> str:
+    if sys.platform == "win32":
+        return os.environ.get("COMPUTERNAME", "")
+    return os.uname().nodename
 
 
 def _user() -> str:
@@ -128,10 +135,6 @@ def _send_objects(home: Home, channel: RunnerChannel, tree: str) -> None:
             for start in range(0, len(data) or 1, wire.MAX_PAYLOAD):
                 piece = data[start : start + wire.MAX_PAYLOAD]
                 channel.send_ahead("put", piece, digest=digest, last=start + len(piece) >= len(data))
-
-
-def _forget_lock(home: Home, uid: str) -> None:
-    os.unlink(os.path.join(home.path, "locks", f"submit-{uid}"))
 
 
 def target_of(request: Json, home: str) -> Target:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 
+from holdfast.errors import ConfigError
 from holdfast.ports import Stream
 
 
@@ -11,6 +13,8 @@ class LocalHost:
     """Starts commands as children in a process group of their own, so that Ctrl-C reaches the client alone."""
 
     def run(self, argv: tuple[str, ...]) -> Stream:
+        if sys.platform == "win32":
+            raise ConfigError("Windows itself cannot be a target", hint="run Holdfast inside WSL, or use a remote target")
         child_in, stdin = os.pipe()
         stdout, child_out = os.pipe()
         stderr, child_err = os.pipe()

@@ -20,15 +20,19 @@ def say(word: "str") -> "None":
     os.write(1, ("%s %s\n" % (asked["nonce"], word)).encode("ascii"))
 
 
-def install(size: "int") -> "None":
+def receive(size: "int") -> "bytes":
+    data = b""
+    while len(data) < size:
+        data += os.read(0, size - len(data)) or sys.exit("holdfast: the runner was cut off on its way")
+    return data
+
+
+def install(data: "bytes") -> "None":
     import hashlib
     import io
     import shutil
     import zipfile
 
-    data = b""
-    while len(data) < size:
-        data += os.read(0, size - len(data)) or sys.exit("holdfast: the runner was cut off on its way")
     bundle = zipfile.ZipFile(io.BytesIO(data))
     digest = hashlib.sha256()
     for name in sorted(bundle.namelist()):
@@ -45,13 +49,14 @@ def install(size: "int") -> "None":
 
 
 umask = os.umask(0o077)
+luggage = receive(asked["size"])
 if not os.path.exists(place):
-    if not asked["size"]:
+    if not luggage:
         say("need")
         sys.exit(0)
-    install(asked["size"])
+    install(luggage)
 sys.path.insert(0, os.fsdecode(place))
-from runner import serve  # noqa: E402
+from runner import serve  # type: ignore[import-not-found]  # noqa: E402
 
 say("ready")
 serve.main(home, asked["runner"], umask)

@@ -102,10 +102,11 @@ class _Copier:
 def _copy_verified(entry: "objects.Entry", path: "bytes", source: "int", target: "int") -> "None":
     hasher = hashlib.sha256()
     got = 0
-    while got <= entry.size:
-        piece = os.read(source, min(objects.CHUNK, entry.size - got + 1))
-        if not piece:
-            break
+    at_end = False
+    while not at_end and got <= entry.size:
+        asked = min(objects.CHUNK, entry.size - got + 1)
+        piece = os.read(source, asked)
+        at_end = len(piece) < asked
         hasher.update(piece)
         write_all(target, piece)
         got += len(piece)

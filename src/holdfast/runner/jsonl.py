@@ -36,7 +36,7 @@ def append_line(path: "bytes", value: "dict[str, object]") -> "None":
 def write_new(path: "bytes", data: "bytes") -> "None":
     """Write beside, sync, rename: the file is there whole or not at all."""
     beside = path + b".tmp"
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         wire.write_all(fd, data)
         os.fsync(fd)

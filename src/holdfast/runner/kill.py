@@ -15,31 +15,35 @@ def tell(pids: "list[int]", number: "int") -> "None":
             continue
 
 
-def reap() -> "dict[int, int]":
-    """Collect every child that has ended: pid -> wait status."""
+def reap() -> "tuple[dict[int, int], bool]":
+    """Collect every child that has ended (pid -> wait status), and say whether there are others.
+
+    For a process that adopts orphans, no child means no descendant: that answer is free, a look at all is not.
+    """
     ended = {}  # type: dict[int, int]
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            return ended
+            return ended, False
         if pid == 0:
-            return ended
+            return ended, True
         ended[pid] = status
 
 
-def end_family(root: "int", spare: "tuple[int, ...]" = (), patience: "float" = 10.0) -> "dict[int, int]":
-    """SIGKILL everything below root until nothing is left; returns what was reaped.
+def end_family(patience: "float" = 10.0) -> "dict[int, int]":
+    """SIGKILL everything below this process until nothing is left; returns what was reaped.
 
     Each round first stops the family: a stopped process cannot fork away from the kill that follows.
     """
     ended = {}  # type: dict[int, int]
     deadline = time.monotonic() + patience
     while True:
-        family = [pid for pid in hostfacts.descendants(root) if pid not in spare]
-        ended.update(reap())
-        if not family or time.monotonic() > deadline:
+        reaped, others = reap()
+        ended.update(reaped)
+        if not others or time.monotonic() > deadline:
             return ended
+        family = hostfacts.descendants(os.getpid())
         tell(family, signal.SIGSTOP)
         tell(family, signal.SIGKILL)
         time.sleep(0.002)

@@ -71,7 +71,7 @@ def _outlive(attempt: "bytes", supervisor: "int") -> "None":
     while status is None:
         pid, ended = os.waitpid(-1, 0)
         status = ended if pid == supervisor else None
-    kill.end_family(os.getpid())
+    kill.end_family()
     if records.closed(attempt) is None:
         how = (
             "by signal %d" % os.WTERMSIG(status) if os.WIFSIGNALED(status) else "with code %d" % os.WEXITSTATUS(status)

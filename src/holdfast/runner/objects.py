@@ -8,6 +8,7 @@ import errno
 import hashlib
 import json
 import os
+import stat
 import sys
 from collections import namedtuple
 
@@ -188,6 +189,8 @@ class HashOnly:
             finally:
                 os.close(descriptor)
         before = os.fstat(source)
+        if not stat.S_ISREG(before.st_mode):
+            raise Unreadable("not a regular file")
         if before.st_size <= CHUNK:
             data = _read_source(source, before.st_size + 1)
             _check_unchanged(source, before, len(data))
@@ -387,7 +390,8 @@ def _unlink_quietly(path: "bytes") -> "None":
 
 
 def _make_private(folder: "bytes") -> "None":
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    for each in (os.path.dirname(folder), folder):  # makedirs gives its mode to the last one only
+        os.makedirs(each, mode=0o700, exist_ok=True)
 
 
 def _lock_batches(root: "bytes", exclusive: "bool") -> "int | None":

@@ -30,19 +30,14 @@ def collect(attempt: "bytes") -> "tuple[int, int]":
 
 
 def _rows(top: "bytes") -> "list[dict[str, object]]":
-    rows = []
-    for folder, folders, names in os.walk(top):
-        folders.sort()
+    names = []
+    for folder, folders, files in os.walk(top):
         links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
-        for name in sorted(names + links):
-            path = os.path.join(folder, name)
-            row = _row(path, os.path.relpath(path, top))
-            if row is not None:
-                rows.append(row)
-    return rows
+        names += [os.path.relpath(os.path.join(folder, name), top) for name in files + links]
+    return [_row(os.path.join(top, name), name) for name in sorted(names)]
 
 
-def _row(path: "bytes", name: "bytes") -> "dict[str, object] | None":
+def _row(path: "bytes", name: "bytes") -> "dict[str, object]":
     try:
         found = os.lstat(path)
         row = {"path": name.decode("utf-8", "surrogateescape"), "size": 0, "seen_ns": int(time.time() * 1e9)}

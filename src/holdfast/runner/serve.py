@@ -5,7 +5,6 @@ Nothing here outlives the connection except what ``launch`` started.
 
 import json
 import os
-import socket
 import sys
 
 from . import control, hostfacts, jsonl, launch, objects, pull, receive, wire
@@ -18,7 +17,7 @@ def main(home: "bytes", runner: "str", umask: "int") -> "None":
     try:
         Session(home, runner, umask).converse()
     except wire.Closed:
-        pass
+        os._exit(0)  # nothing is left to tidy up, and somebody may be waiting for this process
 
 
 class Session:
@@ -43,6 +42,7 @@ class Session:
 
     def converse(self) -> "None":
         wire.send(1, {"hello": self._hello()})
+        hostfacts.warm_up()
         while True:
             header, payload = self.reader.frame()
             reply = pull.Reply(1, self.reader, header.get("id"))
@@ -61,7 +61,7 @@ class Session:
             "runner": self.runner,
             "store": store_identity(self.home),
             "boot_id": hostfacts.boot_id(),
-            "host": socket.gethostname(),
+            "host": hostfacts.host_name(),
             "python": "%d.%d.%d" % sys.version_info[:3],
             "platform": sys.platform,
         }
@@ -72,7 +72,7 @@ class Session:
         reply.end(facts={"cpus": os.cpu_count() or 1, "disk_free": free, "inodes_free": room.f_favail})
 
     def _need(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
-        reply.end(missing=[digest for digest, _ in objects.missing(self.objects, str(header["tree"]))])
+        reply.end(missing=[absent[0] for absent in objects.missing(self.objects, str(header["tree"]))])
 
     def _put(self, header: "dict[str, object]", payload: "bytes", _reply: "pull.Reply") -> "None":
         """Not answered: the client asks ``need`` again when it has sent everything."""

@@ -4,9 +4,7 @@ import errno
 import hashlib
 import os
 import select
-import shutil
 import signal
-import socket
 import sys
 import time
 
@@ -74,7 +72,7 @@ class Supervisor:
         pid = os.getpid()
         self.events.add(
             "accepted",
-            host=socket.gethostname(),
+            host=hostfacts.host_name(),
             pid=pid,
             start_time=hostfacts.start_time(pid),
             pgid=os.getpgid(0),
@@ -118,7 +116,7 @@ class Supervisor:
         return max(0.0, min(times) - time.monotonic()) if times else None
 
     def _mind_signals(self) -> "None":
-        self._status = kill.reap().get(self._script)
+        self._status = kill.reap()[0].get(self._script)
         if _told["stop"] and not self._stopping:
             asked = jsonl.read_lines(os.path.join(self.attempt, b"control.jsonl"))
             self._stop("canceled" if asked else "the runner was told to stop by signal %d" % _told["stop"])
@@ -130,7 +128,7 @@ class Supervisor:
         if self._kill_at and now >= self._kill_at:
             self._kill_at = 0.0
             self.events.add("killed", why="still running %s s after SIGTERM" % self.plan["grace"])
-            ended = kill.end_family(os.getpid())
+            ended = kill.end_family()
             self._status = ended.get(self._script, self._status)
 
     def _stop(self, why: "str") -> "None":
@@ -142,7 +140,7 @@ class Supervisor:
     def _guardian_died(self) -> "None":
         self._stopping = "the runner's guardian was killed; the script was ended with it"
         self.events.add("stopping", why=self._stopping)
-        ended = kill.end_family(os.getpid())
+        ended = kill.end_family()
         self._status = ended.get(self._script, self._status)
 
     def _finish(self, output: "int") -> "None":
@@ -158,17 +156,16 @@ class Supervisor:
 
     def _end_leftovers(self, output: "int") -> "None":
         """A run ends when its script ends: what it left running is asked to go, then made to."""
-        left = hostfacts.descendants(os.getpid())
-        if not left:
+        if not kill.reap()[1]:
             return
+        left = hostfacts.descendants(os.getpid())
         self.events.add("leftovers", commands=[hostfacts.command_of(pid) for pid in left[:20]], count=len(left))
         kill.tell(left, signal.SIGTERM)
         until = time.monotonic() + min(LEFTOVER_GRACE, float(str(self.plan["grace"])))
-        while time.monotonic() < until and hostfacts.descendants(os.getpid()):
+        while time.monotonic() < until and kill.reap()[1]:
             select.select([output], [], [], 0.01)
             self._log.drain(output)
-            kill.reap()
-        kill.end_family(os.getpid())
+        kill.end_family()
 
     def _close(self, outcome: "str", exit_code: "int", reason: "str") -> "None":
         if self._log.trouble:
@@ -181,9 +178,10 @@ class Supervisor:
             files["outputs.jsonl"] = outputs.digest(manifest)
         self.events.add("closed", outcome=outcome, exit_code=exit_code, reason=reason, files=files)
         self.events.sync()
-        work = os.fsdecode(os.path.join(self.attempt, b"work"))
         if outcome == "completed" and not self.plan.get("keep_work"):
-            shutil.rmtree(work, ignore_errors=True)
+            import shutil
+
+            shutil.rmtree(os.fsdecode(os.path.join(self.attempt, b"work")), ignore_errors=True)
         if self._secrets.on_end:
             answer = notify.notify(self._secrets.on_end, self.plan, outcome, exit_code, reason)
             self._note("notification " + answer)

@@ -17,7 +17,7 @@ _TEMPLATES = os.path.join(os.path.dirname(projects.__file__), "templates")
 
 
 def create(parsed: Parsed) -> int:
-    """A new folder with a template's files and an identity. Made beside and renamed: it is there whole or not at all."""
+    """A new folder with a template's files and an identity, made beside and renamed: there whole or not at all."""
     import shutil
 
     name, template = parsed.text("name") or "", parsed.text("template") or "blank"

@@ -4,12 +4,13 @@ import argparse
 import pickle
 import time
 
-import holdfast
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.linear_model import SGDClassifier
 from sklearn.metrics import accuracy_score, confusion_matrix, log_loss
 from sklearn.model_selection import train_test_split
+
+import holdfast
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--lr", type=float, default=0.1, help="learning rate")
@@ -18,7 +19,8 @@ parser.add_argument("--seed", type=int, default=0)
 args = parser.parse_args()
 
 digits = load_digits()
-train_x, test_x, train_y, test_y = train_test_split(digits.data / 16.0, digits.target, test_size=0.25, random_state=args.seed)
+pixels = digits.data / 16.0
+train_x, test_x, train_y, test_y = train_test_split(pixels, digits.target, test_size=0.25, random_state=args.seed)
 model = SGDClassifier(loss="log_loss", learning_rate="constant", eta0=args.lr, random_state=args.seed)
 print(f"{len(train_x)} images to learn from, {len(test_x)} to test with, learning rate {args.lr}")
 

@@ -1,0 +1,96 @@
+"""A submit as a person sees it: the id, the script's own words, how it ended."""
+
+from __future__ import annotations
+
+import sys
+
+from holdfast.cli import ending
+from holdfast.cli.output import emit
+from holdfast.cli.show import LogWriter, watch
+from holdfast.cli.terminal import Progress, human_bytes, is_tty, show
+from holdfast.engine import submit as engine
+from holdfast.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parse import Parsed
+    from holdfast.engine.channel import RunnerChannel
+    from holdfast.model import Identity, Job, Plan, Project
+    from holdfast.snapshot import Pending
+    from holdfast.store.home import Home
+    from holdfast.targets import Target
+
+_ASK_ABOVE = 1_000_000_000
+
+
+class Submission:
+    """With -o or --query stdout holds the run's record and nothing else; the log then goes to stderr."""
+
+    def __init__(self, parsed: Parsed, home: Home, target: Target, channel: RunnerChannel) -> None:
+        self._parsed = parsed
+        self._home = home
+        self._target = target
+        self._channel = channel
+        self._for_machines = parsed.text("output") is not None or parsed.text("query") is not None
+        self._log = LogWriter(sys.stderr if self._for_machines else sys.stdout)
+
+    def run(self, project: Project, job: Job) -> int:
+        with Progress(sys.stderr) as progress:
+
+            def on_progress(files: int, size: int) -> None:
+                progress.update(f"storing the project: {files} files, {human_bytes(size)}")
+
+            skip = self._parsed.flag("skip_unreadable")
+            submitter = engine.Submitter(
+                self._home, self._target, self._channel, self._agree, self._show_id, on_progress
+            )
+            plan, taken = submitter.submit(project, job, skip_unreadable=skip)
+        for warning in taken.warnings:
+            sys.stderr.write(f"WARNING: {show(warning)}\n")
+        if self._parsed.flag("no_wait"):
+            return self._leave(plan)
+        self._say("Executing user inputs .....")
+        watch(self._home, self._channel, plan.uid, plan.run_id, self._log)
+        self._say("Execution Details")
+        if not self._for_machines:
+            self._log.line(f"RunId: {plan.run_id}")
+        return ending.tell(self._home, plan.uid, self._parsed if self._for_machines else None)
+
+    def _leave(self, plan: Plan) -> int:
+        self._channel.close()
+        if self._for_machines:
+            found = {"run_id": plan.run_id, "run_number": plan.run_number, "uid": plan.uid}
+            emit(found, fmt=self._parsed.text("output"), query=self._parsed.text("query"))
+        else:
+            sys.stderr.write(f"started; holdfast logs -f -r {plan.run_number} watches it\n")
+        return 0
+
+    def _show_id(self, identity: Identity) -> None:
+        if not self._for_machines:
+            self._log.line(f"RunId: {identity.run_id}")
+
+    def _say(self, heading: str) -> None:
+        if not self._for_machines:
+            self._log.heading(heading)
+
+    def _agree(self, pending: Pending) -> None:
+        """More than a gigabyte of new files is more often a forgotten data folder than a wish."""
+        if pending.new_bytes <= _ASK_ABOVE or self._parsed.flag("yes"):
+            return
+        rows = "\n".join(f"{human_bytes(size):>10}  {show(path)}" for path, size in pending.largest())
+        sys.stderr.write(f"{human_bytes(pending.new_bytes)} of new files would be stored. The largest:\n{rows}\n")
+        if is_tty(sys.stdin) and is_tty(sys.stderr):
+            sys.stderr.write("Store them? [y/N] ")
+            sys.stderr.flush()
+            if sys.stdin.readline().strip().lower() in ("y", "yes"):
+                return
+        raise UsageError("nothing was submitted", hint="--link shows a folder without copying it; or say --yes")
+
+
+def print_plan(parsed: Parsed, project: Project, job: Job, target: Target) -> int:
+    plan, taken = engine.plan_only(project, job, target)
+    for warning in taken.warnings:
+        sys.stderr.write(f"WARNING: {show(warning)}\n")
+    found = {**plan.to_json(), "files": taken.files, "bytes": taken.bytes}
+    emit(found, fmt=parsed.text("output") or "json", query=parsed.text("query"))
+    return 0

@@ -1,0 +1,261 @@
+"""Ignore rules: git's own answers, line by line, and the few rules that are ours."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from holdfast.ignore import Rule, Rules, explain
+
+CORPUS_SEEDS = range(1, 13)
+NAMES = [b"a", b"b", b"foo", b"bar", b"foo.txt", b"a.b", b"x[1]", b"sp ace", b"trail ", b"#h", b"!bang", b"z-9", b"A1"]
+NAMES += [b"_", b"-", b"]", b"tab\t", b"v\x0b", b"nl\nx", b"*", b"q?", b"a\\b", b"\xff", "é".encode()]
+ATOMS = ["a", "b", "foo", "bar", ".txt", "*", "?", "**", "/", "/", "[ab]", "[!a]", "[^b]", "[a-z]", "[[:alpha:]]", "x"]
+ATOMS += ["[[:space:]]", "[[:punct:]]", "[[:digit:]x]", "[[:cntrl:]]", "[]a]", "[a-", "[\\]]", "\\", "\\a", "\\ ", " "]
+ATOMS += ["é", "[z-a]", "[--9]", "[[:bad:]]", "[[:a]", "[[:]", "**/", "/**", "***", "#", "!", "-", "]", "A", "1", "."]
+ATOMS += ["[a/b]", "[a-c-e]", "[[:upper:][:xdigit:]]", "[!-]", "[a\\-z]"]
+
+
+def git(root: Path, *words: str, stdin: bytes = b"") -> bytes:
+    env = {"PATH": os.environ["PATH"], "HOME": str(root / ".git"), "GIT_CONFIG_NOSYSTEM": "1"}
+    return subprocess.run(["git", "-C", root, *words], input=stdin, env=env, capture_output=True, check=False).stdout
+
+
+def walk(root: Path) -> dict[bytes, Rule | None]:
+    """Our verdict on every path of a project, the way a snapshot asks; below an ignored folder its rule holds."""
+    verdicts: dict[bytes, Rule | None] = {}
+
+    def visit(folder: bytes, path: bytes, rules: Rules, inherited: Rule | None) -> None:
+        for name in os.listdir(folder):
+            if name == b".git":
+                continue
+            where, below = os.path.join(folder, name), os.path.join(path, name)
+            is_folder = os.path.isdir(where) and not os.path.islink(where)
+            verdicts[below] = verdict = inherited or rules.leaves_out(name, below, is_folder)
+            if is_folder:
+                inner = rules if verdict else rules.inside(where, below, os.listdir(where))
+                visit(where, below, inner, verdict)
+
+    top = os.fsencode(root)
+    visit(top, b"", Rules.of_project(top, os.listdir(top)), None)
+    return verdicts
+
+
+def answers_of_git(root: Path, paths: list[bytes]) -> dict[bytes, Rule | None]:
+    told = git(root, "check-ignore", "-z", "-v", "-n", "--no-index", "--stdin", stdin=b"\0".join(paths) + b"\0")
+    fields = told.split(b"\0")[:-1]
+    answers: dict[bytes, Rule | None] = {}
+    for file, line, pattern, path in zip(*[iter(fields)] * 4, strict=True):
+        ignored = pattern and not pattern.startswith(b"!")
+        answers[path] = Rule(os.fsdecode(file), int(line), pattern.decode()) if ignored else None
+    return answers
+
+
+def random_pattern(rng: random.Random) -> str:
+    pattern = "".join(rng.choice(ATOMS) for _ in range(rng.choice((1, 1, 2, 2, 3, 4, 5))))
+    pattern = ("!" if rng.random() < 0.25 else "") + ("/" if rng.random() < 0.1 else "") + pattern
+    return pattern + ("/" if rng.random() < 0.2 else "") + rng.choice(("", "", "", "", " ", "  ", "\\ ", "\t"))
+
+
+def random_project(folder: Path, rng: random.Random, depth: int = 0) -> int:
+    """Files, folders and nested ignore files; returns the number of patterns."""
+    patterns = 0
+    for name in rng.sample(NAMES, rng.randint(5, 8)):
+        place = os.path.join(os.fsencode(folder), name)
+        if depth < 3 and rng.random() < 0.4:
+            os.mkdir(place)
+            patterns += random_project(Path(os.fsdecode(place)), rng, depth + 1)
+        else:
+            Path(os.fsdecode(place)).touch()
+    if depth == 0 or rng.random() < 0.4:
+        lines = [random_pattern(rng) for _ in range(rng.randint(2, 9))]
+        end = rng.choice(("\n", "\n", "\r\n"))
+        text = rng.choice(("", "", "\ufeff")) + end.join(lines) + rng.choice(("", end))
+        (folder / ".gitignore").write_bytes(text.encode())
+        patterns += len(lines)
+    return patterns
+
+
+def test_git_agrees_on_a_generated_corpus(tmp_path: Path) -> None:
+    patterns = paths = ignored = 0
+    for seed in CORPUS_SEEDS:
+        rng = random.Random(seed)
+        root = tmp_path / str(seed)
+        root.mkdir()
+        git(root, "init", "-q")
+        patterns += random_project(root, rng)
+        (root / ".git/info/exclude").write_text("\n".join(random_pattern(rng) for _ in range(3)))
+        ours = walk(root)
+        theirs = answers_of_git(root, list(ours))
+        different = {path: (ours[path], theirs[path]) for path in ours if ours[path] != theirs[path]}
+        assert different == {}, f"seed {seed}"
+        paths += len(ours)
+        ignored += sum(rule is not None for rule in ours.values())
+    print(f"seeds {CORPUS_SEEDS}: {patterns} patterns, {paths} paths, {ignored} of them ignored")
+    assert patterns >= 500
+    assert 0.1 < ignored / paths < 0.9
+
+
+REAL = ["# of a common template", "__pycache__/", "*.py[cod]", "*$py.class", ".Python", "build/", "/dist", "lib/"]
+REAL += ["!src/lib/", "*.egg-info/", ".coverage.*", "docs/_build/", "**/logs", "data/**/raw/*.csv"]
+REAL += ["!data/keep/raw/*.csv", "foo**/bar", "\\#literal", "\\!literal", "with\\ space\\ ", "trailing   "]
+REAL += ["*.log", "!important.log"]
+REAL_PATHS = ["a.pyc", "src/b.pyo", "x.py", "build/x", "src/build/y", "dist/z", "src/dist/z", "lib/m", "src/lib/n"]
+REAL_PATHS += ["pkg.egg-info/PKG", ".coverage.1", ".coverage", "sub/docs/_build/i", "logs/l", "a/b/logs", "Dist/q"]
+REAL_PATHS += ["data/raw/a.csv", "data/x/y/raw/b.csv", "data/keep/raw/c.csv", "foobar", "fooz/q/bar", "foo/bar"]
+REAL_PATHS += ["#literal", "!literal", "with space ", "trailing", "x.log", "important.log", "deep/er/important.log"]
+
+
+def test_git_agrees_on_a_real_one(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / ".gitignore").write_text("\n".join(REAL))
+    project(tmp_path, dict.fromkeys(REAL_PATHS, ""))
+    ours = walk(tmp_path)
+    assert ours == answers_of_git(tmp_path, list(ours))
+    assert ours[b"with space "] == Rule(".gitignore", 19, "with\\ space\\ ")
+
+
+def test_git_agrees_that_ignore_files_must_be_regular(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "rules").write_text("*.log\n")
+    (tmp_path / "d").mkdir()
+    (tmp_path / ".gitignore").symlink_to("rules")
+    (tmp_path / "d/.gitignore").mkdir()
+    for name in ("x.log", "d/x.log"):
+        (tmp_path / name).touch()
+    ours = walk(tmp_path)
+    assert ours == answers_of_git(tmp_path, list(ours))
+    assert not any(ours.values())
+
+
+def test_git_agrees_in_a_second_work_tree(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    git(first, "init", "-q")
+    git(first, "-c", "user.name=n", "-c", "user.email=e", "commit", "-q", "--allow-empty", "-m", "m")
+    git(first, "worktree", "add", "-q", str(second))
+    (first / ".git/info/exclude").write_text("*.log\n")
+    (second / "x.log").touch()
+    assert (second / ".git").is_file()
+    assert [bool(rule) for rule in answers_of_git(second, [b"x.log"]).values()] == [True]
+    assert walk(second)[b"x.log"] == Rule(".git/info/exclude", 1, "*.log")
+
+
+def project(root: Path, files: dict[str, str]) -> str:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return str(root)
+
+
+def test_amlignore_has_the_last_word(tmp_path: Path) -> None:
+    root = project(
+        tmp_path,
+        {
+            ".gitignore": "data/\n*.pt\n",
+            ".amlignore": "!data/\n*.csv\n",
+            "sub/.amlignore": "!keep.csv\n",
+            "sub/.gitignore": "keep.csv\n",
+            **dict.fromkeys(("data/x.txt", "data/y.csv", "m.pt", "sub/keep.csv", "sub/other.csv"), ""),
+        },
+    )
+    assert explain(root, "data/x.txt") is None
+    assert explain(root, "data/y.csv") == Rule(".amlignore", 2, "*.csv")
+    assert explain(root, "m.pt") == Rule(".gitignore", 2, "*.pt")
+    assert explain(root, "sub/keep.csv") is None
+    assert explain(root, "sub/other.csv") == Rule(".amlignore", 2, "*.csv")
+
+
+def test_a_rule_reads_as_a_place_to_go(tmp_path: Path) -> None:
+    root = project(tmp_path, {".gitignore": "# big\n\ndata/\n", "data/x.csv": ""})
+    assert str(explain(root, "data/x.csv")) == ".gitignore:3 `data/`"
+    assert explain(root, "./data") == Rule(".gitignore", 3, "data/")
+    assert explain(root, "not/there") is None
+
+
+@pytest.mark.parametrize(
+    ("path", "left_out"),
+    [
+        (".git/config", True),
+        ("sub/.git/config", True),
+        ("outputs/model.pkl", True),
+        ("docs/guide.md", True),
+        ("sub/outputs/x", False),
+        ("sub/docs/x", False),
+        ("Outputs/x", False),
+        ("DOCS/x", False),
+        ("a/__pycache__/m.pyc", True),
+        (".ipynb_checkpoints/n.ipynb", True),
+        ("azureml-logs/x", True),
+        (".azuremlhistory_git/x", True),
+        (".holdfast-project", False),
+        (".env.d/readme", False),
+    ],
+)
+def test_some_names_never_travel(tmp_path: Path, path: str, left_out: bool) -> None:
+    root = project(tmp_path, {path: "", ".amlignore": f"!{path}\n!{path.split('/', maxsplit=1)[0]}/\n"})
+    assert (explain(root, path) is not None) == left_out
+
+
+def test_environments_and_stores_are_known_by_what_they_hold(tmp_path: Path) -> None:
+    files = ("venv/pyvenv.cfg", "venv/lib/x.py", "ai/pyvenv.cfg", ".holdfast/store.json", ".holdfast/objects/ab/c")
+    root = project(tmp_path, dict.fromkeys((*files, "venv2/x.py", "objects/x"), ""))
+    assert "pyvenv.cfg" in str(explain(root, "venv/lib/x.py"))
+    assert explain(root, "ai/pyvenv.cfg") is not None
+    assert "store" in str(explain(root, ".holdfast/objects/ab/c"))
+    assert explain(root, "venv2/x.py") is None
+    assert explain(root, "objects/x") is None
+
+
+KEY = "-----BEGIN RSA PRIVATE KEY-----\nMII"
+SECRETS = {
+    ".env": "A=1",
+    "sub/.env.local": "A=1",
+    "id_rsa": "",
+    "keys/id_ed25519": "",
+    "server.pem": KEY,
+    "tls.key": "Bag Attributes\n" + KEY,
+    ".netrc": "",
+    ".aws/credentials": "",
+    "sub/.kube/config": "",
+    "kubeconfig": "",
+    ".pypirc": "",
+    ".npmrc": "//registry.example/:_authToken=abc\n",
+    "gcp.json": '{"type": "service_account", "private_key": "-----BEGIN PRIVATE KEY-----"}',
+    "adc.json": '{"client_secret": "x", "refresh_token": "y"}',
+    "azureauth.json": '{"clientId": "x", "clientSecret": "y"}',
+    "kaggle.json": "{}",
+}
+HARMLESS = {
+    ".env.example": "A=",
+    ".env.sample": "A=",
+    ".env.template": "A=",
+    ".envrc": "",
+    "environment.yml": "",
+    "id_rsa.pub": "",
+    "ca.pem": "-----BEGIN CERTIFICATE-----",
+    "translations.key": "hello",
+    "credentials": "",
+    "config": "",
+    ".npmrc": "save-exact=true\n//registry.example/:_authToken=${NPM_TOKEN}\n",
+    "labels.json": '{"private_key": "a column name"}',
+}
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_likely_secrets_stay_at_home_unless_asked_for(tmp_path: Path, name: str) -> None:
+    root = project(tmp_path, {name: SECRETS[name]})
+    assert "looks like" in str(explain(root, name))
+    project(tmp_path, {".gitignore": f"!{os.path.basename(name)}\n"})
+    assert explain(root, name) is not None, "only .amlignore speaks about what is sent"
+    project(tmp_path, {".amlignore": f"!{os.path.basename(name)}\n"})
+    assert explain(root, name) is None
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_names_that_only_look_alike_travel(tmp_path: Path, name: str) -> None:
+    assert explain(project(tmp_path, {name: HARMLESS[name]}), name) is None
