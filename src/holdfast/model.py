@@ -1,12 +1,10 @@
-"""The nouns of the house, all frozen. Tuples underneath: dataclasses cost more at start-up than a submit may."""
+"""The nouns of the house, all frozen. Tuples underneath: dataclasses cost more at start-up than a submit may.
 
-from __future__ import annotations
+Annotations here are real objects: NamedTuple compiles each one that is a string, which would double the import.
+"""
 
+from collections.abc import Mapping
 from typing import NamedTuple
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Json = dict[str, object]
 

@@ -38,6 +38,7 @@ class Snapshot(NamedTuple):
     new_bytes: int
     left_out: tuple[LeftOut, ...]
     warnings: tuple[str, ...]
+    syncs: int = 0
 
 
 def take(
@@ -107,7 +108,7 @@ class Pending:
         self._findings.refuse_unreadable()
         batch.commit()
         writer.save_cache(writer.folders)
-        return self._snapshot(tree, writer.new_files, writer.new_bytes)
+        return self._snapshot(tree, writer.new_files, writer.new_bytes)._replace(syncs=batch.syncs)
 
     def _snapshot(self, tree: str, new_files: int, new_bytes: int) -> Snapshot:
         found = self._findings
@@ -143,7 +144,8 @@ class _Writer:
     def folder(self, folder: Folder) -> str:
         entries = [Entry(name, "dir", False, 0, self.folder(below), b"") for name, below in folder.folders]
         for name, target, record in folder.links:
-            self._files[folder.prefix + name] = record
+            if record is not None:
+                self._files[folder.prefix + name] = record
             entries.append(Entry(name, "link", False, 0, "", target))
         for row in folder.files:
             entry = self._file(folder.prefix + row[0], *row)
@@ -185,7 +187,7 @@ class _Writer:
     def _read(self, path: bytes) -> tuple[str, os.stat_result, bool] | None:
         """Digest, state, and whether the store lacked it; None for a file that cannot be part of the snapshot."""
         before = self._batch.new_objects
-        change = Changed(0, 0)
+        change = Changed(0)
         for attempt in range(_READ_ATTEMPTS):
             try:
                 descriptor = os.open(self._findings.root + b"/" + path, READ_FLAGS)

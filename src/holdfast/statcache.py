@@ -19,8 +19,9 @@ _COUNT = struct.Struct("<Q24x")
 _STATE_SIZE = 32
 _RECORD_SIZE = 64
 _INODE_MASK = (1 << 64) - 1
-# Clocks of file systems tick in up to 2 s steps, and a server's clock is not ours.
-_RACY_NS = 2_000_000_000
+# File times advance in ticks: of up to 10 ms, seen from a clock that may not be ours, or of one or two whole seconds.
+_TICK_NS = 100_000_000
+_COARSE_TICK_NS = 2_000_000_000
 
 
 class StatCache:
@@ -65,7 +66,8 @@ def state_of(status: os.stat_result) -> bytes:
 
 def is_racy(status: os.stat_result, looked_ns: int) -> bool:
     """Whether the file could change once more without its state showing it, because the clock has not ticked yet."""
-    return max(status.st_mtime_ns, status.st_ctime_ns) > looked_ns - _RACY_NS
+    newest = max(status.st_mtime_ns, status.st_ctime_ns)
+    return newest > looked_ns - (_TICK_NS if newest % 1_000_000_000 else _COARSE_TICK_NS)
 
 
 def file_record(status: os.stat_result, digest: str) -> bytes:

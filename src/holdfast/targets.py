@@ -6,7 +6,6 @@ import os
 import sys
 from typing import NamedTuple
 
-from holdfast import amlconfig
 from holdfast.amlconfig.types import ComputeTarget, RunConfig
 from holdfast.errors import ConfigError, UsageError
 
@@ -50,6 +49,8 @@ def choose(root: str, name: str, target: str | None = None) -> Chosen:
     folder = os.path.join(root, "aml_config")
     path = os.path.join(folder, f"{name}.runconfig")
     if os.path.exists(path):
+        from holdfast import amlconfig
+
         config, findings = amlconfig.read_runconfig(path)
         amlconfig.raise_errors(findings)
         if config is None:
@@ -89,6 +90,8 @@ def resolve(compute: ComputeTarget, home: str) -> Target:
 def _compute(folder: str, name: str) -> ComputeTarget:
     path = os.path.join(folder, f"{name}.compute")
     if os.path.exists(path):
+        from holdfast import amlconfig
+
         compute, findings = amlconfig.read_compute(path)
         amlconfig.raise_errors(findings)
         if compute is None:

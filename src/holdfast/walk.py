@@ -11,7 +11,7 @@ from typing import NamedTuple
 from holdfast.errors import ConfigError
 from holdfast.ignore import SECRET_HEAD, Rule, Rules, marked_folder, secret_by_content, secret_by_name
 from holdfast.runner.objects import MAX_DEPTH
-from holdfast.statcache import StatCache, link_record, state_of
+from holdfast.statcache import StatCache, is_racy, link_record, state_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,11 +81,11 @@ class Folder:
         self.prefix = path + b"/" if path else b""
         # name, size, whether it is executable, what the cache knows of it if that still holds
         self.files: list[tuple[bytes, int, bool, bytes | None]] = []
-        self.links: list[tuple[bytes, bytes, bytes]] = []  # name, target, record
+        self.links: list[tuple[bytes, bytes, bytes | None]] = []  # name, target, what the cache shall know of it
         self.folders: list[tuple[bytes, Folder]] = []
         self.unchanged = False
 
-    def __len__(self) -> int:
+    def count(self) -> int:
         return len(self.files) + len(self.links) + len(self.folders)
 
 
@@ -135,7 +135,7 @@ class Walk:
             if rule := leaves_out(name, path, is_folder):
                 self._findings.leave_out(path, rule)
             elif is_folder:
-                if below := self._below(path, rules, depth + 1):
+                if (below := self._below(path, rules, depth + 1)) is not None:
                     folder.folders.append((name, below))
                     unchanged = unchanged and below.unchanged
             elif (status := _status(entry)) is not None:
@@ -146,8 +146,10 @@ class Walk:
                     self._link(folder, name, path, status)
                 elif record is not None or self._admits(name, path, status, rules):
                     folder.files.append((name, status.st_size, status.st_mode & OWNER_EXECUTES != 0, record))
+                else:
+                    continue
                 unchanged = unchanged and record is not None
-        folder.unchanged = unchanged and self._known.entries_in(folder.path) == len(folder)
+        folder.unchanged = unchanged and self._known.entries_in(folder.path) == folder.count()
         self._findings.files += len(folder.files)
         self._findings.bytes += sum(row[1] for row in folder.files)
         return folder
@@ -162,7 +164,8 @@ class Walk:
         landing = os.path.normpath(os.path.join(os.path.dirname(path), target))
         if landing.startswith((b"/", b"../")) or landing == b"..":
             self._findings.warn(path, f"a link that leads out of the project, to {shown(target)}; kept as a link")
-        folder.links.append((name, target, link_record(status)))
+        record = None if is_racy(status, self._findings.looked_ns) else link_record(status)
+        folder.links.append((name, target, record))
 
     def _admits(self, name: bytes, path: bytes, status: os.stat_result, rules: Rules) -> bool:
         """Whether a file that the cache does not know belongs into the snapshot."""

@@ -80,7 +80,7 @@ def documents(draw: st.DrawFn) -> list[str]:
     return lines
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=800, deadline=None)
 @given(documents())
 @example(["a: b", "  c"])
 @example(["a:", "- b", "- c: d", "  e: f", "g:"])
@@ -120,7 +120,7 @@ FLOW_SCALARS = st.sampled_from(
 )
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(flow_values())
 @example(['{"a"', ": 1}"])
 def test_the_flow_reader_agrees_with_the_full_one(lines: list[str]) -> None:
@@ -156,7 +156,7 @@ def test_json_is_read_as_json(data: dict[str, object], indent: int | str | None,
     assert raw(node) == as_text(data)
 
 
-@settings(max_examples=600, deadline=2000)
+@settings(max_examples=500, deadline=2000)
 @given(st.sampled_from(FILES), st.data())
 def test_a_damaged_file_gives_a_value_or_an_error(
     tmp_path_factory: pytest.TempPathFactory, path: Path, data: st.DataObject

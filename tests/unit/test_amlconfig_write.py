@@ -145,7 +145,7 @@ SETTINGS = (
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(st.sampled_from(FILES), st.data())
 def test_any_change_to_any_file_reads_back_or_is_refused(
     tmp_path_factory: pytest.TempPathFactory, original: Path, data: st.DataObject

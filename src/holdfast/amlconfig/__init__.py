@@ -11,9 +11,27 @@ the rest), the tree becomes a frozen value (``compute``, ``runconfig``, ``succes
 
 from __future__ import annotations
 
-from holdfast.amlconfig.compute import read_compute
-from holdfast.amlconfig.findings import raise_errors, render
-from holdfast.amlconfig.runconfig import read_runconfig
-from holdfast.amlconfig.types import ComputeTarget, Finding, RunConfig
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.amlconfig.compute import read_compute
+    from holdfast.amlconfig.findings import raise_errors, render
+    from holdfast.amlconfig.runconfig import read_runconfig
+    from holdfast.amlconfig.types import ComputeTarget, Finding, RunConfig
 
 __all__ = ["ComputeTarget", "Finding", "RunConfig", "raise_errors", "read_compute", "read_runconfig", "render"]
+
+_HOMES = {
+    **dict.fromkeys(("ComputeTarget", "Finding", "RunConfig"), "types"),
+    **dict.fromkeys(("raise_errors", "render"), "findings"),
+    "read_compute": "compute",
+    "read_runconfig": "runconfig",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Each name brings its module when it is first asked for: a project without these files needs only the types."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

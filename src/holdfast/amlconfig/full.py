@@ -159,7 +159,10 @@ def _explained(lines: list[str], error: MarkedYAMLError) -> RefusedError:
     if "mapping values are not allowed" in problem:
         hint = "indent the line as its neighbours, or put a value with ': ' in it in quotes"
         return RefusedError(line, column, "a second ':' or a wrong indentation", hint)
-    return RefusedError(line, column, f"this is not YAML: {problem}")
+    if "cannot start any token" in problem:
+        sign = lines[line][column : column + 1]
+        return RefusedError(line, column, f"a value cannot begin with {sign!r}", "put the value in quotes")
+    return RefusedError(line, column, f"this is not YAML: {problem}", "write one 'key: value' a line")
 
 
 def _joined_pair(lines: list[str], line: int) -> RefusedError | None:

@@ -6,7 +6,9 @@ import os
 import sys
 
 from holdfast.cli.terminal import human_bytes, human_duration, show, use_colour
-from holdfast.store import history, runs
+from holdfast.engine import upkeep
+from holdfast.errors import StoreError
+from holdfast.store import history, runs, verify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,8 +39,20 @@ def tell(home: Home, uid: str, machine: Parsed | None) -> int:
     sys.stderr.write(closing_line(run, closed) + "\n")
     if closed.get("outcome") == "failed":
         _explain(run)
+    _verify(run, closed)
+    upkeep.daily(home)
     code = closed.get("exit_code")
     return code if isinstance(code, int) else 70
+
+
+def _verify(run: Run, closed: Json) -> None:
+    """Completed is only said of what is really here."""
+    wrong = verify.differences(run, closed)
+    if wrong:
+        hint = "the disk may be failing; look at it before you trust this run"
+        raise StoreError(
+            "the run's files are not as they were written", where=run.path, answer="\n".join(wrong), hint=hint
+        )
 
 
 def closing_line(run: Run, closed: Json) -> str:

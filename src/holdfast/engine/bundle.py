@@ -2,44 +2,76 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from typing import NamedTuple
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-class Bundle(NamedTuple):
-    digest: str
-    files: dict[str, bytes]
+def digest(note: str) -> str:
+    """The content hash that names the runner. ``note`` is a file that remembers it for as long as no source changes."""
+    sources = _sources()
+    signature = _signature(sources)
+    try:
+        with open(note, encoding="ascii") as source:
+            remembered, found = source.read().split("\n")[:2]
+        if remembered == signature:
+            return found
+    except (OSError, ValueError):
+        pass
+    found = _digest(sources)
+    _remember(note, f"{signature}\n{found}\n")
+    return found
 
-    def to_zip(self) -> bytes:
-        import io
-        import zipfile
 
-        parcel = io.BytesIO()
-        with zipfile.ZipFile(parcel, "w", zipfile.ZIP_DEFLATED) as bundle:
-            for name in sorted(self.files):
-                bundle.writestr(zipfile.ZipInfo(name), self.files[name])
-        return parcel.getvalue()
+def to_zip() -> bytes:
+    import io
+    import zipfile
 
-
-def runner_bundle() -> Bundle:
-    files = {
-        f"runner/{name}": _read("runner", name) for name in os.listdir(f"{_PACKAGE}/runner") if name.endswith(".py")
-    }
-    del files["runner/boot.py"]
-    files["site/holdfast.py"] = _read("track.py")
-    digest = hashlib.sha256()
-    for name in sorted(files):
-        digest.update(name.encode() + b"\0" + hashlib.sha256(files[name]).digest())
-    return Bundle(digest.hexdigest(), files)
+    parcel = io.BytesIO()
+    with zipfile.ZipFile(parcel, "w", zipfile.ZIP_DEFLATED) as bundle:
+        for name, path in sorted(_sources().items()):
+            bundle.writestr(zipfile.ZipInfo(name), _read(path))
+    return parcel.getvalue()
 
 
 def boot_source() -> str:
-    return _read("runner", "boot.py").decode("ascii")
+    return _read(os.path.join(_PACKAGE, "runner", "boot.py")).decode("ascii")
 
 
-def _read(*names: str) -> bytes:
-    with open(os.path.join(_PACKAGE, *names), "rb") as source:
+def _sources() -> dict[str, str]:
+    """Name in the parcel -> file. boot.py is not in it: it is what asks for the parcel."""
+    folder = os.path.join(_PACKAGE, "runner")
+    names = [name for name in os.listdir(folder) if name.endswith(".py") and name != "boot.py"]
+    sources = {f"runner/{name}": os.path.join(folder, name) for name in names}
+    sources["site/holdfast.py"] = os.path.join(_PACKAGE, "track.py")
+    return sources
+
+
+def _signature(sources: dict[str, str]) -> str:
+    stats = [(name, os.stat(path)) for name, path in sorted(sources.items())]
+    return ";".join(f"{name},{found.st_mtime_ns},{found.st_size},{found.st_ino}" for name, found in stats)
+
+
+def _digest(sources: dict[str, str]) -> str:
+    import hashlib
+
+    whole = hashlib.sha256()
+    for name in sorted(sources):
+        whole.update(name.encode() + b"\0" + hashlib.sha256(_read(sources[name])).digest())
+    return whole.hexdigest()
+
+
+def _remember(note: str, text: str) -> None:
+    beside = f"{note}.{os.getpid()}.tmp"
+    try:
+        os.makedirs(os.path.dirname(note), 0o700, exist_ok=True)
+        with open(beside, "w", encoding="ascii") as target:
+            target.write(text)
+        os.replace(beside, note)
+    except OSError:
+        return  # a note is only a note
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as source:
         return source.read()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast.engine.bundle import boot_source, runner_bundle
+from holdfast.engine import bundle
 from holdfast.errors import InternalError, UnreachableError
 from holdfast.runner import wire
 
@@ -19,15 +19,22 @@ if TYPE_CHECKING:
 
     from holdfast.model import Json
     from holdfast.ports import Host, Stream
+    from holdfast.store.home import Home
+    from holdfast.targets import Target
+
+
+def connect(home: Home, target: Target) -> RunnerChannel:
+    note = os.path.join(home.path, "cache", "runner")
+    return RunnerChannel(target.host, target.runner_python, target.home, target.name, note)
 
 
 class RunnerChannel:
-    def __init__(self, host: Host, python: str, home: str | None, name: str) -> None:
+    def __init__(self, host: Host, python: str, home: str | None, name: str, note: str = "") -> None:
         self._host = host
         self._python = python
         self._home = home
         self._name = name
-        self._bundle = runner_bundle()
+        self._runner = bundle.digest(note)
         self._hello: Json = {}
         self._requests = 0
         self._begin(b"")
@@ -37,7 +44,7 @@ class RunnerChannel:
         if not self._hello:
             if self._await_nonce() == "need":
                 self._hang_up()
-                self._begin(self._bundle.to_zip())
+                self._begin(bundle.to_zip())
                 if self._await_nonce() != "ready":
                     raise self._silent("the runner was sent and is still asked for")
             header, _ = self._frame()
@@ -89,9 +96,9 @@ class RunnerChannel:
 
     def _begin(self, parcel: bytes) -> None:
         self._nonce = os.urandom(8).hex()
-        self._stream: Stream = self._host.run((self._python, "-I", "-S", "-c", boot_source()))
+        self._stream: Stream = self._host.run((self._python, "-I", "-S", "-c", bundle.boot_source()))
         self._reader = wire.FrameReader(self._stream.stdout)
-        asked = {"home": self._home, "runner": self._bundle.digest, "nonce": self._nonce, "size": len(parcel)}
+        asked = {"home": self._home, "runner": self._runner, "nonce": self._nonce, "size": len(parcel)}
         try:
             wire.write_all(self._stream.stdin, wire.dumps(asked) + b"\n" + parcel)
         except wire.Closed as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from holdfast.engine import follow
-from holdfast.engine.channel import RunnerChannel
+from holdfast.engine.channel import connect
 from holdfast.engine.submit import target_of
 from holdfast.errors import HoldfastError
 from holdfast.store import runs
@@ -34,7 +34,7 @@ def settle(home: Home, run: Run) -> None:
         return
     try:
         target = target_of(run.request, home.path)
-        channel = RunnerChannel(target.host, target.runner_python, target.home, target.name)
+        channel = connect(home, target)
     except HoldfastError:
         return
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.engine.channel import RunnerChannel
+from holdfast.engine.channel import connect
 from holdfast.engine.submit import target_of
 from holdfast.store import runs
 
@@ -16,7 +16,7 @@ def cancel(home: Home, uid: str, by: str) -> str:
     run = runs.read(home, uid)
     runs.append_client(home, uid, "cancel", by=by)
     target = target_of(run.request, home.path)
-    channel = RunnerChannel(target.host, target.runner_python, target.home, target.name)
+    channel = connect(home, target)
     try:
         return target.launcher.stop(channel, f"{uid}/a1", by)
     finally:

@@ -14,7 +14,7 @@ class LocalHost:
 
     def run(self, argv: tuple[str, ...]) -> Stream:
         if sys.platform == "win32":
-            raise ConfigError("Windows itself cannot be a target", hint="run Holdfast inside WSL, or use a remote target")
+            raise ConfigError("Windows itself cannot be a target", hint="use WSL, or a remote target")
         child_in, stdin = os.pipe()
         stdout, child_out = os.pipe()
         stderr, child_err = os.pipe()

@@ -12,7 +12,7 @@ import stat
 import sys
 from collections import namedtuple
 
-from .sync import fsync_path, sync_file_system, write_all
+from .sync import fsync_path, make_private, sync_file_system, unlink_quietly, write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,12 +49,11 @@ class Damaged(Exception):
 
 
 class Changed(Exception):
-    """A file was modified while it was being read. ``size`` is what it claimed, ``got`` what came out."""
+    """A file was modified while it was being read, or holds more than the ``size`` it claims."""
 
-    def __init__(self, size: "int", got: "int") -> "None":
-        super().__init__(size, got)
+    def __init__(self, size: "int") -> "None":
+        super().__init__(size)
         self.size = size
-        self.got = got
 
 
 class Unreadable(Exception):
@@ -156,8 +155,8 @@ def sweep(root: "bytes") -> "int":
         names = [name for name in os.listdir(os.path.join(root, _TMP)) if name != _LOCK]
     except FileNotFoundError:
         return 0
-    lock = _lock_batches(root, exclusive=True)
-    if not names or lock is None:
+    lock = _lock_batches(root, exclusive=True) if names else None
+    if lock is None:
         return 0
     try:
         for name in names:
@@ -172,6 +171,7 @@ class HashOnly:
 
     def __init__(self) -> "None":
         self.new_objects = 0
+        self.syncs = 0
 
     def add_bytes(self, data: "bytes") -> "str":
         self.new_objects += 1
@@ -217,11 +217,10 @@ class Batch(HashOnly):
     def __init__(self, root: "bytes") -> "None":
         super().__init__()
         self.new_bytes = 0
-        self.syncs = 0
         self._root = root
         self._staged = {}  # type: dict[str, bytes]
         self._prefix = b"%d-%s" % (os.getpid(), os.urandom(6).hex().encode())
-        _make_private(os.path.join(root, _TMP))
+        make_private(os.path.join(root, _TMP))
         self._lock = _lock_batches(root, exclusive=False)
 
     def __enter__(self) -> "Batch":
@@ -229,7 +228,7 @@ class Batch(HashOnly):
 
     def __exit__(self, *failure: "object") -> "None":
         for temporary in self._staged.values():
-            _unlink_quietly(temporary)
+            unlink_quietly(temporary)
         self._staged.clear()
         if self._lock is not None:
             os.close(self._lock)
@@ -243,7 +242,7 @@ class Batch(HashOnly):
                 write_all(descriptor, data)
             except BaseException:
                 os.close(descriptor)
-                _unlink_quietly(temporary)
+                unlink_quietly(temporary)
                 raise
             os.close(descriptor)
             self._stage(digest, temporary, len(data))
@@ -263,7 +262,7 @@ class Batch(HashOnly):
             digest = _pour(source, before, on_bytes, lambda piece: write_all(descriptor, piece))
         except BaseException:
             os.close(descriptor)
-            _unlink_quietly(temporary)
+            unlink_quietly(temporary)
             raise
         os.close(descriptor)
         if self.holds(digest, before.st_size):
@@ -299,7 +298,7 @@ class Batch(HashOnly):
             try:
                 os.replace(temporary, target)
             except FileNotFoundError:
-                _make_private(folder)
+                make_private(folder)
                 touched.add(self._root)
                 os.replace(temporary, target)
             del self._staged[digest]
@@ -379,30 +378,21 @@ def _check_unchanged(source: "int", before: "os.stat_result", got: "int") -> "No
     after = os.fstat(source)
     same = (before.st_mtime_ns, before.st_ctime_ns) == (after.st_mtime_ns, after.st_ctime_ns)
     if got != before.st_size or got != after.st_size or not same:
-        raise Changed(before.st_size, got)
-
-
-def _unlink_quietly(path: "bytes") -> "None":
-    try:
-        os.unlink(path)
-    except OSError:
-        pass  # sweep takes it later; the failure that brought us here is the one to tell
-
-
-def _make_private(folder: "bytes") -> "None":
-    for each in (os.path.dirname(folder), folder):  # makedirs gives its mode to the last one only
-        os.makedirs(each, mode=0o700, exist_ok=True)
+        raise Changed(before.st_size)
 
 
 def _lock_batches(root: "bytes", exclusive: "bool") -> "int | None":
-    """Hold the lock that keeps sweep and batches apart; None where it is taken or the file system has no locks."""
+    """Hold the lock that keeps sweep and batches apart; None where the file system has no locks.
+
+    A batch waits for a sweep, which is short; a sweep does not wait for a batch, and gets None.
+    """
     if sys.platform == "win32":
         return None
     import fcntl
 
     descriptor = os.open(os.path.join(root, _TMP, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH)
     except OSError as error:
         os.close(descriptor)
         if exclusive or error.errno in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):

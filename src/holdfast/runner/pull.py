@@ -22,13 +22,11 @@ def pull(attempt: "bytes", have: "dict[str, int]", carry: "bool", wait: "bool", 
     changed = time.monotonic()
     while True:
         alive = records.is_held(attempt)
+        over = records.closed(attempt) is not None
         if _round(attempt, have, carry, reply):
             changed = time.monotonic()
-        elif records.closed(attempt) is not None:
-            reply.end(state="closed")
-            return
-        elif not alive:
-            reply.end(state="gone")
+        if over or not alive:
+            reply.end(state="closed" if over or records.closed(attempt) else "gone")
             return
         if not wait:
             reply.end(state="alive")

@@ -1,4 +1,4 @@
-"""Getting bytes onto the disk for certain. A sync that failed is never tried again: the data may be gone."""
+"""Getting files onto the disk for certain. A sync that failed is never tried again: the data may be gone."""
 
 import os
 import sys
@@ -9,6 +9,18 @@ def write_all(descriptor: "int", data: "bytes") -> "None":
     while written < len(data):
         data = data[written:]
         written = os.write(descriptor, data)
+
+
+def unlink_quietly(path: "bytes") -> "None":
+    try:
+        os.unlink(path)
+    except OSError:
+        pass  # sweep takes it later; the failure that brought us here is the one to tell
+
+
+def make_private(folder: "bytes") -> "None":
+    for each in (os.path.dirname(folder), folder):  # makedirs gives its mode to the last one only
+        os.makedirs(each, mode=0o700, exist_ok=True)
 
 
 def fsync_path(path: "bytes") -> "None":

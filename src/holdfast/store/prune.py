@@ -21,21 +21,20 @@ _YOUNG_S = 3600.0  # an object this young may belong to a submit that has not wr
 
 
 def prune(home: Home, records: list[Json], keep_runs: float | None, keep_work: float, *, act: bool) -> list[Json]:
-    """Remove (or, without act, only count) what is no longer kept; open runs and all they need stay."""
+    """Remove (or, without act, only count) what is no longer kept or needed; open runs and all they need stay."""
+    gone, rows = expire(home, records, keep_runs, keep_work, act=act)
+    return [*rows, _leftovers(home, act), _objects(home, gone, act)]
+
+
+def expire(
+    home: Home, records: list[Json], keep_runs: float | None, keep_work: float, *, act: bool
+) -> tuple[set[str], list[Json]]:
+    """The part that follows the settings: runs and work folders past their time. Returns the uids that went, too."""
     ended = [record for record in records if record["status"] in lifecycle.FINAL]
     old = [record for record in ended if keep_runs is not None and _age(home, record) > keep_runs * _DAY_S]
     gone = {str(record["uid"]) for record in old}
-    rows = [_runs(home, gone, act)]
-    rows.append(
-        _work(
-            home,
-            [str(r["uid"]) for r in ended if str(r["uid"]) not in gone and _age(home, r) > keep_work * _DAY_S],
-            act,
-        )
-    )
-    rows.append(_leftovers(home, act))
-    rows.append(_objects(home, gone, act))
-    return rows
+    stale = [uid for uid in (str(r["uid"]) for r in ended if _age(home, r) > keep_work * _DAY_S) if uid not in gone]
+    return gone, [_runs(home, gone, act), _work(home, stale, act)]
 
 
 def _age(home: Home, record: Json) -> float:

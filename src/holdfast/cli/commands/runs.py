@@ -11,7 +11,7 @@ from holdfast.cli.output import emit
 from holdfast.cli.show import LogWriter, watch
 from holdfast.cli.terminal import human_bytes, show
 from holdfast.engine import stop
-from holdfast.engine.channel import RunnerChannel
+from holdfast.engine.channel import connect
 from holdfast.engine.submit import target_of
 from holdfast.errors import UsageError
 from holdfast.store import history
@@ -60,7 +60,7 @@ def logs(parsed: Parsed) -> int:
             _print_all(path, log)
         return 0
     target = target_of(run.request, home.path)
-    channel = RunnerChannel(target.host, target.runner_python, target.home, target.name)
+    channel = connect(home, target)
     watch(
         home,
         channel,

@@ -12,7 +12,7 @@ import sys
 from holdfast import project as projects
 from holdfast import settings, targets
 from holdfast.engine import request
-from holdfast.engine.channel import RunnerChannel
+from holdfast.engine.channel import connect
 from holdfast.errors import UsageError
 from holdfast.store.home import location, open_home
 
@@ -30,7 +30,7 @@ def submit(parsed: Parsed) -> int:
 
         return print_plan(parsed, project, job, target)
     home = open_home()
-    channel = RunnerChannel(target.host, target.runner_python, target.home, target.name)
+    channel = connect(home, target)
     from holdfast.cli.submission import Submission
 
     return Submission(parsed, home, target, channel).run(project, job)

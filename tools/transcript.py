@@ -1,0 +1,230 @@
+"""Plays the demo at a real terminal and draws what it showed: ``python tools/transcript.py docs/demo.svg``.
+
+The commands run for real, in a folder that is thrown away, each on a pseudo terminal of a fixed size. What is changed
+afterwards is only what would tell where the picture was made: the folder becomes ``~`` and the machine ``laptop``.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import pty
+import re
+import select
+import shlex
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+from xml.sax.saxutils import escape
+
+COLUMNS, ROWS = 100, 40
+
+
+class Scene(NamedTuple):
+    """A line to type, and the lines of its answer to show: from the first on, or all of them."""
+
+    line: str
+    shown: int | None = None
+
+
+SCENES = (
+    Scene("holdfast project create --name digits --template digits"),
+    Scene("cd digits"),
+    Scene("holdfast submit -c local train.py --lr 0.1 --epochs 12"),
+    Scene("holdfast submit -c local --no-wait train.py --lr 0.01 --epochs 12"),
+    Scene("holdfast logs -f -n 1"),
+    Scene("holdfast history list --query '[].{run: run_number, Accuracy: Accuracy, took: duration}'"),
+    Scene("holdfast info -r 1", shown=26),
+)
+
+
+class Style(NamedTuple):
+    """How a character looks: a colour's name, or none, and whether it is bold or faint."""
+
+    colour: str = ""
+    bold: bool = False
+    faint: bool = False
+
+
+PLAIN = Style()
+PROMPT = Style("green", bold=True)
+TYPED = Style(bold=True)
+Cell = tuple[str, Style]
+Line = list[Cell]
+
+
+def main(argv: list[str]) -> int:
+    if len(argv) != 1:
+        print("usage: python tools/transcript.py FILE.svg", file=sys.stderr)
+        return 2
+    Path(argv[0]).write_text(draw(play(SCENES)), encoding="utf-8")
+    return 0
+
+
+def play(scenes: tuple[Scene, ...]) -> list[Line]:
+    """Every scene's line and answer, as a terminal would hold them."""
+    found: list[Line] = []
+    with tempfile.TemporaryDirectory() as place:
+        folder = place
+        for scene in scenes:
+            found.append([("$", PROMPT), (" ", PLAIN), *((letter, TYPED) for letter in scene.line)])
+            words = shlex.split(scene.line)
+            if words[0] == "cd":
+                folder = os.path.join(folder, words[1])
+                continue
+            answer = screen(_anonymous(perform(words, folder, place), place))
+            found += answer[: scene.shown]
+            if scene.shown is not None and len(answer) > scene.shown:
+                found.append([("⋮", Style(faint=True))])
+            found.append([])
+    return found[:-1]
+
+
+def perform(words: list[str], folder: str, home: str) -> str:
+    """What a command writes to its terminal."""
+    ours, theirs = pty.openpty()
+    _resize(theirs)
+    env = {
+        "HOME": home,
+        "LANG": "C.UTF-8",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "TERM": "xterm-256color",
+    }
+    process = subprocess.Popen(
+        words, cwd=folder, env=env, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+    )
+    os.close(theirs)
+    written = bytearray()
+    while block := _read(ours):
+        written += block
+    os.close(ours)
+    if process.wait() != 0:
+        raise SystemExit(f"{shlex.join(words)} ended with code {process.returncode}:\n{written.decode()}")
+    return written.decode("utf-8")
+
+
+def screen(text: str) -> list[Line]:
+    """The lines a terminal shows for this text: colours kept, carriage return and erasing obeyed, the rest dropped."""
+    lines: list[Line] = [[]]
+    at, style = 0, PLAIN
+    for found in re.finditer(r"\x1b\[([0-9;]*)([A-Za-z])|\x1b.|[^\x1b]", text, re.DOTALL):
+        word = found.group()
+        if word == "\n":
+            lines.append([])
+            at = 0
+        elif word == "\r":
+            at = 0
+        elif found[2] == "m":
+            style = restyled(style, found[1])
+        elif found[2] == "K":
+            del lines[-1][at:]
+        elif word.isprintable():
+            lines[-1][at : at + 1] = [(word, style)]
+            at += 1
+    return lines if lines[-1] else lines[:-1]
+
+
+def restyled(style: Style, codes: str) -> Style:
+    for code in map(int, codes.split(";") if codes else ["0"]):
+        if code == 0:
+            style = PLAIN
+        elif code in (1, 2):
+            style = style._replace(bold=code == 1, faint=code == 2)
+        elif code == 22:
+            style = style._replace(bold=False, faint=False)
+        elif code == 39:
+            style = style._replace(colour="")
+        elif 30 <= code % 60 <= 37:
+            style = style._replace(colour=_NAMES[code % 10])
+    return style
+
+
+_NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+_COLOURS = {
+    "": "#d7dae0",
+    "black": "#5c6370",
+    "red": "#f07178",
+    "green": "#9ece6a",
+    "yellow": "#e5c07b",
+    "blue": "#7aa2f7",
+    "magenta": "#c792ea",
+    "cyan": "#56c8d8",
+    "white": "#ffffff",
+}
+_CELL, _LEADING, _SIZE, _MARGIN, _BAR = 8.43, 19, 14, 18, 36
+_FONTS = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace"
+
+
+def draw(lines: list[Line]) -> str:
+    """The lines in a window, as SVG. Every run of characters is put at its own column, whatever font is found."""
+    width = round(2 * _MARGIN + COLUMNS * _CELL)
+    height = _BAR + len(lines) * _LEADING + _MARGIN
+    body = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">',
+        "<title>A terminal session with Holdfast</title>",
+        f'<rect width="{width}" height="{height}" rx="10" fill="#1a1b26"/>',
+        *(
+            f'<circle cx="{20 + 20 * number}" cy="18" r="6" fill="{colour}"/>'
+            for number, colour in enumerate(("#f07178", "#e5c07b", "#9ece6a"))
+        ),
+        f'<g font-family="{_FONTS}" font-size="{_SIZE}" fill="{_COLOURS[""]}" xml:space="preserve">',
+    ]
+    for number, line in enumerate(lines):
+        body += [_text(column, number, text, style) for column, text, style in runs(line)]
+    return "\n".join([*body, "</g>", "</svg>", ""])
+
+
+def runs(line: Line) -> list[tuple[int, str, Style]]:
+    """Neighbours that look the same, with the column they begin at; blanks between words need not be drawn."""
+    found: list[tuple[int, str, Style]] = []
+    for column, (letter, style) in enumerate(line):
+        if found and found[-1][2] == style and found[-1][0] + len(found[-1][1]) == column:
+            found[-1] = (found[-1][0], found[-1][1] + letter, style)
+        else:
+            found.append((column, letter, style))
+    return [
+        (column + piece.start(), piece.group(), style)
+        for column, text, style in found
+        for piece in re.finditer(r"\S+(?: \S+)*", text)
+    ]
+
+
+def _text(column: int, number: int, text: str, style: Style) -> str:
+    """Other than ASCII comes from fonts of other widths, so there every character gets its place."""
+    places = [column] if text.isascii() else range(column, column + len(text))
+    x = " ".join(f"{_MARGIN + place * _CELL:.2f}".rstrip("0").rstrip(".") for place in places)
+    y = _BAR + number * _LEADING + _SIZE
+    look = f' fill="{_COLOURS[style.colour]}"' if style.colour else ""
+    look += ' font-weight="bold"' if style.bold else ""
+    look += ' opacity="0.6"' if style.faint else ""
+    if text.isascii():
+        look += f' textLength="{len(text) * _CELL:.2f}"'
+    return f'<text x="{x}" y="{y}"{look}>{escape(text)}</text>'
+
+
+def _anonymous(text: str, place: str) -> str:
+    text = text.replace(os.path.realpath(place), "~").replace(place, "~")
+    return re.sub(rf"^(host +){re.escape(platform.node())}", r"\1laptop", text, flags=re.MULTILINE)
+
+
+def _read(terminal: int) -> bytes:
+    """The next piece; nothing at the end, which Linux tells by an error."""
+    select.select([terminal], [], [])
+    try:
+        return os.read(terminal, 65536)
+    except OSError:
+        return b""
+
+
+def _resize(terminal: int) -> None:
+    import fcntl
+    import termios
+
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
