@@ -58,11 +58,11 @@ def filled(text: str) -> str:
 def commands() -> str:
     """Every command in the order of the table, under its group."""
     blocks = []
-    for words, summary in GROUPS.items():
+    for words, summary in (*((words, GROUPS[words]) for words in GROUPS if words), ((), "")):
         inside = [command for command in COMMANDS if command.words[:-1] == words]
         if inside:
             title = " ".join((PROGRAM, *words)) if words else "Commands without a group"
-            blocks += [f"## {title}", summary if words else "", *(_command(command) for command in inside)]
+            blocks += [f"## {title}", summary, *(_command(command) for command in inside)]
     return "\n\n".join(filter(None, blocks))
 
 

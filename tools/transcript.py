@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
-COLUMNS, ROWS = 100, 40
+COLUMNS, ROWS = 116, 40
 
 
 class Scene(NamedTuple):
@@ -33,11 +33,10 @@ class Scene(NamedTuple):
 SCENES = (
     Scene("holdfast project create --name digits --template digits"),
     Scene("cd digits"),
-    Scene("holdfast submit -c local train.py --lr 0.1 --epochs 12"),
-    Scene("holdfast submit -c local --no-wait train.py --lr 0.01 --epochs 12"),
-    Scene("holdfast logs -f -n 1"),
-    Scene("holdfast history list --query '[].{run: run_number, Accuracy: Accuracy, took: duration}'"),
-    Scene("holdfast info -r 1", shown=26),
+    Scene("holdfast submit -c local train.py --lr 0.1 --epochs 10"),
+    Scene("holdfast submit -c local --no-wait train.py --lr 0.01"),
+    Scene("holdfast history list"),
+    Scene("holdfast info -r 1", shown=25),
 )
 
 
@@ -78,7 +77,7 @@ def play(scenes: tuple[Scene, ...]) -> list[Line]:
             answer = screen(_anonymous(perform(words, folder, place), place))
             found += answer[: scene.shown]
             if scene.shown is not None and len(answer) > scene.shown:
-                found.append([("⋮", Style(faint=True))])
+                found.append([("…", Style(faint=True))])
             found.append([])
     return found[:-1]
 
@@ -122,6 +121,9 @@ def screen(text: str) -> list[Line]:
         elif found[2] == "K":
             del lines[-1][at:]
         elif word.isprintable():
+            if at == COLUMNS:
+                lines.append([])
+                at = 0
             lines[-1][at : at + 1] = [(word, style)]
             at += 1
     return lines if lines[-1] else lines[:-1]
@@ -159,7 +161,7 @@ _FONTS = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', 'Liberat
 
 
 def draw(lines: list[Line]) -> str:
-    """The lines in a window, as SVG. Every run of characters is put at its own column, whatever font is found."""
+    """The lines in a window, as SVG. Text is put at its own columns and charts are drawn, whatever fonts there are."""
     width = round(2 * _MARGIN + COLUMNS * _CELL)
     height = _BAR + len(lines) * _LEADING + _MARGIN
     body = [
@@ -170,19 +172,22 @@ def draw(lines: list[Line]) -> str:
             f'<circle cx="{20 + 20 * number}" cy="18" r="6" fill="{colour}"/>'
             for number, colour in enumerate(("#f07178", "#e5c07b", "#9ece6a"))
         ),
-        f'<g font-family="{_FONTS}" font-size="{_SIZE}" fill="{_COLOURS[""]}" xml:space="preserve">',
+        f'<g font-family="{_FONTS}" font-size="{_SIZE}" fill="{_COLOURS[""]}">',
     ]
     for number, line in enumerate(lines):
-        body += [_text(column, number, text, style) for column, text, style in runs(line)]
+        top = _BAR + number * _LEADING
+        body += [_piece(_MARGIN + column * _CELL, top, text, style) for column, text, style in runs(line)]
     return "\n".join([*body, "</g>", "</svg>", ""])
 
 
 def runs(line: Line) -> list[tuple[int, str, Style]]:
-    """Neighbours that look the same, with the column they begin at; blanks between words need not be drawn."""
+    """Words of one look, with the column they begin at. A character of a chart is never in one piece with letters."""
     found: list[tuple[int, str, Style]] = []
     for column, (letter, style) in enumerate(line):
-        if found and found[-1][2] == style and found[-1][0] + len(found[-1][1]) == column:
-            found[-1] = (found[-1][0], found[-1][1] + letter, style)
+        column_before, text, style_before = found[-1] if found else (column, "", style)
+        is_next = column_before + len(text) == column and style_before == style
+        if text and is_next and _is_drawn(text[-1]) == _is_drawn(letter):
+            found[-1] = (column_before, text + letter, style)
         else:
             found.append((column, letter, style))
     return [
@@ -192,17 +197,48 @@ def runs(line: Line) -> list[tuple[int, str, Style]]:
     ]
 
 
-def _text(column: int, number: int, text: str, style: Style) -> str:
-    """Other than ASCII comes from fonts of other widths, so there every character gets its place."""
-    places = [column] if text.isascii() else range(column, column + len(text))
-    x = " ".join(f"{_MARGIN + place * _CELL:.2f}".rstrip("0").rstrip(".") for place in places)
-    y = _BAR + number * _LEADING + _SIZE
-    look = f' fill="{_COLOURS[style.colour]}"' if style.colour else ""
+def _piece(left: float, top: float, text: str, style: Style) -> str:
+    colour = _COLOURS[style.colour]
+    if _is_drawn(text):
+        path = "".join(_strokes(left + at * _CELL, top, letter) for at, letter in enumerate(text))
+        thick = _CELL if text[0] in _BLOCKS else 2 if text[0] in _BRAILLE else 1
+        cap = ' stroke-linecap="round"' if text[0] in _BRAILLE else ""
+        return f'<path d="{path}" stroke="{colour}" stroke-width="{thick}"{cap}/>'
+    look = f' fill="{colour}"' if style.colour else ""
     look += ' font-weight="bold"' if style.bold else ""
     look += ' opacity="0.6"' if style.faint else ""
-    if text.isascii():
-        look += f' textLength="{len(text) * _CELL:.2f}"'
-    return f'<text x="{x}" y="{y}"{look}>{escape(text)}</text>'
+    x = f"{left:.2f}" if text.isascii() else " ".join(f"{left + at * _CELL:.2f}" for at in range(len(text)))
+    look += f' textLength="{len(text) * _CELL:.2f}"' if text.isascii() else ""
+    return f'<text x="{x}" y="{top + _SIZE}"{look}>{escape(text)}</text>'
+
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_BRAILLE = "".join(map(chr, range(0x2800, 0x2900)))
+_BRAILLE_DOTS = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3))
+_BOX_ARMS = {"│": "ud", "┤": "udl", "├": "udr", "└": "ur", "─": "lr", "┼": "udlr", "┴": "ulr"}
+
+
+def _is_drawn(text: str) -> bool:
+    return text[0] in _BLOCKS or text[0] in _BRAILLE or text[0] in _BOX_ARMS
+
+
+def _strokes(left: float, top: float, letter: str) -> str:
+    """A character of a chart as pen movements: dots, a bar, or arms from the middle of the cell."""
+    middle, centre = left + _CELL / 2, top + _LEADING / 2
+    if letter in _BLOCKS:
+        height = _LEADING * (_BLOCKS.index(letter) + 1) / 10
+        return f"M{middle:.2f} {top + _LEADING - 2:.2f}v{-height:.2f}"
+    if letter in _BRAILLE:
+        dots = [place for bit, place in enumerate(_BRAILLE_DOTS) if (ord(letter) - 0x2800) >> bit & 1]
+        places = [(left + _CELL * (0.25 + 0.5 * x), top + _LEADING * (0.125 + 0.25 * y)) for x, y in dots]
+        return "".join(f"M{x:.2f} {y:.2f}h0" for x, y in places)
+    arms = {
+        "u": f"v{-_LEADING / 2:.2f}",
+        "d": f"v{_LEADING / 2:.2f}",
+        "l": f"h{-_CELL / 2:.2f}",
+        "r": f"h{_CELL / 2:.2f}",
+    }
+    return "".join(f"M{middle:.2f} {centre:.2f}{arms[arm]}" for arm in _BOX_ARMS[letter])
 
 
 def _anonymous(text: str, place: str) -> str:

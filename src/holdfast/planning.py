@@ -6,6 +6,7 @@ import os
 
 from holdfast.errors import ConfigError, UsageError
 from holdfast.model import Plan
+from holdfast.quantities import parse_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,21 +65,11 @@ def script_path(root: str, folder: str, named: str) -> str:
 
 
 def seconds(text: str, where: str) -> float:
-    """``4h``, ``90m``, ``45s``, ``1h30m``, ``2d``, or plain seconds."""
-    units = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
-    total, number = 0.0, ""
-    for letter in text.strip().lower() + ("s" if text.strip()[-1:].isdigit() else ""):
-        if letter.isdigit() or letter == ".":
-            number += letter
-        elif letter in units and number:
-            total += float(number) * units[letter]
-            number = ""
-        else:
-            number = "?"
-            break
-    if number or total <= 0:
+    """``4h``, ``90m``, ``1h30m``, ``2d``, or plain seconds."""
+    found = parse_duration(text)
+    if not found:
         raise ConfigError(f"{text!r} is not a length of time", where=where, hint="write it like 4h, 90m, 1h30m or 45s")
-    return total
+    return found
 
 
 def duration_text(length: float) -> str:

@@ -24,6 +24,7 @@ def _days(text: str) -> float:
 
 
 SETTINGS: Mapping[str, Setting] = {
+    "defaultTarget": Setting("Run configuration or target of a submit without -c.", "local", str),
     "onEnd": Setting("Command to run, or URL to post to, whenever a run ends.", "", str),
     "keepWork": Setting("How long the folder of a run that did not complete is kept.", "7d", _days),
     "keepRuns": Setting(

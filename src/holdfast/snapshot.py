@@ -171,8 +171,11 @@ class _Writer:
             return Entry(name, "file", executable, size, digest_in(record), b"")
         added = self._read(path)
         if added is None:
+            self._findings.files -= 1
+            self._findings.bytes -= size
             return None
         digest, status, is_new = added
+        self._findings.bytes += status.st_size - size
         self.new_files += is_new
         self.new_bytes += is_new * status.st_size
         if path not in self._findings.uncachable and not is_racy(status, self._findings.looked_ns):

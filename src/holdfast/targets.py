@@ -1,4 +1,8 @@
-"""From a name on the command line to a target: the kinds table, and where its rows take their settings from."""
+"""From a name on the command line to a target: the kinds table, and where its rows take their settings from.
+
+Targets and run configurations are files, in the project's ``aml_config`` or once for the user in the store's
+``targets`` folder; the project's own win. ``local`` needs no file at all.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,16 @@ import os
 import sys
 from typing import NamedTuple
 
-from holdfast.amlconfig.types import ComputeTarget, RunConfig
+from holdfast.amlconfig.types import ComputeTarget, Finding, RunConfig
 from holdfast.errors import ConfigError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.ports import Host, Launcher, Runtime
 
-# type in a .compute file -> host, launcher, runtime; imported when a row is used. Foreign kinds come by entry point.
+# type in a .compute file -> host, launcher, runtime; imported when a row is used.
 KINDS = {
     "local": (
         "holdfast.hosts.local:LocalHost",
@@ -38,75 +44,103 @@ class Target(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """What ``-c NAME`` stands for."""
+    """What ``-c NAME`` stands for, and what is worth saying about the files it came from."""
 
     config: RunConfig
     compute: ComputeTarget
+    warnings: list[Finding]
 
 
-def choose(root: str, name: str, target: str | None = None) -> Chosen:
-    """The run configuration of that name and the target it runs on; ``local`` needs no files at all."""
-    folder = os.path.join(root, "aml_config")
-    path = os.path.join(folder, f"{name}.runconfig")
-    if os.path.exists(path):
-        from holdfast import amlconfig
+def folders(root: str, home: str) -> tuple[str, ...]:
+    """Where targets and run configurations are looked for, in this order."""
+    return os.path.join(root, "aml_config"), os.path.join(home, "targets")
 
-        config, findings = amlconfig.read_runconfig(path)
-        amlconfig.raise_errors(findings)
-        if config is None:
-            raise ConfigError("this run configuration cannot be read", where=path)
-    elif name == "local" or os.path.exists(os.path.join(folder, f"{name}.compute")):
+
+def choose(places: Sequence[str], name: str, target: str | None = None) -> Chosen:
+    """The run configuration of that name and the target it runs on."""
+    path = find(places, f"{name}.runconfig")
+    findings: list[Finding] = []
+    if path is not None:
+        config = _read_runconfig(path, findings)
+    elif name == "local" or find(places, f"{name}.compute") is not None:
         config = RunConfig(name=name, target=name, framework="Python")
     else:
-        raise UsageError(f"there is no run configuration or target named {name!r}", where=folder, hint=_known(folder))
-    return Chosen(config, _compute(folder, target or config.target or name))
+        known = ", ".join(sorted({*configurations(places), *targets(places)}))
+        raise UsageError(f"there is no run configuration or target named {name!r}", hint=f"known here: {known}")
+    wanted = target or config.target or name
+    compute = _read_compute(places, wanted, path if target is None else None, config, findings)
+    return Chosen(config, compute, findings)
 
 
 def resolve(compute: ComputeTarget, home: str) -> Target:
     """The row of the kinds table for a target. ``home`` is this user's own store, which is also that of ``local``."""
     row = KINDS.get(compute.type)
     if row is None:
-        later = (
-            f"targets of type {compute.type} are not supported by this version"
-            if compute.type in _LATER
-            else f"{compute.type!r} is no type of target"
-        )
-        raise ConfigError(later, where=f"{compute.name}.compute", hint=f"types: {', '.join(KINDS)}")
+        known = compute.type in _LATER
+        what = f"targets of type {compute.type} come later" if known else f"{compute.type!r} is no type of target"
+        raise ConfigError(what, where=f"{compute.name}.compute", hint=f"this version has: {', '.join(KINDS)}")
     host, launcher, runtime = (_import(place) for place in row)
-    root = os.path.abspath(os.path.expanduser(compute.root)) if compute.root else home
     python = compute.python_location or "python"
-    return Target(
-        compute.name,
-        compute.type,
-        host(),
-        launcher(),
-        runtime(python),
-        sys.executable,
-        root,
-        compute.native_shared_directory,
-    )
+    root = os.path.abspath(os.path.expanduser(compute.root)) if compute.root else home
+    share = compute.native_shared_directory
+    return Target(compute.name, compute.type, host(), launcher(), runtime(python), sys.executable, root, share)
 
 
-def _compute(folder: str, name: str) -> ComputeTarget:
-    path = os.path.join(folder, f"{name}.compute")
-    if os.path.exists(path):
-        from holdfast import amlconfig
-
-        compute, findings = amlconfig.read_compute(path)
-        amlconfig.raise_errors(findings)
-        if compute is None:
-            raise ConfigError("this target cannot be read", where=path)
-        return compute
-    if name == "local":
-        return ComputeTarget(name="local", type="local", native_shared_directory="~/.azureml/share/")
-    raise ConfigError(f"there is no target named {name!r}", where=path, hint=_known(folder))
+def targets(places: Sequence[str]) -> list[str]:
+    """Names of all targets, ``local`` among them whether it has a file or not."""
+    return sorted({"local", *_stems(places, ".compute")})
 
 
-def _known(folder: str) -> str:
-    names = {"local"}
-    if os.path.isdir(folder):
-        names |= {os.path.splitext(name)[0] for name in os.listdir(folder) if name.endswith((".runconfig", ".compute"))}
-    return f"known here: {', '.join(sorted(names))}"
+def configurations(places: Sequence[str]) -> list[str]:
+    return sorted(_stems(places, ".runconfig"))
+
+
+def find(places: Sequence[str], name: str) -> str | None:
+    """The file of that exact name in the first folder that has it."""
+    return next((path for path in (os.path.join(place, name) for place in places) if os.path.isfile(path)), None)
+
+
+def _read_runconfig(path: str, findings: list[Finding]) -> RunConfig:
+    from holdfast import amlconfig
+
+    config, found = amlconfig.read_runconfig(path)
+    amlconfig.raise_errors(found)
+    findings += found
+    if config is None:
+        raise ConfigError("this run configuration cannot be read", where=path)
+    return config
+
+
+def _read_compute(
+    places: Sequence[str], name: str, named_by: str | None, config: RunConfig, findings: list[Finding]
+) -> ComputeTarget:
+    path = find(places, f"{name}.compute")
+    if path is None:
+        if name == "local":
+            return ComputeTarget(name="local", type="local", native_shared_directory="~/.azureml/share/")
+        _refuse_missing(places, name, named_by, config)
+    from holdfast import amlconfig
+
+    compute, found = amlconfig.read_compute(str(path))
+    amlconfig.raise_errors(found)
+    findings += found
+    if compute is None:
+        raise ConfigError("this target cannot be read", where=str(path))
+    return compute
+
+
+def _refuse_missing(places: Sequence[str], name: str, named_by: str | None, config: RunConfig) -> None:
+    if named_by is not None:
+        from holdfast.amlconfig.check import check_target
+        from holdfast.amlconfig.findings import raise_errors
+
+        raise_errors(check_target(named_by, config, targets(places)))
+    raise UsageError(f"there is no target named {name!r}", hint=f"known here: {', '.join(targets(places))}")
+
+
+def _stems(places: Sequence[str], ending: str) -> set[str]:
+    names = [name for place in places if os.path.isdir(place) for name in os.listdir(place)]
+    return {name[: -len(ending)] for name in names if name.endswith(ending) and name != ending}
 
 
 def _import(place: str):  # type: ignore[no-untyped-def]

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.amlconfig import Finding, raise_errors, read_compute, read_runconfig, render
 from holdfast.amlconfig.dependencies import read_conda, read_spark
-from holdfast.amlconfig.quantities import parse_duration, parse_size
+from holdfast.quantities import parse_duration, parse_size
 from holdfast.amlconfig.types import (
     ComputeTarget,
     CondaDependencies,

@@ -78,7 +78,7 @@ class Form:
         return None
 
     def duration(self, name: str) -> float | None:
-        from holdfast.amlconfig.quantities import parse_duration
+        from holdfast.quantities import parse_duration
 
         text = self.text(name)
         seconds = None if text is None else parse_duration(text)
@@ -87,7 +87,7 @@ class Form:
         return seconds
 
     def size(self, name: str) -> int | None:
-        from holdfast.amlconfig.quantities import parse_size
+        from holdfast.quantities import parse_size
 
         text = self.text(name)
         size = None if text is None else parse_size(text)

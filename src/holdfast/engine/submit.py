@@ -13,7 +13,7 @@ import time
 from holdfast import snapshot, targets
 from holdfast._version import __version__
 from holdfast.amlconfig.types import ComputeTarget
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, UnreachableError
 from holdfast.model import Identity, Json, Plan
 from holdfast.planning import make_plan
 from holdfast.project import remember
@@ -66,7 +66,7 @@ class Submitter:
             runs.create(home, identity, _request(project, job, target, taken))
             self._show_id(identity)
             if self._channel.hello()["store"] != home.id:
-                _send_objects(home, self._channel, taken.tree)
+                send_objects(home, self._channel, taken.tree)
             target.launcher.start(self._channel, plan, {"env": dict(job.env), "on_end": job.on_end})
             os.unlink(os.path.join(home.path, "locks", f"submit-{identity.uid}"))
         return plan, taken
@@ -124,17 +124,33 @@ def _user() -> str:
     )
 
 
-def _send_objects(home: Home, channel: RunnerChannel, tree: str) -> None:
+def send_objects(home: Home, channel: RunnerChannel, tree: str) -> None:
     """Send what the target lacks, each object in pieces; the target checks every hash before it believes one."""
+    sent: set[str] = set()
+    while True:
+        answer = channel.ask("need", tree=tree)
+        missing = [str(digest) for digest in found] if isinstance(found := answer.get("missing"), list) else []
+        if answer.get("refused") or not sent.isdisjoint(missing):
+            said = str(answer.get("refused") or f"{len(missing)} objects were sent and are not there")
+            raise UnreachableError("the target could not keep what was sent", answer=said, hint="is its disk full?")
+        if not missing:
+            return
+        for digest in missing:
+            _send_object(home, channel, digest)
+        sent.update(missing)
+
+
+def _send_object(home: Home, channel: RunnerChannel, digest: str) -> None:
     from holdfast.runner import objects, wire
 
-    root = home.objects.encode("utf-8", "surrogateescape")
-    while missing := channel.ask("need", tree=tree)["missing"]:
-        for digest in missing if isinstance(missing, list) else ():
-            data = objects.read(root, str(digest))
-            for start in range(0, len(data) or 1, wire.MAX_PAYLOAD):
-                piece = data[start : start + wire.MAX_PAYLOAD]
-                channel.send_ahead("put", piece, digest=digest, last=start + len(piece) >= len(data))
+    with open(objects.object_path(os.fsencode(home.objects), digest), "rb") as source:
+        left = os.fstat(source.fileno()).st_size
+        while True:
+            piece = source.read(wire.MAX_PAYLOAD)
+            left -= len(piece)
+            channel.send_ahead("put", piece, digest=digest, last=left <= 0 or not piece)
+            if left <= 0 or not piece:
+                return
 
 
 def target_of(request: Json, home: str) -> Target:

@@ -56,7 +56,7 @@ if not os.path.exists(place):
         sys.exit(0)
     install(luggage)
 sys.path.insert(0, os.fsdecode(place))
-from runner import serve  # type: ignore[import-not-found]  # noqa: E402
+from runner import serve  # type: ignore  # noqa: E402
 
 say("ready")
 serve.main(home, asked["runner"], umask)

@@ -59,8 +59,8 @@ def spawn(argv: "list[bytes]", env: "dict[bytes, bytes]", folder: "bytes", umask
 def _become(argv: "list[bytes]", env: "dict[bytes, bytes]", folder: "bytes", umask: "int", output: "int") -> "None":
     os.setsid()
     hostfacts.die_with_parent(signal.SIGKILL)
-    for number in (signal.SIGPIPE, signal.SIGTERM, signal.SIGCHLD, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
+    for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)  # also what Python or the caller's shell has set to be ignored
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(output, 1)

@@ -27,8 +27,11 @@ def stop(attempt: "bytes", by: "str") -> "str":
         return bury(attempt)
     if state == "closed":
         return state
-    jsonl.append_line(os.path.join(attempt, b"control.jsonl"), dict(records.now(), what="cancel", by=by))
-    first = _first_event(attempt)
+    try:
+        jsonl.append_line(os.path.join(attempt, b"control.jsonl"), dict(records.now(), what="cancel", by=by))
+    except OSError:
+        pass  # the run that has filled the disk is the very one to end
+    first = _await_first_event(attempt)
     if first is None or not _is_still(first):
         return look(attempt)
     kill.tell([int(str(first["pid"]))], signal.SIGTERM)
@@ -41,11 +44,8 @@ def bury(attempt: "bytes") -> "str":
         return "absent"
     lock = os.open(os.path.join(attempt, b"alive"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        return look(attempt)
-    try:
+        if not _take(lock):
+            return look(attempt)
         if records.closed(attempt) is None:
             _close_for_the_dead(attempt)
         return "closed"
@@ -58,8 +58,7 @@ def discard(attempt: "bytes", outcome: "str", reason: "str") -> "str":
     beside = attempt + b".%d.tmp" % os.getpid()
     os.makedirs(beside, 0o700)
     events = records.Events(beside)
-    events.add("closed", outcome=outcome, exit_code=143 if outcome == "canceled" else 125, reason=reason, files={})
-    events.sync()
+    events.close(outcome, 143 if outcome == "canceled" else 125, reason, files={})
     try:
         os.rename(beside, attempt)
     except OSError:
@@ -68,6 +67,17 @@ def discard(attempt: "bytes", outcome: "str", reason: "str") -> "str":
         shutil.rmtree(os.fsdecode(beside), ignore_errors=True)
         return look(attempt)
     return "closed"
+
+
+def _take(lock: "int") -> "bool":
+    """Take the lock that means alive. Whoever looks or buries holds it for a moment; only watchers hold on to it."""
+    for _ in range(200):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(0.005)
+    return False
 
 
 def _close_for_the_dead(attempt: "bytes") -> "None":
@@ -81,21 +91,23 @@ def _close_for_the_dead(attempt: "bytes") -> "None":
         orphans = kill.end_marked(uid)
         reason = "supervisor and guardian were both killed; the script's outcome is unknown"
         reason += "; %d of its processes were still there and were ended" % len(orphans) if orphans else ""
-    events = records.Events(attempt)
-    events.add("closed", outcome="lost", exit_code=125, reason=reason, files={})
-    events.sync()
+    records.close_as_lost(attempt, reason)
+
+
+def _await_first_event(attempt: "bytes") -> "dict[str, object] | None":
+    """A start that is milliseconds old may not have written it yet."""
+    for _ in range(200):
+        first = _first_event(attempt)
+        if first is not None or not records.is_held(attempt):
+            return first
+        time.sleep(0.005)
+    return None
 
 
 def _first_event(attempt: "bytes") -> "dict[str, object] | None":
-    """The event that names host, boot and process. A start that is milliseconds old may not have written it yet."""
-    for _ in range(200):
-        events = jsonl.read_lines(os.path.join(attempt, b"events.jsonl"))
-        if events:
-            return events[0] if events[0].get("type") == "accepted" else None
-        if not records.is_held(attempt):
-            return None
-        time.sleep(0.005)
-    return None
+    """The event that names host, boot and process."""
+    events = jsonl.read_lines(os.path.join(attempt, b"events.jsonl"))
+    return events[0] if events and events[0].get("type") == "accepted" else None
 
 
 def _is_still(first: "dict[str, object]") -> "bool":

@@ -27,6 +27,7 @@ def launch(home: "bytes", runner: "str", plan: "dict[str, object]", secrets: "Se
     os.makedirs(beside, 0o700)
     lock = records.hold(beside)
     jsonl.write_new(os.path.join(beside, b"plan.json"), wire.dumps(plan))
+    records.make_reserve(beside)
     os.mkdir(os.path.join(beside, b"metrics"), 0o700)
     try:
         os.rename(beside, attempt)  # the claim: it fails where the attempt is there already
@@ -35,6 +36,8 @@ def launch(home: "bytes", runner: "str", plan: "dict[str, object]", secrets: "Se
 
         os.close(lock)
         shutil.rmtree(os.fsdecode(beside), ignore_errors=True)
+        if not os.path.isdir(attempt):
+            raise
         return False
     ready, says_ready = os.pipe()
     if os.fork() == 0:
@@ -72,14 +75,9 @@ def _outlive(attempt: "bytes", supervisor: "int") -> "None":
         pid, ended = os.waitpid(-1, 0)
         status = ended if pid == supervisor else None
     kill.end_family()
-    if records.closed(attempt) is None:
-        how = (
-            "by signal %d" % os.WTERMSIG(status) if os.WIFSIGNALED(status) else "with code %d" % os.WEXITSTATUS(status)
-        )
-        events = records.Events(attempt)
-        reason = "the runner's supervisor ended %s; the script was ended with it and its own outcome is unknown" % how
-        events.add("closed", outcome="lost", exit_code=125, reason=reason, files={})
-        events.sync()
+    how = "by signal %d" % os.WTERMSIG(status) if os.WIFSIGNALED(status) else "with code %d" % os.WEXITSTATUS(status)
+    reason = "the runner's supervisor ended %s; the script was ended with it and its own outcome is unknown" % how
+    records.close_as_lost(attempt, reason)
 
 
 def _supervise(supervisor: "Supervisor", guardian: "int") -> "None":

@@ -4,7 +4,6 @@
 at all: it is written under ``root/tmp``, synced, renamed, and its directory synced.
 """
 
-import errno
 import hashlib
 import json
 import os
@@ -393,9 +392,7 @@ def _lock_batches(root: "bytes", exclusive: "bool") -> "int | None":
     descriptor = os.open(os.path.join(root, _TMP, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH)
-    except OSError as error:
+    except OSError:
         os.close(descriptor)
-        if exclusive or error.errno in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
-            return None
-        raise
+        return None
     return descriptor

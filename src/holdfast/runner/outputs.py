@@ -8,40 +8,69 @@ import time
 from . import wire
 
 
-def collect(attempt: "bytes") -> "tuple[int, int]":
-    """Keep work/outputs as outputs/ beside it and write its manifest; returns the number of files and of bytes."""
-    made = os.path.join(attempt, b"work", b"outputs")
+def collect(attempt: "bytes") -> "tuple[int, int, str]":
+    """Keep work/outputs as outputs/ beside it and write its manifest.
+
+    Returns the number of files and of bytes, and in words what could not be kept; empty when all is well.
+    """
     kept = os.path.join(attempt, b"outputs")
-    if os.path.isdir(made) and not os.path.islink(made):
-        os.rename(made, kept)
-    else:
-        os.mkdir(kept, 0o700)
     files = size = 0
-    fd = os.open(os.path.join(attempt, b"outputs.jsonl"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        for row in _rows(kept):
-            wire.write_all(fd, wire.dumps(row) + b"\n")
-            files += 1
-            size += row["size"] if isinstance(row["size"], int) else 0
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    return files, size
+        trouble = _keep(os.path.join(attempt, b"work", b"outputs"), kept)
+        fd = os.open(os.path.join(attempt, b"outputs.jsonl"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            for name, problem in _names(kept):
+                row = _row(os.path.join(kept, name), name, problem)
+                wire.write_all(fd, wire.dumps(row) + b"\n")
+                files += 1
+                size += row["size"] if isinstance(row["size"], int) else 0
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        trouble = "outputs/ could not be kept: %s" % error
+    return files, size, trouble
 
 
-def _rows(top: "bytes") -> "list[dict[str, object]]":
-    names = []
-    for folder, folders, files in os.walk(top):
-        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
-        names += [os.path.relpath(os.path.join(folder, name), top) for name in files + links]
-    return [_row(os.path.join(top, name), name) for name in sorted(names)]
+def _keep(made: "bytes", kept: "bytes") -> "str":
+    if os.path.islink(made):
+        trouble = "outputs/ was replaced by a link to %s; what is there was not collected" % ascii(os.readlink(made))
+    elif os.path.isdir(made):
+        os.rename(made, kept)
+        return ""
+    else:
+        trouble = "outputs/ was gone when the script ended; nothing was collected"
+    os.mkdir(kept, 0o700)
+    return trouble
 
 
-def _row(path: "bytes", name: "bytes") -> "dict[str, object]":
+def _names(top: "bytes") -> "list[tuple[bytes, str]]":
+    """Every file below, links not followed. A folder that cannot be read is named too, with the reason."""
+    found = []
+    waiting = [b""]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            entries = list(os.scandir(os.path.join(top, folder)))
+        except OSError as error:
+            found.append((folder, str(error)))
+            continue
+        for entry in entries:
+            name = os.path.join(folder, entry.name)
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(name)
+            else:
+                found.append((name, ""))
+    return sorted(found)
+
+
+def _row(path: "bytes", name: "bytes", problem: "str") -> "dict[str, object]":
     try:
+        if problem:
+            raise OSError(problem)
         found = os.lstat(path)
         row = {"path": name.decode("utf-8", "surrogateescape"), "size": 0, "seen_ns": int(time.time() * 1e9)}
-        row["mtime_ns"] = int(found.st_mtime * 1e9)
+        row["mtime_ns"] = found.st_mtime_ns
         if stat.S_ISLNK(found.st_mode):
             row["link"] = os.readlink(path).decode("utf-8", "surrogateescape")
         elif stat.S_ISREG(found.st_mode):

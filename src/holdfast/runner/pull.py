@@ -87,11 +87,7 @@ def _carry(attempt: "bytes", name: "str", start: "int", end: "int", reply: "Repl
 def _names(attempt: "bytes") -> "list[str]":
     found = list(NAMES)
     for folder in FOLDERS:
-        try:
-            names = os.listdir(os.path.join(attempt, folder.encode()))
-        except FileNotFoundError:
-            continue
-        found += [folder + "/" + name.decode("utf-8", "surrogateescape") for name in sorted(names)]
+        found += records.plain_files(attempt, folder)
     return found
 
 

@@ -1,14 +1,24 @@
 """Append-only files of a run: events and other JSON lines, one writer each, and the lock that means "alive"."""
 
+import errno
 import fcntl
 import os
+import stat
 import time
 
 from . import hostfacts, jsonl, wire
 
+_RESERVE = b"reserve"
+_RESERVE_SIZE = 64 * 1024
+
 
 def now() -> "dict[str, object]":
     return {"wall_ns": int(time.time() * 1e9), "mono_ns": int(time.monotonic() * 1e9), "boot_id": hostfacts.boot_id()}
+
+
+def make_reserve(attempt: "bytes") -> "None":
+    """Room on the disk for the last events, given back when they need it: a full disk must not hide how a run ended."""
+    jsonl.write_new(os.path.join(attempt, _RESERVE), bytes(_RESERVE_SIZE))
 
 
 class Events:
@@ -16,27 +26,57 @@ class Events:
 
     def __init__(self, attempt: "bytes") -> "None":
         self.path = os.path.join(attempt, b"events.jsonl")
+        self._reserve = os.path.join(attempt, _RESERVE)
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        self._seq = len(jsonl.read_lines(self.path))
         self._boot_id = hostfacts.boot_id()
         self._end_torn_line()
+        self._seq = len(jsonl.read_lines(self.path))
 
     def add(self, kind: "str", **fields: "object") -> "None":
         event = {"v": 1, "seq": self._seq}  # type: dict[str, object]
         event.update(wall_ns=int(time.time() * 1e9), mono_ns=int(time.monotonic() * 1e9))
         event.update(boot_id=self._boot_id, type=kind)
         event.update(fields)
-        wire.write_all(self._fd, wire.dumps(event) + b"\n")
+        self._write(wire.dumps(event) + b"\n")
         self._seq += 1
+
+    def close(self, outcome: "str", exit_code: "int", reason: "str", **fields: "object") -> "None":
+        """The last event of all."""
+        self.add("closed", outcome=outcome, exit_code=exit_code, reason=reason, **fields)
+        self.sync()
+        self._free_reserve()
 
     def sync(self) -> "None":
         os.fsync(self._fd)
+
+    def _write(self, data: "bytes") -> "None":
+        try:
+            wire.write_all(self._fd, data)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not self._free_reserve():
+                raise
+            self._end_torn_line()
+            wire.write_all(self._fd, data)
+
+    def _free_reserve(self) -> "bool":
+        try:
+            os.unlink(self._reserve)
+        except FileNotFoundError:
+            return False
+        return True
 
     def _end_torn_line(self) -> "None":
         """A writer that was killed mid-line must not glue its half line to our first one."""
         size = os.fstat(self._fd).st_size
         if size and os.pread(self._fd, 1, size - 1) != b"\n":
-            wire.write_all(self._fd, b"\n")
+            self._write(b"\n")
+
+
+def close_as_lost(attempt: "bytes", reason: "str") -> "None":
+    """Close an attempt in place of those who should have. Where they did, nothing is added."""
+    events = Events(attempt)  # ends a torn line, which may turn out to be the closing one
+    if closed(attempt) is None:
+        events.close("lost", 125, reason, files={})
 
 
 def closed(attempt: "bytes") -> "dict[str, object] | None":
@@ -45,6 +85,17 @@ def closed(attempt: "bytes") -> "dict[str, object] | None":
         if event.get("type") == "closed":
             return event
     return None
+
+
+def plain_files(attempt: "bytes", folder: "str") -> "list[str]":
+    """Names of the files in a folder that scripts can write to, and of nothing else that they may have put there."""
+    path = os.path.join(attempt, folder.encode())
+    try:
+        names = sorted(os.listdir(path))
+    except OSError:
+        return []
+    names = [name for name in names if b"\\" not in name and stat.S_ISREG(os.lstat(os.path.join(path, name)).st_mode)]
+    return [folder + "/" + name.decode("utf-8", "surrogateescape") for name in names]
 
 
 def hold(attempt: "bytes") -> "int":

@@ -27,7 +27,7 @@ class Session:
         self.umask = umask
         self.objects = os.path.join(home, b"objects")
         self.reader = wire.FrameReader(0)
-        self._arriving = None  # type: receive.Arrival | None
+        self._arrivals = receive.Arrivals(self.objects)
         self._verbs = {
             "probe": self._probe,
             "need": self._need,
@@ -52,7 +52,7 @@ class Session:
                 continue
             try:
                 verb(header, payload, reply)
-            except (OSError, ValueError, KeyError, TypeError, objects.Damaged) as error:
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, objects.Damaged) as error:
                 reply.end(error="%s: %s" % (type(error).__name__, error))
 
     def _hello(self) -> "dict[str, object]":
@@ -72,13 +72,12 @@ class Session:
         reply.end(facts={"cpus": os.cpu_count() or 1, "disk_free": free, "inodes_free": room.f_favail})
 
     def _need(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
-        reply.end(missing=[absent[0] for absent in objects.missing(self.objects, str(header["tree"]))])
+        absent = objects.missing(self.objects, str(header["tree"]))
+        reply.end(missing=absent, refused=self._arrivals.take_refusal())
 
     def _put(self, header: "dict[str, object]", payload: "bytes", _reply: "pull.Reply") -> "None":
         """Not answered: the client asks ``need`` again when it has sent everything."""
-        self._arriving = self._arriving or receive.Arrival(self.objects)
-        if self._arriving.add(payload, str(header["digest"]), bool(header["last"])):
-            self._arriving = None
+        self._arrivals.add(payload, str(header["digest"]), bool(header["last"]))
 
     def _start(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
         plan, secrets = header["plan"], header["secrets"]

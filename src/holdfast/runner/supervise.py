@@ -12,6 +12,7 @@ from . import child, hostfacts, jsonl, kill, notify, outputs, prepare, records, 
 
 BLOCK = 256 * 1024
 LEFTOVER_GRACE = 5.0
+GUARDIAN_DIED = "the runner's guardian was killed; the script was ended with it"
 
 
 class Secrets:
@@ -42,11 +43,11 @@ class Supervisor:
         self._secrets = secrets
         self.umask = umask
         self._says_ready = says_ready
-        self._log = Log(attempt, int(str(plan["max_log"])))
         self._script = 0
         self._status = None  # type: int | None
         self._stopping = ""
         self._kill_at = 0.0
+        self._outputs_trouble = ""
 
     def release(self) -> "None":
         """In the guardian: let go of what only the supervisor needs."""
@@ -54,13 +55,17 @@ class Supervisor:
         self._secrets = Secrets({}, "")
 
     def run(self, guardian: "int") -> "None":
+        self._log = Log(self.attempt, int(str(self.plan["max_log"])))
         self.events = records.Events(self.attempt)
         hostfacts.adopt_orphans()
+        wakeup = _wakeup_pipe()  # before our pid is known to anybody: a stop that comes at once must find a listener
         self._accept()
-        wakeup = _wakeup_pipe()
         started = time.monotonic()
         try:
             prepare.prepare(self.home, self.attempt, self.plan)
+            if _told["stop"]:
+                self._close(*judge(-signal.SIGTERM, self._who_stopped(), ""))
+                return
             self._script, output = self._start()
         except (prepare.CannotPrepare, child.CannotStart) as error:
             self._close("failed", 127 if isinstance(error, child.CannotStart) else 74, str(error))
@@ -106,7 +111,7 @@ class Supervisor:
             if wakeup in ready:
                 os.read(wakeup, 4096)
                 self._mind_signals()
-            if guardian in ready:
+            if guardian in ready and self._status is None:
                 sources.remove(guardian)
                 self._guardian_died()
             self._mind_clock(deadline)
@@ -118,8 +123,11 @@ class Supervisor:
     def _mind_signals(self) -> "None":
         self._status = kill.reap()[0].get(self._script)
         if _told["stop"] and not self._stopping:
-            asked = jsonl.read_lines(os.path.join(self.attempt, b"control.jsonl"))
-            self._stop("canceled" if asked else "the runner was told to stop by signal %d" % _told["stop"])
+            self._stop(self._who_stopped())
+
+    def _who_stopped(self) -> "str":
+        asked = jsonl.read_lines(os.path.join(self.attempt, b"control.jsonl"))
+        return "canceled" if asked else "the runner was told to stop by signal %d" % _told["stop"]
 
     def _mind_clock(self, deadline: "float | None") -> "None":
         now = time.monotonic()
@@ -138,7 +146,7 @@ class Supervisor:
         self._kill_at = time.monotonic() + float(str(self.plan["grace"]))
 
     def _guardian_died(self) -> "None":
-        self._stopping = "the runner's guardian was killed; the script was ended with it"
+        self._stopping = GUARDIAN_DIED
         self.events.add("stopping", why=self._stopping)
         ended = kill.end_family()
         self._status = ended.get(self._script, self._status)
@@ -149,10 +157,10 @@ class Supervisor:
         self.events.add("exited", code=code, usage=_usage())
         self._end_leftovers(output)
         self._log.drain(output)
-        files, size = outputs.collect(self.attempt)
-        self._note("outputs: %d files, %d bytes" % (files, size))
-        outcome, exit_code, reason = judge(code, self._stopping, str(self.plan.get("timeout_text") or ""))
-        self._close(outcome, exit_code, reason)
+        files, size, trouble = outputs.collect(self.attempt)
+        self._note("outputs: %d files, %d bytes%s" % (files, size, "; " + trouble if trouble else ""))
+        self._outputs_trouble = trouble
+        self._close(*judge(code, self._stopping, str(self.plan.get("timeout_text") or "")))
 
     def _end_leftovers(self, output: "int") -> "None":
         """A run ends when its script ends: what it left running is asked to go, then made to."""
@@ -162,23 +170,24 @@ class Supervisor:
         self.events.add("leftovers", commands=[hostfacts.command_of(pid) for pid in left[:20]], count=len(left))
         kill.tell(left, signal.SIGTERM)
         until = time.monotonic() + min(LEFTOVER_GRACE, float(str(self.plan["grace"])))
+        sources = [output]
         while time.monotonic() < until and kill.reap()[1]:
-            select.select([output], [], [], 0.01)
-            self._log.drain(output)
+            if select.select(sources, [], [], 0.01)[0] and not self._log.copy(output):
+                sources = []
         kill.end_family()
 
     def _close(self, outcome: "str", exit_code: "int", reason: "str") -> "None":
+        files = {"log": self._log.seal()}
         if self._log.trouble:
             self.events.add("log_stopped", at=self._log.size, why=self._log.trouble)
-        files = {"log": self._log.seal()}
-        for name in _metric_files(self.attempt):
-            files[name] = outputs.digest(os.path.join(self.attempt, name.encode()))
-        manifest = os.path.join(self.attempt, b"outputs.jsonl")
-        if os.path.exists(manifest):
-            files["outputs.jsonl"] = outputs.digest(manifest)
-        self.events.add("closed", outcome=outcome, exit_code=exit_code, reason=reason, files=files)
-        self.events.sync()
-        if outcome == "completed" and not self.plan.get("keep_work"):
+        for name in [*records.plain_files(self.attempt, "metrics"), "outputs.jsonl"]:
+            try:
+                files[name] = outputs.digest(os.path.join(self.attempt, name.encode("utf-8", "surrogateescape")))
+            except OSError as error:
+                self._note("%s has no hash: %s" % (ascii(name), error))
+        told = {"outputs_trouble": self._outputs_trouble} if self._outputs_trouble else {}
+        self.events.close(outcome, exit_code, reason, files=files, **told)
+        if outcome == "completed" and not self.plan.get("keep_work") and not self._outputs_trouble:
             import shutil
 
             shutil.rmtree(os.fsdecode(os.path.join(self.attempt, b"work")), ignore_errors=True)
@@ -187,7 +196,10 @@ class Supervisor:
             self._note("notification " + answer)
 
     def _note(self, text: "str") -> "None":
-        wire.write_all(2, ("%s %s\n" % (time.strftime("%Y-%m-%dT%H:%M:%S%z"), text)).encode("utf-8", "replace"))
+        try:
+            wire.write_all(2, ("%s %s\n" % (time.strftime("%Y-%m-%dT%H:%M:%S%z"), text)).encode("utf-8", "replace"))
+        except OSError:
+            return  # a full disk; what matters is said in the events
 
 
 class Log:
@@ -257,6 +269,8 @@ def judge(code: "int", stopping: "str", timeout: "str") -> "tuple[str, int, str]
             exit_code or 143,
             "canceled" + ("" if code < 0 else " (the script then exited with code %d)" % code),
         )
+    if stopping == GUARDIAN_DIED:
+        return "lost", 125, stopping
     if stopping == "timeout":
         return "failed", 124, "timed out after %s" % timeout
     if stopping:
@@ -312,9 +326,3 @@ def _usage() -> "dict[str, float]":
 
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {"user_s": used.ru_utime, "system_s": used.ru_stime, "max_rss_kb": used.ru_maxrss}
-
-
-def _metric_files(attempt: "bytes") -> "list[str]":
-    return [
-        "metrics/" + name.decode("utf-8", "replace") for name in sorted(os.listdir(os.path.join(attempt, b"metrics")))
-    ]

@@ -45,9 +45,15 @@ def _understand(parsed: Parsed) -> tuple[Project, Job, Target]:
     name = parsed.text("config")
     if words and words[0].endswith(".runconfig"):
         name, words = os.path.splitext(os.path.basename(words[0]))[0], ()
-    chosen = targets.choose(project.root, name or parsed.text("target") or "local", parsed.text("target"))
     home = location()
+    said = settings.read(os.path.join(home, "settings.json"))
+    name = name or parsed.text("target") or said["defaultTarget"]
+    chosen = targets.choose(targets.folders(project.root, home), name, parsed.text("target"))
     target = targets.resolve(chosen.compute, home)
+    if chosen.warnings:
+        from holdfast.amlconfig import render
+
+        sys.stderr.write(render(chosen.warnings))
     asked = request.Asked(
         words=words,
         folder=folder,
@@ -60,8 +66,7 @@ def _understand(parsed: Parsed) -> tuple[Project, Job, Target]:
         notify=parsed.text("notify"),
         keep_work=parsed.flag("keep_work"),
     )
-    on_end = settings.read(os.path.join(home, "settings.json"))["onEnd"]
-    return project, request.make_job(asked, project, chosen.config, target.name, on_end, _ask_secret), target
+    return project, request.make_job(asked, project, chosen.config, target.name, said["onEnd"], _ask_secret), target
 
 
 def _ask_secret(name: str) -> str:
