@@ -56,13 +56,16 @@ def filled(text: str) -> str:
 
 
 def commands() -> str:
-    """Every command in the order of the table, under its group."""
+    """Every command in the order of the table, under its first word; those of one word come last."""
+    single = [command for command in COMMANDS if len(command.words) == 1]
+    grouped: dict[str, list[Command]] = {}
+    for command in COMMANDS:
+        if command not in single:
+            grouped.setdefault(command.words[0], []).append(command)
     blocks = []
-    for words, summary in (*((words, GROUPS[words]) for words in GROUPS if words), ((), "")):
-        inside = [command for command in COMMANDS if command.words[:-1] == words]
-        if inside:
-            title = " ".join((PROGRAM, *words)) if words else "Commands without a group"
-            blocks += [f"## {title}", summary, *(_command(command) for command in inside)]
+    for name, inside in grouped.items():
+        blocks += [f"## {PROGRAM} {name}", GROUPS.get((name,), ""), *map(_command, inside)]
+    blocks += ["## Commands of one word", *map(_command, single)]
     return "\n\n".join(filter(None, blocks))
 
 

@@ -79,6 +79,7 @@ def play(scenes: tuple[Scene, ...]) -> list[Line]:
             if scene.shown is not None and len(answer) > scene.shown:
                 found.append([("…", Style(faint=True))])
             found.append([])
+        perform(["holdfast", "logs", "-f"], folder, place)  # the last run must be over before its folder goes
     return found[:-1]
 
 
@@ -109,7 +110,7 @@ def screen(text: str) -> list[Line]:
     """The lines a terminal shows for this text: colours kept, carriage return and erasing obeyed, the rest dropped."""
     lines: list[Line] = [[]]
     at, style = 0, PLAIN
-    for found in re.finditer(r"\x1b\[([0-9;]*)([A-Za-z])|\x1b.|[^\x1b]", text, re.DOTALL):
+    for found in re.finditer(r"\x1b\[([?0-9;]*)([A-Za-z])|\x1b.|[^\x1b]", text, re.DOTALL):
         word = found.group()
         if word == "\n":
             lines.append([])

@@ -144,16 +144,19 @@ class Rules:
         return pattern is not None and pattern.negative and os.path.basename(pattern.file) == _AMLIGNORE
 
 
-class _Pattern(NamedTuple):
+class _Pattern:
     """One line of an ignore file. Without ``base`` it is compared with names, else with whole paths."""
 
-    file: bytes
-    line: int
-    written: bytes
-    glob: bytes
-    base: bytes | None
-    negative: bool
-    folders_only: bool
+    __slots__ = ("base", "file", "folders_only", "glob", "line", "negative", "written")
+
+    def __init__(self, file: bytes, line: int, written: bytes, glob: bytes, base: bytes | None) -> None:
+        self.file = file
+        self.line = line
+        self.written = written
+        self.glob = glob
+        self.base = base
+        self.negative = written.startswith(b"!")
+        self.folders_only = written.endswith(b"/")
 
     def rule(self) -> Rule:
         return Rule(os.fsdecode(self.file), self.line, self.written.decode("utf-8", "replace"))
@@ -191,14 +194,14 @@ class _Table:
 
     def last(self, name: bytes, path: bytes) -> _Pattern | None:
         best = self._names.get(name, -1)
-        if self._paths:
-            best = max(best, self._paths.get(path, -1))
+        if self._paths and (index := self._paths.get(path, -1)) > best:
+            best = index
         if name.endswith(self._any_ending):
             best = max(best, *(index for ending, index in self._endings.items() if name.endswith(ending)))
-        if self._wild_names.sources:
-            best = max(best, self._wild_names.last(name))
-        if self._wild_paths.sources:
-            best = max(best, self._wild_paths.last(path))
+        if self._wild_names.sources and (index := self._wild_names.last(name)) > best:
+            best = index
+        if self._wild_paths.sources and (index := self._wild_paths.last(path)) > best:
+            best = index
         return self._patterns[best] if best >= 0 else None
 
 
@@ -233,11 +236,7 @@ def _parse(data: bytes, file: bytes, base: bytes) -> Iterator[_Pattern]:
         if line.startswith(b"#"):
             continue
         written = _without_trailing_spaces(line.removesuffix(b"\r").partition(b"\0")[0])
-        negative = written.startswith(b"!")
-        glob = written[1:] if negative else written
-        folders_only = glob.endswith(b"/")
-        if folders_only:
-            glob = glob[:-1]
+        glob = written.removeprefix(b"!").removesuffix(b"/")
         if b"/" not in glob:
             by_name = True
         else:
@@ -246,7 +245,7 @@ def _parse(data: bytes, file: bytes, base: bytes) -> Iterator[_Pattern]:
             if by_name:
                 glob = glob[3:]
         if glob:
-            yield _Pattern(file, number, written, glob, None if by_name else base, negative, folders_only)
+            yield _Pattern(file, number, written, glob, None if by_name else base)
 
 
 def _without_trailing_spaces(line: bytes) -> bytes:

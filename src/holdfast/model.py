@@ -81,6 +81,7 @@ class Plan(NamedTuple):
     grace: float
     max_log: int
     keep_work: bool
+    shims: str | None
 
     def to_json(self) -> Json:
         plain: Json = self._asdict()

@@ -15,8 +15,16 @@ if TYPE_CHECKING:
 
 
 def make_plan(
-    job: Job, project: Project, identity: Identity, tree: str, runtime: Runtime, share_base: str | None
+    job: Job,
+    project: Project,
+    identity: Identity,
+    tree: str,
+    *,
+    runtime: Runtime,
+    share_base: str | None,
+    shims: str | None,
 ) -> Plan:
+    """``shims`` is a folder of programs that the script finds first on its PATH."""
     return Plan(
         uid=identity.uid,
         run_id=identity.run_id,
@@ -36,6 +44,7 @@ def make_plan(
         grace=job.grace_s,
         max_log=job.max_log,
         keep_work=job.keep_work,
+        shims=shims,
     )
 
 

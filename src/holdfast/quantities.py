@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them: ``90``, ``30s``, ``4h``, ``2d``; ``500MB``, ``24 GiB``."""
+"""Durations and sizes as people write them: ``90``, ``30s``, ``4h``, ``1h30m``, ``2d``; ``500MB``, ``24 GiB``."""
 
 from __future__ import annotations
 
@@ -12,13 +12,26 @@ _BYTES = {"": 1, "B": 1} | {
 
 def parse_duration(text: str) -> float | None:
     """Seconds, or ``None`` if this is not a positive duration."""
-    return _amount(text, {unit.upper(): factor for unit, factor in _SECONDS.items()})
+    units = {unit.upper(): factor for unit, factor in _SECONDS.items()}
+    parts = [_amount(part, units) for part in _parts(text)]
+    known = [part for part in parts if part is not None]
+    return sum(known) if known and len(known) == len(parts) else None
 
 
 def parse_size(text: str) -> int | None:
     """Bytes, or ``None`` if this is not a positive size. ``K`` is 1000 and ``Ki`` 1024, in any case."""
     amount = _amount(text, {unit.upper(): factor for unit, factor in _BYTES.items()})
     return None if amount is None else int(amount)
+
+
+def _parts(text: str) -> list[str]:
+    """``1h30m`` is ``1h`` and ``30m``: a new part begins where a digit follows a letter."""
+    parts = [""]
+    for letter in text.strip():
+        if letter.isdigit() and parts[-1].rstrip()[-1:].isalpha():
+            parts.append("")
+        parts[-1] += letter
+    return parts
 
 
 def _amount(text: str, units: dict[str, int]) -> float | None:

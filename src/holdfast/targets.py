@@ -27,6 +27,8 @@ KINDS = {
         "holdfast.runtimes.python:PythonRuntime",
     ),
 }
+# Scripts of these find az and holdfast on their PATH: they run on this machine, where both can be started.
+_WITH_SHIMS = ("local",)
 _LATER = ("docker", "localdocker", "remote", "remotedocker", "virtualmachine", "cluster", "slurm", "ray")
 
 
@@ -41,6 +43,7 @@ class Target(NamedTuple):
     runner_python: str
     home: str | None
     share_base: str | None
+    shims: str | None
 
 
 class Chosen(NamedTuple):
@@ -83,7 +86,8 @@ def resolve(compute: ComputeTarget, home: str) -> Target:
     python = compute.python_location or "python"
     root = os.path.abspath(os.path.expanduser(compute.root)) if compute.root else home
     share = compute.native_shared_directory
-    return Target(compute.name, compute.type, host(), launcher(), runtime(python), sys.executable, root, share)
+    shims = os.path.join(home, "shims", "run") if compute.type in _WITH_SHIMS else None
+    return Target(compute.name, compute.type, host(), launcher(), runtime(python), sys.executable, root, share, shims)
 
 
 def targets(places: Sequence[str]) -> list[str]:

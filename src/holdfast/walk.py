@@ -138,7 +138,11 @@ class Walk:
                 if (below := self._below(path, rules, depth + 1)) is not None:
                     folder.folders.append((name, below))
                     unchanged = unchanged and below.unchanged
-            elif (status := _status(entry)) is not None:
+            else:
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue  # gone since the folder was listed
                 record = known(path)
                 if record is not None and not record.startswith(state_of(status)):
                     record = None
@@ -190,13 +194,6 @@ def shown(path: bytes) -> str:
     """A path as it can be printed on one line of any terminal."""
     text = path.decode("utf-8", "backslashreplace")
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-
-
-def _status(entry: os.DirEntry[bytes]) -> os.stat_result | None:
-    try:
-        return entry.stat(follow_symlinks=False)
-    except FileNotFoundError:
-        return None  # gone since the folder was listed
 
 
 def _readable(path: bytes) -> bool:

@@ -96,7 +96,9 @@ def test_a_run_may_be_named_in_many_ways(desk: Desk) -> None:
 
 def test_artifacts_are_printed_and_downloaded_byte_for_byte(desk: Desk, tmp_path: Path) -> None:
     payload = bytes(range(256)) * 4
-    desk.script("import sys; d = bytes(range(256)) * 4; sys.stdout.buffer.write(d); open('outputs/m.bin', 'wb').write(d)")
+    desk.script(
+        "import sys; d = bytes(range(256)) * 4; sys.stdout.buffer.write(d); open('outputs/m.bin', 'wb').write(d)"
+    )
     desk.submit("train.py")
     assert desk.holdfast("history", "info", "-r", "1", "--artifact", "driver_log").out == payload
     assert desk.holdfast("history", "info", "-r", "1", "-a", "outputs/m.bin").out == payload

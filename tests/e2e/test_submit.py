@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
 from conftest import HOLDFAST, alive, eventually
 
 if TYPE_CHECKING:
@@ -91,11 +92,17 @@ def test_any_old_folder_becomes_a_project_on_first_use(desk: Desk) -> None:
 
 def test_a_script_in_a_subfolder_runs_at_the_projects_root_with_its_siblings_importable(desk: Desk) -> None:
     desk.script("value = 42", "code/helper.py")
-    desk.script("import os, helper; print(helper.value, os.path.basename(os.getcwd()), os.listdir('.'))", "code/main.py")
+    desk.script(
+        "import os, helper; print(helper.value, os.path.basename(os.getcwd()), os.listdir('.'))", "code/main.py"
+    )
     desk.script("", "root.py")
     assert desk.submit("--dry-run", "root.py").code == 0
     desk.submit("root.py")  # makes the folder a project, so that it is found from below
-    for cwd, name in ((desk.project, "code/main.py"), (desk.project, r"code\main.py"), (desk.project / "code", "main.py")):
+    for cwd, name in (
+        (desk.project, "code/main.py"),
+        (desk.project, r"code\main.py"),
+        (desk.project / "code", "main.py"),
+    ):
         result = desk.submit(name, cwd=cwd)
         assert "42 work" in result.text, result
 
@@ -333,7 +340,9 @@ def test_what_a_script_leaves_running_ends_with_it(desk: Desk, tmp_path: Path) -
 def test_notify_runs_a_command_when_a_detached_run_ends(desk: Desk, tmp_path: Path) -> None:
     told = tmp_path / "told"
     desk.script("raise SystemExit(4)")
-    desk.submit("--no-wait", "--notify", f'echo "$HOLDFAST_RUN_ID $HOLDFAST_STATUS $HOLDFAST_EXIT_CODE" > {told}', "train.py")
+    desk.submit(
+        "--no-wait", "--notify", f'echo "$HOLDFAST_RUN_ID $HOLDFAST_STATUS $HOLDFAST_EXIT_CODE" > {told}', "train.py"
+    )
     eventually(lambda: told.exists() and told.read_text().endswith("\n"))
     assert told.read_text() == f"{desk.record()['run_id']} Failed 4\n"
 

@@ -149,6 +149,7 @@ class Post:
             "grace": 20.0,
             "max_log": 10 * 1000**3,
             "keep_work": False,
+            "shims": None,
         }
         return Plan(**{**settled, **more})
 
@@ -184,6 +185,10 @@ class Post:
 
     def follow(self, home: Home, run: Run, *, wait: bool = True) -> str:
         return follow(home, self.channel, run.uid, lambda block: None, wait=wait)
+
+    def forget(self, channel: RunnerChannel) -> None:
+        """The test has closed this one itself."""
+        self._channels.remove(channel)
 
     def leave(self) -> None:
         for run in self.runs:

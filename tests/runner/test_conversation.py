@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from runner_post import ONCE, Post, post_fixture, sha256, store_tree  # noqa: F401
 
+from holdfast.engine import bundle
 from holdfast.engine.submit import send_objects
 from holdfast.errors import InternalError, UnreachableError
+from holdfast.hosts.local import LocalHost
 from holdfast.runner import objects, wire
 from holdfast.store.home import Home
 
@@ -76,9 +78,6 @@ def test_a_runner_that_arrives_damaged_is_not_installed(post: Post) -> None:
     post.channel.hello()
     (installed,) = (post.home / "runner").iterdir()
     for wrong in (b"PK\5\6" + bytes(18), b"no zip at all"):
-        from holdfast.engine import bundle
-        from holdfast.hosts.local import LocalHost
-
         stream = LocalHost().run((post.python, "-I", "-S", "-c", bundle.boot_source()))
         asked = {"home": str(post.home), "runner": "0" * 64, "nonce": "n", "size": len(wrong)}
         wire.write_all(stream.stdin, wire.dumps(asked) + b"\n" + wrong)
@@ -98,6 +97,13 @@ def test_a_dead_interpreter_is_told_with_what_it_said(post: Post, tmp_path: Path
     with pytest.raises(UnreachableError) as caught:
         post.connect().hello()
     assert "libfoo.so: not found" in caught.value.answer
+
+
+def test_an_interpreter_that_is_not_there_is_told_with_its_name(post: Post) -> None:
+    post.python = "/no/such/python"
+    with pytest.raises(UnreachableError) as caught:
+        post.connect()
+    assert "/no/such/python" in caught.value.answer + caught.value.hint
 
 
 def test_noise_before_the_nonce_does_no_harm(post: Post, tmp_path: Path) -> None:

@@ -22,6 +22,20 @@ _OLD_TARGET = Option(
 _PROJECT = Option(
     ("--project", "-p", "--path"), "project", "Folder of the project. Default: the current one.", metavar="PATH"
 )
+_NAME = Option(("--name", "-n"), "name", "Its name.", metavar="NAME")
+_WORD = Positional("word", "Its name.", "NAME", required=False)
+_ATTACH = (
+    _NAME,
+    Option(("--address", "-a"), "address", "Address of the machine.", metavar="HOST"),
+    Option(("--username", "-u"), "username", "User name there.", metavar="USER"),
+    Option(("--password", "-w"), "password", "Password there.", metavar="PASSWORD"),
+    Option(("--use-azureml-ssh-key", "-k"), "own_key", "Use a key made for this target.", kind="flag"),
+    Option(("--private-key-file",), "key_file", "Use this private key.", metavar="FILE"),
+    Option(("--private-key-passphrase",), "passphrase", "Passphrase of that key.", metavar="TEXT"),
+    Option(("--type", "-type"), "type", "remotedocker or cluster, as the first release wrote it.", metavar="KIND"),
+    Option(("--cluster",), "cluster", "The same as --type cluster.", kind="flag"),
+    Option(("--project", "-p"), "project", "Folder of the project. Default: the current one.", metavar="PATH"),
+)
 
 _SUBMIT = (
     Option(
@@ -198,12 +212,104 @@ COMMANDS = (
         (
             Option(("--name", "-n"), "name", "Name of the project and of its folder.", metavar="NAME", required=True),
             Option(("--path",), "path", "Where to make the folder. Default: here.", metavar="DIR", default="."),
-            Option(("--template",), "template", "Template: blank, digits.", metavar="NAME", default="blank"),
+            Option(
+                ("--template",),
+                "template",
+                "A template (project sample list), or the path of a folder of your own.",
+                metavar="NAME",
+                default="blank",
+            ),
             Option(("--workspace", "-w"), "workspace", hidden=True),
             Option(("--account", "-a"), "account", hidden=True),
             Option(("--resource-group", "-g"), "resource_group", hidden=True),
         ),
         essential=True,
+    ),
+    Command(
+        ("project", "restore"),
+        "Bring back the code of a run; what is there now is saved first.",
+        _AT + "restore:restore",
+        (
+            _RUN,
+            _PROJECT,
+            Option(("--to",), "to", "Into this new folder instead of over the project.", metavar="DIR"),
+            Option(("--saved",), "saved", "Bring back a state that an earlier restore saved.", metavar="NAME"),
+        ),
+        aliases=(("restore",),),
+        essential=True,
+    ),
+    Command(("project", "sample", "list"), "List the templates of project create.", _AT + "project:list_samples"),
+    Command(
+        ("diff",),
+        "Compare the code of two runs, or of a run and the project now.",
+        _AT + "restore:diff",
+        (
+            Option(
+                ("--run", "-r", "--run-id"),
+                "runs",
+                "A run; twice for two. Default: last.",
+                kind="repeat",
+                metavar="RUN",
+            ),
+            _PROJECT,
+        ),
+    ),
+    Command(
+        ("check",),
+        "Check the files of aml_config and say everything that is wrong with them.",
+        _AT + "targets:check",
+        (_PROJECT,),
+    ),
+    Command(("computetarget", "list"), "List the names of all targets.", _AT + "targets:list_targets", (_PROJECT,)),
+    Command(
+        ("computetarget", "show"),
+        "Show a target as it is understood.",
+        _AT + "targets:show_target",
+        (_NAME, _PROJECT),
+        (_WORD,),
+    ),
+    Command(
+        ("computetarget", "detach"), "Remove a target's files.", _AT + "targets:detach", (_NAME, _PROJECT), (_WORD,)
+    ),
+    Command(
+        ("computetarget", "attach"),
+        "Name a machine once, to run on it from then on.",
+        _AT + "targets:attach",
+        _ATTACH,
+        (Positional("kind", "remotedocker, remote or cluster.", required=False),),
+        aliases=(("computecontext", "attach"), ("attach",)),
+        description="Machines over SSH are not part of this version; its command lines are understood and refused.",
+    ),
+    Command(
+        ("runconfiguration", "list"),
+        "List the names of all run configurations.",
+        _AT + "targets:list_configurations",
+        (_PROJECT,),
+        aliases=(("runconfigurations", "list"),),
+    ),
+    Command(
+        ("runconfiguration", "create"),
+        "Make a run configuration for a target.",
+        _AT + "targets:create_configuration",
+        (_NAME, Option(("--target", "-t"), "target", "The target. Default: local.", metavar="NAME"), _PROJECT),
+        (_WORD,),
+        aliases=(("runconfigurations", "create"),),
+    ),
+    Command(
+        ("runconfiguration", "delete"),
+        "Remove a run configuration.",
+        _AT + "targets:delete_configuration",
+        (_NAME, _PROJECT),
+        (_WORD,),
+        aliases=(("runconfigurations", "delete"),),
+    ),
+    Command(
+        ("shell",),
+        "Open a shell in the project where az ml is Holdfast.",
+        _AT + "shell:shell",
+        (_PROJECT, Option(("--shell",), "shell", "Which shell to start. Default: yours.", metavar="NAME")),
+        rest=Positional("command", "A command to run there instead.", "COMMAND", required=False),
+        examples=(("Run an old sweep", "holdfast shell python run.py"),),
     ),
     Command(("du",), "Show what takes room in the store.", _AT + "store:du", (), essential=True),
     Command(("store", "reindex"), "Rebuild the index from the run folders.", _AT + "store:reindex"),
@@ -229,6 +335,9 @@ GROUPS = {
     (): "Run a training script on any machine you can reach, and prove afterwards what happened.",
     ("experiment",): "Start runs and look after them.",
     ("history",): "Find runs again: what was run, with what result.",
-    ("project",): "Make projects.",
+    ("project",): "Make projects and bring their code back.",
+    ("project", "sample"): "Templates.",
+    ("computetarget",): "Machines to run on.",
+    ("runconfiguration",): "How to run: which target, which settings.",
     ("store",): "Look after the folder that keeps everything.",
 }

@@ -44,6 +44,10 @@ def _sources() -> dict[str, str]:
     names = [name for name in os.listdir(folder) if name.endswith(".py") and name != "boot.py"]
     sources = {f"runner/{name}": os.path.join(folder, name) for name in names}
     sources["site/holdfast.py"] = os.path.join(_PACKAGE, "track.py")
+    compat = os.path.join(_PACKAGE, "compat")
+    for folder, _, names in os.walk(compat):
+        inner = folder[len(compat) :].replace(os.sep, "/")
+        sources.update({f"site{inner}/{name}": os.path.join(folder, name) for name in names if name.endswith(".py")})
     return sources
 
 

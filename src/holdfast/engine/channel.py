@@ -96,7 +96,12 @@ class RunnerChannel:
 
     def _begin(self, parcel: bytes) -> None:
         self._nonce = os.urandom(8).hex()
-        self._stream: Stream = self._host.run((self._python, "-I", "-S", "-c", bundle.boot_source()))
+        try:
+            self._stream: Stream = self._host.run((self._python, "-I", "-S", "-c", bundle.boot_source()))
+        except OSError as error:
+            raise UnreachableError(
+                "the runner cannot be started", where=self._name, answer=str(error), hint=f"is {self._python} there?"
+            ) from error
         self._reader = wire.FrameReader(self._stream.stdout)
         asked = {"home": self._home, "runner": self._runner, "nonce": self._nonce, "size": len(parcel)}
         try:

@@ -28,7 +28,7 @@ def follow(
         on_log(line)
     state = "alive"
     for header, payload in channel.stream("pull", uid=uid, attempt="a1", have=have, carry=not shared, wait=wait):
-        if payload:
+        if header.get("file"):
             ingest.append(home, uid, header, payload)
         for line in tail.new():
             on_log(line)

@@ -10,9 +10,10 @@ import os
 import sys
 import time
 
-from holdfast import snapshot, targets
+from holdfast import ignore, snapshot, targets
 from holdfast._version import __version__
 from holdfast.amlconfig.types import ComputeTarget
+from holdfast.engine import shims
 from holdfast.errors import ConfigError, UnreachableError
 from holdfast.model import Identity, Json, Plan
 from holdfast.planning import make_plan
@@ -34,7 +35,7 @@ def plan_only(project: Project, job: Job, target: Target) -> tuple[Plan, Snapsho
     """The plan that a submit would follow. Reads the project, writes nothing."""
     taken = snapshot.scan(project.root, cache=None, skip=_linked(job)).store(None)
     nobody = Identity("0" * 32, f"{project.name}_<milliseconds>", 0)
-    return make_plan(job, project, nobody, taken.tree, target.runtime, target.share_base), taken
+    return _plan(job, project, nobody, taken.tree, target), taken
 
 
 class Submitter:
@@ -61,10 +62,12 @@ class Submitter:
         project = remember(project)
         taken = self._take(project, job, skip_unreadable)
         identity = runs.claim(home, project)
-        plan = make_plan(job, project, identity, taken.tree, target.runtime, target.share_base)
+        plan = _plan(job, project, identity, taken.tree, target)
         with home.lock(f"submit-{identity.uid}"):
             runs.create(home, identity, _request(project, job, target, taken))
             self._show_id(identity)
+            if target.shims:
+                shims.for_runs(home, target.shims)
             if self._channel.hello()["store"] != home.id:
                 send_objects(home, self._channel, taken.tree)
             target.launcher.start(self._channel, plan, {"env": dict(job.env), "on_end": job.on_end})
@@ -76,11 +79,16 @@ class Submitter:
         pending = snapshot.scan(project.root, cache=cache, skip=_linked(job), skip_unreadable=skip_unreadable)
         self._agree(pending)
         taken = pending.store(self._home.objects, self._on_progress)
-        rule = next((left.why for left in taken.left_out if left.path == job.script), None)
+        rule = ignore.explain(project.root, job.script) if taken.left_out else None
         if rule is not None:
             hint = "change that rule, or bring the script back with !PATTERN in .amlignore"
             raise ConfigError(f"{job.script} itself is left out of the run by {rule}", where=project.root, hint=hint)
         return taken
+
+
+def _plan(job: Job, project: Project, identity: Identity, tree: str, target: Target) -> Plan:
+    share, programs = target.share_base, target.shims
+    return make_plan(job, project, identity, tree, runtime=target.runtime, share_base=share, shims=programs)
 
 
 def _linked(job: Job) -> tuple[str, ...]:

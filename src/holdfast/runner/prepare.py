@@ -35,6 +35,8 @@ def variables(home: "bytes", runner: "str", attempt: "bytes", plan: "dict[str, o
         b"HOLDFAST_OUTPUTS": os.path.join(attempt, b"work", b"outputs"),
         b"AZUREML_RUN_ID": _bytes(plan["run_id"]),
     }
+    if plan.get("shims"):
+        found[b"PATH"] = _bytes(plan["shims"]) + b":" + os.environb.get(b"PATH", os.defpath.encode())
     if plan.get("share"):
         found[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = os.path.join(_bytes(plan["share"]), b"")  # scripts join by `+`
     return found

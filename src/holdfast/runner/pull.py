@@ -60,7 +60,7 @@ def _round(attempt: "bytes", have: "dict[str, int]", carry: "bool", reply: "Repl
     sizes = {"events.jsonl": _size(attempt, "events.jsonl")}
     for name in _names(attempt):
         sizes[name] = _size(attempt, name)
-    grown = [name for name in sizes if sizes[name] > have.get(name, 0)]
+    grown = [name for name in sizes if sizes[name] > have.get(name, -1)]
     grown.sort(key=lambda name: name == "events.jsonl")
     if not carry and grown:
         reply.send(sizes={name: sizes[name] for name in grown})
@@ -74,12 +74,12 @@ def _round(attempt: "bytes", have: "dict[str, int]", carry: "bool", reply: "Repl
 def _carry(attempt: "bytes", name: "str", start: "int", end: "int", reply: "Reply") -> "None":
     fd = os.open(os.path.join(attempt, name.encode("utf-8", "surrogateescape")), os.O_RDONLY | os.O_NOFOLLOW)
     try:
-        while start < end:
+        while True:
             block = os.pread(fd, min(wire.MAX_PAYLOAD, end - start), start)
-            if not block:
-                return
             reply.send(block, file=name, offset=start, sha256=hashlib.sha256(block).hexdigest())
             start += len(block)
+            if start >= end or not block:
+                return
     finally:
         os.close(fd)
 
@@ -92,7 +92,8 @@ def _names(attempt: "bytes") -> "list[str]":
 
 
 def _size(attempt: "bytes", name: "str") -> "int":
+    """-1 if there is no such file: an empty one is carried too."""
     try:
         return os.lstat(os.path.join(attempt, name.encode("utf-8", "surrogateescape"))).st_size
     except FileNotFoundError:
-        return 0
+        return -1

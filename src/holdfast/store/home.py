@@ -30,6 +30,11 @@ class Home(NamedTuple):
         return os.path.join(self.path, "index.sqlite")
 
     @property
+    def saved(self) -> str:
+        """States of projects that a restore replaced, by the name of their tree."""
+        return os.path.join(self.path, "saved")
+
+    @property
     def settings(self) -> str:
         return os.path.join(self.path, "settings.json")
 

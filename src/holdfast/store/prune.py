@@ -86,6 +86,8 @@ def _objects(home: Home, gone: set[str], act: bool) -> Json:
             if run.problem:
                 return {"what": "objects", "count": 0, "bytes": 0, "note": f"kept all: {run.problem}"}
             _mark(home, str(run.request.get("tree", "")), needed)
+    for tree in os.listdir(home.saved) if os.path.isdir(home.saved) else ():
+        _mark(home, tree, needed)
     count = size = 0
     for folder, _, names in os.walk(home.objects):
         prefix = os.path.basename(folder)

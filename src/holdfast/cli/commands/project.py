@@ -8,6 +8,7 @@ import sys
 from holdfast import project as projects
 from holdfast.errors import UsageError
 from holdfast.model import Project
+from holdfast.store.home import location
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,9 +24,7 @@ def create(parsed: Parsed) -> int:
     name, template = parsed.text("name") or "", parsed.text("template") or "blank"
     if not name.strip(".") or name != os.path.basename(name):
         raise UsageError(f"{name!r} cannot be the name of a folder", where="--name")
-    source = os.path.join(_TEMPLATES, template)
-    if template not in templates():
-        raise UsageError(f"there is no template {template!r}", hint=f"templates: {', '.join(templates())}")
+    source = _template_folder(template)
     folder = os.path.join(os.path.abspath(parsed.text("path") or "."), name)
     if os.path.lexists(folder):
         raise UsageError(
@@ -34,7 +33,7 @@ def create(parsed: Parsed) -> int:
             hint="another --name, or just submit from it",
         )
     beside = f"{folder}.{os.getpid()}.tmp"
-    shutil.copytree(source, beside, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(source, beside, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", projects.FILE, ".git"))
     projects.remember(Project(beside, "", name, is_new=True))
     os.rename(beside, folder)
     _git_init(folder)
@@ -44,12 +43,42 @@ def create(parsed: Parsed) -> int:
     return 0
 
 
-def templates() -> list[str]:
-    return sorted(
-        name
-        for name in os.listdir(_TEMPLATES)
-        if os.path.isdir(os.path.join(_TEMPLATES, name)) and not name.startswith("_")
-    )
+def _template_folder(template: str) -> str:
+    """A template of ours, one of the user's own (``templates`` in the store), or any folder named by its path."""
+    if os.sep in template and os.path.isdir(template):
+        return template
+    found = templates()
+    if template not in found:
+        hint = f"templates: {', '.join(found)}; or the path of a folder, with a {os.sep} in it"
+        raise UsageError(f"there is no template {template!r}", hint=hint)
+    return found[template]
+
+
+def list_samples(parsed: Parsed) -> int:
+    from holdfast.cli.output import emit
+
+    rows = [{"name": name, "summary": _summary(folder)} for name, folder in templates().items()]
+    emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=("name", "summary"))
+    return 0
+
+
+def templates() -> dict[str, str]:
+    """Name -> folder; a template of the user's own wins over ours of the same name."""
+    found = {}
+    for place in (_TEMPLATES, os.path.join(location(), "templates")):
+        for name in sorted(os.listdir(place)) if os.path.isdir(place) else ():
+            if os.path.isdir(os.path.join(place, name)) and not name.startswith(("_", ".")):
+                found[name] = os.path.join(place, name)
+    return found
+
+
+def _summary(folder: str) -> str:
+    """The heading of the template's README."""
+    try:
+        with open(os.path.join(folder, "README.md"), encoding="utf-8") as source:
+            return source.readline().lstrip("# ").strip()
+    except OSError:
+        return ""
 
 
 def _git_init(folder: str) -> None:

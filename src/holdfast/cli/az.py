@@ -1,0 +1,47 @@
+"""``az`` for old projects: ``az ml ...`` is ours, everything else is the real Azure CLI's if there is one."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast.engine.shims import is_shim
+
+# The groups of the Workbench. Every other word after ``az ml`` belongs to Microsoft's own machine learning extension.
+_OURS = (
+    *("experiment", "history", "computetarget", "computecontext", "runconfiguration", "runconfigurations"),
+    *("project", "execute", "asset", "notebook"),
+)
+_NEEDLESS = ("login", "logout", "account")
+
+
+def main() -> int:
+    words = sys.argv[1:]
+    if words[:1] == ["ml"] and (len(words) == 1 or words[1] in _OURS or words[1].startswith("-")):
+        from holdfast.cli.main import run
+
+        return run(words[1:])
+    real = _real_az()
+    if real is not None:
+        os.execv(real, [real, *words])
+    if words[:1] and words[0] in _NEEDLESS:
+        sys.stderr.write("nothing to do: Holdfast needs no account\n")
+        return 0
+    said = " ".join(["az", *words[:2]])
+    sys.stderr.write(
+        f"ERROR: {said}: there is no Azure CLI on this machine; Holdfast answers az ml {', '.join(_OURS)}\n"
+    )
+    return 127
+
+
+def _real_az() -> str | None:
+    """The next az on the PATH that is not one of our shims."""
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        path = os.path.join(folder, "az.cmd" if os.name == "nt" else "az")
+        if os.access(path, os.X_OK) and os.path.isfile(path) and not is_shim(path):
+            return path
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""``holdfast project restore`` and ``holdfast diff``"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast import project as projects
+from holdfast.cli import pick
+from holdfast.cli.terminal import show, use_colour
+from holdfast.engine import restore as engine
+from holdfast.errors import UsageError
+from holdfast.store import runs
+from holdfast.store.home import open_home
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parse import Parsed
+
+
+def restore(parsed: Parsed) -> int:
+    return _bring_back(parsed) if parsed.text("saved") else _restore(parsed)
+
+
+def _restore(parsed: Parsed) -> int:
+    """The project as a run saw it, over the project's folder (what is there is saved first) or into a new one."""
+    home, run = pick.run(parsed)
+    to = parsed.text("to")
+    if to is not None:
+        files = engine.restore_into(home, run, os.path.abspath(to))
+        sys.stderr.write(f"{files} files in {show(os.path.abspath(to))}\n")
+        return 0
+    project = projects.find(parsed.text("project") or os.getcwd())
+    if str(run.request.get("project_id")) != project.id:
+        where = str(run.request.get("run_id"))
+        hint = "go to that project's folder, or restore into a new one with --to DIR"
+        raise UsageError(
+            "this run belongs to another project", where=where, answer=str(run.request["project"]), hint=hint
+        )
+    done = engine.restore_over(home, run, project)
+    if done.saved:
+        sys.stderr.write(
+            f"your changes were saved first; bring them back with: holdfast restore --saved {done.saved}\n"
+        )
+    counts = f"{done.written} written, {done.removed} removed, {done.same} as they were"
+    sys.stderr.write(f"the project is as {show(str(run.request.get('run_id')))} saw it: {counts}\n")
+    return 0
+
+
+def _bring_back(parsed: Parsed) -> int:
+    """Undo of a restore: a saved state, by the name that the restore printed."""
+    home = open_home()
+    project = projects.find(parsed.text("project") or os.getcwd())
+    done = engine.bring_back(home, project, parsed.text("saved") or "")
+    if done.saved:
+        sys.stderr.write(f"what was here was saved first: holdfast restore --saved {done.saved}\n")
+    sys.stderr.write(f"{done.written} written, {done.removed} removed, {done.same} as they were\n")
+    return 0
+
+
+def diff(parsed: Parsed) -> int:
+    """Between the code of two runs, or between a run and the project as it is now. Exit code 1 where they differ."""
+    home, project, index = pick.here(parsed)
+    try:
+        names = parsed.texts("runs") or ("last",)
+        if len(names) > 2:
+            raise UsageError("two runs can be compared, not more", hint="holdfast diff -r A -r B")
+        found = [runs.read(home, index.find(project.id, name)) for name in names]
+    finally:
+        index.close()
+    lines = engine.difference(home, found[0], found[1] if len(found) > 1 else None, project)
+    colour = use_colour(sys.stdout)
+    count = 0
+    for line in lines:
+        count += 1
+        sys.stdout.write(_painted(show(line), colour) + "\n")
+    return 1 if count else 0
+
+
+def _painted(line: str, colour: bool) -> str:
+    code = {"+": "32", "-": "31", "@": "36"}.get(line[:1]) if colour else None
+    return f"\x1b[{code}m{line}\x1b[0m" if code else line

@@ -1,0 +1,84 @@
+"""``holdfast shell``: the project, with ``az ml`` of ours and the ``python`` and ``pip`` of local runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast import project as projects
+from holdfast import targets
+from holdfast.engine import shims
+from holdfast.errors import UsageError
+from holdfast.project import remember
+from holdfast.store.home import open_home
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parse import Parsed
+
+_SHELLS = ("bash", "zsh", "fish", "sh", "dash", "pwsh", "powershell", "cmd")
+
+
+def shell(parsed: Parsed) -> int:
+    home = open_home()
+    project = remember(projects.find(parsed.text("project") or os.getcwd()))
+    local = targets.choose(targets.folders(project.root, home.path), "local").compute
+    folder = shims.for_shell(home, project.id, _interpreter(local.python_location))
+    env = {
+        **os.environ,
+        "PATH": folder + os.pathsep + os.environ.get("PATH", os.defpath),
+        "HOLDFAST_SHELL": project.name,
+    }
+    words = list(parsed.rest) or _interactive(parsed.text("shell") or _users_shell(), folder, env)
+    os.chdir(project.root)
+    try:
+        if os.name == "nt":
+            import subprocess
+
+            return subprocess.call(words, env=env)
+        sys.stdout.flush()
+        os.execvpe(words[0], words, env)
+    except FileNotFoundError as error:
+        raise UsageError(f"{words[0]} is not there to be started", hint="--shell NAME chooses another") from error
+
+
+def _interpreter(location: str | None) -> str | None:
+    """Only a path changes what python is; the plain word means what it already means in this shell."""
+    return os.path.expanduser(location) if location and os.path.dirname(location) else None
+
+
+def _users_shell() -> str:
+    return os.environ.get("COMSPEC", "cmd.exe") if os.name == "nt" else os.environ.get("SHELL", "/bin/sh")
+
+
+def _interactive(program: str, folder: str, env: dict[str, str]) -> list[str]:
+    """The shell with our folder first on its PATH even after the user's own start files have had their say."""
+    name = os.path.splitext(os.path.basename(program))[0].lower()
+    if name not in _SHELLS:
+        raise UsageError(f"{program!r} is not a shell that is known here", hint=f"--shell one of: {', '.join(_SHELLS)}")
+    if not sys.stdin.isatty():
+        return [program]
+    if name == "bash":
+        return [
+            program,
+            "--rcfile",
+            _start_file(folder, "bashrc", '[ -f ~/.bashrc ] && . ~/.bashrc\nPATH="{}:$PATH"\n'),
+        ]
+    if name == "zsh":
+        users = env.get("ZDOTDIR", os.path.expanduser("~"))
+        text = f'ZDOTDIR="{users}"\n[ -f "$ZDOTDIR/.zshrc" ] && . "$ZDOTDIR/.zshrc"\npath=("{{}}" $path)\n'
+        env["ZDOTDIR"] = os.path.dirname(_start_file(folder, "zsh/.zshrc", text))
+        return [program]
+    if name == "fish":
+        return [program, "--init-command", f"set -gx PATH '{folder}' $PATH"]
+    if name in ("pwsh", "powershell"):
+        return [program, "-NoExit", "-Command", f"$env:PATH = '{folder}' + [IO.Path]::PathSeparator + $env:PATH"]
+    return [program, "/K"] if name == "cmd" else [program]
+
+
+def _start_file(folder: str, name: str, text: str) -> str:
+    path = os.path.join(folder, "start", name)
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as target:
+        target.write(text.format(folder))
+    return path

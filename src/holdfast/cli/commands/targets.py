@@ -1,0 +1,121 @@
+"""``holdfast computetarget ...``, ``holdfast runconfiguration ...`` and ``holdfast check``"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast import project as projects
+from holdfast import targets
+from holdfast.cli.output import emit
+from holdfast.cli.terminal import show
+from holdfast.errors import ConfigError, UsageError
+from holdfast.store.home import location
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parse import Parsed
+
+_KINDS = ("remotedocker", "remote", "cluster")
+
+
+def list_targets(parsed: Parsed) -> int:
+    emit(targets.targets(_places(parsed)), fmt=parsed.text("output"), query=parsed.text("query"))
+    return 0
+
+
+def show_target(parsed: Parsed) -> int:
+    """The target as it is understood, with the file it comes from."""
+    places = _places(parsed)
+    name = _name(parsed)
+    chosen = targets.choose(places, "local", name)
+    found = {key: value for key, value in chosen.compute._asdict().items() if value not in (None, {})}
+    found["file"] = targets.find(places, f"{name}.compute")
+    emit(found, fmt=parsed.text("output"), query=parsed.text("query"))
+    return 0
+
+
+def detach(parsed: Parsed) -> int:
+    """Remove the target's files. Runs that were made on it stay."""
+    places = _places(parsed)
+    name = _name(parsed)
+    compute = targets.find(places, f"{name}.compute")
+    if compute is None:
+        raise UsageError(f"there is no target named {name!r}", hint=f"known here: {', '.join(targets.targets(places))}")
+    runconfig = targets.find((os.path.dirname(compute),), f"{name}.runconfig")
+    for path in (compute, runconfig):
+        if path is not None:
+            os.unlink(path)
+            sys.stderr.write(f"removed {show(path)}\n")
+    return 0
+
+
+def attach(parsed: Parsed) -> int:
+    """All generations of this command line are understood; what they need comes with SSH."""
+    kind = parsed.text("kind") or parsed.text("type") or ("cluster" if parsed.flag("cluster") else "remotedocker")
+    if kind not in _KINDS:
+        raise UsageError(f"{kind!r} is no kind of target to attach", hint=f"kinds: {', '.join(_KINDS)}")
+    _name(parsed)
+    raise ConfigError("targets over SSH come later; nothing was attached", hint="this version runs on: local")
+
+
+def list_configurations(parsed: Parsed) -> int:
+    emit(targets.configurations(_places(parsed)), fmt=parsed.text("output"), query=parsed.text("query"))
+    return 0
+
+
+def create_configuration(parsed: Parsed) -> int:
+    from holdfast.amlconfig.write import new_runconfig, save
+
+    places = _places(parsed)
+    name, target = _name(parsed), parsed.text("target") or "local"
+    if target not in targets.targets(places):
+        hint = f"known here: {', '.join(targets.targets(places))}"
+        raise UsageError(f"there is no target named {target!r}", hint=hint)
+    path = os.path.join(places[0], f"{name}.runconfig")
+    if os.path.lexists(path):
+        raise UsageError("this run configuration is there already", where=path)
+    os.makedirs(places[0], exist_ok=True)
+    save(path, new_runconfig(target).encode())
+    sys.stderr.write(f"made {show(path)}\n")
+    return 0
+
+
+def delete_configuration(parsed: Parsed) -> int:
+    places = _places(parsed)
+    path = targets.find(places, f"{_name(parsed)}.runconfig")
+    if path is None:
+        known = ", ".join(targets.configurations(places)) or "none"
+        raise UsageError(f"there is no run configuration named {_name(parsed)!r}", hint=f"known here: {known}")
+    os.unlink(path)
+    sys.stderr.write(f"removed {show(path)}\n")
+    return 0
+
+
+def check(parsed: Parsed) -> int:
+    """Every finding about the project's files at once; exit code 65 if one of them is an error."""
+    from holdfast.amlconfig.check import check_project
+    from holdfast.amlconfig.findings import render
+
+    project = projects.find(parsed.text("project") or os.getcwd())
+    user_targets = targets.targets(targets.folders(project.root, location())[1:])
+    findings = check_project(project.root, user_targets)
+    if parsed.text("output") or parsed.text("query"):
+        emit([finding._asdict() for finding in findings], fmt=parsed.text("output"), query=parsed.text("query"))
+    else:
+        sys.stdout.write(render(findings) or "no findings\n")
+    return 65 if any(finding.severity == "error" for finding in findings) else 0
+
+
+def _places(parsed: Parsed) -> tuple[str, ...]:
+    project = projects.find(parsed.text("project") or os.getcwd())
+    return targets.folders(project.root, location())
+
+
+def _name(parsed: Parsed) -> str:
+    name = parsed.text("name") or parsed.text("word")
+    if not name:
+        raise UsageError("no name was given", hint="--name NAME")
+    if name != os.path.basename(name) or name.startswith((".", "-")) or not name.isprintable():
+        raise UsageError(f"{name!r} cannot be the name of a file", where="--name")
+    return name

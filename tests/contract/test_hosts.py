@@ -1,0 +1,172 @@
+"""What every host must do: carry words and bytes unchanged, whatever they are."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from conftest import alive, eventually
+from holdfast.hosts.local import LocalHost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.ports import Host, Stream
+
+# Each is a class whose instances need no arguments, or a function that gives a host.
+HOSTS = [LocalHost]
+
+HOSTILE = {
+    "empty": "",
+    "space": " ",
+    "spaces": "  a  b  ",
+    "single": "it's",
+    "double": 'say "x"',
+    "backslash": "a\\b\\\\",
+    "newline": "one\ntwo\n",
+    "tab": "\t",
+    "return": "\r",
+    "semicolon": "; touch /tmp/holdfast-was-here;",
+    "substitution": "$(id) `id` ${HOME} $HOME $$",
+    "glob": "* ? [a] ~ {a,b}",
+    "redirect": "> < | & && || 2>&1",
+    "percent": "%PATH% %s %n",
+    "bang": "!! !x",
+    "hash": "# no comment",
+    "dash": "-rf",
+    "dashes": "--",
+    "equals": "A=B",
+    "utf8": "naïve café 漢字 🚀",
+    "bytes": os.fsdecode(b"\xff\xfe caf\xe9 \x01\x7f"),
+    "long": "x" * 100_000,
+}
+PRINT_ARGUMENTS = "import os, sys; os.write(1, b''.join(os.fsencode(word) + b'\\0' for word in sys.argv[1:]))"
+
+
+@pytest.fixture(params=HOSTS, ids=lambda made: made.__name__)
+def host(request: pytest.FixtureRequest) -> Iterator[Host]:
+    made: Host = request.param()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("word", HOSTILE.values(), ids=HOSTILE)
+def test_a_word_arrives_as_it_is(host: Host, word: str) -> None:
+    assert _output(host, ("python3", "-c", PRINT_ARGUMENTS, word)) == os.fsencode(word) + b"\0"
+
+
+def test_many_words_arrive_in_order(host: Host) -> None:
+    words = tuple(word for name, word in HOSTILE.items() if name != "long") * 3
+    expected = b"".join(os.fsencode(word) + b"\0" for word in words)
+    assert _output(host, ("python3", "-c", PRINT_ARGUMENTS, *words)) == expected
+
+
+def test_a_program_with_a_hostile_name_is_found(host: Host, tmp_path: os.PathLike[str]) -> None:
+    program = os.path.join(tmp_path, os.fsdecode(b"my $(id) 'tool' \xff"))
+    with open(program, "w") as script:
+        script.write("#!/bin/sh\nprintf '%s' \"$1\"\n")
+    os.chmod(program, 0o755)
+    assert _output(host, (program, "-n")) == b"-n"
+
+
+def test_every_byte_passes_in_both_directions(host: Host) -> None:
+    data = bytes(range(256)) * 4096
+    assert _output(host, ("cat",), data) == data
+
+
+def test_standard_error_is_kept_apart(host: Host) -> None:
+    stream = host.run(("sh", "-c", "echo out; echo err >&2"))
+    os.close(stream.stdin)
+    assert _read(stream.stdout) == b"out\n"
+    assert b"err\n" in _read(stream.stderr)
+    _finish(stream)
+
+
+def test_output_comes_as_it_is_written(host: Host) -> None:
+    stream = host.run(("cat",))
+    for word in (b"one", b"two"):
+        os.write(stream.stdin, word)
+        assert os.read(stream.stdout, 100) == word
+    os.close(stream.stdin)
+    _read(stream.stdout)
+    _finish(stream)
+
+
+def test_closing_stdin_ends_what_reads_it(host: Host) -> None:
+    stream = host.run(("cat",))
+    os.close(stream.stdin)
+    assert _read(stream.stdout) == b""
+    _finish(stream)
+
+
+def test_several_commands_run_at_once(host: Host) -> None:
+    streams = [host.run(("cat",)) for _ in range(5)]
+    for number, stream in enumerate(streams):
+        os.write(stream.stdin, b"%d" % number)
+    for number, stream in reversed(list(enumerate(streams))):
+        os.close(stream.stdin)
+        assert _read(stream.stdout) == b"%d" % number
+        _finish(stream)
+
+
+def test_ctrl_c_for_the_client_does_not_reach_the_command(host: Host) -> None:
+    """A terminal sends SIGINT to the client's whole process group."""
+    stream = host.run(("cat",))
+    assert os.getpgid(stream.pid) != os.getpgid(0)
+    os.close(stream.stdin)
+    _read(stream.stdout)
+    _finish(stream)
+
+
+def test_a_command_of_another_does_not_keep_a_stream_open(host: Host) -> None:
+    """The second command must not inherit the first one's stdin, or closing it would end nothing."""
+    first = host.run(("cat",))
+    second = host.run(("cat",))
+    os.close(first.stdin)
+    assert _read(first.stdout) == b""
+    _finish(first)
+    os.close(second.stdin)
+    _read(second.stdout)
+    _finish(second)
+
+
+def test_a_command_that_is_killed_ends_its_streams(host: Host) -> None:
+    stream = host.run(("sleep", "600"))
+    os.kill(stream.pid, signal.SIGKILL)
+    assert _read(stream.stdout) == b""
+    os.close(stream.stdin)
+    _finish(stream)
+
+
+def _output(host: Host, argv: tuple[str, ...], stdin: bytes = b"") -> bytes:
+    stream = host.run(argv)
+    writer = threading.Thread(target=_feed, args=(stream.stdin, stdin))
+    writer.start()
+    found = _read(stream.stdout)
+    writer.join()
+    assert _read(stream.stderr) == b""
+    _finish(stream)
+    return found
+
+
+def _feed(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]
+    os.close(fd)
+
+
+def _read(fd: int) -> bytes:
+    found = b""
+    while block := os.read(fd, 1 << 20):
+        found += block
+    return found
+
+
+def _finish(stream: Stream) -> None:
+    os.close(stream.stdout)
+    os.close(stream.stderr)
+    eventually(lambda: not alive(stream.pid))

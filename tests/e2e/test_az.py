@@ -1,0 +1,124 @@
+"""Old projects call ``az``: in a shell of ours and inside runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Desk
+
+TRAIN = """
+import sys
+from azureml.logging import get_azureml_logger
+logger = get_azureml_logger()
+logger.log("Accuracy", float(sys.argv[1]))
+"""
+SWEEP = (
+    "import os\nfor value in (0, 0.98, 1, 1):\n    os.system(f'az ml experiment submit -c local ./train.py {value}')\n"
+)
+
+
+def test_the_docs_own_smallest_example_through_the_shell(desk: Desk) -> None:
+    desk.script(TRAIN)
+    desk.script(SWEEP, "run.py")
+    commands = (
+        "python run.py > /dev/null 2>&1\n"
+        "az ml history list --query '@[?Accuracy != null] | max_by(@, &Accuracy).Accuracy'\n"
+        "az ml history list --query 'sort_by(@[?Accuracy > `0.97`], &duration)[*].Accuracy'\n"
+    )
+    with desk.start("shell", stdin=-1, env={"SHELL": "/bin/bash"}) as shell:
+        out, err = shell.communicate(commands.encode(), timeout=120)
+    assert shell.returncode == 0, err
+    best, *others = out.decode().split("\n", 1)
+    assert float(best) == 1.0
+    assert sorted(float(word) for word in others[0].replace("[", "").replace("]", "").split(",")) == [0.98, 1.0, 1.0]
+    assert len(desk.holdfast("history", "list").json) == 4
+
+
+def test_a_sweep_inside_a_run_makes_children_of_it(desk: Desk) -> None:
+    desk.script(TRAIN)
+    desk.script(SWEEP, "run.py")
+    result = desk.submit("run.py")
+    assert result.code == 0, result
+    records = desk.holdfast("history", "list").json
+    parent = next(record for record in records if record["script_name"] == "run.py")
+    children = [record for record in records if record["script_name"] == "train.py"]
+    assert sorted(child["Accuracy"] for child in children) == [0, 0.98, 1, 1]
+    assert {child["parent_run_id"] for child in children} == {parent["run_id"]}
+
+
+def test_modules_of_the_project_cannot_stand_in_for_ours(desk: Desk, tmp_path: Path) -> None:
+    sentinel = tmp_path / "executed"
+    for name in ("json.py", "holdfast.py", "sitecustomize.py", "typing.py"):
+        desk.script(f"open({str(sentinel)!r}, 'w').close()\n", name)
+    result = desk.holdfast("shell", "--shell", "sh", "--", "az", "ml", "history", "list", "-o", "json")
+    assert result.code == 0, result.err
+    assert result.json == []
+    assert not sentinel.exists()
+
+
+def test_other_words_go_to_a_real_az(desk: Desk, tmp_path: Path) -> None:
+    real = tmp_path / "bin" / "az"
+    real.parent.mkdir()
+    real.write_text('#!/bin/sh\necho "real: $*"\n')
+    real.chmod(0o755)
+    env = {"PATH": f"{desk.env['PATH']}:{real.parent}"}
+    assert desk.holdfast("shell", "az", "vm", "list", env=env).text == "real: vm list\n"
+    assert desk.holdfast("shell", "az", "ml", "job", "create", env=env).text == "real: ml job create\n"
+    assert desk.holdfast("shell", "az", "ml", "history", "list", env=env).json == []
+
+
+@pytest.mark.skipif(os.system("command -v az >/dev/null") == 0, reason="this machine has a real az")
+def test_without_a_real_az_other_words_are_refused(desk: Desk) -> None:
+    refused = desk.holdfast("shell", "az", "vm", "list")
+    assert refused.code == 127
+    assert refused.err.startswith("ERROR: az vm list: there is no Azure CLI on this machine")
+    assert desk.holdfast("shell", "az", "login").code == 0
+
+
+def test_python_and_pip_are_those_of_local_runs(desk: Desk, tmp_path: Path) -> None:
+    own = tmp_path / "own" / "python"
+    own.parent.mkdir()
+    own.write_text('#!/bin/sh\necho "own python $*"\n')
+    own.chmod(0o755)
+    (desk.project / "aml_config").mkdir()
+    (desk.project / "aml_config" / "local.compute").write_text(f"type: local\npythonLocation: {own}\n")
+    assert desk.holdfast("shell", "python", "x.py").text == "own python x.py\n"
+    assert desk.holdfast("shell", "pip", "list").text == "own python -m pip list\n"
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+def test_the_users_start_files_do_not_push_us_off_the_path(desk: Desk, name: str) -> None:
+    """A real interactive shell on a real terminal, with a start file that puts its own az first."""
+    import pty
+    import shutil
+
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed: apt-get install {name}")
+    theirs = desk.user_home / "theirs"
+    theirs.mkdir()
+    (theirs / "az").write_text("#!/bin/sh\necho theirs\n")
+    (theirs / "az").chmod(0o755)
+    (desk.user_home / f".{name}rc").write_text(f'export PATH="{theirs}:$PATH"\n')
+    config = desk.user_home / ".config" / "fish"
+    config.mkdir(parents=True)
+    (config / "config.fish").write_text(f"set -gx PATH {theirs} $PATH\n")
+    master, slave = pty.openpty()
+    env = {"TERM": "dumb", "SHELL": str(shutil.which(name))}
+    with desk.start("shell", stdin=slave, stdout=slave, stderr=slave, env=env, start_new_session=True) as shell:
+        os.close(slave)
+        os.write(master, b"az ml history list -o json > listed; az login > login 2>&1; exit\n")
+        seen = b""
+        try:
+            while block := os.read(master, 4096):
+                seen += block
+        except OSError:
+            pass
+    os.close(master)
+    assert shell.returncode is not None
+    assert (desk.project / "listed").read_text().strip() == "[]", seen
+    assert (desk.project / "login").read_text().strip() in ("theirs", "nothing to do: Holdfast needs no account"), seen

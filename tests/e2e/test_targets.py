@@ -1,0 +1,135 @@
+"""Targets and run configurations: in the project, with the user, listed, made, checked and removed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Desk
+
+COMPUTE = "type: local\npythonLocation: python\n"
+
+
+def test_lists_have_the_shapes_that_editors_read(desk: Desk) -> None:
+    config = desk.project / "aml_config"
+    config.mkdir()
+    (config / "mine.compute").write_text(COMPUTE)
+    (config / "copy.compute.bak").write_text("not a target")
+    assert desk.holdfast("computetarget", "list", "-o", "json").json == ["local", "mine"]
+    assert desk.holdfast("runconfiguration", "create", "-n", "fast", "-t", "mine").code == 0
+    assert desk.holdfast("runconfiguration", "list", "-o", "json").json == ["fast"]
+    text = (config / "fast.runconfig").read_text()
+    assert [line.split(":")[0] for line in text.splitlines() if ":" in line] == sorted(
+        line.split(":")[0] for line in text.splitlines() if ":" in line
+    )
+    assert desk.holdfast("computetarget", "show", "mine").json["type"] == "local"
+    assert desk.holdfast("runconfiguration", "create", "-n", "fast", "-t", "mine").code == 2
+    desk.script("print('ran')")
+    assert "ran" in desk.holdfast("submit", "-c", "fast", "train.py").text
+    assert desk.record()["target"] == "mine"
+    assert desk.holdfast("runconfigurations", "delete", "-n", "fast").code == 0
+    assert desk.holdfast("computetarget", "detach", "-n", "mine").code == 0
+    assert sorted(path.name for path in config.iterdir()) == ["copy.compute.bak"]
+
+
+def test_a_users_own_targets_serve_every_project_and_the_projects_own_win(desk: Desk) -> None:
+    places = (desk.home / "targets", desk.project / "aml_config")
+    for place, value in zip(places, ("user", "project"), strict=True):
+        place.mkdir(parents=True)
+        (place / "box.compute").write_text(COMPUTE)
+        (place / "box.runconfig").write_text(
+            f"Target: box\nFramework: Python\nEnvironmentVariables:\n  FROM: {value}\n"
+        )
+    desk.script("import os; print('from', os.environ['FROM'])")
+    assert "from project" in desk.holdfast("submit", "-c", "box", "train.py").text
+    (places[1] / "box.runconfig").unlink()
+    assert "from user" in desk.holdfast("submit", "-c", "box", "train.py").text
+
+
+def test_a_default_target_can_be_set(desk: Desk) -> None:
+    config = desk.project / "aml_config"
+    config.mkdir()
+    (config / "mine.compute").write_text(COMPUTE)
+    desk.script("print('ran')")
+    assert desk.holdfast("submit", "train.py").code == 0
+    assert desk.record()["target"] == "local"
+    desk.holdfast("config", "defaultTarget", "mine")
+    assert desk.holdfast("submit", "train.py").code == 0
+    assert desk.record()["target"] == "mine"
+
+
+def test_a_runconfig_naming_a_missing_target_is_refused_with_its_place(desk: Desk) -> None:
+    config = desk.project / "aml_config"
+    config.mkdir()
+    (config / "docker.runconfig").write_text("Framework: Python\nTarget: docker-python\n")
+    desk.script("")
+    result = desk.holdfast("submit", "-c", "docker", "train.py")
+    assert result.code == 65
+    assert "docker.runconfig:2" in result.err
+    assert "docker-python" in result.err
+    assert not desk.home.exists()
+
+
+def test_a_mistyped_name_lists_what_there_is(desk: Desk) -> None:
+    desk.script("")
+    result = desk.holdfast("submit", "-c", "locl", "train.py")
+    assert result.code == 2
+    assert "known here: local" in result.err
+
+
+def test_warnings_of_a_file_are_shown_at_submit(desk: Desk) -> None:
+    config = desk.project / "aml_config"
+    config.mkdir()
+    (config / "local.compute").write_text("type: local\nsharedVolumne: true\n")
+    desk.script("print('ran')")
+    result = desk.submit("train.py")
+    assert result.code == 0
+    assert "local.compute:2:1: warning" in result.err
+    assert "sharedVolumes" in result.err
+
+
+def test_check_prints_all_findings_at_once(desk: Desk) -> None:
+    assert desk.holdfast("check").text == "no findings\n"
+    config = desk.project / "aml_config"
+    config.mkdir()
+    (config / "a.compute").write_text("type: local\n<<<<<<< HEAD\n")
+    (config / "b.runconfig").write_text("Framework:Python\nTarget: nowhere\n")
+    result = desk.holdfast("check")
+    assert result.code == 65
+    assert "aml_config/a.compute:2" in result.text
+    assert "aml_config/b.runconfig:2" in result.text
+    assert len(desk.holdfast("check", "-o", "json").json) >= 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "computetarget attach remotedocker --name my_dsvm --address a --username u --password p",
+        "computetarget attach remote -n my_dsvm -a a -u u -w p",
+        "computetarget attach cluster -n my_dsvm -a a -u u -k",
+        "computetarget attach remote -n x -a a -u u --private-key-file k --private-key-passphrase p",
+        "computetarget attach --name my_dsvm --address a --username u --password p --type remotedocker",
+        "computetarget attach --name my_dsvm --address a --username u --password p -type cluster",
+        "computecontext attach --name my_dsvm --address a --username u --password p --cluster",
+        "ml computetarget attach remotedocker --name my_dsvm --address a --username u --password p",
+    ],
+)
+def test_every_generation_of_attach_is_understood_and_refused_for_now(desk: Desk, words: str) -> None:
+    result = desk.holdfast(*words.split())
+    assert result.code == 65
+    assert "targets over SSH come later" in result.err
+    assert not desk.home.exists()
+
+
+@pytest.mark.parametrize("kind", ["docker", "localdocker", "remotedocker", "cluster", "nonsense"])
+def test_kinds_that_are_not_there_are_refused_before_anything_happens(desk: Desk, kind: str) -> None:
+    config = desk.project / "aml_config"
+    config.mkdir()
+    (config / "box.compute").write_text(f"type: {kind}\naddress: h\nusername: u\nbaseDockerImage: i\n")
+    desk.script("")
+    result = desk.holdfast("submit", "-c", "box", "train.py")
+    assert result.code == 65
+    assert kind in result.err
+    assert not desk.home.exists()

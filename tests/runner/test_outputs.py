@@ -1,0 +1,112 @@
+"""What the script leaves in outputs/: all of it is kept and named, and nothing in it can hurt the runner."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from runner_post import ONCE, Post, post_fixture, sha256  # noqa: F401
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_outputs_are_kept_with_size_hash_and_time(post: Post) -> None:
+    run = post.run(
+        "import os\n"
+        "os.makedirs('outputs/a/b'); os.chdir('/')\n"
+        "place = os.environ['HOLDFAST_OUTPUTS']\n"
+        "open(place + '/a/b/model', 'w').write('weights'); open(place + '/empty', 'w').close()\n"
+    )
+    assert list(run.outputs) == ["a/b/model", "empty"]
+    model = run.outputs["a/b/model"]
+    assert (model["size"], model["sha256"]) == (7, sha256(b"weights"))
+    kept = run.folder / "outputs" / "a" / "b" / "model"
+    assert kept.read_text() == "weights"
+    assert model["mtime_ns"] == kept.stat().st_mtime_ns
+    assert model["seen_ns"] >= model["mtime_ns"]
+    assert not (run.folder / "work").exists()
+
+
+def test_odd_files_neither_hang_nor_hide_the_others(post: Post) -> None:
+    run = post.run(
+        "import os, socket\n"
+        "os.chdir('outputs')\n"
+        "os.mkdir('loop'); os.symlink('..', 'loop/up'); os.symlink('self', 'self')\n"
+        "os.symlink('/etc/passwd', 'passwd')\n"
+        "os.mkfifo('pipe'); socket.socket(socket.AF_UNIX).bind('sock')\n"
+        "open(b'new\\nline', 'w').write('1'); open(b'caf\\xe9', 'w').write('2'); open('-rf', 'w').write('3')\n"
+    )
+    closed = run.event("closed")
+    assert closed["outcome"] == "completed"
+    assert set(run.outputs) == {"loop/up", "self", "passwd", "pipe", "sock", "new\nline", "caf\udce9", "-rf"}
+    assert run.outputs["loop/up"]["link"] == ".."
+    assert run.outputs["passwd"]["link"] == "/etc/passwd"
+    assert "sha256" not in run.outputs["passwd"]
+    assert run.outputs["pipe"]["skipped"] == run.outputs["sock"]["skipped"] == "not a plain file"
+    assert run.outputs["new\nline"]["sha256"] == sha256(b"1")
+    assert run.outputs["caf\udce9"]["sha256"] == sha256(b"2")
+
+
+def test_folders_nested_beyond_all_reason_do_not_lose_the_run(post: Post) -> None:
+    run = post.run(
+        "import os\n"
+        "os.chdir('outputs')\n"
+        "open('shallow', 'w').write('1')\n"
+        "for _ in range(3000): os.mkdir('d'); os.chdir('d')\n"
+        "open('deep', 'w').close()\n"
+    )
+    closed = run.event("closed")
+    assert closed["outcome"] == "completed"
+    assert run.outputs["shallow"]["size"] == 1
+    assert any("too long" in str(row.get("skipped")) for row in run.outputs.values())
+
+
+@pytest.mark.parametrize(
+    ("doing", "words"),
+    [
+        ("shutil.rmtree('outputs')", "gone"),
+        ("shutil.rmtree('outputs'); open('outputs', 'w').close()", "gone"),
+        ("shutil.rmtree('outputs'); os.symlink('/etc', 'outputs')", "link to b'/etc'"),
+        ("open('outputs/x', 'w').close(); os.makedirs('../outputs/in/the/way')", "could not be kept"),
+    ],
+    ids=["deleted", "file", "link", "place-taken"],
+)
+def test_outputs_that_cannot_be_kept_are_spoken_of_and_left_where_they_are(post: Post, doing: str, words: str) -> None:
+    run = post.run(f"import os, shutil\n{doing}\nprint('ended')")
+    closed = run.event("closed")
+    assert (closed["outcome"], closed["exit_code"]) == ("completed", 0)
+    assert run.log == b"ended\n"
+    assert words in closed["outputs_trouble"]
+    assert (run.folder / "work").exists()
+    assert os.path.exists("/etc/passwd")
+
+
+@ONCE
+def test_a_run_without_trouble_says_nothing_of_it(post: Post) -> None:
+    assert "outputs_trouble" not in post.run("pass").event("closed")
+
+
+def test_what_cannot_be_read_is_named_with_the_reason(post: Post, tmp_path: Path) -> None:
+    post.python = str(_without_root_powers(post.python, tmp_path / "python"))
+    run = post.run(
+        "import os\n"
+        "os.chdir('outputs')\n"
+        "open('good', 'w').write('1')\n"
+        "open('locked', 'w').write('2'); os.chmod('locked', 0)\n"
+        "os.mkdir('closed'); open('closed/x', 'w').close(); os.chmod('closed', 0)\n"
+    )
+    assert run.event("closed")["outcome"] == "completed"
+    assert run.outputs["good"]["sha256"] == sha256(b"1")
+    assert "Permission denied" in run.outputs["locked"]["skipped"]
+    assert "Permission denied" in run.outputs["closed"]["skipped"]
+    os.chmod(run.folder / "outputs" / "closed", 0o700)
+
+
+def _without_root_powers(python: str, place: Path) -> Path:
+    """Root reads everything; this interpreter is root without that power. For anybody else nothing changes."""
+    words = f"setpriv --bounding-set=-dac_override,-dac_read_search {python}" if os.geteuid() == 0 else python
+    place.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+    place.chmod(0o755)
+    return place

@@ -1,0 +1,103 @@
+"""The tools that make documentation: tables filled in from the source, and the picture of a terminal."""
+
+from __future__ import annotations
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS: dict[str, Any] = runpy.run_path(str(ROOT / "tools" / "docs.py"))
+TRANSCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "tools" / "transcript.py"))
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_generated_pages_are_up_to_date() -> None:
+    command = [sys.executable, "tools/docs.py", "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_only_marked_parts_are_replaced() -> None:
+    text = "mine\n<!-- made from x.py: exit codes -->\nstale words\n<!-- end -->\nalso mine\n"
+    filled = DOCS["filled"](text)
+    assert filled.startswith("mine\n<!-- made from x.py: exit codes -->\n\n| exit code |")
+    assert filled.endswith(" |\n\n<!-- end -->\nalso mine\n")
+    assert "stale words" not in filled
+    assert DOCS["filled"](filled) == filled
+
+
+def test_a_part_nobody_knows_is_an_error() -> None:
+    with pytest.raises(KeyError, match="exit cods"):
+        DOCS["filled"]("<!-- made from x.py: exit cods -->\n<!-- end -->")
+
+
+def test_a_bar_does_not_break_a_table() -> None:
+    assert DOCS["table"](("a", "b"), [("`X|Y`", "z")]) == "| a | b |\n| --- | --- |\n| `X\\|Y` | z |"
+
+
+def test_a_screen_obeys_carriage_return_and_erasing() -> None:
+    assert _shown("storing 1\rstoring 22\r\x1b[Kdone\r\n") == ["done"]
+    assert _shown("12345\rab\n\nc") == ["ab345", "", "c"]
+
+
+def test_a_screen_wraps_at_its_edge() -> None:
+    assert [len(line) for line in _shown("x" * (TRANSCRIPT["COLUMNS"] + 3))] == [TRANSCRIPT["COLUMNS"], 3]
+
+
+def test_a_screen_keeps_colours_and_drops_other_sequences() -> None:
+    [line] = TRANSCRIPT["screen"]("\x1b[?25l\x1b[32mok\x1b[0m \x1b[1;36mx\x1b[39my\x1b[22mz")
+    assert "".join(letter for letter, _ in line) == "ok xyz"
+    looks = [(style.colour, style.bold) for _, style in line]
+    assert looks == [("green", False)] * 2 + [("", False), ("cyan", True), ("", True), ("", False)]
+
+
+def test_a_picture_places_every_word_in_its_column() -> None:
+    root = ElementTree.fromstring(_drawn("a  <b>\n\x1b[31mred\x1b[0m·"))
+    texts = {node.text: node for node in root.iter(f"{SVG}text")}
+    assert set(texts) == {"a", "<b>", "red", "·"}
+    columns = {text: float(str(node.get("x")).split()[0]) for text, node in texts.items()}
+    assert columns["a"] == columns["red"] < columns["<b>"] == columns["·"]
+    assert float(str(texts["a"].get("y"))) < float(str(texts["red"].get("y")))
+    assert texts["red"].get("fill") != texts["a"].get("fill")
+
+
+def test_charts_are_drawn_and_do_not_depend_on_fonts() -> None:
+    root = ElementTree.fromstring(_drawn("▁█ ⣿ └─┤"))
+    assert list(root.iter(f"{SVG}text")) == []
+    assert len(list(root.iter(f"{SVG}path"))) == 3
+
+
+def test_the_same_screen_gives_the_same_picture() -> None:
+    assert _drawn("a ▁⠉ b") == _drawn("a ▁⠉ b")
+
+
+def test_the_picture_in_the_documentation_shows_what_the_script_plays() -> None:
+    root = ElementTree.parse(ROOT / "docs" / "demo.svg").getroot()
+    texts = {node.text for node in root.iter(f"{SVG}text")}
+    assert [scene.line for scene in TRANSCRIPT["SCENES"] if scene.line not in texts] == []
+
+
+def test_a_command_is_played_at_a_real_terminal(tmp_path: Path) -> None:
+    asked = "import os, sys; print(sys.stdout.isatty(), os.get_terminal_size().columns, os.getcwd())"
+    [line] = _shown(TRANSCRIPT["perform"]([sys.executable, "-c", asked], str(tmp_path), str(tmp_path)))
+    assert line == f"True {TRANSCRIPT['COLUMNS']} {tmp_path}"
+
+
+def test_a_command_that_fails_makes_no_picture(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="ended with code 3"):
+        TRANSCRIPT["perform"]([sys.executable, "-c", "raise SystemExit(3)"], str(tmp_path), str(tmp_path))
+
+
+def _shown(text: str) -> list[str]:
+    return ["".join(letter for letter, _ in line) for line in TRANSCRIPT["screen"](text)]
+
+
+def _drawn(text: str) -> str:
+    picture: str = TRANSCRIPT["draw"](TRANSCRIPT["screen"](text))
+    return picture
