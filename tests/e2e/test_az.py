@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import pty
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from conftest import HOLDFAST
 
 if TYPE_CHECKING:
     from conftest import Desk
@@ -94,9 +98,6 @@ def test_python_and_pip_are_those_of_local_runs(desk: Desk, tmp_path: Path) -> N
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
 def test_the_users_start_files_do_not_push_us_off_the_path(desk: Desk, name: str) -> None:
     """A real interactive shell on a real terminal, with a start file that puts its own az first."""
-    import pty
-    import shutil
-
     if shutil.which(name) is None:
         pytest.skip(f"{name} is not installed: apt-get install {name}")
     theirs = desk.user_home / "theirs"
@@ -107,18 +108,19 @@ def test_the_users_start_files_do_not_push_us_off_the_path(desk: Desk, name: str
     config = desk.user_home / ".config" / "fish"
     config.mkdir(parents=True)
     (config / "config.fish").write_text(f"set -gx PATH {theirs} $PATH\n")
-    master, slave = pty.openpty()
-    env = {"TERM": "dumb", "SHELL": str(shutil.which(name))}
-    with desk.start("shell", stdin=slave, stdout=slave, stderr=slave, env=env, start_new_session=True) as shell:
-        os.close(slave)
-        os.write(master, b"az ml history list -o json > listed; az login > login 2>&1; exit\n")
-        seen = b""
-        try:
-            while block := os.read(master, 4096):
-                seen += block
-        except OSError:
-            pass
-    os.close(master)
-    assert shell.returncode is not None
+    env = {**desk.env, "TERM": "dumb", "SHELL": str(shutil.which(name))}
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(desk.project)
+        os.execve(HOLDFAST, [str(HOLDFAST), "shell"], env)
+    os.write(terminal, b"az ml history list -o json > listed; az login > login 2>&1; exit\n")
+    seen = b""
+    try:
+        while block := os.read(terminal, 4096):
+            seen += block
+    except OSError:
+        pass
+    os.close(terminal)
+    os.waitpid(pid, 0)
     assert (desk.project / "listed").read_text().strip() == "[]", seen
     assert (desk.project / "login").read_text().strip() in ("theirs", "nothing to do: Holdfast needs no account"), seen
