@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 POSIX_ONLY := runner/(boot|checkout|child|control|hostfacts|kill|launch|notify|outputs|prepare|pull|receive|records|serve|supervise)\.py
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check fix bench soak golden picture clean
+.PHONY: demo test check fix bench soak golden docs picture clean
 
 demo: $(VENV)/.ready
 	@$(BIN)/python tools/demo.py
@@ -34,6 +34,9 @@ soak: $(VENV)/.ready
 
 golden: $(VENV)/.ready
 	HOLDFAST_REWRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden tests/unit
+
+docs: $(VENV)/.ready
+	$(BIN)/python tools/docs.py
 
 picture: $(VENV)/.ready
 	$(BIN)/python tools/transcript.py docs/demo.svg

@@ -114,8 +114,8 @@ class HelpWanted(NamedTuple):
 
 GLOBAL_OPTIONS = (
     Option(("--help", "-h"), "help", "Show this help and do nothing else.", kind="flag"),
-    Option(("--debug",), "debug", "Show every step and full tracebacks.", kind="flag"),
-    Option(("--verbose", "-v"), "verbose", "Say more about what is being done.", kind="flag"),
+    Option(("--debug",), "debug", "Show full tracebacks.", kind="flag"),
+    Option(("--verbose", "-v"), "verbose", "Say which files and programs are used.", kind="flag"),
     Option(
         ("--output", "-o"),
         "output",

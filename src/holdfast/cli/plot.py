@@ -53,7 +53,8 @@ def chart(
     frame = _frame(series)
     if frame is None:
         return ["(no numbers to draw)"]
-    ticks = _y_ticks(frame, height)
+    dots = 4 if fancy else 1
+    ticks = _y_ticks(frame, height, dots)
     gutter = max(map(len, ticks.values()))
     names = [terminal.clip(terminal.show(name), max(width // 3, 4)) for name in series]
     columns = max(width - gutter - 3 - max(map(terminal.display_width, names), default=0), 8)
@@ -154,17 +155,17 @@ def _frame(series: Mapping[str, Points]) -> _Frame | None:
     )
 
 
-def _y_ticks(frame: _Frame, height: int) -> dict[int, str]:
-    """Labels by row, at round numbers about every second row; the extremes themselves where none would fit."""
+def _y_ticks(frame: _Frame, height: int, dots: int) -> dict[int, str]:
+    """Labels by row of cells, each ``dots`` high, where the line of that value runs: at round numbers about every second row; the extremes themselves where none would fit."""
     step = _round_step((frame.high / 2 - frame.low / 2) * 3 / max(height - 1, 1))
     if step == 0:
-        return {_row(value, frame, height): f"{value:.4g}" for value in (frame.low, frame.high)}
+        return {_row(value, frame, height * dots) // dots: f"{value:.4g}" for value in (frame.low, frame.high)}
     first, last = math.ceil(frame.low / step), math.floor(frame.high / step)
     values = [step * count for count in range(first, last + 1)]
     if len(values) < 2:
         values = [frame.low, frame.high]
         step /= 10
-    return {_row(value, frame, height): _tick_text(value, step, frame) for value in values}
+    return {_row(value, frame, height * dots) // dots: _tick_text(value, step, frame) for value in values}
 
 
 def _round_step(step: float) -> float:

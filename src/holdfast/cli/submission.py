@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
     from holdfast.engine.channel import RunnerChannel
     from holdfast.model import Identity, Job, Plan, Project
-    from holdfast.snapshot import Pending
+    from holdfast.snapshot import Pending, Snapshot
     from holdfast.store.home import Home
     from holdfast.targets import Target
 
@@ -47,6 +47,8 @@ class Submission:
             plan, taken = submitter.submit(project, job, skip_unreadable=skip)
         for warning in taken.warnings:
             sys.stderr.write(f"WARNING: {show(warning)}\n")
+        if self._parsed.flag("verbose"):
+            self._tell_more(project, plan, taken)
         if self._parsed.flag("no_wait"):
             return self._leave(plan)
         self._say("Executing user inputs .....")
@@ -55,6 +57,20 @@ class Submission:
         if not self._for_machines:
             self._log.line(f"RunId: {plan.run_id}")
         return ending.tell(self._home, plan.uid, self._parsed if self._for_machines else None)
+
+    def _tell_more(self, project: Project, plan: Plan, taken: Snapshot) -> None:
+        stored = (
+            f"{taken.files} files ({human_bytes(taken.bytes)}), {taken.new_files} new ({human_bytes(taken.new_bytes)})"
+        )
+        facts = {
+            "project": project.root,
+            "snapshot": f"{stored}, {len(taken.left_out)} left out",
+            "target": f"{plan.target} ({self._target.kind})",
+            "command": " ".join(plan.argv),
+            "folder": self._home.run(plan.uid),
+        }
+        for name, value in facts.items():
+            sys.stderr.write(f"{name:<9} {show(value)}\n")
 
     def _leave(self, plan: Plan) -> int:
         self._channel.close()

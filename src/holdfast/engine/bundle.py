@@ -30,7 +30,7 @@ def to_zip() -> bytes:
     parcel = io.BytesIO()
     with zipfile.ZipFile(parcel, "w", zipfile.ZIP_DEFLATED) as bundle:
         for name, path in sorted(_sources().items()):
-            bundle.writestr(zipfile.ZipInfo(name), _read(path))
+            bundle.writestr(zipfile.ZipInfo(name), _read(path), zipfile.ZIP_DEFLATED)
     return parcel.getvalue()
 
 

@@ -70,7 +70,8 @@ class Submitter:
                 shims.for_runs(home, target.shims)
             if self._channel.hello()["store"] != home.id:
                 send_objects(home, self._channel, taken.tree)
-            target.launcher.start(self._channel, plan, {"env": dict(job.env), "on_end": job.on_end})
+            ticket = target.launcher.start(self._channel, plan, {"env": dict(job.env), "on_end": job.on_end})
+            runs.append_client(home, identity.uid, "ticket", ticket=ticket)
             os.unlink(os.path.join(home.path, "locks", f"submit-{identity.uid}"))
         return plan, taken
 
