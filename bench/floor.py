@@ -1,4 +1,4 @@
-"""The least that such a tool can do with the standard library: copy the folder, hash it, run, stream, write one record."""
+"""The least such a tool can do with the standard library: copy the folder, hash it, run, stream, write a record."""
 
 from __future__ import annotations
 

@@ -54,14 +54,13 @@ def submit(place: Path) -> None:
         (project / f"file{number}.dat").write_bytes(os.urandom(2000))
     (project / "main.py").write_text("print('hello')\n")
     env = environment(place)
-    command = [BIN / "holdfast", "submit", "-c", "local", "main.py"]
-    bare = [BIN / "python", "main.py"]
+    command: list[str | Path] = [BIN / "holdfast", "submit", "-c", "local", "main.py"]
     subprocess.run(command, cwd=project, env=env, check=True, capture_output=True)
-    candidates = {
-        "python main.py": bare,
+    candidates: dict[str, list[str | Path]] = {
+        "python main.py": [BIN / "python", "main.py"],
         "floor: copy, hash, spawn, stream": [BIN / "python", BENCH / "floor.py", "main.py"],
+        "holdfast submit -c local main.py": command,
     }
-    candidates["holdfast submit -c local main.py"] = command
     first: dict[str, list[float]] = {name: [] for name in candidates}
     whole: dict[str, list[float]] = {name: [] for name in candidates}
     for _ in range(ROUNDS):
@@ -69,9 +68,8 @@ def submit(place: Path) -> None:
             seen, ended = watched(argv, project, env)
             first[name].append(seen)
             whole[name].append(ended)
-    print(
-        f"\n{'a trivial script, 20 files':<34}{'first':>8}{'+bare':>8}{'total':>8}{'+bare':>8}{'x bare':>9}   (ms, median)"
-    )
+    heads = "".join(f"{head:>8}" for head in ("first", "+bare", "total", "+bare"))
+    print(f"\n{'a trivial script, 20 files':<34}{heads}{'x bare':>9}   (ms, median)")
     base_first, base_whole = statistics.median(first["python main.py"]), statistics.median(whole["python main.py"])
     for name in candidates:
         one, all_ = statistics.median(first[name]), statistics.median(whole[name])

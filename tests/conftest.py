@@ -112,7 +112,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 def _processes_of(desk: Desk) -> list[int]:
     """Whatever a test left running: known by its store in the command's environment."""
-    mark = f"HOLDFAST_HOME={desk.home}".encode()
+    marks = (f"HOLDFAST_HOME={desk.home}".encode(), f"HOLDFAST_METRICS_DIR={desk.home}".encode())
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
@@ -120,6 +120,6 @@ def _processes_of(desk: Desk) -> list[int]:
                 environ = (entry / "environ").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if mark in environ or any(part.startswith(f"HOLDFAST_METRICS_DIR={desk.home}".encode()) for part in environ):
+            if any(part.startswith(marks) for part in environ):
                 found.append(int(entry.name))
     return found

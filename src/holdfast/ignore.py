@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import NamedTuple
+
+from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ _TELLING_JSON = ((b"PRIVATE KEY-----",), (b'"client_secret"', b'"refresh_token"'
 SECRET_HEAD = 4096
 
 
-class Rule(NamedTuple):
+class Rule(Record):
     """The line that decided. A rule of our own has no file; its pattern is a phrase."""
 
     file: str

@@ -12,11 +12,13 @@ import struct
 import sys
 from array import array
 from itertools import accumulate, chain, compress
-from typing import TYPE_CHECKING, NamedTuple, overload
 
+from holdfast.record import Record
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from typing import BinaryIO, Literal, TypeAlias
+    from typing import BinaryIO, TypeAlias
 
 Value: TypeAlias = "float | int | bool | str | list[Value] | dict[str, Value] | None"
 
@@ -35,7 +37,7 @@ _CHUNK_SIZE = _RECORD_SIZE << 15
 _DEEPEST = 100  # levels of lists in a value; what a target sends must not exhaust the stack of those who walk it
 
 
-class Series(NamedTuple):
+class Series(Record):
     """All values of one name in the order they were logged; times in ns. An array where all values are floats."""
 
     name: str
@@ -44,14 +46,14 @@ class Series(NamedTuple):
     values: Sequence[Value]
 
 
-class Metrics(NamedTuple):
+class Metrics(Record):
     """What was logged in a run, by name in order of first appearance, and what could not be read."""
 
     by_name: dict[str, Series]
     problems: tuple[str, ...]
 
 
-class Digest(NamedTuple):
+class Digest(Record):
     """A series in one row of a table. ``least`` and ``greatest`` are None where no finite number was logged."""
 
     name: str
@@ -123,7 +125,7 @@ def _is_finite(value: float) -> bool:
 _Columns: TypeAlias = "tuple[array[int], array[int], array[int], array[int]]"
 
 
-class _File(NamedTuple):
+class _File(Record):
     """One pair of files: the four words of its records as columns, by the offset of their name's line."""
 
     path: str
@@ -228,7 +230,7 @@ def _series_of(file: _File, problems: list[str]) -> Iterator[Series]:
             continue
         words, steps, times, bits = _of_known_kinds(columns, file, problems)
         if words:
-            yield Series(name, _recast("q", steps), times, _values(words, bits, reader))
+            yield Series(name, _as_steps(steps), times, _values(words, bits, reader))
     if nameless:
         problems.append(f"{file.path}: {nameless} values have no readable name")
     if reader.missing:
@@ -246,7 +248,7 @@ def _of_known_kinds(columns: _Columns, file: _File, problems: list[str]) -> _Col
 
 
 def _values(words: array[int], bits: array[int], reader: _LineReader) -> Sequence[Value]:
-    doubles = _recast("d", bits)
+    doubles = _as_floats(bits)
     kinds = {word: _kind(word) for word in _distinct(words)}
     if set(kinds.values()) == {_FLOAT}:
         return doubles
@@ -273,12 +275,12 @@ def _distinct(words: array[int]) -> set[int]:
     return set(words)
 
 
-@overload
-def _recast(typecode: Literal["q"], words: array[int]) -> array[int]: ...
-@overload
-def _recast(typecode: Literal["d"], words: array[int]) -> array[float]: ...
-def _recast(typecode: Literal["q", "d"], words: array[int]) -> array[int] | array[float]:
-    return array(typecode, words.tobytes())
+def _as_steps(words: array[int]) -> array[int]:
+    return array("q", words.tobytes())
+
+
+def _as_floats(words: array[int]) -> array[float]:
+    return array("d", words.tobytes())
 
 
 class _LineReader:

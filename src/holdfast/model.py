@@ -1,15 +1,17 @@
-"""The nouns of the house, all frozen. Tuples underneath: dataclasses cost more at start-up than a submit may.
+"""The nouns of the house, all frozen."""
 
-Annotations here are real objects: NamedTuple compiles each one that is a string, which would double the import.
-"""
+from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from holdfast.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Json = dict[str, object]
 
 
-class Project(NamedTuple):
+class Project(Record):
     """A folder with an identity. account and workspace are names of the original, kept for its share path."""
 
     root: str
@@ -20,14 +22,14 @@ class Project(NamedTuple):
     is_new: bool = False
 
 
-class Link(NamedTuple):
+class Link(Record):
     """A folder shown inside the run's copy by a link instead of being copied."""
 
     name: str
     target: str
 
 
-class Job(NamedTuple):
+class Job(Record):
     """What a person asked for, with defaults of the run configuration already applied."""
 
     script: str
@@ -44,7 +46,7 @@ class Job(NamedTuple):
     parent_run_id: str | None = None
 
 
-class Identity(NamedTuple):
+class Identity(Record):
     """How one run is known: to the protocol, to people and old tools, and within its project."""
 
     uid: str
@@ -52,7 +54,7 @@ class Identity(NamedTuple):
     run_number: int
 
 
-class Snapshotted(NamedTuple):
+class Snapshotted(Record):
     """The content that a run starts from."""
 
     tree: str
@@ -60,7 +62,7 @@ class Snapshotted(NamedTuple):
     bytes: int
 
 
-class Plan(NamedTuple):
+class Plan(Record):
     """All that is decided about an attempt: printed by --dry-run, sent to the target, kept in history."""
 
     uid: str

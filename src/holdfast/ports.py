@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Protocol
 
     from holdfast.model import Json, Plan
+else:
+    Protocol = object  # ports are for the type checker; at run time nobody asks
 
 
-class Stream(NamedTuple):
+class Stream(Record):
     """A command that runs somewhere: write to stdin, read stdout; stderr is for when it goes wrong."""
 
     pid: int

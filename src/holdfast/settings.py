@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
 
 from holdfast.errors import ConfigError, UsageError
 from holdfast.planning import seconds
+from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-class Setting(NamedTuple):
+class Setting(Record):
     help: str
     default: str
     check: Callable[[str], object]

@@ -9,9 +9,9 @@ from __future__ import annotations
 import errno
 import os
 import time
-from typing import NamedTuple
 
 from holdfast.errors import ConfigError, StoreError
+from holdfast.record import Record
 from holdfast.runner.objects import Batch, Changed, Entry, HashOnly, Unreadable, encode_tree, has
 from holdfast.statcache import StatCache, digest_in, file_record, folder_record, is_racy
 from holdfast.walk import OWNER_EXECUTES, READ_FLAGS, Findings, Folder, LeftOut, Walk, shown
@@ -28,7 +28,7 @@ _LARGEST_SHOWN = 10
 _PAUSE_S = 0.01
 
 
-class Snapshot(NamedTuple):
+class Snapshot(Record):
     """The project as stored. ``new_files`` and ``new_bytes`` count the content that the store did not have yet."""
 
     tree: str

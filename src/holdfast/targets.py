@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NamedTuple
 
 from holdfast.amlconfig.types import ComputeTarget, Finding, RunConfig
 from holdfast.errors import ConfigError, UsageError
+from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _WITH_SHIMS = ("local",)
 _LATER = ("docker", "localdocker", "remote", "remotedocker", "virtualmachine", "cluster", "slurm", "ray")
 
 
-class Target(NamedTuple):
+class Target(Record):
     """A row of the table with its settings: all that is needed to reach a machine and start a script there."""
 
     name: str
@@ -46,7 +46,7 @@ class Target(NamedTuple):
     shims: str | None
 
 
-class Chosen(NamedTuple):
+class Chosen(Record):
     """What ``-c NAME`` stands for, and what is worth saying about the files it came from."""
 
     config: RunConfig

@@ -6,10 +6,10 @@ import errno
 import os
 import stat
 import time
-from typing import NamedTuple
 
 from holdfast.errors import ConfigError
 from holdfast.ignore import SECRET_HEAD, Rule, Rules, marked_folder, secret_by_content, secret_by_name
+from holdfast.record import Record
 from holdfast.runner.objects import MAX_DEPTH
 from holdfast.statcache import StatCache, is_racy, link_record, state_of
 
@@ -21,7 +21,7 @@ READ_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOC
 OWNER_EXECUTES = 0o100
 
 
-class LeftOut(NamedTuple):
+class LeftOut(Record):
     """A file or folder of the project that the snapshot does not hold; ``why`` is the rule, or the reason in words."""
 
     path: str

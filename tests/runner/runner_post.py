@@ -20,7 +20,7 @@ from holdfast.engine.channel import RunnerChannel
 from holdfast.engine.follow import follow
 from holdfast.hosts.local import LocalHost
 from holdfast.model import Link, Plan
-from holdfast.runner import hostfacts, objects
+from holdfast.runner import hostfacts, jsonl, objects
 from holdfast.runner.objects import Batch, Entry, encode_tree
 from holdfast.store.home import Home
 
@@ -64,7 +64,7 @@ class Run:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self.folder / "events.jsonl").read_bytes().splitlines()]
+        return jsonl.read_lines(os.fsencode(self.folder / "events.jsonl"))
 
     @property
     def types(self) -> list[str]:

@@ -74,17 +74,17 @@ def test_a_request_that_makes_no_sense_is_answered_and_the_talk_goes_on(
 
 
 @ONCE
-def test_a_runner_that_arrives_damaged_is_not_installed(post: Post) -> None:
+def test_a_runner_other_than_the_promised_one_is_not_installed(post: Post) -> None:
     post.channel.hello()
     (installed,) = (post.home / "runner").iterdir()
-    for wrong in (b"PK\5\6" + bytes(18), b"no zip at all"):
+    for wrong in (bundle.to_zip(), b"no zip at all"):
         stream = LocalHost().run((post.python, "-I", "-S", "-c", bundle.boot_source()))
         asked = {"home": str(post.home), "runner": "0" * 64, "nonce": "n", "size": len(wrong)}
         wire.write_all(stream.stdin, wire.dumps(asked) + b"\n" + wrong)
         reader = wire.FrameReader(stream.stdout)
         with pytest.raises(wire.Closed):
             reader.line()
-        for fd in stream[1:]:
+        for fd in (stream.stdin, stream.stdout, stream.stderr):
             os.close(fd)
     assert list((post.home / "runner").iterdir()) == [installed]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from typing import TYPE_CHECKING
 
 import pytest
-from runner_post import ONCE, Post, post_fixture  # noqa: F401
+from runner_post import ONCE, Post, Run, post_fixture  # noqa: F401
 
 from conftest import alive, eventually
 
@@ -55,7 +56,7 @@ def test_the_scripts_own_code_is_the_runs(post: Post, code: int) -> None:
         (signal.SIGKILL, "when memory ran out"),
         (signal.SIGABRT, "gave up by itself"),
         (signal.SIGTERM, "SIGTERM"),
-        (signal.SIGRTMIN + 3, f"signal {signal.SIGRTMIN + 3}"),
+        (37, "signal 37"),
     ],
 )
 def test_the_end_by_a_signal_is_told_in_words(post: Post, number: int, words: str) -> None:
@@ -152,6 +153,21 @@ def test_a_stop_at_any_moment_after_the_start_cancels(post: Post) -> None:
         assert other.ask("stop", uid=run.uid, by="ada")["state"] == "asked"
         closed = run.wait()
         assert (closed["outcome"], closed["exit_code"]) == ("canceled", 143), (milliseconds, closed)
+        assert run.processes() == []
+
+
+def test_a_signal_that_comes_with_the_first_event_is_heard(post: Post) -> None:
+    for _ in range(5):
+        plan = post.plan(("sleep", "600"))
+        starting = threading.Thread(target=post.start, args=(plan, None, post.connect()))
+        starting.start()
+        run = Run(post, plan)
+        first = run.folder / "events.jsonl"
+        while not first.exists() or not first.read_bytes().endswith(b"\n"):
+            pass  # every microsecond counts: the first event names a pid that must already listen
+        os.kill(run.supervisor, signal.SIGTERM)
+        starting.join()
+        assert "told to stop by signal 15" in run.wait()["reason"]
         assert run.processes() == []
 
 

@@ -165,10 +165,14 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_stops_the_log_and_not_the_script(small_disk: Path, post: Post, tmp_path: Path) -> None:
     post.home = small_disk / "target"
     done = tmp_path / "done"
-    run = post.start(post.plan(("sh", "-c", f"head -c {20 * MB} /dev/zero; echo yes > {done}; exit 3")))
+    # So many files make the closing event longer than what fits in the room its file already has.
+    many = f"for i in $(seq 100); do : > $HOLDFAST_METRICS_DIR/{'x' * 200}$i; done; : > outputs/y"
+    run = post.start(post.plan(("sh", "-c", f"{many}; head -c {20 * MB} /dev/zero; echo yes > {done}; exit 3")))
     closed = run.wait()
     assert done.read_text() == "yes\n"
     assert (closed["outcome"], closed["exit_code"]) == ("failed", 3)
+    assert len(closed["files"]) == 102
+    assert "No space left" in closed["outputs_trouble"]
     stopped = run.event("log_stopped")
     assert "No space left" in stopped["why"]
     size = (run.folder / "log").stat().st_size

@@ -91,6 +91,8 @@ def test_the_closing_event_never_comes_before_what_it_speaks_of(post: Post) -> N
         if header.get("file") == "events.jsonl" and b'"closed"' in payload:
             sealed = sha256(log)
     assert run.event("closed")["files"]["log"] == [1_500_000, sealed]
+    late = post.channel.stream("pull", uid=run.uid, have={}, carry=True, wait=False)
+    assert [header["file"] for header, _ in late if "file" in header][-1] == "events.jsonl"
 
 
 def test_two_clients_fill_one_mirror(post: Post) -> None:

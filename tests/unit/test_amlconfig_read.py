@@ -9,7 +9,6 @@ import pytest
 
 from holdfast.amlconfig import Finding, raise_errors, read_compute, read_runconfig, render
 from holdfast.amlconfig.dependencies import read_conda, read_spark
-from holdfast.quantities import parse_duration, parse_size
 from holdfast.amlconfig.types import (
     ComputeTarget,
     CondaDependencies,
@@ -20,6 +19,7 @@ from holdfast.amlconfig.types import (
     SparkPackage,
 )
 from holdfast.errors import ConfigError
+from holdfast.quantities import parse_duration, parse_size
 
 SOURCES = Path(__file__).parents[2] / "src"
 CORPUS = Path(__file__).parents[1] / "corpus"

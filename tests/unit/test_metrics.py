@@ -42,7 +42,7 @@ def values_of(found: metrics.Metrics, name: str) -> list[metrics.Value]:
 
 
 def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
-    assert metrics.read_dir(str(tmp_path / "none")) == ({}, ())
+    assert metrics.read_dir(str(tmp_path / "none")) == metrics.Metrics({}, ())
 
 
 def test_a_folder_that_cannot_be_listed_is_a_problem(tmp_path: Path) -> None:
@@ -237,4 +237,5 @@ def test_a_digest_has_the_extremes_of_finite_numbers(
     floats = array("d", values) if all(type(value) is float for value in values) else None  # type: ignore[type-var]
     steps = array("q", range(3, 3 + len(values)))
     found = metrics.digest(metrics.Series("x", steps, steps, values if floats is None else floats))
-    assert found == ("x", len(values), metrics.json_value(values[-1]), least, greatest, 3, 2 + len(values))
+    last = metrics.json_value(values[-1])
+    assert found == metrics.Digest("x", len(values), last, least, greatest, 3, 2 + len(values))

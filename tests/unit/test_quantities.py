@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from holdfast.quantities import parse_duration, parse_size
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from holdfast.amlconfig.compute import read_compute
 from holdfast.amlconfig.dependencies import read_conda, read_spark
@@ -11,6 +10,7 @@ from holdfast.amlconfig.runconfig import KEYS, read_runconfig
 from holdfast.amlconfig.source import Source
 from holdfast.amlconfig.types import Finding
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
@@ -48,7 +48,7 @@ def check_project(root: str | os.PathLike[str], known_targets: Collection[str] =
         findings += read_conda(os.path.join(root, name), name)[1]
     for name in filter(lambda name: os.path.isfile(os.path.join(root, name)), spark):
         findings += read_spark(os.path.join(root, name), name)[1]
-    return sorted(findings, key=lambda finding: finding[1:4])
+    return sorted(findings, key=lambda finding: (finding.file, finding.line, finding.column))
 
 
 def check_target(path: str, config: RunConfig, targets: Collection[str], shown: str = "") -> list[Finding]:

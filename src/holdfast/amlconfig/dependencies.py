@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from holdfast.amlconfig.form import Form
 from holdfast.amlconfig.nodes import Mapping, Scalar
 from holdfast.amlconfig.source import Source
 from holdfast.amlconfig.types import CondaDependencies, SparkDependencies, SparkPackage
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.amlconfig.nodes import Node
     from holdfast.amlconfig.types import Finding, Item

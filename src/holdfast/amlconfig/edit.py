@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import collections.abc
 import re
-from typing import TYPE_CHECKING
 
 from holdfast.amlconfig.emit import as_json, block_lines, entry_lines, inline
 from holdfast.amlconfig.nodes import Mapping, Scalar, Sequence
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.amlconfig.emit import Setting
     from holdfast.amlconfig.nodes import Node

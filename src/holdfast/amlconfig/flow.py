@@ -7,10 +7,9 @@ items with dashes inside brackets.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from holdfast.amlconfig.nodes import MAX_DEPTH, Mapping, Scalar, Sequence, UncertainError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeAlias
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from holdfast.amlconfig.nodes import Mapping, Scalar, Sequence
 from holdfast.amlconfig.types import GpuRequest, Item
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
     from typing import TypeVar

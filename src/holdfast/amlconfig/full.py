@@ -6,8 +6,6 @@ anchors, aliases and deep nesting before anything is built from them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.events import (
@@ -22,6 +20,7 @@ from ruamel.yaml.reader import ReaderError
 
 from holdfast.amlconfig.nodes import MAX_DEPTH, Mapping, Scalar, Sequence
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

@@ -6,8 +6,7 @@ version stays the text its author wrote. Lines and columns count from 0, ends ar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeAlias
 

@@ -7,11 +7,10 @@ the full reader reads the same (a property test holds the two against each other
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from holdfast.amlconfig.flow import Flow
 from holdfast.amlconfig.nodes import MAX_DEPTH, Mapping, Scalar, Sequence, UncertainError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.amlconfig.flow import Slips
     from holdfast.amlconfig.nodes import Node

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from holdfast.amlconfig.form import Form, raw
 from holdfast.amlconfig.source import Source
 from holdfast.amlconfig.types import RunConfig
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING
 
 from holdfast.amlconfig.flow import Flow
 from holdfast.amlconfig.nodes import Mapping, UncertainError
 from holdfast.amlconfig.plain import read_plain
 from holdfast.amlconfig.types import Finding
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
     from typing import TypeVar

@@ -6,13 +6,12 @@ warning.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from holdfast.amlconfig.form import Form, raw
 from holdfast.amlconfig.nodes import Mapping, Scalar
 from holdfast.amlconfig.runconfig import framework
 from holdfast.amlconfig.types import RunConfig
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.amlconfig.source import Source
 

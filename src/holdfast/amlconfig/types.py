@@ -2,18 +2,22 @@
 
 A field is ``None`` where its key is absent or null: defaults belong to whoever uses the value, because they
 differ by target. ``extra`` holds the keys we do not know, with every scalar as the text in the file.
-
-Annotations here are real objects: NamedTuple compiles each one that is a string, which would double the import.
 """
 
-from collections.abc import Mapping
-from typing import Literal, NamedTuple, TypeAlias
+from __future__ import annotations
 
-Raw: TypeAlias = "str | list[Raw] | dict[str, Raw] | None"
-Severity: TypeAlias = Literal["error", "warning"]
+from holdfast.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Literal, TypeAlias
+
+    Raw: TypeAlias = "str | list[Raw] | dict[str, Raw] | None"
+    Severity: TypeAlias = Literal["error", "warning"]
 
 
-class Finding(NamedTuple):
+class Finding(Record):
     """Something a person should know about a file. Line and column count from 1; 0 means the file as a whole."""
 
     severity: Severity
@@ -24,7 +28,7 @@ class Finding(NamedTuple):
     hint: str = ""
 
 
-class GpuRequest(NamedTuple):
+class GpuRequest(Record):
     """``gpus: 2`` or ``gpus: {count: 1, memory: 24GB, name: A100}``; memory in bytes."""
 
     number: int
@@ -32,7 +36,7 @@ class GpuRequest(NamedTuple):
     name: str | None = None
 
 
-class ComputeTarget(NamedTuple):
+class ComputeTarget(Record):
     """A ``.compute`` file; its name is the file's stem.
 
     There is no password: what the original wrote there is a handle of a key store that is gone.
@@ -57,7 +61,7 @@ class ComputeTarget(NamedTuple):
     extra: Mapping[str, Raw] = {}
 
 
-class RunConfig(NamedTuple):
+class RunConfig(Record):
     """A ``.runconfig`` file of any generation; its name is the file's stem.
 
     Times are in seconds, sizes in bytes, paths relative to the project with ``/``.
@@ -85,7 +89,7 @@ class RunConfig(NamedTuple):
     extra: Mapping[str, Raw] = {}
 
 
-class Item(NamedTuple):
+class Item(Record):
     """One line of a list, with its place in the file."""
 
     text: str
@@ -93,7 +97,7 @@ class Item(NamedTuple):
     column: int
 
 
-class CondaDependencies(NamedTuple):
+class CondaDependencies(Record):
     """``conda_dependencies.yml``. ``pip`` is ``None`` without a ``pip:`` list."""
 
     name: str | None = None
@@ -103,7 +107,7 @@ class CondaDependencies(NamedTuple):
     extra: Mapping[str, Raw] = {}
 
 
-class SparkPackage(NamedTuple):
+class SparkPackage(Record):
     """A Maven coordinate."""
 
     group: str
@@ -111,7 +115,7 @@ class SparkPackage(NamedTuple):
     version: str
 
 
-class SparkDependencies(NamedTuple):
+class SparkDependencies(Record):
     """``spark_dependencies.yml``."""
 
     configuration: Mapping[str, str] = {}

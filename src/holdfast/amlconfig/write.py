@@ -8,7 +8,6 @@ result is read back before it is saved: if any other key would read differently,
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from holdfast.amlconfig import compute, runconfig
 from holdfast.amlconfig.edit import edited
@@ -19,6 +18,7 @@ from holdfast.amlconfig.runconfig import MAPS
 from holdfast.amlconfig.source import Source, codec
 from holdfast.errors import ConfigError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.amlconfig.emit import Settings
     from holdfast.amlconfig.types import Raw

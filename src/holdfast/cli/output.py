@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import math
 import sys
-from typing import TYPE_CHECKING
 
 from holdfast.cli import terminal
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any, TextIO

@@ -19,10 +19,10 @@ The commands are a table of plain data; this module only reads it. The rules, in
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
 from holdfast.errors import UsageError
+from holdfast.record import Record
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Literal, NoReturn, TypeAlias
@@ -33,7 +33,7 @@ PROGRAM = "holdfast"
 FORMATS = ("json", "jsonc", "table", "tsv", "yaml")
 
 
-class Option(NamedTuple):
+class Option(Record):
     """One option: how it is spelled, the name its value is stored under, and what it accepts.
 
     Two options may share a name: an old spelling that help need not show is a hidden option of its own.
@@ -51,7 +51,7 @@ class Option(NamedTuple):
     trailing: bool = False
 
 
-class Positional(NamedTuple):
+class Positional(Record):
     """A word (or, with ``many``, all remaining words) that a command takes without a flag."""
 
     name: str
@@ -65,7 +65,7 @@ class Positional(NamedTuple):
         return self.metavar or self.name.upper()
 
 
-class Command(NamedTuple):
+class Command(Record):
     """One command. ``run`` is "module:function", imported when it is used; an example is (what it does, the line)."""
 
     words: tuple[str, ...]
@@ -85,7 +85,7 @@ class Command(NamedTuple):
         return " ".join((PROGRAM, *self.words))
 
 
-class Parsed(NamedTuple):
+class Parsed(Record):
     """A command with a value for each of its options and positionals, and the script's own words."""
 
     command: Command
@@ -104,7 +104,7 @@ class Parsed(NamedTuple):
         return value if isinstance(value, tuple) else ()
 
 
-class HelpWanted(NamedTuple):
+class HelpWanted(Record):
     """Help was asked for, or too little was typed to run anything. Without ``command``, ``words`` name a group."""
 
     words: tuple[str, ...]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.cli import terminal
+from holdfast.record import Record
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import TextIO, TypeAlias
@@ -69,7 +70,7 @@ def chart(
     return lines + _x_axis(frame, gutter, columns, fancy)
 
 
-class _Frame(NamedTuple):
+class _Frame(Record):
     """The numbers that the edges of the picture stand for."""
 
     left: float
@@ -78,7 +79,7 @@ class _Frame(NamedTuple):
     high: float
 
 
-class _Stroke(NamedTuple):
+class _Stroke(Record):
     """All points that fall into one column of dots, without a gap between them."""
 
     column: int
@@ -156,7 +157,10 @@ def _frame(series: Mapping[str, Points]) -> _Frame | None:
 
 
 def _y_ticks(frame: _Frame, height: int, dots: int) -> dict[int, str]:
-    """Labels by row of cells, each ``dots`` high, where the line of that value runs: at round numbers about every second row; the extremes themselves where none would fit."""
+    """Labels by row of cells, each ``dots`` high, where that value is drawn.
+
+    At round numbers about every second row; the extremes themselves where none would fit.
+    """
     step = _round_step((frame.high / 2 - frame.low / 2) * 3 / max(height - 1, 1))
     if step == 0:
         return {_row(value, frame, height * dots) // dots: f"{value:.4g}" for value in (frame.low, frame.high)}

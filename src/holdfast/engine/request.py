@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 from holdfast.errors import ConfigError, UsageError
 from holdfast.model import Job, Link
 from holdfast.planning import script_path, seconds
+from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.model import Project
 
 
-class Asked(NamedTuple):
+class Asked(Record):
     """What a person typed, as typed."""
 
     words: tuple[str, ...]

@@ -8,10 +8,10 @@ written beside and renamed one by one, and files that the run did not have are r
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 from holdfast import snapshot
 from holdfast.errors import StoreError, UsageError
+from holdfast.record import Record
 from holdfast.runner import objects
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.store.runs import Run
 
 
-class Restored(NamedTuple):
+class Restored(Record):
     """``saved`` names the state from before, if it was different."""
 
     saved: str

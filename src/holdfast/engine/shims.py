@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NamedTuple
+
+from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 MARK = "made by Holdfast"
 
 
-class Program(NamedTuple):
+class Program(Record):
     """What a shim starts: a command line, and variables set for it."""
 
     words: tuple[str, ...]

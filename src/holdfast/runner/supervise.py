@@ -187,13 +187,13 @@ class Supervisor:
                 self._note("%s has no hash: %s" % (ascii(name), error))
         told = {"outputs_trouble": self._outputs_trouble} if self._outputs_trouble else {}
         self.events.close(outcome, exit_code, reason, files=files, **told)
+        if self._secrets.on_end:
+            answer = notify.notify(self._secrets.on_end, self.plan, outcome, exit_code, reason)
+            self._note("notification " + answer)
         if outcome == "completed" and not self.plan.get("keep_work") and not self._outputs_trouble:
             import shutil
 
             shutil.rmtree(os.fsdecode(os.path.join(self.attempt, b"work")), ignore_errors=True)
-        if self._secrets.on_end:
-            answer = notify.notify(self._secrets.on_end, self.plan, outcome, exit_code, reason)
-            self._note("notification " + answer)
 
     def _note(self, text: "str") -> "None":
         try:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from typing import NamedTuple
 
 from holdfast.errors import StoreError
+from holdfast.record import Record
 from holdfast.store.locks import Lock
 
 LAYOUT = 1
 _HINT = "set HOLDFAST_HOME to a folder you can write to"
 
 
-class Home(NamedTuple):
+class Home(Record):
     path: str
     id: str
 

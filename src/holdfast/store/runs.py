@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import NamedTuple
 
 from holdfast.errors import UsageError
 from holdfast.model import Identity, Json
+from holdfast.record import Record
 from holdfast.runner import wire
 from holdfast.runner.jsonl import read_lines
 from holdfast.store.home import Home, sync_folder
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.model import Project
 
 
-class Run(NamedTuple):
+class Run(Record):
     """A run as its files tell it. ``problem`` is set where run.json could not be read."""
 
     uid: str
