@@ -43,6 +43,7 @@ class Job(Record):
     max_log: int = 10 * 1000**3
     keep_work: bool = False
     on_end: str = ""
+    fetch_outputs: str = "small"
     parent_run_id: str | None = None
 
 

@@ -6,8 +6,9 @@ import os
 import sys
 
 from holdfast.cli.terminal import is_tty
-from holdfast.engine import follow
+from holdfast.engine import follow, outputs
 from holdfast.errors import Detached
+from holdfast.store import runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +58,10 @@ class LogWriter:
 def watch(home: Home, channel: RunnerChannel, uid: str, run_id: str, log: LogWriter, skip: int = 0) -> str:
     """Show a run's log from a byte on until it ends. Ctrl-C stops the watching and never the run."""
     try:
-        return follow.follow(home, channel, uid, log.write, skip=skip)
+        state = follow.follow(home, channel, uid, log.write, skip=skip)
+        if channel.hello()["store"] != home.id:
+            outputs.bring_by_policy(home, channel, runs.read(home, uid))
+        return state
     except KeyboardInterrupt:
         hint = f"holdfast logs -f -r {run_id} watches again; holdfast cancel -r {run_id} ends it"
         raise Detached("\nstopped watching; the run goes on", hint=hint) from None

@@ -60,6 +60,7 @@ def make_job(
         max_log=config.max_log_size or 10 * 1000**3,
         keep_work=asked.keep_work,
         on_end=asked.notify or on_end,
+        fetch_outputs=config.fetch_outputs or "small",
         parent_run_id=os.environ.get("HOLDFAST_RUN_ID"),
     )
 

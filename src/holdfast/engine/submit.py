@@ -112,6 +112,7 @@ def _request(project: Project, job: Job, target: Target, taken: Snapshot) -> Jso
         "bytes": taken.bytes,
         "created_ns": time.time_ns(),
         "parent_run_id": job.parent_run_id,
+        "fetch_outputs": job.fetch_outputs,
         "user": _user(),
         "client": _host_name(),
         "holdfast": __version__,

@@ -18,7 +18,11 @@ def now() -> "dict[str, object]":
 
 def make_reserve(attempt: "bytes") -> "None":
     """Room on the disk for the last events, given back when they need it: a full disk must not hide how a run ended."""
-    jsonl.write_new(os.path.join(attempt, _RESERVE), bytes(_RESERVE_SIZE))
+    fd = os.open(os.path.join(attempt, _RESERVE), os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        wire.write_all(fd, bytes(_RESERVE_SIZE))
+    finally:
+        os.close(fd)
 
 
 class Events:

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 
-from . import control, hostfacts, jsonl, launch, objects, pull, receive, wire
+from . import control, fetch, hostfacts, jsonl, launch, objects, pull, receive, wire
 from .supervise import Secrets
 
 LAYOUT = 1
@@ -34,6 +34,7 @@ class Session:
             "put": self._put,
             "start": self._start,
             "pull": self._pull,
+            "fetch": self._fetch,
             "look": self._look,
             "stop": self._stop,
             "bury": self._bury,
@@ -91,6 +92,9 @@ class Session:
     def _pull(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
         have = {str(name): int(size) for name, size in header["have"].items()}  # type: ignore[attr-defined]
         pull.pull(self._attempt(header), have, bool(header["carry"]), bool(header["wait"]), reply)
+
+    def _fetch(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
+        fetch.fetch(self._attempt(header), str(header["path"]), int(str(header["offset"])), reply)
 
     def _look(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
         states = {}

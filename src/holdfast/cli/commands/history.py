@@ -8,6 +8,7 @@ import sys
 from holdfast.cli import pick
 from holdfast.cli.output import emit
 from holdfast.cli.terminal import is_tty, show
+from holdfast.engine import outputs
 from holdfast.errors import UsageError
 from holdfast.store import history, runs
 
@@ -34,9 +35,10 @@ def list_runs(parsed: Parsed) -> int:
 
 
 def info(parsed: Parsed) -> int:
-    _, run = pick.run(parsed)
+    home, run = pick.run(parsed)
     artifact = parsed.text("artifact")
     if artifact is not None:
+        outputs.bring(home, run, [artifact.removeprefix("outputs/")])
         return _print_artifact(run, artifact)
     as_card = parsed.text("output") == "table" or (parsed.text("output") is None and is_tty(sys.stdout))
     if not as_card or parsed.text("query"):
@@ -61,8 +63,9 @@ def last(parsed: Parsed) -> int:
 def download(parsed: Parsed) -> int:
     from holdfast.cli.commands.runs import copy_beside
 
-    _, run = pick.run(parsed)
+    home, run = pick.run(parsed)
     wanted = parsed.text("artifact")
+    outputs.bring(home, run, None if wanted is None else [wanted.removeprefix("outputs/")])
     names = [wanted] if wanted is not None else history.artifacts(run)
     folder = parsed.text("directory") or "."
     pairs = []

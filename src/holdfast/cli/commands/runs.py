@@ -10,7 +10,7 @@ from holdfast.cli import ending, pick
 from holdfast.cli.output import emit
 from holdfast.cli.show import LogWriter, watch
 from holdfast.cli.terminal import human_bytes, show
-from holdfast.engine import stop
+from holdfast.engine import outputs, stop
 from holdfast.engine.channel import connect
 from holdfast.engine.submit import target_of
 from holdfast.errors import UsageError
@@ -88,7 +88,8 @@ def cancel(parsed: Parsed) -> int:
 
 def return_outputs(parsed: Parsed) -> int:
     """Copy outputs home. A file that is there already and different stays, unless --overwrite."""
-    _, run = pick.run(parsed)
+    home, run = pick.run(parsed)
+    outputs.bring(home, run)
     root = str(run.request.get("project_root"))
     rows = [row for row in history.output_rows(run) if "sha256" in row]
     copied = kept = size = 0
