@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
 from conftest import eventually
 
 if TYPE_CHECKING:

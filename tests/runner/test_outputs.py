@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from runner_post import ONCE, Post, post_fixture, sha256  # noqa: F401
 
+from holdfast.runner.remove import remove_tree
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -62,6 +64,8 @@ def test_folders_nested_beyond_all_reason_do_not_lose_the_run(post: Post) -> Non
     assert closed["outcome"] == "completed"
     assert run.outputs["shallow"]["size"] == 1
     assert any("too long" in str(row.get("skipped")) for row in run.outputs.values())
+    remove_tree(os.fsencode(run.folder / "outputs"))
+    assert not (run.folder / "outputs").exists()
     subprocess.run(["rm", "-rf", run.folder / "outputs"], check=True)  # no Python could
 
 

@@ -23,9 +23,15 @@ class LocalHost:
             (os.POSIX_SPAWN_DUP2, child_out, 1),
             (os.POSIX_SPAWN_DUP2, child_err, 2),
         ]
-        pid = os.posix_spawnp(argv[0], argv, os.environ, file_actions=actions, setpgroup=0)
-        for fd in (child_in, child_out, child_err):
-            os.close(fd)
+        try:
+            pid = os.posix_spawnp(argv[0], argv, os.environ, file_actions=actions, setpgroup=0)
+        except OSError:
+            for fd in (stdin, stdout, stderr):
+                os.close(fd)
+            raise
+        finally:
+            for fd in (child_in, child_out, child_err):
+                os.close(fd)
         return Stream(pid, stdin, stdout, stderr)
 
     def close(self) -> None:

@@ -42,6 +42,7 @@ def install(data: "bytes") -> "None":
     os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
     beside = place + b".%d.tmp" % os.getpid()
     bundle.extractall(os.fsdecode(beside))
+    os.sync()  # once per version: half a runner after a power cut would be there for good
     try:
         os.rename(beside, place)
     except OSError:

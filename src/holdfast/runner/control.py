@@ -6,6 +6,7 @@ import signal
 import time
 
 from . import hostfacts, jsonl, kill, records
+from .remove import remove_tree
 
 
 def look(attempt: "bytes") -> "str":
@@ -62,9 +63,7 @@ def discard(attempt: "bytes", outcome: "str", reason: "str") -> "str":
     try:
         os.rename(beside, attempt)
     except OSError:
-        import shutil
-
-        shutil.rmtree(os.fsdecode(beside), ignore_errors=True)
+        remove_tree(beside)
         return look(attempt)
     return "closed"
 

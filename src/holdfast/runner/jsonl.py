@@ -43,3 +43,12 @@ def write_new(path: "bytes", data: "bytes") -> "None":
     finally:
         os.close(fd)
     os.rename(beside, path)
+
+
+def sync_folder(path: "bytes") -> "None":
+    """Names last only when their folder is on disk too."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

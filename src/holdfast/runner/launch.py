@@ -9,6 +9,7 @@ import os
 import signal
 
 from . import hostfacts, jsonl, kill, records, wire
+from .remove import remove_tree
 from .supervise import Secrets, Supervisor
 
 
@@ -32,13 +33,12 @@ def launch(home: "bytes", runner: "str", plan: "dict[str, object]", secrets: "Se
     try:
         os.rename(beside, attempt)  # the claim: it fails where the attempt is there already
     except OSError:
-        import shutil
-
         os.close(lock)
-        shutil.rmtree(os.fsdecode(beside), ignore_errors=True)
+        remove_tree(beside)
         if not os.path.isdir(attempt):
             raise
         return False
+    jsonl.sync_folder(os.path.dirname(attempt))
     ready, says_ready = os.pipe()
     if os.fork() == 0:
         os.close(ready)
@@ -54,6 +54,7 @@ def _guard(attempt: "bytes", supervisor: "Supervisor") -> "None":
     """The guardian's whole life; never returns."""
     try:
         _leave_session(attempt)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # the session ignores it, so as to leave no zombies
         hostfacts.adopt_orphans()
         watched, held = os.pipe()
         pid = os.fork()

@@ -25,8 +25,11 @@ def pull(attempt: "bytes", have: "dict[str, int]", carry: "bool", wait: "bool", 
         over = records.closed(attempt) is not None
         if _round(attempt, have, carry, reply):
             changed = time.monotonic()
-        if over or not alive:
-            reply.end(state="closed" if over or records.closed(attempt) else "gone")
+        if over:
+            reply.end(state="closed")
+            return
+        if not alive and records.closed(attempt) is None:
+            reply.end(state="gone")
             return
         if not wait:
             reply.end(state="alive")

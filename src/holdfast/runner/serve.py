@@ -5,6 +5,7 @@ Nothing here outlives the connection except what ``launch`` started.
 
 import json
 import os
+import signal
 import sys
 
 from . import control, fetch, hostfacts, jsonl, launch, objects, pull, receive, wire
@@ -43,6 +44,7 @@ class Session:
 
     def converse(self) -> "None":
         wire.send(1, {"hello": self._hello()})
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # guardians that end while this session lasts
         hostfacts.warm_up()
         while True:
             header, payload = self.reader.frame()

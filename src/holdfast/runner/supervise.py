@@ -9,6 +9,7 @@ import sys
 import time
 
 from . import child, hostfacts, jsonl, kill, notify, outputs, prepare, records, wire
+from .remove import remove_tree
 
 BLOCK = 256 * 1024
 LEFTOVER_GRACE = 5.0
@@ -191,9 +192,7 @@ class Supervisor:
             answer = notify.notify(self._secrets.on_end, self.plan, outcome, exit_code, reason)
             self._note("notification " + answer)
         if outcome == "completed" and not self.plan.get("keep_work") and not self._outputs_trouble:
-            import shutil
-
-            shutil.rmtree(os.fsdecode(os.path.join(self.attempt, b"work")), ignore_errors=True)
+            remove_tree(os.path.join(self.attempt, b"work"))
 
     def _note(self, text: "str") -> "None":
         try:

@@ -8,4 +8,4 @@ class PythonRuntime:
         self._interpreter = interpreter
 
     def argv(self, script: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
-        return (self._interpreter, script, *arguments)
+        return (self._interpreter, f"./{script}" if script.startswith("-") else script, *arguments)

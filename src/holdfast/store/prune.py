@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 
 from holdfast import lifecycle
 from holdfast.runner import objects
+from holdfast.runner.remove import remove_tree
 from holdfast.store import runs
 from holdfast.store.usage import size_of
 
@@ -60,7 +60,7 @@ def _work(home: Home, uids: list[str], act: bool) -> Json:
     ]
     size = sum(map(size_of, folders))
     for folder in folders if act else ():
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(_bytes(folder))
     return {"what": "work folders", "count": len(folders), "bytes": size}
 
 
@@ -71,7 +71,7 @@ def _leftovers(home: Home, act: bool) -> Json:
     paths = [path for path in paths if path.endswith(".deleted") or time.time() - os.lstat(path).st_mtime > _YOUNG_S]
     size = sum(map(size_of, paths))
     for path in paths if act else ():
-        shutil.rmtree(path, ignore_errors=True)
+        remove_tree(_bytes(path))
     if act:
         objects.sweep(_bytes(home.objects))
     return {"what": "leftovers", "count": len(paths), "bytes": size}

@@ -15,6 +15,7 @@ from holdfast.model import Identity, Json
 from holdfast.record import Record
 from holdfast.runner import wire
 from holdfast.runner.jsonl import read_lines
+from holdfast.runner.remove import remove_tree
 from holdfast.store.home import Home, sync_folder
 
 TYPE_CHECKING = False
@@ -103,14 +104,12 @@ def is_uid(name: str) -> bool:
 
 def delete(home: Home, uid: str) -> None:
     """Out of sight by one rename, then removed: killed halfway, the rest is swept up later by prune."""
-    import shutil
-
     if not is_uid(uid):
         raise UsageError(f"not a run: {uid!r}")
     gone = os.path.join(home.runs, f"{uid}.deleted")
     os.rename(home.run(uid), gone)
     sync_folder(home.runs)
-    shutil.rmtree(gone, ignore_errors=True)
+    remove_tree(os.fsencode(gone))
 
 
 def _request(path: str) -> tuple[Json, str]:

@@ -1,0 +1,75 @@
+"""Removing a folder with all that is in it, however deep it goes and whatever its modes are."""
+
+import os
+import stat
+
+MYPY = False
+if MYPY:
+    from collections.abc import Callable
+
+
+def remove_tree(path: "bytes") -> "None":
+    """Gone, or as much of it as can go; what is open elsewhere or protected stays, and nobody is stopped by it.
+
+    Folders inside are moved up to the top one before they are emptied. So no path grows longer than two names and
+    nothing recurses: a script may well leave a folder nested deeper than any path or stack can be.
+    """
+    number = 0
+    waiting = True
+    while waiting:
+        waiting = False
+        for name in _names(path):
+            inner = os.path.join(path, name)
+            if not _is_folder(inner):
+                _try(os.unlink, inner)
+                continue
+            for below in _names(inner):
+                place = os.path.join(inner, below)
+                if _is_folder(place):
+                    number += 1
+                    waiting = _try(os.rename, place, os.path.join(path, b".removing-%d" % number)) or waiting
+                else:
+                    _try(os.unlink, place)
+            _try(os.rmdir, inner)
+    _try(os.rmdir, path)
+
+
+def _names(folder: "bytes") -> "list[bytes]":
+    try:
+        return os.listdir(folder)
+    except PermissionError:
+        _try(os.chmod, folder, stat.S_IRWXU)
+    except OSError:
+        return []
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _is_folder(path: "bytes") -> "bool":
+    return os.path.isdir(path) and not os.path.islink(path)
+
+
+def _try(do: "Callable[..., object]", path: "bytes", *more: "object") -> "bool":
+    """Whether it could be done; where a mode forbids it, the folders concerned are opened up and it is tried again."""
+    for last in (False, True):
+        try:
+            do(path, *more)
+            return True
+        except PermissionError:
+            if last:
+                return False
+            _open_up(path)
+        except OSError:
+            return False
+    return False
+
+
+def _open_up(path: "bytes") -> "None":
+    for folder in (path, os.path.dirname(path)):
+        try:
+            if _is_folder(folder):
+                os.chmod(folder, stat.S_IRWXU)
+        except OSError:
+            continue
