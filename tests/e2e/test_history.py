@@ -202,6 +202,20 @@ def test_du_and_prune_give_room_back(desk: Desk) -> None:
     assert desk.submit("train.py").code == 1
 
 
+def test_prune_takes_away_runners_that_nobody_uses(desk: Desk) -> None:
+    desk.script("")
+    desk.submit("train.py")
+    folder = desk.home / "runner"
+    (current,) = folder.iterdir()
+    old = folder / ("0" * 64)
+    shutil.copytree(current, old)
+    for path in (current, old):
+        os.utime(path, (0, 0))
+    desk.holdfast("store", "prune")
+    assert list(folder.iterdir()) == [current]
+    assert desk.submit("train.py").code == 0
+
+
 def test_retention_deletes_old_runs_only_when_set(desk: Desk) -> None:
     desk.script("")
     desk.submit("train.py")

@@ -69,12 +69,31 @@ def _leftovers(home: Home, act: bool) -> Json:
     names = os.listdir(home.runs) if os.path.isdir(home.runs) else []
     paths = [os.path.join(home.runs, name) for name in names if name.endswith((".deleted", ".tmp"))]
     paths = [path for path in paths if path.endswith(".deleted") or time.time() - os.lstat(path).st_mtime > _YOUNG_S]
+    paths += _old_runners(home)
     size = sum(map(size_of, paths))
     for path in paths if act else ():
         remove_tree(_bytes(path))
     if act:
         objects.sweep(_bytes(home.objects))
     return {"what": "leftovers", "count": len(paths), "bytes": size}
+
+
+def _old_runners(home: Home) -> list[str]:
+    """Versions of our own program that no open run uses and that nobody has installed for a day."""
+    folder = os.path.join(home.path, "runner")
+    used = set()
+    for uid in runs.uids(home):
+        run = runs.read(home, uid)
+        if lifecycle.state_of(run.events) not in lifecycle.FINAL:
+            used |= {str(event.get("runner")) for event in run.events}
+    try:
+        with open(os.path.join(home.path, "cache", "runner"), encoding="ascii") as note:
+            used.add(note.read().split("\n")[1])
+    except (OSError, IndexError):
+        pass
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    paths = [os.path.join(folder, name) for name in names if name not in used]
+    return [path for path in paths if time.time() - os.lstat(path).st_mtime > _DAY_S]
 
 
 def _objects(home: Home, gone: set[str], act: bool) -> Json:
