@@ -12,6 +12,7 @@ demo: $(VENV)/.ready
 	@$(BIN)/python tools/demo.py
 
 test: check
+	@sh tools/packages.sh git=git zsh=zsh fish=fish strace=strace faketime=faketime cc=gcc rsync=rsync
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 check: $(VENV)/.ready
@@ -27,7 +28,9 @@ fix: $(VENV)/.ready
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/.ready
-	$(BIN)/python bench/run.py
+	@sh tools/packages.sh git=git rsync=rsync
+	@[ -x .tools/dvc/bin/dvc ] || { $(BIN)/uv venv -q .tools/dvc && $(BIN)/uv pip install -q --python .tools/dvc/bin/python dvc==3.67.1; }
+	PATH="$$PATH:$(CURDIR)/.tools/dvc/bin" $(BIN)/python bench/run.py
 
 soak: $(VENV)/.ready
 	$(BIN)/python -m pytest -q tests/soak

@@ -403,3 +403,17 @@ def test_spark_is_refused_with_the_line_to_write(desk: Desk, framework: str) -> 
     result = desk.submit("train.py")
     assert result.code == 65
     assert "Framework: Python" in result.err
+
+
+def test_more_than_a_gigabyte_is_shown_and_refused_without_a_yes(desk: Desk) -> None:
+    desk.script("print('ran')")
+    for name, size in (("forgotten.bin", 1_100_000_000), ("small.bin", 1000)):
+        with open(desk.project / name, "wb") as sparse:
+            sparse.truncate(size)
+    result = desk.submit("train.py")
+    assert result.code == 2
+    assert "1.1 GB of new files" in result.err
+    assert result.err.index("forgotten.bin") < result.err.index("small.bin")
+    assert "--link" in result.err
+    assert not list((desk.home / "runs").glob("*"))
+    assert sum(path.stat().st_size for path in desk.home.rglob("*") if path.is_file()) < 1_000_000

@@ -56,3 +56,22 @@ def test_the_flowers_are_those_of_the_bundled_set(desk: Desk) -> None:
     bundled = load_iris()
     assert [[float(cell) for cell in row[:4]] for row in rows] == bundled.data.tolist()
     assert [row[4] for row in rows] == bundled.target_names[bundled.target].tolist()
+
+
+def test_a_template_folder_of_ones_own(desk: Desk) -> None:
+    mine = desk.home / "templates" / "mine"
+    mine.mkdir(parents=True)
+    (mine / "README.md").write_text("# My own way\n")
+    (mine / "go.py").write_text("print('own template')\n")
+    listed = {row["name"]: row["summary"] for row in desk.holdfast("project", "sample", "list").json}
+    assert listed["mine"] == "My own way"
+    assert {"blank", "digits", "iris-sklearn"} <= set(listed)
+    for number, template in enumerate(("mine", f"{mine}/")):
+        made = desk.holdfast("project", "create", "--name", f"p{number}", "--path", ".", "--template", template)
+        assert made.code == 0, made.err
+        result = desk.holdfast("submit", "-c", "local", "go.py", cwd=desk.project / f"p{number}")
+        assert "own template" in result.text
+    refused = desk.holdfast("project", "create", "--name", "p9", "--template", "nope")
+    assert refused.code == 2
+    assert "digits" in refused.err
+    assert desk.holdfast("project", "create", "--name", "p0", "--template", "mine").code == 2
