@@ -417,3 +417,14 @@ def test_more_than_a_gigabyte_is_shown_and_refused_without_a_yes(desk: Desk) -> 
     assert "--link" in result.err
     assert not list((desk.home / "runs").glob("*"))
     assert sum(path.stat().st_size for path in desk.home.rglob("*") if path.is_file()) < 1_000_000
+
+
+def test_where_there_is_only_a_python3_it_is_used_and_named(desk: Desk, tmp_path: Path) -> None:
+    only = tmp_path / "only"
+    only.mkdir()
+    (only / "python3").symlink_to(Path(sys.executable).resolve())
+    desk.script("print('ran')")
+    result = desk.submit("train.py", env={"PATH": f"{only}:/nowhere"})
+    assert "ran" in result.text, result
+    assert desk.record()["program"] == str(Path(sys.executable).resolve())
+    assert b"runs 'train.py'" in desk.holdfast("history", "info", "-a", "control_log").out

@@ -26,6 +26,7 @@ _LABELS = (
     ("duration", "duration"),
     ("exit code", "exit_code"),
     ("host", "host"),
+    ("program", "program"),
     ("parent", "parent_run_id"),
 )
 _SHOWN = 12

@@ -67,7 +67,12 @@ def _become(argv: "list[bytes]", env: "dict[bytes, bytes]", folder: "bytes", uma
     os.dup2(output, 2)
     os.umask(umask)
     os.chdir(folder)
-    os.execvpe(argv[0], argv, env)
+    try:
+        os.execvpe(argv[0], argv, env)
+    except FileNotFoundError:
+        if argv[0] != b"python":
+            raise
+        os.execvpe(b"python3", [b"python3", *argv[1:]], env)  # Debian and its kin have no plain python
 
 
 def _widen(pipe: "int") -> "None":

@@ -58,6 +58,14 @@ def host_name() -> "str":
     return os.uname().nodename
 
 
+def program_of(pid: "int") -> "str":
+    """The file that a process runs; empty where this system does not tell."""
+    try:
+        return os.fsencode(os.readlink("/proc/%d/exe" % pid)).decode("utf-8", "backslashreplace")
+    except OSError:
+        return ""
+
+
 def command_of(pid: "int") -> "str":
     try:
         with open("/proc/%d/cmdline" % pid, "rb") as source:

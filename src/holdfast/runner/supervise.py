@@ -97,7 +97,9 @@ class Supervisor:
         argv = [word.encode("utf-8", "surrogateescape") for word in self.plan["argv"]]  # type: ignore[attr-defined]
         env = child.environment(dict(os.environb), asked, ours)
         pid, output = child.spawn(argv, env, os.path.join(self.attempt, b"work"), self.umask)
-        self.events.add("started", pid=pid, start_time=hostfacts.start_time(pid))
+        program = hostfacts.program_of(pid)
+        self.events.add("started", pid=pid, start_time=hostfacts.start_time(pid), program=program)
+        self._note("%s runs %s" % (program or "?", ascii(self.plan.get("script"))))
         return pid, output
 
     def _watch(self, output: "int", guardian: "int", wakeup: "int", started: "float") -> "None":

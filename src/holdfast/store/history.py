@@ -20,7 +20,7 @@ FIXED = frozenset(
         *("run_id", "run_number", "uid", "experiment_id", "user_id", "user", "name", "description", "parent_run_id"),
         *("script_name", "arguments", "target", "run_configuration", "status", "created_utc", "start_time_utc"),
         *("end_time_utc", "duration", "heartbeat_enabled", "hidden", "properties", "attachments", "exit_code"),
-        *("reason", "host", "outputs", "metrics"),
+        *("reason", "host", "program", "outputs", "metrics"),
     )
 )
 
@@ -55,6 +55,7 @@ def record(run: Run) -> Json:
         "exit_code": (closed or {}).get("exit_code"),
         "reason": run.problem or (closed or {}).get("reason", ""),
         "host": (first or {}).get("host"),
+        "program": (started or {}).get("program"),
         "outputs": _outputs(run),
     }
     logged = metrics.summary(metrics.read_dir(os.path.join(run.attempt, "metrics")))
