@@ -162,7 +162,7 @@ def test_events_are_numbered_and_clocked(post: Post) -> None:
     assert _sequence(run) == list(range(len(run.events)))
     clock = [event["mono_ns"] for event in run.events]
     assert clock == sorted(clock)
-    assert {event["v"] for event in run.events} == {1}
+    assert {event["v"] for event in run.events} == {2}
     assert len({event["boot_id"] for event in run.events}) == 1
     accepted = run.events[0]
     assert accepted["type"] == "accepted"

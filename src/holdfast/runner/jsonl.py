@@ -1,9 +1,13 @@
 """Files of JSON lines, read with patience: whatever was cut off or scribbled over costs that line and no other."""
 
+import binascii
 import json
 import os
 
 from . import wire
+
+SEALED = 2  # from this version on, a line ends with a checksum of itself
+_SEAL = b',"crc":"%08x"}'
 
 
 def read_lines(path: "bytes") -> "list[dict[str, object]]":
@@ -24,10 +28,28 @@ def read_lines(path: "bytes") -> "list[dict[str, object]]":
     return found
 
 
+def sealed(value: "dict[str, object]") -> "bytes":
+    """One line that no flipped bit passes unnoticed: its last field is the checksum of all before it."""
+    head = wire.dumps(dict({"v": SEALED}, **value))[:-1]
+    return head + _SEAL % binascii.crc32(head) + b"\n"
+
+
+def is_intact(line: "bytes") -> "bool":
+    """Whether a line (without its end) is as it was written. Lines of version 1 say nothing about themselves."""
+    head = line[: -len(_SEAL % 0)]
+    if line[len(head) :] == _SEAL % binascii.crc32(head):
+        return True
+    try:
+        value = json.loads(line.decode("utf-8"))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and value.get("v", 1) == 1 and "crc" not in value
+
+
 def append_line(path: "bytes", value: "dict[str, object]") -> "None":
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        wire.write_all(fd, wire.dumps(value) + b"\n")
+        wire.write_all(fd, sealed(value))
         os.fsync(fd)
     finally:
         os.close(fd)

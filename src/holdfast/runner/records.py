@@ -37,11 +37,11 @@ class Events:
         self._seq = len(jsonl.read_lines(self.path))
 
     def add(self, kind: "str", **fields: "object") -> "None":
-        event = {"v": 1, "seq": self._seq}  # type: dict[str, object]
+        event = {"v": jsonl.SEALED, "seq": self._seq}  # type: dict[str, object]
         event.update(wall_ns=int(time.time() * 1e9), mono_ns=int(time.monotonic() * 1e9))
         event.update(boot_id=self._boot_id, type=kind)
         event.update(fields)
-        self._write(wire.dumps(event) + b"\n")
+        self._write(jsonl.sealed(event))
         self._seq += 1
 
     def close(self, outcome: "str", exit_code: "int", reason: "str", **fields: "object") -> "None":

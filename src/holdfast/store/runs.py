@@ -14,7 +14,7 @@ from holdfast.errors import UsageError
 from holdfast.model import Identity, Json
 from holdfast.record import Record
 from holdfast.runner import wire
-from holdfast.runner.jsonl import read_lines
+from holdfast.runner.jsonl import read_lines, sealed
 from holdfast.runner.remove import remove_tree
 from holdfast.store.home import Home, sync_folder
 
@@ -56,7 +56,7 @@ def create(home: Home, identity: Identity, request: Json) -> str:
     path = home.run(identity.uid)
     beside = f"{path}.tmp"
     os.makedirs(beside, 0o700)
-    data = wire.dumps({**request, "v": 1, **identity._asdict()}) + b"\n"
+    data = sealed({**request, **identity._asdict()})
     fd = os.open(os.path.join(beside, "run.json"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         wire.write_all(fd, data)
@@ -71,7 +71,7 @@ def create(home: Home, identity: Identity, request: Json) -> str:
 
 def append_client(home: Home, uid: str, kind: str, **fields: object) -> None:
     """A client's own line about a run: ticket, cancel intent, name, tags."""
-    line = wire.dumps({"v": 1, "wall_ns": time.time_ns(), "type": kind, **fields}) + b"\n"
+    line = sealed({"wall_ns": time.time_ns(), "type": kind, **fields})
     with home.lock("client"):
         fd = os.open(home.run(uid, "client.jsonl"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
