@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # The part of the runner that lives on targets only; targets are Linux or macOS.
-POSIX_ONLY := runner/(boot|checkout|child|control|hostfacts|kill|launch|notify|outputs|fetch|prepare|pull|receive|reserve|sync|records|serve|supervise)\.py
+POSIX_ONLY := (runner/(boot|checkout|child|control|environment|facts|fetch|hostfacts|kill|launch|notify|outputs|prepare|pull|receive|records|serve|supervise)|builder/[a-z_]+)\.py
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test check fix bench soak golden docs picture clean

@@ -85,6 +85,7 @@ class Plan(Record):
     max_log: int
     keep_work: bool
     shims: str | None
+    environment: Json | None = None
 
     def to_json(self) -> Json:
         plain: Json = self._asdict()

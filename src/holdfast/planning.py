@@ -10,7 +10,7 @@ from holdfast.quantities import parse_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.model import Identity, Job, Project
+    from holdfast.model import Identity, Job, Json, Project
     from holdfast.ports import Runtime
 
 
@@ -23,6 +23,7 @@ def make_plan(
     runtime: Runtime,
     share_base: str | None,
     shims: str | None,
+    environment: Json | None = None,
 ) -> Plan:
     """``shims`` is a folder of programs that the script finds first on its PATH."""
     return Plan(
@@ -45,6 +46,7 @@ def make_plan(
         max_log=job.max_log,
         keep_work=job.keep_work,
         shims=shims,
+        environment=environment,
     )
 
 

@@ -95,11 +95,13 @@ class Pending:
                 return self._write(batch, self._cache, complete, on_progress)
         except OSError as error:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            closed = error.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
+            hint = "set HOLDFAST_HOME to a folder you can write to" if closed else "nothing was started"
             raise StoreError(
                 "the disk that holds the store is full" if full else "the snapshot could not be stored",
                 where=os.fsdecode(store),
                 answer=str(error),
-                hint="`holdfast du` shows what takes room" if full else "nothing was started; the project is untouched",
+                hint="`holdfast du` shows what takes room" if full else hint,
             ) from error
 
     def _write(self, batch: HashOnly, cache: str | None, complete: bool, on_progress: OnProgress | None) -> Snapshot:

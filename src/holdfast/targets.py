@@ -90,6 +90,11 @@ def resolve(compute: ComputeTarget, home: str) -> Target:
     return Target(compute.name, compute.type, host(), launcher(), runtime(python), sys.executable, root, share, shims)
 
 
+def running_in(target: Target, python: str) -> Target:
+    """The same target with another interpreter: that of an environment of ours."""
+    return target._replace(runtime=_import(KINDS[target.kind][2])(python))
+
+
 def targets(places: Sequence[str]) -> list[str]:
     """Names of all targets, ``local`` among them whether it has a file or not."""
     return sorted({"local", *_stems(places, ".compute")})

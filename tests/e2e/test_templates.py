@@ -8,10 +8,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from managed import lend_packages, lend_tools, reach_the_network
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Desk
+
+
+@pytest.fixture(autouse=True)
+def _lent(desk: Desk) -> None:
+    """The templates name packages of the public index, which are downloaded once for all tests."""
+    reach_the_network(desk)
+    lend_tools(desk)
+    lend_packages(desk)
 
 
 def create(desk: Desk, template: str) -> Path:

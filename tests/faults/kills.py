@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from conftest import HOLDFAST, Result, eventually
+from conftest import HOLDFAST, Result
 
 if TYPE_CHECKING:
     import random
@@ -62,7 +62,7 @@ def boundaries(trace: Path) -> list[Point]:
 def watched(stage: Stage, words: tuple[str, ...]) -> list[Point]:
     """Let a command run through and note where it could have been killed."""
     trace = stage.place / "trace"
-    result = stage.heard(_finish(_start(stage, [*strace(trace), str(HOLDFAST), *words])))
+    result = stage.heard(finish(_start(stage, [*strace(trace), str(HOLDFAST), *words])))
     assert result.code in (0, 1), result
     return boundaries(trace)
 
@@ -70,24 +70,24 @@ def watched(stage: Stage, words: tuple[str, ...]) -> list[Point]:
 def kill_at(stage: Stage, words: tuple[str, ...], point: Point) -> Death:
     """Only the command itself is traced: its conversation with the runner and the runner are other processes."""
     trace = stage.place / "trace"
-    result = stage.heard(_finish(_start(stage, [*strace(trace, point), str(HOLDFAST), *words])))
+    result = stage.heard(finish(_start(stage, [*strace(trace, point), str(HOLDFAST), *words])))
     return Death(result, f"{point.call} {point.number} ({_last_path(trace) or point.path})")
 
 
 def kill_in_time(stage: Stage, words: tuple[str, ...], rng: random.Random) -> Death:
-    """Between its first own system call and 200 ms after the id."""
+    """Between its first own system call and 200 ms after the id, where it prints one."""
     process = _start(stage, [str(HOLDFAST), *words])
+    after_a_line = (("first line", 0.2), ("first line", 0.02)) if words[0] in ("submit", "logs") else ()
+    begin, limit = rng.choice((("start", 0.08), *after_a_line))
     said = b""
-    moment = rng.uniform(0, 0.08)
-    where = f"{moment * 1000:.0f} ms after its start"
-    if rng.random() < 0.5:
+    if begin == "first line":
         assert process.stdout is not None
         said = process.stdout.readline()
-        moment = rng.uniform(0, 0.2)
-        where = f"{moment * 1000:.0f} ms after its first line"
+    moment = rng.uniform(0, limit)
+    where = f"{moment * 1000:.1f} ms after its {begin}"
     time.sleep(moment)
     process.kill()
-    return Death(stage.heard(_finish(process, said)), where)
+    return Death(stage.heard(finish(process, said)), where)
 
 
 def session_under_strace(stage: Stage, words: tuple[str, ...], point: Point | None) -> Result:
@@ -101,7 +101,7 @@ def session_under_strace(stage: Stage, words: tuple[str, ...], point: Point | No
     double.chmod(0o755)
     env = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     process = _start(stage, [str(double), "-m", "holdfast", *words], executable=sys.executable, env=env)
-    return stage.heard(_finish(process))
+    return stage.heard(finish(process))
 
 
 class Attached:
@@ -140,37 +140,25 @@ def storm(process: subprocess.Popen[bytes], rng: random.Random) -> None:
             time.sleep(rng.uniform(0, 0.01))
 
 
-def children(pid: int) -> list[int]:
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children") as source:
-            return [int(word) for word in source.read().split()]
-    except OSError:
-        return []
-
-
-def await_child(pid: int) -> int:
-    eventually(lambda: bool(children(pid)), 10)
-    return children(pid)[0]
+def finish(process: subprocess.Popen[bytes], said: bytes = b"") -> Result:
+    with process:
+        out, err = process.communicate(timeout=120)
+    return Result(process.returncode, said + out, err.decode("utf-8", "replace"))
 
 
 def _start(
     stage: Stage, command: list[str], executable: str | None = None, env: dict[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(
         command,
+        bufsize=0,  # a line that is read must not take the next ones with it
         executable=executable,
         cwd=stage.project,
         env={**stage.env, **(env or {})},
         stdin=subprocess.DEVNULL,
-        **pipes,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
-
-
-def _finish(process: subprocess.Popen[bytes], said: bytes = b"") -> Result:
-    with process:
-        out, err = process.communicate(timeout=120)
-    return Result(process.returncode, said + out, err.decode("utf-8", "replace"))
 
 
 def _last_path(trace: Path) -> str:

@@ -9,13 +9,10 @@ import re
 import secrets
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from conftest import HOLDFAST, Desk, Result, eventually
+from conftest import Desk, Result, eventually
 from holdfast import lifecycle
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # One line of truth before each line of log and each point of a metric, so that what we keep is what it wrote or, where
 # it was killed in between, the same without its last line. WAIT names a file that it waits for first.
@@ -44,6 +41,37 @@ tell(uid + ".end", b"0\n")
 """
 
 
+# A script with a family: children, and daemons that have left its session, its parent and their own environment.
+# It notes when it is told to end, and ends; some of the others do not care.
+FAMILY = r"""
+import os, signal, sys, time
+uid, truth = os.environ["HOLDFAST_RUN_UID"], os.environ["TRUTH"]
+def tell(name, text):
+    fd = os.open(os.path.join(truth, name), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.write(fd, text.encode())
+    os.close(fd)
+def member(number):
+    if number % 2:
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+    if number % 3 == 2:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    tell(uid + ".family", "%d\n" % os.getpid())
+    os.execve("/bin/sleep", ["sleep", "1000"], {})
+def told(*_):
+    tell(uid + ".term", "%d\n" % time.monotonic_ns())
+    sys.exit(0)
+tell("starts", "%s %d\n" % (uid, os.getpid()))
+signal.signal(signal.SIGTERM, told)
+for number in range(int(sys.argv[1])):
+    if os.fork() == 0:
+        member(number)
+while True:
+    signal.pause()
+"""
+
+
 class Stage(Desk):
     """What a campaign of kills plays on. It remembers every id and every word that a command printed."""
 
@@ -59,8 +87,10 @@ class Stage(Desk):
         self.deleted: set[str] = set()  # asked to be deleted by a command that was killed: there or gone, both are true
         self.meddled: set[str] = set()  # uids whose runner or script was killed or told to stop
         self.said: list[Result] = []
+        self.patience = 15.0  # seconds for processes to end by themselves
         self.far = place / "far" if far else None
         self.script(SCRIPT)
+        self.script(FAMILY, "family.py")
         for number in range(3):
             self.script(f"VALUE = {number}\n", f"package/part{number}.py")
         if far:
@@ -69,14 +99,14 @@ class Stage(Desk):
         self.ready = self.start_run(1, 0)  # the runner is unpacked, the store is there
         self.wait_until_all_ended()
 
-    def words(self, *options: str, lines: int = 20, pause: float = 0.005) -> tuple[str, ...]:
+    def words(self, *options: str, script: str = "train.py", lines: int = 20, pause: float = 0.005) -> tuple[str, ...]:
         """The words of a submit."""
-        asked = ("-c", "local", "-e", f"TRUTH={self.truth}", "--secret", "CANARY", "--grace", "2s")
-        return ("submit", *asked, *options, "train.py", str(lines), str(pause))
+        asked = ("-c", "local", "-e", f"TRUTH={self.truth}", "--secret", "CANARY", "--grace", "1s")
+        return ("submit", *asked, *options, script, str(lines), str(pause))
 
-    def start_run(self, lines: int = 20, pause: float = 0.005, *options: str) -> str:
+    def start_run(self, lines: int = 20, pause: float = 0.005, *options: str, script: str = "train.py") -> str:
         """A run that goes on by itself; returns its id."""
-        result = self.say(*self.words("--no-wait", *options, lines=lines, pause=pause))
+        result = self.say(*self.words("--no-wait", *options, script=script, lines=lines, pause=pause))
         assert result.code == 0, result
         return ids_in(result.out)[0]
 
@@ -127,6 +157,12 @@ class Stage(Desk):
         eventually(lambda: any(event["type"] == kind for event in self.events_of(uid)))
         return next(event for event in self.events_of(uid) if event["type"] == kind)
 
+    def forget(self) -> None:
+        """Begin again with no store at all."""
+        eventually(lambda: not processes_of(self.place), self.patience)
+        shutil.rmtree(self.home)
+        self.ids, self.said = set(), []
+
     def change_project(self, rng: random.Random) -> None:
         """Something new to store for the next submit."""
         for number in range(2):
@@ -139,17 +175,32 @@ class Freezer:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._copy = stage.place / "frozen"
-        for name in ("store", "project"):
+        for name in ("store", "project", "truth"):
             shutil.copytree(stage.place / name, self._copy / name, symlinks=True)
         self._ids = set(stage.ids)
 
     def put_back(self) -> None:
-        for name in ("store", "project"):
+        for name in ("store", "project", "truth"):
             shutil.rmtree(self._stage.place / name)
             shutil.copytree(self._copy / name, self._stage.place / name, symlinks=True)
         self._stage.ids = set(self._ids)
         self._stage.deleted = set()
         self._stage.said = []
+
+
+def processes_of(place: Path) -> dict[int, str]:
+    """Whatever still runs and belongs to a stage, by the store in its environment."""
+    marks = (f"HOLDFAST_HOME={place}/".encode(), f"HOLDFAST_METRICS_DIR={place}/".encode())
+    found = {}
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and any(
+                part.startswith(marks) for part in (entry / "environ").read_bytes().split(b"\0")
+            ):
+                found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+    return found
 
 
 def ids_in(out: bytes) -> list[str]:
@@ -162,10 +213,3 @@ def age(path: Path, hours: float) -> None:
         if not each.is_symlink():
             then = each.stat().st_mtime - hours * 3600
             os.utime(each, (then, then))
-
-
-def until(condition: Callable[[], bool]) -> None:
-    eventually(condition, 30)
-
-
-__all__ = ["HOLDFAST", "SCRIPT", "Freezer", "Stage", "age", "ids_in", "until"]

@@ -12,7 +12,7 @@ import pytest
 from runner_post import ONCE, Post, post_fixture, sha256  # noqa: F401
 
 from conftest import eventually
-from holdfast.errors import InternalError
+from holdfast.errors import StoreError
 from holdfast.runner import child
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def test_a_claim_that_fails_for_another_reason_is_no_start(post: Post) -> None:
     in_the_way = post.home / "runs" / plan.uid
     in_the_way.mkdir(parents=True)
     (in_the_way / "a1").write_text("a file where the attempt must be")
-    with pytest.raises(InternalError):
+    with pytest.raises(StoreError):
         post.channel.ask("start", plan=plan.to_json(), secrets={"env": {}, "on_end": ""})
 
 

@@ -65,8 +65,9 @@ def closing_line(run: Run, closed: Json) -> str:
     if use_colour(sys.stderr):
         head = f"\x1b[{colour}m{head}\x1b[0m"
     parts = [f"{head} in {human_duration(_seconds(run))}"]
-    if closed.get("reason"):
-        parts.append(show(str(closed["reason"])))
+    reason = history.reason(run)
+    if reason:
+        parts.append(show(reason))
     parts += _best(run)
     rows = history.output_rows(run)
     if rows:

@@ -7,7 +7,7 @@ import sys
 
 from holdfast.cli.parse import HelpWanted, Parsed, parse
 from holdfast.cli.table import COMMANDS, GROUPS
-from holdfast.errors import Detached, HoldfastError
+from holdfast.errors import Detached, HoldfastError, StoreError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 
 
 def run(argv: Sequence[str]) -> int:
+    try:
+        return _run_and_report(argv)
+    except KeyboardInterrupt:  # perhaps once more, while the first was being answered
+        return 130
+
+
+def _run_and_report(argv: Sequence[str]) -> int:
     try:
         parsed = parse(COMMANDS, argv)
         return _help(parsed) if isinstance(parsed, HelpWanted) else _run(parsed)
@@ -24,9 +31,10 @@ def run(argv: Sequence[str]) -> int:
         # The reader (head, less) has seen enough. Python must not complain about the same pipe again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except KeyboardInterrupt:
-        return 130
     except Exception as error:
+        refused = _refused_by_the_disk(error)
+        if refused is not None:
+            return _report(refused, "--debug" in argv)
         if "--debug" in argv:
             raise
         sys.stderr.write(f"ERROR: Holdfast itself failed: {type(error).__name__}: {error}\n")
@@ -47,6 +55,27 @@ def _help(wanted: HelpWanted) -> int:
 
     print_help(wanted, COMMANDS, GROUPS, sys.stdout if wanted.asked else sys.stderr)
     return 0 if wanted.asked else 2
+
+
+def _refused_by_the_disk(error: Exception) -> StoreError | None:
+    """What a disk refuses is no bug of ours: it is full, read-only, forbidden or failing."""
+    from errno import EACCES, EDQUOT, EIO, ENOSPC, EPERM, EROFS
+
+    room = "holdfast du shows what takes room, holdfast store prune gives some back"
+    elsewhere = "if it is in the store: set HOLDFAST_HOME to a folder you can write to"
+    reasons = {
+        ENOSPC: ("the disk is full", room),
+        EDQUOT: ("your share of the disk is used up", room),
+        EROFS: ("the disk is read-only", elsewhere),
+        EACCES: ("this file or folder is not open to you", elsewhere),
+        EPERM: ("this file or folder is not open to you", elsewhere),
+        EIO: ("the disk fails", "save what you can; holdfast store verify tells what is damaged"),
+    }
+    if not isinstance(error, OSError) or error.errno not in reasons:
+        return None
+    what, hint = reasons[error.errno]
+    where = "" if error.filename is None else os.fsdecode(error.filename)
+    return StoreError(what, where=where, answer=os.strerror(error.errno), hint=hint)
 
 
 def _report(error: HoldfastError, debug: bool) -> int:

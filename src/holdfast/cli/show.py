@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast.cli.terminal import is_tty
+from holdfast.cli.terminal import Progress, is_tty
 from holdfast.engine import follow, outputs
-from holdfast.errors import Detached
+from holdfast.errors import Detached, StoreError
 from holdfast.store import runs
 
 TYPE_CHECKING = False
@@ -55,13 +55,43 @@ class LogWriter:
             self.write(b"\n")
 
 
+class Preparing:
+    """Shows how the environment of a run comes along, on a terminal, until the script starts."""
+
+    def __init__(self) -> None:
+        self._progress = Progress(sys.stderr)
+
+    def __enter__(self) -> Preparing:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.clear()
+
+    def read(self, block: bytes) -> None:
+        if b'"type":"preparing"' not in block:
+            self._progress.clear()
+            return
+        import json
+
+        last = json.loads(block.splitlines()[-1])
+        done = f" {last['done']}/{last['total']}" if last.get("total") else ""
+        self._progress.update(f"environment: {last.get('phase')}{done} {last.get('name') or ''}")
+
+
 def watch(home: Home, channel: RunnerChannel, uid: str, run_id: str, log: LogWriter, skip: int = 0) -> str:
     """Show a run's log from a byte on until it ends. Ctrl-C stops the watching and never the run."""
     try:
-        state = follow.follow(home, channel, uid, log.write, skip=skip)
+        with Preparing() as preparing:
+            state = follow.follow(home, channel, uid, log.write, skip=skip, on_event=preparing.read)
         if channel.hello()["store"] != home.id:
             outputs.bring_by_policy(home, channel, runs.read(home, uid))
         return state
+    except OSError as error:
+        if error.filename is None:  # not of our own files: the stream that we write to
+            raise
+        hint = f"make room or mend it, then holdfast logs -f -r {run_id} watches again"
+        what, answer = "what the run writes could not be kept here; the run goes on", str(error.strerror)
+        raise StoreError(what, where=str(error.filename), answer=answer, hint=hint) from error
     except KeyboardInterrupt:
         hint = f"holdfast logs -f -r {run_id} watches again; holdfast cancel -r {run_id} ends it"
         raise Detached("\nstopped watching; the run goes on", hint=hint) from None

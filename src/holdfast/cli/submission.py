@@ -10,6 +10,7 @@ from holdfast.cli.show import LogWriter, watch
 from holdfast.cli.terminal import Progress, human_bytes, is_tty, show
 from holdfast.engine import submit as engine
 from holdfast.errors import UsageError
+from holdfast.project import remember
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.model import Identity, Job, Plan, Project
     from holdfast.snapshot import Pending, Snapshot
     from holdfast.store.home import Home
-    from holdfast.targets import Target
+    from holdfast.targets import Chosen, Target
 
 _ASK_ABOVE = 1_000_000_000
 
@@ -26,15 +27,22 @@ _ASK_ABOVE = 1_000_000_000
 class Submission:
     """With -o or --query stdout holds the run's record and nothing else; the log then goes to stderr."""
 
-    def __init__(self, parsed: Parsed, home: Home, target: Target, channel: RunnerChannel) -> None:
+    def __init__(self, parsed: Parsed, home: Home, chosen: Chosen, target: Target, channel: RunnerChannel) -> None:
         self._parsed = parsed
         self._home = home
+        self._chosen = chosen
         self._target = target
         self._channel = channel
         self._for_machines = parsed.text("output") is not None or parsed.text("query") is not None
         self._log = LogWriter(sys.stderr if self._for_machines else sys.stdout)
 
     def run(self, project: Project, job: Job) -> int:
+        project = remember(project)
+        environment = None
+        if self._chosen.compute.user_managed_environment is False:
+            from holdfast.cli.environments import settle
+
+            environment = settle(self._home, project, self._chosen, job.script, self._target, self._channel)
         with Progress(sys.stderr) as progress:
 
             def on_progress(files: int, size: int) -> None:
@@ -44,7 +52,7 @@ class Submission:
             submitter = engine.Submitter(
                 self._home, self._target, self._channel, self._agree, self._show_id, on_progress
             )
-            plan, taken = submitter.submit(project, job, skip_unreadable=skip)
+            plan, taken = submitter.submit(project, job, environment, skip_unreadable=skip)
         for warning in taken.warnings:
             sys.stderr.write(f"WARNING: {show(warning)}\n")
         if self._parsed.flag("verbose"):

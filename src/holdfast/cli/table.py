@@ -2,94 +2,16 @@
 
 from __future__ import annotations
 
+from holdfast.cli.options import ATTACH, CONFIGURATION, NAME, OLD_TARGET, PROJECT, RUN, SUBMIT, WORD
 from holdfast.cli.parse import Command, Option, Positional
 
 _AT = "holdfast.cli.commands."
-_RUN = Option(
-    ("--run", "-r", "--run-id"),
-    "run",
-    "Which run: last, a number, a run id, or any unique beginning of one.",
-    metavar="RUN",
-    default="last",
-)
-_OLD_TARGET = Option(
-    ("--target", "-t"),
-    "target",
-    "Accepted for old command lines; the run knows its target.",
-    metavar="NAME",
-    hidden=True,
-)
-_PROJECT = Option(
-    ("--project", "-p", "--path"), "project", "Folder of the project. Default: the current one.", metavar="PATH"
-)
-_NAME = Option(("--name", "-n"), "name", "Its name.", metavar="NAME")
-_WORD = Positional("word", "Its name.", "NAME", required=False)
-_ATTACH = (
-    _NAME,
-    Option(("--address", "-a"), "address", "Address of the machine.", metavar="HOST"),
-    Option(("--username", "-u"), "username", "User name there.", metavar="USER"),
-    Option(("--password", "-w"), "password", "Password there.", metavar="PASSWORD"),
-    Option(("--use-azureml-ssh-key", "-k"), "own_key", "Use a key made for this target.", kind="flag"),
-    Option(("--private-key-file",), "key_file", "Use this private key.", metavar="FILE"),
-    Option(("--private-key-passphrase",), "passphrase", "Passphrase of that key.", metavar="TEXT"),
-    Option(("--type", "-type"), "type", "remotedocker or cluster, as the first release wrote it.", metavar="KIND"),
-    Option(("--cluster",), "cluster", "The same as --type cluster.", kind="flag"),
-    Option(("--project", "-p"), "project", "Folder of the project. Default: the current one.", metavar="PATH"),
-)
-
-_SUBMIT = (
-    Option(
-        ("--run-configuration", "-c", "--runconfig"),
-        "config",
-        "Run configuration or target to run on. Default: local.",
-        metavar="NAME",
-    ),
-    Option(("--target", "-t"), "target", "Another target than the one the run configuration names.", metavar="NAME"),
-    _PROJECT,
-    Option(("--wait",), "wait", "Stream the log until the run ends. This is the default.", kind="flag", trailing=True),
-    Option(("--no-wait", "-d", "--detach"), "no_wait", "Print the run id and return; the run goes on.", kind="flag"),
-    Option(("--dry-run",), "dry_run", "Print the plan and touch nothing.", kind="flag"),
-    Option(
-        ("-e", "--env"),
-        "env",
-        "Set NAME=VALUE for the script, or hand on NAME from this shell.",
-        kind="repeat",
-        metavar="NAME[=VALUE]",
-    ),
-    Option(("--env-file",), "env_file", "A file of NAME=VALUE lines for the script.", kind="repeat", metavar="FILE"),
-    Option(
-        ("--secret",),
-        "secret",
-        "Hand on NAME from this shell, or ask for it; its value is kept nowhere.",
-        kind="repeat",
-        metavar="NAME",
-    ),
-    Option(
-        ("--link",),
-        "link",
-        "Show this folder in the run's copy by a link instead of copying it.",
-        kind="repeat",
-        metavar="PATH",
-    ),
-    Option(("--timeout",), "timeout", "End the run after this time, for example 4h or 90m.", metavar="TIME"),
-    Option(("--grace",), "grace", "How long a run may take to end by itself when asked. Default: 30s.", metavar="TIME"),
-    Option(("--notify",), "notify", "Command to run, or URL to post to, when the run ends.", metavar="COMMAND|URL"),
-    Option(("--keep-work",), "keep_work", "Keep the run's folder even if it completes.", kind="flag"),
-    Option(("--yes", "-y"), "yes", "Do not ask before storing more than 1 GB of new files.", kind="flag"),
-    Option(
-        ("--skip-unreadable",),
-        "skip_unreadable",
-        "Leave files out that cannot be read, instead of refusing.",
-        kind="flag",
-    ),
-)
-
 COMMANDS = (
     Command(
         ("experiment", "submit"),
         "Run a script on a target, stream its log, keep it in the history.",
         _AT + "submit:submit",
-        _SUBMIT,
+        SUBMIT,
         rest=Positional(
             "script", "The script, then its own arguments, handed on untouched.", "SCRIPT [ARGUMENTS]", required=False
         ),
@@ -104,10 +26,59 @@ COMMANDS = (
         essential=True,
     ),
     Command(
+        ("experiment", "prepare"),
+        "Make the environment of a target before the first run needs it.",
+        _AT + "environments:prepare",
+        CONFIGURATION,
+        aliases=(("prepare",),),
+    ),
+    Command(("env", "list"), "List the environments in the store.", _AT + "environments:list_environments"),
+    Command(
+        ("env", "show"),
+        "Show what is declared, where, what was solved for it and whether it is built.",
+        _AT + "environments:show_declared",
+        CONFIGURATION,
+    ),
+    Command(
+        ("env", "lock"),
+        "Write the exact packages into aml_config/NAME.lock.",
+        _AT + "environments:lock",
+        CONFIGURATION,
+    ),
+    Command(
+        ("env", "verify"),
+        "Find files of an environment that were changed.",
+        _AT + "environments:verify",
+        CONFIGURATION,
+    ),
+    Command(
+        ("env", "add"),
+        "Add packages to the file that declares the environment.",
+        _AT + "environments:add",
+        CONFIGURATION,
+        (Positional("packages", "Packages, as pip names them.", "PACKAGE", many=True),),
+    ),
+    Command(
+        ("env", "fix"),
+        "Replace names and addresses that no longer exist in the file that declares the environment.",
+        _AT + "environments:fix",
+        (*CONFIGURATION, Option(("--gpu",), "gpu", "Choose builds for the target's GPU too.", kind="flag")),
+    ),
+    Command(
+        ("env", "prune"),
+        "Remove environments that no run uses; the newest and those in use stay.",
+        _AT + "environments:prune",
+        (
+            Option(("--keep",), "keep", "How many of those last used to keep. Default: 5.", metavar="N", default="5"),
+            Option(("--max-size",), "max_size", "Then the oldest until the rest is smaller than this.", metavar="SIZE"),
+            Option(("--dry-run",), "dry_run", "Only say what would go.", kind="flag"),
+        ),
+    ),
+    Command(
         ("experiment", "status"),
         "Say what state a run is in.",
         _AT + "runs:status",
-        (_RUN, _OLD_TARGET, _PROJECT),
+        (RUN, OLD_TARGET, PROJECT),
         aliases=(("status",),),
         essential=True,
     ),
@@ -115,7 +86,7 @@ COMMANDS = (
         ("experiment", "cancel"),
         "End a run: SIGTERM to all its processes, SIGKILL after its grace time.",
         _AT + "runs:cancel",
-        (_RUN, _OLD_TARGET, _PROJECT),
+        (RUN, OLD_TARGET, PROJECT),
         aliases=(("cancel",),),
         essential=True,
     ),
@@ -124,9 +95,9 @@ COMMANDS = (
         "Copy a run's outputs into the project's outputs folder.",
         _AT + "runs:return_outputs",
         (
-            _RUN,
-            _OLD_TARGET,
-            _PROJECT,
+            RUN,
+            OLD_TARGET,
+            PROJECT,
             Option(("--overwrite",), "overwrite", "Replace files that are different there.", kind="flag"),
         ),
         aliases=(("return",),),
@@ -135,7 +106,7 @@ COMMANDS = (
         ("history", "list"),
         "List the project's runs, newest first.",
         _AT + "history:list_runs",
-        (_PROJECT, Option(("--all", "-A"), "all", "Runs of all projects.", kind="flag")),
+        (PROJECT, Option(("--all", "-A"), "all", "Runs of all projects.", kind="flag")),
         aliases=(("runs",),),
         examples=(
             (
@@ -150,8 +121,8 @@ COMMANDS = (
         "Show all that is known of a run, or print one of its artifacts.",
         _AT + "history:info",
         (
-            _RUN,
-            _PROJECT,
+            RUN,
+            PROJECT,
             Option(
                 ("--artifact", "-a", "--artifacts"),
                 "artifact",
@@ -162,14 +133,14 @@ COMMANDS = (
         aliases=(("info",),),
         essential=True,
     ),
-    Command(("history", "last"), "Show the most recent run.", _AT + "history:last", (_PROJECT,)),
+    Command(("history", "last"), "Show the most recent run.", _AT + "history:last", (PROJECT,)),
     Command(
         ("history", "download"),
         "Copy a run's artifacts, or one of them, into a folder.",
         _AT + "history:download",
         (
-            _RUN,
-            _PROJECT,
+            RUN,
+            PROJECT,
             Option(("--artifact", "-a"), "artifact", "Only this artifact.", metavar="NAME"),
             Option(
                 ("-d", "--directory"),
@@ -186,7 +157,7 @@ COMMANDS = (
         "Delete runs for good: their logs, metrics and outputs.",
         _AT + "history:delete",
         (
-            _PROJECT,
+            PROJECT,
             Option(
                 ("--run", "-r", "--run-id"), "runs", "A run to delete; may be repeated.", kind="repeat", metavar="RUN"
             ),
@@ -198,8 +169,8 @@ COMMANDS = (
         "Print a run's log; with -f go on until it ends.",
         _AT + "runs:logs",
         (
-            _RUN,
-            _PROJECT,
+            RUN,
+            PROJECT,
             Option(("--follow", "-f"), "follow", "Go on until the run ends.", kind="flag"),
             Option(("--tail", "-n"), "tail", "Only the last N lines.", metavar="N"),
         ),
@@ -230,8 +201,8 @@ COMMANDS = (
         "Bring back the code of a run; what is there now is saved first.",
         _AT + "restore:restore",
         (
-            _RUN,
-            _PROJECT,
+            RUN,
+            PROJECT,
             Option(("--to",), "to", "Into this new folder instead of over the project.", metavar="DIR"),
             Option(("--saved",), "saved", "Bring back a state that an earlier restore saved.", metavar="NAME"),
         ),
@@ -251,31 +222,29 @@ COMMANDS = (
                 kind="repeat",
                 metavar="RUN",
             ),
-            _PROJECT,
+            PROJECT,
         ),
     ),
     Command(
         ("check",),
         "Check the files of aml_config and say everything that is wrong with them.",
         _AT + "targets:check",
-        (_PROJECT,),
+        (PROJECT,),
     ),
-    Command(("computetarget", "list"), "List the names of all targets.", _AT + "targets:list_targets", (_PROJECT,)),
+    Command(("computetarget", "list"), "List the names of all targets.", _AT + "targets:list_targets", (PROJECT,)),
     Command(
         ("computetarget", "show"),
         "Show a target as it is understood.",
         _AT + "targets:show_target",
-        (_NAME, _PROJECT),
-        (_WORD,),
+        (NAME, PROJECT),
+        (WORD,),
     ),
-    Command(
-        ("computetarget", "detach"), "Remove a target's files.", _AT + "targets:detach", (_NAME, _PROJECT), (_WORD,)
-    ),
+    Command(("computetarget", "detach"), "Remove a target's files.", _AT + "targets:detach", (NAME, PROJECT), (WORD,)),
     Command(
         ("computetarget", "attach"),
         "Name a machine once, to run on it from then on.",
         _AT + "targets:attach",
-        _ATTACH,
+        ATTACH,
         (Positional("kind", "remotedocker, remote or cluster.", required=False),),
         aliases=(("computecontext", "attach"), ("attach",)),
         description="Machines over SSH are not part of this version; its command lines are understood and refused.",
@@ -284,34 +253,47 @@ COMMANDS = (
         ("runconfiguration", "list"),
         "List the names of all run configurations.",
         _AT + "targets:list_configurations",
-        (_PROJECT,),
+        (PROJECT,),
         aliases=(("runconfigurations", "list"),),
     ),
     Command(
         ("runconfiguration", "create"),
         "Make a run configuration for a target.",
         _AT + "targets:create_configuration",
-        (_NAME, Option(("--target", "-t"), "target", "The target. Default: local.", metavar="NAME"), _PROJECT),
-        (_WORD,),
+        (NAME, Option(("--target", "-t"), "target", "The target. Default: local.", metavar="NAME"), PROJECT),
+        (WORD,),
         aliases=(("runconfigurations", "create"),),
     ),
     Command(
         ("runconfiguration", "delete"),
         "Remove a run configuration.",
         _AT + "targets:delete_configuration",
-        (_NAME, _PROJECT),
-        (_WORD,),
+        (NAME, PROJECT),
+        (WORD,),
         aliases=(("runconfigurations", "delete"),),
     ),
     Command(
         ("shell",),
         "Open a shell in the project where az ml is Holdfast.",
         _AT + "shell:shell",
-        (_PROJECT, Option(("--shell",), "shell", "Which shell to start. Default: yours.", metavar="NAME")),
+        (PROJECT, Option(("--shell",), "shell", "Which shell to start. Default: yours.", metavar="NAME")),
         rest=Positional("command", "A command to run there instead.", "COMMAND", required=False),
         examples=(("Run an old sweep", "holdfast shell python run.py"),),
     ),
     Command(("du",), "Show what takes room in the store.", _AT + "store:du", (), essential=True),
+    Command(
+        ("store", "verify"),
+        "Read everything that is stored and say what is not as it was written.",
+        _AT + "store:verify",
+        (
+            Option(
+                ("--repair",),
+                "repair",
+                "Take damaged objects away and rebuild the index, so that they are made again. Touches no run.",
+                kind="flag",
+            ),
+        ),
+    ),
     Command(("store", "reindex"), "Rebuild the index from the run folders.", _AT + "store:reindex"),
     Command(
         ("store", "prune"),
@@ -339,5 +321,6 @@ GROUPS = {
     ("project", "sample"): "Templates.",
     ("computetarget",): "Machines to run on.",
     ("runconfiguration",): "How to run: which target, which settings.",
+    ("env",): "Environments: what is declared, solved and built.",
     ("store",): "Look after the folder that keeps everything.",
 }

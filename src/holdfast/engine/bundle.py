@@ -48,6 +48,9 @@ def _sources() -> dict[str, str]:
     for folder, _, names in os.walk(compat):
         inner = folder[len(compat) :].replace(os.sep, "/")
         sources.update({f"site{inner}/{name}": os.path.join(folder, name) for name in names if name.endswith(".py")})
+    builder = os.path.join(_PACKAGE, "builder")
+    names = [name for name in os.listdir(builder) if name.endswith(".py")]
+    sources.update({f"builder/{name}": os.path.join(builder, name) for name in names})
     return sources
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from holdfast.engine import bundle
-from holdfast.errors import InternalError, UnreachableError
+from holdfast.errors import InternalError, StoreError, UnreachableError
 from holdfast.runner import wire
 
 TYPE_CHECKING = False
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from holdfast.ports import Host, Stream
     from holdfast.store.home import Home
     from holdfast.targets import Target
+
+
+# By name: the numbers differ between systems.
+_REFUSED = frozenset(("ENOSPC", "EDQUOT", "EROFS", "EIO", "EACCES", "EPERM", "EEXIST", "ENOTDIR", "ENOTEMPTY"))
 
 
 def connect(home: Home, target: Target) -> RunnerChannel:
@@ -78,6 +82,9 @@ class RunnerChannel:
             header, payload = self._frame()
             if header.get("re") != self._requests:
                 continue  # what was left of a request that the caller did not hear out
+            if header.get("errno") in _REFUSED:
+                what, hint = f"the target's disk refused to {verb}", "is it full or read-only, or something in the way?"
+                raise StoreError(what, where=self._home or self._name, answer=str(header["error"]), hint=hint)
             if header.get("error"):
                 raise InternalError(f"the runner could not {verb}", where=self._name, answer=str(header["error"]))
             yield header, payload

@@ -15,14 +15,22 @@ if TYPE_CHECKING:
 
 
 def follow(
-    home: Home, channel: RunnerChannel, uid: str, on_log: Callable[[bytes], None], *, wait: bool = True, skip: int = 0
+    home: Home,
+    channel: RunnerChannel,
+    uid: str,
+    on_log: Callable[[bytes], None],
+    *,
+    wait: bool = True,
+    skip: int = 0,
+    on_event: Callable[[bytes], None] | None = None,
 ) -> str:
     """Bring over all there is, then all that comes, until the run is closed or gone.
 
-    ``on_log`` gets the log's bytes, from byte ``skip`` on.
+    ``on_log`` gets the log's bytes, from byte ``skip`` on, and ``on_event`` those of the events.
     """
     shared = channel.hello()["store"] == home.id
     tail = Tail(home.run(uid, "a1", "log"), skip)
+    events = Tail(home.run(uid, "a1", "events.jsonl"))
     have = {} if shared else ingest.lengths(home, uid)
     for line in tail.new():
         on_log(line)
@@ -30,6 +38,8 @@ def follow(
     for header, payload in channel.stream("pull", uid=uid, attempt="a1", have=have, carry=not shared, wait=wait):
         if header.get("file"):
             ingest.append(home, uid, header, payload)
+        for line in events.new() if on_event is not None else ():
+            on_event(line)  # type: ignore[misc]
         for line in tail.new():
             on_log(line)
         state = str(header.get("state", state))

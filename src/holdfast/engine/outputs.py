@@ -13,6 +13,7 @@ from holdfast.engine.channel import connect
 from holdfast.engine.submit import target_of
 from holdfast.errors import UnreachableError
 from holdfast.store import history
+from holdfast.store.home import Named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def _bring_one(channel: RunnerChannel, uid: str, row: Json, place: str) -> None:
     """Goes on where an earlier try stopped; the hash of the whole decides."""
     os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
     beside = f"{place}.part"
-    with open(os.open(beside, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600), "r+b") as target:
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+    with Named(place), open(os.open(beside, flags, 0o600), "r+b") as target:
         state = hashlib.sha256()
         while block := target.read(1024 * 1024):
             state.update(block)

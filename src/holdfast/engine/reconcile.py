@@ -8,8 +8,10 @@ from holdfast.engine import follow
 from holdfast.engine.channel import connect
 from holdfast.engine.submit import target_of
 from holdfast.errors import HoldfastError
+from holdfast.runner.sync import unlink_quietly
 from holdfast.store import runs
 from holdfast.store.index import Index
+from holdfast.store.locks import is_held
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,8 +31,8 @@ def open_index(home: Home) -> Index:
 
 
 def settle(home: Home, run: Run) -> None:
-    """Bring one open run up to date. A target that does not answer changes nothing."""
-    if _is_being_submitted(home, run.uid):
+    """Bring one open run up to date. A target that does not answer, or a disk that refuses, changes nothing."""
+    if run.problem or _is_being_submitted(home, run.uid):
         return
     try:
         target = target_of(run.request, home.path)
@@ -40,17 +42,24 @@ def settle(home: Home, run: Run) -> None:
     try:
         ticket = f"{run.uid}/a1"
         state = target.launcher.look(channel, [ticket])[ticket]
-        if state == "absent":
-            channel.ask(
-                "discard", uid=run.uid, reason="the submitting command was killed before the script was started"
-            )
+        if state in ("absent", "alive") and _is_cancel_pending(run):
+            target.launcher.stop(channel, ticket, "the user")
+        elif state == "absent":
+            reason = "the submitting command failed or was killed before the script was started"
+            channel.ask("discard", uid=run.uid, reason=reason)
         elif state == "gone":
             channel.ask("bury", uid=run.uid)
         follow.follow(home, channel, run.uid, _unheard, wait=False)
-    except HoldfastError:
+    except (HoldfastError, OSError):
         return
     finally:
         channel.close()
+
+
+def _is_cancel_pending(run: Run) -> bool:
+    """Somebody wrote down that it shall end, and perhaps was killed before the target heard of it."""
+    asked = any(line.get("type") == "cancel" for line in run.client)
+    return asked and not any(event.get("type") == "stopping" for event in run.events)
 
 
 def _unheard(_block: bytes) -> None:
@@ -59,11 +68,7 @@ def _unheard(_block: bytes) -> None:
 
 def _is_being_submitted(home: Home, uid: str) -> bool:
     path = os.path.join(home.path, "locks", f"submit-{uid}")
-    if not os.path.exists(path):
-        return False
-    lock = home.lock(f"submit-{uid}")
-    if not lock.try_hold():
+    if is_held(path):
         return True
-    lock.release()
-    os.unlink(path)
+    unlink_quietly(os.fsencode(path))
     return False

@@ -13,6 +13,8 @@ from holdfast import snapshot
 from holdfast.errors import StoreError, UsageError
 from holdfast.record import Record
 from holdfast.runner import objects
+from holdfast.runner.sync import unlink_quietly
+from holdfast.store.home import Named, write_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from holdfast.runner.objects import Entry
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
+
+
+_BLOCK = 4096
 
 
 class Restored(Record):
@@ -41,7 +46,8 @@ def restore_into(home: Home, run: Run, folder: str) -> int:
         raise UsageError("this folder is there already; nothing was restored", where=folder, hint="name a new one")
     beside = f"{folder}.{os.getpid()}.tmp"
     try:
-        files, _ = checkout(_root(home), _tree(run), os.fsencode(beside))
+        with Named(folder):
+            files, _ = checkout(_root(home), _tree(run), os.fsencode(beside))
     except objects.Damaged as error:
         raise _damaged(error) from error
     os.rename(beside, folder)
@@ -83,8 +89,9 @@ def _over(home: Home, project: Project, tree: str) -> Restored:
     if wanted == present:
         return Restored("", 0, 0, len(wanted))
     contents = {path: _content(home, entry) for path, entry in wanted.items() if present.get(path) != entry}
-    _save(home, now.tree)
     root = os.fsencode(project.root)
+    _check_room(project.root, sum(len(content) + _BLOCK for content in contents.values()))
+    _save(home, now.tree)
     removed = [path for path in present if path not in wanted]
     for path in removed:
         os.unlink(os.path.join(root, path))
@@ -92,6 +99,17 @@ def _over(home: Home, project: Project, tree: str) -> Restored:
         _write(root, path, wanted[path], content)
     _remove_empty(root, removed)
     return Restored(now.tree[:12], len(contents), len(removed), len(wanted) - len(contents))
+
+
+def _check_room(folder: str, needed: int) -> None:
+    """A project that is restored by half helps nobody: better not begin."""
+    if not hasattr(os, "statvfs"):
+        return
+    room = os.statvfs(folder)
+    free = room.f_bavail * room.f_frsize
+    if free < needed:
+        answer = f"{needed} bytes are needed, {free} are free"
+        raise StoreError("the disk has no room for these files; nothing was changed", where=folder, answer=answer)
 
 
 def _files(home: Home, tree: str, below: bytes = b"") -> dict[bytes, Entry]:
@@ -124,13 +142,18 @@ def _write(root: bytes, path: bytes, entry: Entry, content: bytes) -> None:
     target = os.path.join(root, path)
     _make_room(root, path)
     beside = target + b".%d.tmp" % os.getpid()
-    if entry.kind == "link":
-        os.symlink(content, beside)
-    else:
-        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o777 if entry.executable else 0o666)
-        with open(fd, "wb") as stream:
-            stream.write(content)
-    os.replace(beside, target)
+    try:
+        if entry.kind == "link":
+            os.symlink(content, beside)
+        else:
+            with Named(os.fsdecode(target)):
+                fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o777 if entry.executable else 0o666)
+                with open(fd, "wb") as stream:
+                    stream.write(content)
+        os.replace(beside, target)
+    except OSError:
+        unlink_quietly(beside)
+        raise
 
 
 def _make_room(root: bytes, path: bytes) -> None:
@@ -191,8 +214,6 @@ def _save(home: Home, tree: str) -> None:
     """Remember a state, so that prune keeps it and it can be named."""
     import time
 
-    from holdfast.store.home import write_whole
-
     os.makedirs(home.saved, 0o700, exist_ok=True)
     write_whole(os.path.join(home.saved, tree), f"{time.time_ns()}\n".encode())
 
@@ -213,4 +234,5 @@ def _root(home: Home) -> bytes:
 
 
 def _damaged(error: objects.Damaged) -> StoreError:
-    return StoreError("a stored file is damaged; nothing was changed", where=str(error))
+    hint = "holdfast store verify tells all that is damaged"
+    return StoreError("a stored file is damaged; nothing was changed", where=str(error), hint=hint)

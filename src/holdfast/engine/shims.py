@@ -30,14 +30,20 @@ def for_runs(home: Home, folder: str) -> None:
     _write(folder, _ours(home))
 
 
-def for_shell(home: Home, project_id: str, python: str | None) -> str:
-    """The same for a person's shell; with ``python``, its python and pip are that interpreter's."""
+def for_shell(home: Home, project_id: str, python: str | None, *, managed: bool = False) -> str:
+    """The same for a person's shell; with ``python``, its python and pip are that interpreter's.
+
+    In a managed project nothing is installed by hand: there pip edits the file that declares the environment.
+    """
     programs = _ours(home)
     if python is not None:
         for name in ("python", "python3"):
             programs[name] = Program((python,), {})
-        for name in ("pip", "pip3"):
-            programs[name] = Program((python, "-m", "pip"), {})
+        programs["pip"] = programs["pip3"] = Program((python, "-m", "pip"), {})
+    if managed:
+        built = python if python and python.startswith(os.path.join(home.path, "envs", "")) else ""
+        words = (sys.executable, "-I", "-m", "holdfast.cli.pip", built)
+        programs["pip"] = programs["pip3"] = Program(words, {"HOLDFAST_HOME": home.path})
     return _write(os.path.join(home.path, "shims", project_id), programs)
 
 

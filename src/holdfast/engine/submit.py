@@ -14,10 +14,9 @@ from holdfast import ignore, snapshot, targets
 from holdfast._version import __version__
 from holdfast.amlconfig.types import ComputeTarget
 from holdfast.engine import shims
-from holdfast.errors import ConfigError, UnreachableError
+from holdfast.errors import ConfigError, StoreError, UnreachableError
 from holdfast.model import Identity, Json, Plan
 from holdfast.planning import make_plan
-from holdfast.project import remember
 from holdfast.store import runs
 
 TYPE_CHECKING = False
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.engine.channel import RunnerChannel
+    from holdfast.engine.environment import Environment
     from holdfast.model import Job, Project
     from holdfast.snapshot import Pending, Snapshot
     from holdfast.store.home import Home
@@ -35,7 +35,7 @@ def plan_only(project: Project, job: Job, target: Target) -> tuple[Plan, Snapsho
     """The plan that a submit would follow. Reads the project, writes nothing."""
     taken = snapshot.scan(project.root, cache=None, skip=_linked(job)).store(None)
     nobody = Identity("0" * 32, f"{project.name}_<milliseconds>", 0)
-    return _plan(job, project, nobody, taken.tree, target), taken
+    return _plan(job, project, nobody, taken.tree, target, None), taken
 
 
 class Submitter:
@@ -57,23 +57,37 @@ class Submitter:
         self._show_id = show_id
         self._on_progress = on_progress
 
-    def submit(self, project: Project, job: Job, *, skip_unreadable: bool = False) -> tuple[Plan, Snapshot]:
+    def submit(
+        self, project: Project, job: Job, environment: Environment | None, *, skip_unreadable: bool = False
+    ) -> tuple[Plan, Snapshot]:
         home, target = self._home, self._target
-        project = remember(project)
         taken = self._take(project, job, skip_unreadable)
         identity = runs.claim(home, project)
-        plan = _plan(job, project, identity, taken.tree, target)
+        plan = _plan(job, project, identity, taken.tree, target, environment)
         with home.lock(f"submit-{identity.uid}"):
-            runs.create(home, identity, _request(project, job, target, taken))
-            self._show_id(identity)
-            if target.shims:
-                shims.for_runs(home, target.shims)
-            if self._channel.hello()["store"] != home.id:
-                send_objects(home, self._channel, taken.tree)
-            ticket = target.launcher.start(self._channel, plan, {"env": dict(job.env), "on_end": job.on_end})
-            runs.append_client(home, identity.uid, "ticket", ticket=ticket)
-            os.unlink(os.path.join(home.path, "locks", f"submit-{identity.uid}"))
+            try:
+                runs.create(home, identity, _request(project, job, target, taken))
+                self._show_id(identity)
+                self._start(plan, job, environment)
+            finally:
+                os.unlink(os.path.join(home.path, "locks", f"submit-{identity.uid}"))
         return plan, taken
+
+    def _start(self, plan: Plan, job: Job, environment: Environment | None) -> None:
+        home, target = self._home, self._target
+        if target.shims:
+            shims.for_runs(home, target.shims)
+        if self._channel.hello()["store"] != home.id:
+            send_objects(home, self._channel, plan.tree)
+        secrets: Json = {"env": dict(job.env), "on_end": job.on_end}
+        if environment is not None:
+            secrets["environment"] = environment.to_build()
+        ticket = target.launcher.start(self._channel, plan, secrets)
+        try:
+            runs.append_client(home, plan.uid, "ticket", ticket=ticket)
+        except OSError as error:
+            what, hint = "the run has started, but that could not be noted", f"holdfast logs -f -r {plan.run_id}"
+            raise StoreError(what, where=str(error.filename), answer=str(error.strerror), hint=hint) from error
 
     def _take(self, project: Project, job: Job, skip_unreadable: bool) -> Snapshot:
         cache = self._home.stat_cache(project.id)
@@ -87,9 +101,21 @@ class Submitter:
         return taken
 
 
-def _plan(job: Job, project: Project, identity: Identity, tree: str, target: Target) -> Plan:
-    share, programs = target.share_base, target.shims
-    return make_plan(job, project, identity, tree, runtime=target.runtime, share_base=share, shims=programs)
+def _plan(
+    job: Job, project: Project, identity: Identity, tree: str, target: Target, environment: Environment | None
+) -> Plan:
+    if environment is not None:
+        target = targets.running_in(target, environment.python)
+    return make_plan(
+        job,
+        project,
+        identity,
+        tree,
+        runtime=target.runtime,
+        share_base=target.share_base,
+        shims=target.shims,
+        environment=environment.in_plan() if environment is not None else None,
+    )
 
 
 def _linked(job: Job) -> tuple[str, ...]:

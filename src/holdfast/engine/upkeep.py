@@ -15,10 +15,13 @@ _DAY_S = 86400.0
 def daily(home: Home) -> None:
     """Remove work folders and runs that the settings no longer keep. Snapshots are left to ``store prune``."""
     note = os.path.join(home.path, "cache", "upkeep")
-    if _age(note) < _DAY_S:
-        return
-    with open(note, "w", encoding="ascii"):
-        os.utime(note)
+    try:
+        if _age(note) < _DAY_S:
+            return
+        with open(note, "w", encoding="ascii"):
+            os.utime(note)
+    except OSError:
+        return  # a full or read-only disk must not change how the command ends
     from holdfast import settings
     from holdfast.engine.reconcile import open_index
     from holdfast.store import prune

@@ -27,10 +27,10 @@ def launch(home: "bytes", runner: "str", plan: "dict[str, object]", secrets: "Se
     beside = attempt + b".%d.tmp" % os.getpid()
     os.makedirs(beside, 0o700)
     lock = records.hold(beside)
-    jsonl.write_new(os.path.join(beside, b"plan.json"), wire.dumps(plan))
-    records.make_reserve(beside)
-    os.mkdir(os.path.join(beside, b"metrics"), 0o700)
     try:
+        jsonl.write_new(os.path.join(beside, b"plan.json"), wire.dumps(plan))
+        records.make_reserve(beside)
+        os.mkdir(os.path.join(beside, b"metrics"), 0o700)
         os.rename(beside, attempt)  # the claim: it fails where the attempt is there already
     except OSError:
         os.close(lock)

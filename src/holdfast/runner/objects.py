@@ -82,9 +82,10 @@ def read(root: "bytes", digest: "str") -> "bytes":
 
 
 def discard(root: "bytes", digest: "str") -> "None":
-    """Take a damaged object away, so that a good copy of it can be stored again."""
+    """Take a damaged object away, so that a good copy can be stored; it may be the only one and lies in ``damaged``."""
+    make_private(os.path.join(root, b"damaged"))
     try:
-        os.unlink(object_path(root, digest))
+        os.replace(object_path(root, digest), os.path.join(root, b"damaged", digest.encode()))
     except FileNotFoundError:
         pass
 

@@ -19,12 +19,18 @@ def prepare(home: "bytes", attempt: "bytes", plan: "dict[str, object]") -> "None
             _link(work, _bytes(link["name"]), _bytes(link["target"]))
         if plan.get("share"):
             os.makedirs(_bytes(plan["share"]), 0o700, exist_ok=True)
-    except (OSError, objects.Damaged) as error:
-        raise CannotPrepare("the run's folder could not be made: %s" % error) from error
+    except objects.Damaged as error:
+        _forget(home, error.digest, str(plan["project_id"]))
+        cure = "the damaged copy was taken away; submit again to store it anew"
+        raise CannotPrepare("a stored file is damaged: %s; %s" % (error, cure)) from error
+    except OSError as error:
+        raise CannotPrepare("the run's folder %s could not be made: %s" % (_text(work), error)) from error
 
 
-def variables(home: "bytes", runner: "str", attempt: "bytes", plan: "dict[str, object]") -> "dict[bytes, bytes]":
-    """What every script finds in its environment."""
+def variables(
+    home: "bytes", runner: "str", attempt: "bytes", plan: "dict[str, object]", environment: "dict[str, object]"
+) -> "dict[bytes, bytes]":
+    """What every script finds in its environment; ``environment`` is what the one it runs in says of itself."""
     site = os.path.join(home, b"runner", runner.encode("ascii"), b"site")
     found = {
         b"PYTHONUNBUFFERED": b"1",
@@ -35,11 +41,31 @@ def variables(home: "bytes", runner: "str", attempt: "bytes", plan: "dict[str, o
         b"HOLDFAST_OUTPUTS": os.path.join(attempt, b"work", b"outputs"),
         b"AZUREML_RUN_ID": _bytes(plan["run_id"]),
     }
+    path = [os.environb.get(b"PATH", os.defpath.encode())]
+    if environment:
+        path.insert(0, os.path.join(_bytes(plan["environment"]["prefix"]), b"bin"))  # type: ignore[index]
+        own = [os.path.join(attempt, b"work", _bytes(name)) for name in environment.get("own_paths") or ()]  # type: ignore[attr-defined]
+        found[b"PYTHONPATH"] = b":".join([site, *own])
+        libraries = [_bytes(name) for name in environment.get("library_path") or ()]  # type: ignore[attr-defined]
+        if libraries:
+            inherited = [os.environb[b"LD_LIBRARY_PATH"]] if os.environb.get(b"LD_LIBRARY_PATH") else []
+            found[b"LD_LIBRARY_PATH"] = b":".join(libraries + inherited)
     if plan.get("shims"):
-        found[b"PATH"] = _bytes(plan["shims"]) + b":" + os.environb.get(b"PATH", os.defpath.encode())
+        path.insert(0, _bytes(plan["shims"]))
+    found[b"PATH"] = b":".join(path)
     if plan.get("share"):
         found[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = os.path.join(_bytes(plan["share"]), b"")  # scripts join by `+`
     return found
+
+
+def _forget(home: "bytes", digest: "str", project_id: "str") -> "None":
+    """Make the next submit store this object again: it is not there, and no note says that it is."""
+    note = os.path.join(home, b"cache", b"stat-" + _bytes(project_id).replace(b"/", b"-"))
+    try:
+        objects.discard(os.path.join(home, b"objects"), digest)
+        os.unlink(note)
+    except OSError:
+        return  # a store that is not the client's has no such note
 
 
 def _link(work: "bytes", name: "bytes", target: "bytes") -> "None":

@@ -6,7 +6,7 @@ import os
 import stat
 import time
 
-from . import hostfacts, jsonl, wire
+from . import hostfacts, jsonl, outputs, wire
 
 _RESERVE = b"reserve"
 _RESERVE_SIZE = 64 * 1024
@@ -80,7 +80,7 @@ def close_as_lost(attempt: "bytes", reason: "str") -> "None":
     """Close an attempt in place of those who should have. Where they did, nothing is added."""
     events = Events(attempt)  # ends a torn line, which may turn out to be the closing one
     if closed(attempt) is None:
-        events.close("lost", 125, reason, files={})
+        events.close("lost", 125, reason, **hashes(attempt)[0])
 
 
 def closed(attempt: "bytes") -> "dict[str, object] | None":
@@ -89,6 +89,23 @@ def closed(attempt: "bytes") -> "dict[str, object] | None":
         if event.get("type") == "closed":
             return event
     return None
+
+
+def hashes(attempt: "bytes", **known: "object") -> "tuple[dict[str, dict[str, object]], list[str]]":
+    """What a closing event says of the files: length and hash of each, and why some have none.
+
+    ``files`` are complete. ``begun`` are those that we may still write to: their first bytes are spoken for.
+    """
+    found = {"files": dict(known), "begun": {}}  # type: dict[str, dict[str, object]]
+    troubles = []
+    names = ["log", "outputs.jsonl", *plain_files(attempt, "metrics")]
+    for kind, name in [("files", name) for name in names] + [("begun", "plan.json"), ("begun", "runner.log")]:
+        try:
+            if name not in known:
+                found[kind][name] = outputs.digest(os.path.join(attempt, name.encode("utf-8", "surrogateescape")))
+        except OSError as error:
+            troubles.append("%s has no hash: %s" % (ascii(name), error))
+    return found, troubles
 
 
 def plain_files(attempt: "bytes", folder: "str") -> "list[str]":

@@ -3,6 +3,7 @@
 Nothing here outlives the connection except what ``launch`` started.
 """
 
+import errno
 import json
 import os
 import signal
@@ -31,6 +32,8 @@ class Session:
         self._arrivals = receive.Arrivals(self.objects)
         self._verbs = {
             "probe": self._probe,
+            "facts": self._facts,
+            "prepare": self._prepare,
             "need": self._need,
             "put": self._put,
             "start": self._start,
@@ -56,7 +59,8 @@ class Session:
             try:
                 verb(header, payload, reply)
             except (OSError, ValueError, KeyError, TypeError, AttributeError, objects.Damaged) as error:
-                reply.end(error="%s: %s" % (type(error).__name__, error))
+                number = errno.errorcode.get(getattr(error, "errno", None) or 0)
+                reply.end(error="%s: %s" % (type(error).__name__, error), errno=number)
 
     def _hello(self) -> "dict[str, object]":
         return {
@@ -74,6 +78,27 @@ class Session:
         free = room.f_bavail * room.f_frsize
         reply.end(facts={"cpus": os.cpu_count() or 1, "disk_free": free, "inodes_free": room.f_favail})
 
+    def _facts(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
+        from . import facts
+
+        reply.end(facts=facts.facts(self.home, str(header["python"])))
+
+    def _prepare(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
+        """Make an environment now; progress is told as it comes."""
+        from . import environment
+
+        wanted = dict(header["environment"])  # type: ignore[call-overload]
+        log = os.path.join(self.home, b"cache", b"prepare-%d.log" % os.getpid())
+        os.makedirs(os.path.dirname(log), 0o700, exist_ok=True)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        try:
+            note = environment.ensure(
+                self.home, self.runner, wanted, log, lambda said: reply.send(b"", progress=said), lambda: False
+            )
+            reply.end(ledger=note.get("ledger"))
+        except environment.CannotBuild as error:
+            reply.end(failed=str(error))
+
     def _need(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
         absent = objects.missing(self.objects, str(header["tree"]))
         reply.end(missing=absent, refused=self._arrivals.take_refusal())
@@ -87,7 +112,7 @@ class Session:
         if not isinstance(plan, dict) or not isinstance(secrets, dict):
             raise ValueError("a start without plan or secrets")
         env = {_bytes(name): _bytes(value) for name, value in secrets["env"].items()}
-        told = Secrets(env, str(secrets.get("on_end") or ""))
+        told = Secrets(env, str(secrets.get("on_end") or ""), dict(secrets.get("environment") or {}))
         started = launch.launch(self.home, self.runner, plan, told, self.umask)
         reply.end(state="started" if started else "already")
 
@@ -134,7 +159,7 @@ def store_identity(home: "bytes") -> "str":
 def _make_store(path: "bytes") -> "None":
     """Several clients may come first at once: the one whose link succeeds has named the store."""
     identity = {"id": os.urandom(16).hex(), "layout": LAYOUT}
-    beside = path + b".%d" % os.getpid()
+    beside = path + b".%d.tmp" % os.getpid()
     jsonl.write_new(beside, wire.dumps(identity) + b"\n")
     try:
         os.link(beside, path)

@@ -17,11 +17,15 @@ GUARDIAN_DIED = "the runner's guardian was killed; the script was ended with it"
 
 
 class Secrets:
-    """What is told to this run and kept in memory only: values of variables, and where to say that it ended."""
+    """What is told to this run and kept in memory only.
 
-    def __init__(self, env: "dict[bytes, bytes]", on_end: "str") -> "None":
+    Values of variables, where to say that it ended, and the environment to build: its addresses may hold passwords.
+    """
+
+    def __init__(self, env: "dict[bytes, bytes]", on_end: "str", environment: "dict[str, object]") -> "None":
         self.env = env
         self.on_end = on_end
+        self.environment = environment
 
 
 class Supervisor:
@@ -48,12 +52,14 @@ class Supervisor:
         self._status = None  # type: int | None
         self._stopping = ""
         self._kill_at = 0.0
+        self._told_at = 0.0
+        self._environment = {}  # type: dict[str, object]
         self._outputs_trouble = ""
 
     def release(self) -> "None":
         """In the guardian: let go of what only the supervisor needs."""
         os.close(self._says_ready)
-        self._secrets = Secrets({}, "")
+        self._secrets = Secrets({}, "", {})
 
     def run(self, guardian: "int") -> "None":
         self._log = Log(self.attempt, int(str(self.plan["max_log"])))
@@ -64,6 +70,7 @@ class Supervisor:
         started = time.monotonic()
         try:
             prepare.prepare(self.home, self.attempt, self.plan)
+            self._environment = self._make_environment()
             if _told["stop"]:
                 self._close(*judge(-signal.SIGTERM, self._who_stopped(), ""))
                 return
@@ -90,17 +97,47 @@ class Supervisor:
         os.write(self._says_ready, b"!")
         os.close(self._says_ready)
 
+    def _make_environment(self) -> "dict[str, object]":
+        """The environment of the plan, built now if nobody has built it; what it says of itself."""
+        wanted = self._secrets.environment
+        if not wanted:
+            return {}
+        from . import environment
+
+        log = os.path.join(self.attempt, b"environment.log")
+        if wanted.get("own_package"):
+            wanted = dict(wanted, own_package=os.fsdecode(os.path.join(self.attempt, b"work")))
+        try:
+            return environment.ensure(self.home, self.runner, wanted, log, self._tell, lambda: bool(_told["stop"]))
+        except environment.Stopped:
+            return {}
+        except environment.CannotBuild as error:
+            raise prepare.CannotPrepare(str(error)) from error
+
+    def _tell(self, progress: "dict[str, object]") -> "None":
+        """Progress of the environment, twice a second at most: it is for people."""
+        now = time.monotonic()
+        if now - self._told_at > 0.5 or progress.get("phase") in ("wait", "tools"):
+            self._told_at = now
+            self.events.add("preparing", **{name: progress.get(name) for name in ("phase", "name", "done", "total")})
+
     def _start(self) -> "tuple[int, int]":
-        ours = prepare.variables(self.home, self.runner, self.attempt, self.plan)
+        ours = prepare.variables(self.home, self.runner, self.attempt, self.plan, self._environment)
         asked = self._secrets.env
-        self._secrets = Secrets({}, self._secrets.on_end)
+        self._secrets = Secrets({}, self._secrets.on_end, {})
         argv = [word.encode("utf-8", "surrogateescape") for word in self.plan["argv"]]  # type: ignore[attr-defined]
         env = child.environment(dict(os.environb), asked, ours)
         pid, output = child.spawn(argv, env, os.path.join(self.attempt, b"work"), self.umask)
         program = hostfacts.program_of(pid)
         self.events.add("started", pid=pid, start_time=hostfacts.start_time(pid), program=program)
-        self._note("%s runs %s" % (program or "?", ascii(self.plan.get("script"))))
+        self._note("%s runs %s (%s)" % (program or "?", ascii(self.plan.get("script")), self._why_this_python()))
         return pid, output
+
+    def _why_this_python(self) -> "str":
+        chosen = self.plan.get("environment")
+        if not isinstance(chosen, dict):
+            return "the interpreter of the target, as it is"
+        return "environment %s from %s: %s" % (chosen["key"], ascii(chosen["source"]), chosen["why"])
 
     def _watch(self, output: "int", guardian: "int", wakeup: "int", started: "float") -> "None":
         """Copy output until the script is gone, minding the clock, stop requests and the guardian."""
@@ -180,16 +217,14 @@ class Supervisor:
         kill.end_family()
 
     def _close(self, outcome: "str", exit_code: "int", reason: "str") -> "None":
-        files = {"log": self._log.seal()}
+        log = self._log.seal()
         if self._log.trouble:
             self.events.add("log_stopped", at=self._log.size, why=self._log.trouble)
-        for name in [*records.plain_files(self.attempt, "metrics"), "outputs.jsonl"]:
-            try:
-                files[name] = outputs.digest(os.path.join(self.attempt, name.encode("utf-8", "surrogateescape")))
-            except OSError as error:
-                self._note("%s has no hash: %s" % (ascii(name), error))
+        hashes, troubles = records.hashes(self.attempt, log=log)
+        for trouble in troubles:
+            self._note(trouble)
         told = {"outputs_trouble": self._outputs_trouble} if self._outputs_trouble else {}
-        self.events.close(outcome, exit_code, reason, files=files, **told)
+        self.events.close(outcome, exit_code, reason, **hashes, **told)
         if self._secrets.on_end:
             answer = notify.notify(self._secrets.on_end, self.plan, outcome, exit_code, reason)
             self._note("notification " + answer)

@@ -53,7 +53,7 @@ def record(run: Run) -> Json:
         "properties": _properties(request),
         "attachments": ", ".join(artifacts(run)),
         "exit_code": (closed or {}).get("exit_code"),
-        "reason": run.problem or (closed or {}).get("reason", ""),
+        "reason": run.problem or reason(run),
         "host": (first or {}).get("host"),
         "program": (started or {}).get("program"),
         "outputs": _outputs(run),
@@ -66,14 +66,31 @@ def record(run: Run) -> Json:
     return dict(sorted(found.items()))
 
 
+def reason(run: Run) -> str:
+    """Why the run ended as it did, and what of it could not be kept."""
+    words: list[object] = []
+    for event in run.events:
+        if event.get("type") == "log_stopped":
+            words.append(event.get("why"))
+        elif event.get("type") == "closed":
+            return "; ".join(str(part) for part in (event.get("reason"), *words, event.get("outputs_trouble")) if part)
+    return ""
+
+
 def artifacts(run: Run) -> list[str]:
     """Names under which a run's files are known to ``history info --artifact`` and ``history download``."""
-    names = [
-        name
-        for name, file in (("control_log", "runner.log"), ("driver_log", "log"))
-        if os.path.exists(os.path.join(run.attempt, file))
-    ]
-    return names + [f"outputs/{row['path']}" for row in output_rows(run)]
+    return list(artifact_paths(run))
+
+
+def artifact_paths(run: Run) -> dict[str, str]:
+    """The same with the file behind each name."""
+    logs = {
+        name: os.path.join(run.attempt, file) for name, file in (("control_log", "runner.log"), ("driver_log", "log"))
+    }
+    found = {name: path for name, path in logs.items() if os.path.exists(path)}
+    for row in output_rows(run):
+        found[f"outputs/{row['path']}"] = os.path.join(run.attempt, "outputs", str(row["path"]))
+    return found
 
 
 def artifact_path(run: Run, name: str) -> str | None:
@@ -86,13 +103,14 @@ def artifact_path(run: Run, name: str) -> str | None:
     }
     if name in plain:
         return os.path.join(run.attempt, plain[name])
-    if name in artifacts(run):
-        return os.path.join(run.attempt, name)
-    return None
+    return artifact_paths(run).get(name)
 
 
 def output_rows(run: Run) -> list[Json]:
-    rows = read_lines(os.path.join(run.attempt, "outputs.jsonl").encode("utf-8", "surrogateescape"))
+    try:
+        rows = read_lines(os.path.join(run.attempt, "outputs.jsonl").encode("utf-8", "surrogateescape"))
+    except OSError:
+        return []  # a file that cannot be read costs this field, not the history; `store verify` tells of it
     return [row for row in rows if isinstance(row.get("path"), str) and "skipped" not in row]
 
 
@@ -116,10 +134,20 @@ def duration(start: Json | None, end: Json | None) -> str | None:
 def length_ns(start: Json | None, end: Json | None) -> int | None:
     if start is None:
         return None
-    end = end or {"wall_ns": time.time_ns()}
+    end = end or _now()
     clock = "mono_ns" if start.get("boot_id") == end.get("boot_id") else "wall_ns"
     before, after = start.get(clock), end.get(clock)
     return max(0, after - before) if isinstance(before, int) and isinstance(after, int) else None
+
+
+def _now() -> Json:
+    """This moment by both clocks; the second one is comparable within one boot of one machine only."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as source:
+            boot_id = source.read().strip()
+    except OSError:
+        boot_id = ""
+    return {"wall_ns": time.time_ns(), "mono_ns": time.monotonic_ns(), "boot_id": boot_id}
 
 
 def _event(events: list[Json], kind: str) -> Json | None:

@@ -7,7 +7,12 @@ import os
 
 from holdfast.errors import StoreError
 from holdfast.record import Record
+from holdfast.runner.sync import fsync_path, unlink_quietly, write_all
 from holdfast.store.locks import Lock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
 
 LAYOUT = 1
 _HINT = "set HOLDFAST_HOME to a folder you can write to"
@@ -101,23 +106,44 @@ def _make(path: str, file: str) -> str:
 def write_whole(path: str, data: bytes) -> None:
     """Write beside, sync, rename, sync the folder: afterwards the file is there whole, whatever happens."""
     beside = f"{path}.{os.getpid()}.tmp"
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    os.replace(beside, path)
+        write_synced(beside, data)
+        os.replace(beside, path)
+    except OSError:
+        unlink_quietly(os.fsencode(beside))
+        raise
     sync_folder(os.path.dirname(path))
+
+
+def write_synced(path: str, data: bytes) -> None:
+    """A file of our own with this content, on disk when this returns."""
+    with Named(path):
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            write_all(fd, data)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
 
 def sync_folder(path: str) -> None:
     if os.name == "nt":
         return  # a folder cannot be opened there, and a rename is durable by itself
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    with Named(path):
+        fsync_path(os.fsencode(path))
+
+
+class Named:
+    """``with Named(path):`` an error of a read, write or sync in there, which knows no name, says which file it was."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = self._path

@@ -11,6 +11,7 @@ import os
 
 from holdfast.errors import UnreachableError
 from holdfast.runner import wire
+from holdfast.store.home import Named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def append(home: Home, uid: str, header: Json, payload: bytes) -> None:
         raise UnreachableError("a piece of a file arrived damaged", answer=name, hint="try again")
     path = home.run(uid, "a1", name)
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-    with home.lock("mirror"):
+    with home.lock("mirror"), Named(path):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0), 0o600)
         try:
             have = os.fstat(fd).st_size

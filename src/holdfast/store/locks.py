@@ -43,6 +43,18 @@ class Lock:
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
 
 
+def is_held(path: str) -> bool:
+    """Whether somebody holds the lock at this path; looking writes nothing."""
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        return not _share(fd)
+    finally:
+        os.close(fd)
+
+
 if sys.platform == "win32":
     import msvcrt
 
@@ -55,12 +67,22 @@ if sys.platform == "win32":
             return False
         return True
 
+    def _share(fd: int) -> bool:
+        return _lock(fd, wait=False)
+
 else:
     import fcntl
 
     def _lock(fd: int, *, wait: bool) -> bool:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _share(fd: int) -> bool:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True

@@ -8,11 +8,14 @@ import time
 from holdfast import lifecycle
 from holdfast.runner import objects
 from holdfast.runner.remove import remove_tree
+from holdfast.runner.sync import unlink_quietly
 from holdfast.store import runs
 from holdfast.store.usage import size_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from holdfast.model import Json
     from holdfast.store.home import Home
 
@@ -65,17 +68,29 @@ def _work(home: Home, uids: list[str], act: bool) -> Json:
 
 
 def _leftovers(home: Home, act: bool) -> Json:
-    """Halves of runs: deleted but not removed, or begun by a client that was killed before it had an id."""
-    names = os.listdir(home.runs) if os.path.isdir(home.runs) else []
-    paths = [os.path.join(home.runs, name) for name in names if name.endswith((".deleted", ".tmp"))]
-    paths = [path for path in paths if path.endswith(".deleted") or time.time() - os.lstat(path).st_mtime > _YOUNG_S]
-    paths += _old_runners(home)
+    """Halves that killed commands left behind: deleted but not removed, or begun and never given their name."""
+    paths = [path for path in _halves(home) if path.endswith(".deleted") or _is_old(path)] + _old_runners(home)
     size = sum(map(size_of, paths))
     for path in paths if act else ():
-        remove_tree(_bytes(path))
+        remove = remove_tree if os.path.isdir(path) else unlink_quietly
+        remove(_bytes(path))
     if act:
         objects.sweep(_bytes(home.objects))
+        _locks_of_dead_submits(home)
     return {"what": "leftovers", "count": len(paths), "bytes": size}
+
+
+def _halves(home: Home) -> Iterator[str]:
+    from glob import escape, iglob
+
+    for place in ("*", "*/*", "runs/*/*", "shims/*/*"):
+        yield from filter(_is_half, iglob(os.path.join(escape(home.path), place)))
+
+
+def _is_half(path: str) -> bool:
+    """By its ending; a stat cache that is being written ends in the number of its process."""
+    beside = os.path.basename(path).startswith("stat-") and path.rpartition(".")[2].isdigit()
+    return beside or path.endswith((".deleted", ".tmp"))
 
 
 def _old_runners(home: Home) -> list[str]:
@@ -96,28 +111,45 @@ def _old_runners(home: Home) -> list[str]:
     return [path for path in paths if time.time() - os.lstat(path).st_mtime > _DAY_S]
 
 
+def _locks_of_dead_submits(home: Home) -> None:
+    """Of a submit that was killed before its run was written; no other command has a reason to look at it."""
+    folder = os.path.join(home.path, "locks")
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        lock = home.lock(name)
+        if name.startswith("submit-") and _is_old(path) and lock.try_hold():
+            unlink_quietly(_bytes(path))
+            lock.release()
+
+
+def _is_old(path: str) -> bool:
+    """A younger one may still be somebody's work."""
+    try:
+        return time.time() - os.lstat(path).st_mtime > _YOUNG_S
+    except FileNotFoundError:
+        return False
+
+
 def _objects(home: Home, gone: set[str], act: bool) -> Json:
     """Mark what the remaining runs refer to, sweep the rest; what cannot be read is kept, not guessed about."""
+    kept = [runs.read(home, uid) for uid in runs.uids(home) if uid not in gone]
+    problem = next((run.problem for run in kept if run.problem), "")
+    trees = {str(run.request.get("tree", "")) for run in kept}
+    trees.update(os.listdir(home.saved) if os.path.isdir(home.saved) else ())
     needed: set[str] = set()
-    for uid in runs.uids(home):
-        if uid not in gone:
-            run = runs.read(home, uid)
-            if run.problem:
-                return {"what": "objects", "count": 0, "bytes": 0, "note": f"kept all: {run.problem}"}
-            _mark(home, str(run.request.get("tree", "")), needed)
-    for tree in os.listdir(home.saved) if os.path.isdir(home.saved) else ():
-        _mark(home, tree, needed)
+    try:
+        for tree in trees:
+            _mark(home, tree, needed)
+    except objects.Damaged as error:
+        problem = problem or f"a snapshot cannot be read: {error}"
+    if problem:
+        return {"what": "objects", "count": 0, "bytes": 0, "note": f"kept all: {problem}"}
     count = size = 0
     for folder, _, names in os.walk(home.objects):
         prefix = os.path.basename(folder)
         for name in names:
             path = os.path.join(folder, name)
-            if (
-                len(prefix) == 2
-                and len(name) == 62
-                and prefix + name not in needed
-                and time.time() - os.lstat(path).st_mtime > _YOUNG_S
-            ):
+            if len(prefix) == 2 and len(name) == 62 and prefix + name not in needed and _is_old(path):
                 count += 1
                 size += os.lstat(path).st_size
                 if act:
@@ -129,11 +161,7 @@ def _mark(home: Home, digest: str, needed: set[str]) -> None:
     if not digest or digest in needed:
         return
     needed.add(digest)
-    try:
-        entries = objects.read_tree(_bytes(home.objects), digest)
-    except objects.Damaged:
-        return
-    for entry in entries:
+    for entry in objects.read_tree(_bytes(home.objects), digest):
         if entry.kind == "dir":
             _mark(home, entry.digest, needed)
         elif entry.kind == "file":

@@ -13,10 +13,10 @@ import time
 from holdfast.errors import UsageError
 from holdfast.model import Identity, Json
 from holdfast.record import Record
-from holdfast.runner import wire
 from holdfast.runner.jsonl import read_lines, sealed
 from holdfast.runner.remove import remove_tree
-from holdfast.store.home import Home, sync_folder
+from holdfast.runner.sync import write_all
+from holdfast.store.home import Home, Named, sync_folder, write_synced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,27 +55,33 @@ def create(home: Home, identity: Identity, request: Json) -> str:
     """Make the run's folder; when this returns, the run is on disk for good. Returns its path."""
     path = home.run(identity.uid)
     beside = f"{path}.tmp"
-    os.makedirs(beside, 0o700)
-    data = sealed({**request, **identity._asdict()})
-    fd = os.open(os.path.join(beside, "run.json"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        wire.write_all(fd, data)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    sync_folder(beside)
-    os.rename(beside, path)
-    sync_folder(home.runs)
+        os.makedirs(beside, 0o700)
+        write_synced(os.path.join(beside, "run.json"), sealed({**request, **identity._asdict()}))
+        sync_folder(beside)
+        os.rename(beside, path)
+        sync_folder(home.runs)
+    except OSError:
+        remove_tree(os.fsencode(beside))
+        remove_tree(os.fsencode(path))  # its name may not be on disk for good, and nobody has been told its id
+        raise
     return path
 
 
 def append_client(home: Home, uid: str, kind: str, **fields: object) -> None:
     """A client's own line about a run: ticket, cancel intent, name, tags."""
     line = sealed({"wall_ns": time.time_ns(), "type": kind, **fields})
-    with home.lock("client"):
-        fd = os.open(home.run(uid, "client.jsonl"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    path = home.run(uid, "client.jsonl")
+    with home.lock("client"), Named(path):
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            wire.write_all(fd, line)
+            whole = _end_of_lines(fd)
+            os.ftruncate(fd, whole)  # what a killed or refused writer left behind was never promised to anybody
+            try:
+                write_all(fd, line)
+            except OSError:
+                os.ftruncate(fd, whole)
+                raise
             os.fsync(fd)
         finally:
             os.close(fd)
@@ -84,8 +90,11 @@ def append_client(home: Home, uid: str, kind: str, **fields: object) -> None:
 def read(home: Home, uid: str) -> Run:
     path = home.run(uid)
     request, problem = _request(os.path.join(path, "run.json"))
-    events = read_lines(os.path.join(path, "a1", "events.jsonl").encode("utf-8", "surrogateescape"))
-    client = read_lines(os.path.join(path, "client.jsonl").encode("utf-8", "surrogateescape"))
+    try:
+        events = read_lines(os.path.join(path, "a1", "events.jsonl").encode("utf-8", "surrogateescape"))
+        client = read_lines(os.path.join(path, "client.jsonl").encode("utf-8", "surrogateescape"))
+    except OSError as error:
+        return Run(uid, path, request, [], [], problem or f"{path}: {error}")
     return Run(uid, path, request, events, client, problem)
 
 
@@ -110,6 +119,12 @@ def delete(home: Home, uid: str) -> None:
     os.rename(home.run(uid), gone)
     sync_folder(home.runs)
     remove_tree(os.fsencode(gone))
+
+
+def _end_of_lines(fd: int) -> int:
+    """How long the file is without a last line that was cut off."""
+    os.lseek(fd, 0, os.SEEK_SET)
+    return os.read(fd, os.fstat(fd).st_size).rfind(b"\n") + 1
 
 
 def _request(path: str) -> tuple[Json, str]:
@@ -147,10 +162,7 @@ def _set_counter(home: Home, name: str, value: int) -> None:
     path = home.counter(name)
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     beside = f"{path}.tmp"
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    os.write(fd, b"%d\n" % value)
-    os.fsync(fd)
-    os.close(fd)
+    write_synced(beside, b"%d\n" % value)
     os.replace(beside, path)
 
 

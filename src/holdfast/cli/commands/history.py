@@ -11,6 +11,7 @@ from holdfast.cli.terminal import is_tty, show
 from holdfast.engine import outputs
 from holdfast.errors import UsageError
 from holdfast.store import history, runs
+from holdfast.store.home import Named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,11 +67,12 @@ def download(parsed: Parsed) -> int:
     home, run = pick.run(parsed)
     wanted = parsed.text("artifact")
     outputs.bring(home, run, None if wanted is None else [wanted.removeprefix("outputs/")])
-    names = [wanted] if wanted is not None else history.artifacts(run)
+    known = history.artifact_paths(run)
+    names = [wanted] if wanted is not None else list(known)
     folder = parsed.text("directory") or "."
     pairs = []
     for name in names:
-        source = history.artifact_path(run, name)
+        source = known.get(name) or history.artifact_path(run, name)
         if source is None:
             raise _no_artifact(run, name)
         file = {"driver_log": "driver_log.txt", "control_log": "control_log.txt"}.get(name, name)
@@ -131,7 +133,7 @@ def _print_artifact(run: runs.Run, name: str) -> int:
     if path is None or not os.path.isfile(path):
         raise _no_artifact(run, name)
     out = LogWriter(sys.stdout)
-    with open(path, "rb") as source:
+    with Named(path), open(path, "rb") as source:
         while block := source.read(1024 * 1024):
             out.write(block)
     return 0
@@ -141,7 +143,7 @@ def _no_artifact(run: runs.Run, name: str) -> UsageError:
     return UsageError(
         f"this run has no artifact {name!r}",
         where=str(run.request.get("run_id")),
-        hint="it has: " + ", ".join(history.artifacts(run)),
+        hint="it has: " + ", ".join(history.artifacts(run)[:20]),
     )
 
 

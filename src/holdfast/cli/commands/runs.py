@@ -15,9 +15,12 @@ from holdfast.engine.channel import connect
 from holdfast.engine.submit import target_of
 from holdfast.errors import UsageError
 from holdfast.store import history
+from holdfast.store.home import Named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import BinaryIO
+
     from holdfast.cli.parse import Parsed
 
 
@@ -120,6 +123,9 @@ def copy_beside(source: str, target: str) -> None:
     try:
         shutil.copyfile(source, beside, follow_symlinks=False)
         os.replace(beside, target)
+    except OSError as error:
+        error.filename, error.filename2 = target, None  # copyfile names the source, which is not to blame
+        raise
     finally:
         if os.path.lexists(beside):
             os.unlink(beside)
@@ -133,7 +139,7 @@ def _same(one: str, other: str) -> bool:
 
 def _print_all(path: str, log: LogWriter) -> None:
     try:
-        with open(path, "rb") as source:
+        with Named(path), open(path, "rb") as source:
             while block := source.read(1024 * 1024):
                 log.write(block)
     except FileNotFoundError:
@@ -143,11 +149,23 @@ def _print_all(path: str, log: LogWriter) -> None:
 def _print_tail(path: str, lines: int, log: LogWriter) -> None:
     """The last lines, found from the end, so that a log of any size costs the same."""
     with open(path, "rb") as source:
-        at = source.seek(0, os.SEEK_END)
-        found = b""
-        while at > 0 and found.count(b"\n") <= lines and len(found) < 64 * 1024 * 1024:
-            step = min(65536, at)
-            at -= step
-            source.seek(at)
-            found = source.read(step) + found
-    log.write(b"".join(found.splitlines(keepends=True)[-lines:]) if lines else b"")
+        source.seek(_start_of_tail(source, lines))
+        while block := source.read(1024 * 1024):
+            log.write(block)
+
+
+def _start_of_tail(source: BinaryIO, lines: int) -> int:
+    at = source.seek(0, os.SEEK_END)
+    if not lines or not at:
+        return at
+    source.seek(at - 1)
+    ends = lines + (source.read(1) == b"\n")  # of lines, from the end: behind the last of them the tail begins
+    while at > 0:
+        step = min(65536, at)
+        at -= step
+        source.seek(at)
+        block = source.read(step)
+        if block.count(b"\n") >= ends:
+            return at + len(block.rsplit(b"\n", ends)[0]) + 1
+        ends -= block.count(b"\n")
+    return 0

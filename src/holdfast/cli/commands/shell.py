@@ -8,13 +8,16 @@ import sys
 from holdfast import project as projects
 from holdfast import targets
 from holdfast.engine import shims
-from holdfast.errors import UsageError
+from holdfast.engine.environment import is_managed
+from holdfast.errors import HoldfastError, UsageError
 from holdfast.project import remember
 from holdfast.store.home import open_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
+    from holdfast.model import Project
+    from holdfast.store.home import Home
 
 _SHELLS = ("bash", "zsh", "fish", "sh", "dash", "pwsh", "powershell", "cmd")
 
@@ -22,8 +25,11 @@ _SHELLS = ("bash", "zsh", "fish", "sh", "dash", "pwsh", "powershell", "cmd")
 def shell(parsed: Parsed) -> int:
     home = open_home()
     project = remember(projects.find(parsed.text("project") or os.getcwd()))
-    local = targets.choose(targets.folders(project.root, home.path), "local").compute
-    folder = shims.for_shell(home, project.id, _interpreter(local.python_location))
+    local = targets.choose(targets.folders(project.root, home.path), "local")
+    managed = is_managed(local)
+    python = _environment(home, project, local) if managed else None
+    python = python or _interpreter(local.compute.python_location)
+    folder = shims.for_shell(home, project.id, python, managed=managed)
     env = {
         **os.environ,
         "PATH": folder + os.pathsep + os.environ.get("PATH", os.defpath),
@@ -40,6 +46,19 @@ def shell(parsed: Parsed) -> int:
         os.execvpe(words[0], words, env)
     except FileNotFoundError as error:
         raise UsageError(f"{words[0]} is not there to be started", hint="--shell NAME chooses another") from error
+
+
+def _environment(home: Home, project: Project, local: targets.Chosen) -> str | None:
+    """The python of what the project declares, where it is built."""
+    from holdfast.cli.environments import Bench
+
+    try:
+        with Bench(home, project, local) as bench:
+            found = bench.describe("")
+    except HoldfastError as error:  # this shell may be where somebody wants to correct it
+        sys.stderr.write(f"WARNING: {error}\n")
+        return None
+    return os.path.join(home.path, "envs", str(found["environment"]), "bin", "python") if found.get("built") else None
 
 
 def _interpreter(location: str | None) -> str | None:

@@ -6,9 +6,9 @@ import sys
 
 from holdfast import settings
 from holdfast.cli.output import emit
-from holdfast.cli.terminal import human_bytes, is_tty
+from holdfast.cli.terminal import Progress, human_bytes, is_tty
 from holdfast.engine import reconcile
-from holdfast.errors import UsageError
+from holdfast.errors import StoreError, UsageError
 from holdfast.store import prune as pruning
 from holdfast.store import usage
 from holdfast.store.home import open_home
@@ -24,6 +24,23 @@ def reindex(_parsed: Parsed) -> int:
     count = rebuild(home)
     sys.stderr.write(f"{count} run{'' if count == 1 else 's'} in the index\n")
     return 0
+
+
+def verify(parsed: Parsed) -> int:
+    from holdfast.store import audit
+
+    home = open_home(create=False)
+    with Progress(sys.stderr) as progress:
+        problems = audit.audit(
+            home, lambda files, size: progress.update(f"reading: {files} files, {human_bytes(size)}")
+        )
+    left = audit.repair(home, problems) if parsed.flag("repair") else problems
+    rows = [{"path": row.path, "problem": row.what, "todo": row.todo} for row in left]
+    if rows or parsed.text("output") or parsed.text("query"):
+        emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=("path", "problem", "todo"))
+    repaired = f"{len(problems)} found, {len(problems) - len(left)} put right, " if parsed.flag("repair") else ""
+    sys.stderr.write(f"{repaired}{len(left)} to look at\n" if left else f"{repaired}everything is as it was written\n")
+    return StoreError.exit_code if left else 0
 
 
 def du(parsed: Parsed) -> int:

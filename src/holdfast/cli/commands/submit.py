@@ -20,11 +20,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
     from holdfast.model import Job, Project
-    from holdfast.targets import Target
+    from holdfast.targets import Chosen, Target
 
 
 def submit(parsed: Parsed) -> int:
-    project, job, target = _understand(parsed)
+    project, job, chosen, target = _understand(parsed)
     if parsed.flag("dry_run"):
         from holdfast.cli.submission import print_plan
 
@@ -33,10 +33,10 @@ def submit(parsed: Parsed) -> int:
     channel = connect(home, target)
     from holdfast.cli.submission import Submission
 
-    return Submission(parsed, home, target, channel).run(project, job)
+    return Submission(parsed, home, chosen, target, channel).run(project, job)
 
 
-def _understand(parsed: Parsed) -> tuple[Project, Job, Target]:
+def _understand(parsed: Parsed) -> tuple[Project, Job, Chosen, Target]:
     folder = os.path.abspath(parsed.text("project") or os.getcwd())
     if not os.path.isdir(folder):
         raise UsageError("there is no such folder", where=folder)
@@ -66,7 +66,8 @@ def _understand(parsed: Parsed) -> tuple[Project, Job, Target]:
         notify=parsed.text("notify"),
         keep_work=parsed.flag("keep_work"),
     )
-    return project, request.make_job(asked, project, chosen.config, target.name, said["onEnd"], _ask_secret), target
+    job = request.make_job(asked, project, chosen.config, target.name, said["onEnd"], _ask_secret)
+    return project, job, chosen, target
 
 
 def _ask_secret(name: str) -> str:

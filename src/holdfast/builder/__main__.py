@@ -1,0 +1,11 @@
+"""The door for ``python -I .../builder/__main__.py``, which puts no folder of ours on the path."""
+
+import os
+import sys
+
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+__package__ = "builder"
+
+from .conversation import main
+
+sys.exit(main())

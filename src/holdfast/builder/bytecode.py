@@ -1,0 +1,121 @@
+"""Bytecode, compiled once per content and Python, and hard-linked into every environment that has the same source."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from typing import TYPE_CHECKING
+
+from .failure import Failed
+from .interpreter import clean_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import IO
+
+    from .interpreter import Interpreter
+    from .report import Report
+
+COMPILER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "compile_files.py")
+
+
+class Bytecode:
+    """``fill`` an environment before it is sealed, ``keep`` what was compiled when it is safely on the disk.
+
+    The cache holds one file per source; an empty one says that the source cannot be compiled.
+    """
+
+    def __init__(self, cache: str, interpreter: Interpreter, beside: str, prefix: str) -> None:
+        self._cache = os.path.join(os.path.abspath(cache), "pyc", interpreter.bytecode)
+        self._interpreter = interpreter
+        self._beside = beside
+        self._prefix = prefix
+        self._compiled: dict[str, str] = {}
+
+    def fill(self, sources: Mapping[str, str], report: Report) -> None:
+        """Give every source (path in the environment, sha256) its bytecode."""
+        missing: dict[str, list[str]] = {}
+        for path, sha256 in sources.items():
+            target, kept = self._target(path), self._kept(path, sha256)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            if not os.path.exists(target) and not _take(kept, target):
+                missing.setdefault(kept, []).append(path)
+        self._compiled = {kept: self._target(paths[0]) for kept, paths in missing.items()}
+        self._compile([paths[0] for paths in missing.values()], report)
+        for paths in missing.values():
+            for path in paths[1:]:
+                _take(self._target(paths[0]), self._target(path))
+
+    def keep(self) -> None:
+        for kept, target in self._compiled.items():
+            os.makedirs(os.path.dirname(kept), exist_ok=True)
+            if os.path.exists(kept):
+                continue
+            if os.path.exists(target):
+                _take(target, kept)
+            else:
+                open(kept, "wb").close()
+
+    def _target(self, path: str) -> str:
+        folder, name = os.path.split(path)
+        compiled = f"{name[:-3]}.{self._interpreter.cache_tag}.pyc"
+        return os.path.join(self._beside, folder, "__pycache__", compiled)
+
+    def _kept(self, path: str, sha256: str) -> str:
+        # Before 3.7 bytecode names its source by the time it was written, so only the very same file has the same.
+        before = self._interpreter.minor < (3, 7)
+        time = f"-{int(os.stat(os.path.join(self._beside, path)).st_mtime)}" if before else ""
+        return os.path.join(self._cache, sha256[:2], f"{sha256[2:]}{time}")
+
+    def _compile(self, paths: list[str], report: Report) -> None:
+        """On all cores, the large files first."""
+        if not paths:
+            return
+        paths.sort(key=lambda path: os.path.getsize(os.path.join(self._beside, path)), reverse=True)
+        done, saying = os.pipe()
+        with tempfile.TemporaryFile(buffering=0) as jobs:
+            width = self._write_jobs(paths, jobs)
+            count = min(os.cpu_count() or 1, len(paths))
+            workers = [self._worker(jobs, width, saying) for _ in range(count)]
+        os.close(saying)
+        with os.fdopen(done, "rb") as lines:
+            for number, _ in enumerate(lines, 1):
+                report.progress("compile", "", number, len(paths))
+        codes = [worker.wait() for worker in workers]
+        if any(codes):
+            where = os.path.join(self._prefix, "bin", "python")
+            raise Failed("internal", f"the environment's Python cannot compile (status {max(codes)})", where=where)
+
+    def _write_jobs(self, paths: list[str], jobs: IO[bytes]) -> int:
+        """All workers read from one file at one shared position, so each record is as long as the others."""
+        records = [
+            json.dumps([os.path.join(self._beside, path), self._target(path), os.path.join(self._prefix, path)])
+            for path in paths
+        ]
+        width = max(map(len, records)) + 1
+        jobs.write("".join(record.ljust(width) for record in records).encode("ascii"))
+        jobs.seek(0)
+        return width
+
+    def _worker(self, jobs: IO[bytes], width: int, saying: int) -> subprocess.Popen[bytes]:
+        python = os.path.join(self._beside, "bin", "python")
+        command = [python, "-I", "-S", "-B", "-W", "ignore", COMPILER, str(width)]
+        return subprocess.Popen(command, stdin=jobs, stdout=saying, env=clean_environment())
+
+
+def _take(source: str, target: str) -> bool:
+    """Link, or copy where that cannot be; False when there is nothing to take."""
+    try:
+        if os.path.getsize(source):
+            os.link(source, target)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        # Another disk, or as many links as a file can have: every empty __init__.py is the same file.
+        beside = f"{target}.{os.getpid()}"
+        shutil.copyfile(source, beside)
+        os.replace(beside, target)
+    return True

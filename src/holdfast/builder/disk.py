@@ -1,0 +1,39 @@
+"""Room for an environment: known before where possible, told where not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Any
+
+from .failure import HINTS, Failed
+
+# A conda archive is kept unpacked, at about four times its size, and is on the disk itself while that happens.
+UNPACKED = 5
+
+
+def needed(lock: dict[str, Any] | None) -> int:
+    """What the lock's packages take when none is in the cache; files from an index do not tell their size."""
+    return sum(package.get("size") or 0 for package in (lock or {}).get("conda", ())) * UNPACKED
+
+
+def full(request: dict[str, Any]) -> Failed:
+    """Said when the space is too small, before or in the middle."""
+    place = _existing(request.get("beside") or request["cache"])
+    estimate = needed(request.get("lock"))
+    wanted = f"about {_megabytes(estimate)} are needed" if estimate else "the disk is full"
+    return Failed("disk", f"{wanted}, {_megabytes(free(place))} are free", where=place, hint=HINTS["disk"])
+
+
+def free(place: str) -> int:
+    return shutil.disk_usage(_existing(place)).free
+
+
+def _existing(place: str) -> str:
+    while not os.path.exists(place):
+        place = os.path.dirname(os.path.abspath(place))
+    return place
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB"

@@ -1,0 +1,75 @@
+"""Why something could not be built, in words for the person who waits for it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from .scrubbing import scrub
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# The first that is found in a tool's output names the kind: a full disk also fails builds and downloads.
+SIGNS = (
+    ("disk", re.compile(r"No space left on device|os error 28\b|Disk quota exceeded")),
+    ("hash", re.compile(r"[Hh]ash mismatch|hashes? (?:do|does) not match")),
+    (
+        "unreachable",
+        re.compile(
+            r"network was disabled|error sending request|HTTP status|Failed to fetch|dns error|timed out"
+            r"|error decoding response body|connection (?:refused|reset|closed)",
+            re.IGNORECASE,
+        ),
+    ),
+    ("compiler", re.compile(r"Failed to build|build backend returned an error")),
+    ("platform", re.compile(r"no wheels with a matching|is not compatible with|is not supported on this platform")),
+    ("unsatisfiable", re.compile(r"No solution found|not found in the package registry|unsatisfiable")),
+)
+HINTS = {
+    "disk": "free some space, or move HOLDFAST_HOME to a larger disk",
+    "hash": "the file is not the one that was locked: lock again only if you know why it changed",
+    "unreachable": "check the address, your connection and proxy settings, then try again",
+    "compiler": "install a C compiler (gcc or build-essential) there, or pin a version that has a wheel",
+    "platform": "pin a version that has files for this platform and Python",
+    "unsatisfiable": "loosen one of the requirements named above",
+}
+LONGEST = 2000
+
+
+class Failed(Exception):
+    """The request cannot be done; ``kind`` sorts it, the rest is for people."""
+
+    def __init__(self, kind: str, what: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(what)
+        self.kind = kind
+        self.what = what
+        self.where = where
+        self.hint = hint
+
+    def event(self, tail: Sequence[str] = ()) -> dict[str, Any]:
+        texts = {"kind": self.kind, "what": scrub(self.what), "where": scrub(self.where), "hint": scrub(self.hint)}
+        return {"event": "failed", **texts, "tail": list(tail)}
+
+
+def from_output(lines: Sequence[str], where: str, otherwise: str = "internal") -> Failed:
+    """What a tool's last words mean."""
+    text = "\n".join(lines)
+    kind = next((kind for kind, sign in SIGNS if sign.search(text)), otherwise)
+    # Of a build that failed, uv's hint says no more than that it failed.
+    said = [line.partition("hint: ")[2] for line in lines if line.startswith("hint: ") and kind != "compiler"]
+    return Failed(kind, _plain(lines)[:LONGEST], where=where, hint=" ".join(said) or HINTS.get(kind, ""))
+
+
+def _plain(lines: Sequence[str]) -> str:
+    """``error: A / cause: B / (more of B)`` as ``A: B more of B``; anything else as it is."""
+    sentences: list[str] = []
+    for line in lines:
+        words = " ".join(line.split())
+        if line.startswith(("error: ", "  cause: ")):
+            sentences.append(words.partition(": ")[2])
+        elif sentences and line.startswith("         ") and words:
+            sentences[-1] += f" {words}"
+        elif sentences and line.startswith("hint: "):
+            break
+    return ": ".join(sentences) or " ".join(" ".join(lines).split()) or "it ended without a word"

@@ -1,0 +1,117 @@
+"""From a lock to an environment: built in one place, right for another, read-only."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from . import disk, openmpi
+from .bytecode import Bytecode
+from .failure import Failed
+from .interpreter import ask
+from .own_package import install_own_package
+from .requirement_lines import check_pinned
+from .scrubbing import scrub
+from .sealing import ABOUT, hash_files, remove_tree, rename_in_scripts, scrub_files, seal, size
+from .uv import Uv, builder_versions, index_words
+
+if TYPE_CHECKING:
+    from .report import Report
+
+Json = dict[str, Any]
+
+SYSTEMS = {"Linux": "linux", "Darwin": "osx"}
+MACHINES = {"x86_64": "64", "aarch64": "aarch64", "arm64": "arm64"}
+
+
+def install(request: Json, report: Report) -> Json:
+    """Build in ``beside`` what works after the caller renames it to ``prefix``."""
+    lock, beside, prefix = request["lock"], request["beside"], request["prefix"]
+    _check(request)
+    remove_tree(beside)
+    ledger: Json = {"download_s": 0.0, "link_s": 0.0, "compile_s": 0.0, "packages": len(lock["conda"]), "bytes": 0}
+    uv = Uv(request, report)
+    _lay_base(request, uv, ledger, report)
+    _install_pip(lock, beside, uv, ledger)
+    own_paths = install_own_package(request, uv) if request.get("own_package") else []
+    rename_in_scripts(beside, prefix)
+    scrub_files(beside)
+    library_path = openmpi.provide(lock, beside, prefix)
+    hashes, bytecode = _compile(request, ledger, report)
+    told = {"library_path": library_path, "own_paths": own_paths}
+    ledger["bytes"] = size(beside)
+    ledger = {name: round(value, 3) for name, value in ledger.items()}
+    _describe(beside, {"lock": lock, "ledger": ledger, "builder": builder_versions(), **told})
+    seal(beside, hashes)
+    bytecode.keep()
+    return {"ledger": ledger, **told}
+
+
+def _check(request: Json) -> None:
+    lock = request["lock"]
+    check_pinned(lock["pip"])
+    here = f"{SYSTEMS.get(platform.system(), sys.platform)}-{MACHINES.get(platform.machine(), platform.machine())}"
+    if lock["platform"] != here:
+        hint = "lock again for this target: holdfast env lock"
+        raise Failed("platform", f"the lock is for {lock['platform']}, this machine is {here}", hint=hint)
+    if disk.needed(lock) > disk.free(request["beside"]):
+        raise disk.full(request)
+
+
+def _lay_base(request: Json, uv: Uv, ledger: Json, report: Report) -> None:
+    """What the pip part is installed upon: conda packages, or a virtual environment of the given Python."""
+    lock, beside = request["lock"], request["beside"]
+    if lock["conda"]:
+        from . import conda
+
+        took = conda.install(lock, request, report)
+        ledger["download_s"] += took.download_s
+        ledger["link_s"] += took.link_s
+        return
+    given = ask(request["python"])
+    if given.version.split(".")[:2] != lock["python"]["version"].split(".")[:2]:
+        what = f"the lock is for Python {lock['python']['version']}, this is {given.version}"
+        raise Failed("platform", what, where=request["python"], hint="lock again: holdfast env lock")
+    uv.run("venv", "--no-project", "--relocatable", "--python", request["python"], beside, where=request["python"])
+
+
+def _install_pip(lock: Json, beside: str, uv: Uv, ledger: Json) -> None:
+    if not lock["pip"]:
+        return
+    # No --require-hashes: it would refuse a git commit, which is its own hash. check_pinned saw to the rest.
+    words = ["--no-deps", "--verify-hashes", "--break-system-packages", "--python", f"{beside}/bin/python", "-r", "-"]
+    said = "\n".join(lock["pip"]) + "\n"
+    told = uv.run("pip", "install", *words, *index_words(lock["pip_options"]), said=said, total=len(lock["pip"]))
+    ledger["download_s"] += told.seconds("Prepared")
+    ledger["link_s"] += told.seconds("Installed")
+    ledger["packages"] += told.installed
+
+
+def _compile(request: Json, ledger: Json, report: Report) -> tuple[dict[str, str], Bytecode]:
+    beside = request["beside"]
+    started = time.monotonic()
+    interpreter = ask(os.path.join(beside, "bin", "python"))
+    hashes = hash_files(beside, _sources(beside))
+    bytecode = Bytecode(request["cache"], interpreter, beside, request["prefix"])
+    bytecode.fill(hashes, report)
+    ledger["compile_s"] = time.monotonic() - started
+    return hashes, bytecode
+
+
+def _sources(beside: str) -> list[str]:
+    """All modules; scripts and what stands in no Python's library are not imported."""
+    return [
+        os.path.relpath(os.path.join(folder, name), beside)
+        for folder, _, names in os.walk(os.path.join(beside, "lib"))
+        for name in names
+        if name.endswith(".py") and not os.path.islink(os.path.join(folder, name))
+    ]
+
+
+def _describe(beside: str, about: Json) -> None:
+    with open(os.path.join(beside, ABOUT), "w", encoding="utf-8") as file:
+        file.write(scrub(json.dumps(about, indent=1, sort_keys=True)) + "\n")

@@ -1,0 +1,38 @@
+"""CNTK's last wheels ask for an OpenMPI that no distribution has any more; today's answers to the old names."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from .requirement_lines import name_of
+
+NEEDS_IT = {"cntk", "cntk-gpu"}
+OLD_NAMES = {"libmpi.so.12": "libmpi.so.40", "libmpi_cxx.so.1": "libmpi_cxx.so.40"}
+FOLDER = os.path.join("lib", "holdfast-compat")
+PLACES = (
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib64/openmpi/lib",
+    "/usr/lib",
+    "/usr/local/lib",
+    "/usr/lib/x86_64-linux-gnu/openmpi/lib",
+)
+
+
+def provide(lock: dict[str, Any], beside: str, prefix: str) -> list[str]:
+    """Link the old names where they are needed; the folders to put on LD_LIBRARY_PATH."""
+    names = {name_of(line) for line in lock["pip"]} | {package["name"] for package in lock["conda"]}
+    links = {old: found for old, new in OLD_NAMES.items() if (found := _find(new))}
+    if not names & NEEDS_IT or not links:
+        return []
+    os.makedirs(os.path.join(beside, FOLDER))
+    for old, found in links.items():
+        os.symlink(found, os.path.join(beside, FOLDER, old))
+    return [os.path.join(prefix, FOLDER)]
+
+
+def _find(library: str) -> str:
+    places = [place for place in os.environ.get("LD_LIBRARY_PATH", "").split(":") if place]
+    paths = (os.path.join(place, library) for place in (*places, *PLACES))
+    return next((path for path in paths if os.path.exists(path)), "")

@@ -1,0 +1,162 @@
+"""The end of a build: no path of the building place, no secret, nothing writable, and a manifest to prove it by."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from .scrubbing import scrub
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from .report import Report
+
+Json = dict[str, Any]
+
+ABOUT = "holdfast-environment.json"
+MANIFEST = "holdfast-manifest.json"
+WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
+BLOCK = 1 << 18
+
+
+def rename_in_scripts(beside: str, prefix: str) -> None:
+    """Scripts that were written for the building place are for the final one."""
+    before, after = os.fsencode(beside), os.fsencode(prefix)
+    for entry in os.scandir(os.path.join(beside, "bin")):
+        if entry.is_file(follow_symlinks=False):
+            with open(entry.path, "rb") as file:
+                content = file.read() if file.read(2) == b"#!" else b""
+            if before in content:
+                _replace(entry.path, b"#!" + content.replace(before, after))
+
+
+def scrub_files(beside: str) -> None:
+    """Where tools note whence a package came, they note passwords and signatures too."""
+    for folder, _, names in os.walk(beside):
+        if folder.endswith((".dist-info", "conda-meta")):
+            for name in names:
+                if name.endswith(".json"):
+                    _scrub_file(os.path.join(folder, name))
+
+
+def hash_files(root: str, paths: Iterable[str]) -> dict[str, str]:
+    """sha256 of each path under root, on all cores: hashing lets other threads run."""
+    ordered, count = list(paths), os.cpu_count() or 1
+    with ThreadPoolExecutor(count) as hashers:
+        parts = hashers.map(lambda number: _hash_part(root, ordered[number::count]), range(count))
+        return {path: digest for part in parts for path, digest in part.items()}
+
+
+def size(beside: str) -> int:
+    """In bytes, without what is said about the environment itself."""
+    return sum(entry.stat(follow_symlinks=False).st_size for entry in _walk(beside) if not entry.is_symlink())
+
+
+def seal(beside: str, known: dict[str, str]) -> None:
+    """Write the manifest, take away all rights to write, and put everything on the disk."""
+    links, files = _contents(beside)
+    hashes = {**known, **hash_files(beside, (path for path in files if path not in known))}
+    manifest = {"v": 1, "files": {path: hashes[path] for path in sorted(files)}, "links": dict(sorted(links.items()))}
+    with open(os.path.join(beside, MANIFEST), "w", encoding="ascii") as file:
+        json.dump(manifest, file, separators=(",", ":"))
+    for folder, _, names in os.walk(beside):
+        for path in (*(os.path.join(folder, name) for name in names), folder):
+            mode = os.lstat(path).st_mode
+            if mode & WRITABLE and not stat.S_ISLNK(mode):
+                os.chmod(path, stat.S_IMODE(mode) & ~WRITABLE)
+    _settle(beside)
+
+
+def verify(request: Json, report: Report) -> Json:
+    """What is not as it was when the environment was published."""
+    prefix = request["prefix"]
+    with open(os.path.join(prefix, MANIFEST), encoding="ascii") as file:
+        manifest = json.load(file)
+    links, files = _contents(prefix)
+    report.line(f"verify {prefix}: {len(files)} files")
+    expected: dict[str, str] = {**manifest["files"], **manifest["links"]}
+    found = {**hash_files(prefix, (path for path in files if path in expected)), **links}
+    return {
+        "changed": sorted(path for path in expected if path in found and found[path] != expected[path]),
+        "missing": sorted(set(expected) - set(found)),
+        "extra": sorted({*files, *links} - set(expected) - {MANIFEST}),
+    }
+
+
+def remove_tree(root: str) -> None:
+    """Also where nothing is writable any more."""
+    for folder, folders, _ in os.walk(root):
+        for path in (folder, *(os.path.join(folder, name) for name in folders)):
+            if not os.path.islink(path):
+                os.chmod(path, stat.S_IRWXU)
+    shutil.rmtree(root, ignore_errors=True)
+
+
+def _replace(path: str, content: bytes) -> None:
+    """A new file: the old one may be a hard link into a cache."""
+    beside = f"{path}.new"
+    with open(beside, "wb") as file:
+        file.write(content)
+    shutil.copymode(path, beside)
+    os.replace(beside, path)
+
+
+def _scrub_file(path: str) -> None:
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        text = file.read()
+    if scrub(text) != text:
+        _replace(path, scrub(text).encode("utf-8", "surrogateescape"))
+
+
+def _contents(root: str) -> tuple[dict[str, str], list[str]]:
+    """Symbolic links with what they point to, and files, by their path under root."""
+    links: dict[str, str] = {}
+    files: list[str] = []
+    for entry in _walk(root):
+        path = os.path.relpath(entry.path, root)
+        if entry.is_symlink():
+            links[path] = os.readlink(entry.path)
+        else:
+            files.append(path)
+    return links, files
+
+
+def _walk(folder: str) -> Iterator[os.DirEntry[str]]:
+    for entry in os.scandir(folder):
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(entry.path)
+        else:
+            yield entry
+
+
+def _settle(place: str) -> None:
+    """The caller's rename must not reach the disk before what it publishes."""
+    if sys.platform != "linux":
+        os.sync()
+        return
+    import ctypes
+
+    disk = os.open(place, os.O_RDONLY)
+    failed = ctypes.CDLL(None, use_errno=True).syncfs(disk)
+    os.close(disk)
+    if failed:
+        raise OSError(ctypes.get_errno(), "the environment could not be put on the disk", place)
+
+
+def _hash_part(root: str, paths: list[str]) -> dict[str, str]:
+    block = memoryview(bytearray(BLOCK))
+    hashes: dict[str, str] = {}
+    for path in paths:
+        digest = hashlib.sha256()
+        with open(os.path.join(root, path), "rb", buffering=0) as file:
+            while size := file.readinto(block):
+                digest.update(block[:size])
+        hashes[path] = digest.hexdigest()
+    return hashes

@@ -1,0 +1,145 @@
+"""From what a project declares to an explicit lock: addresses and hashes of everything, for one platform."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from .failure import Failed
+from .interpreter import ask
+from .locked_files import from_pylock, from_uv_lock
+from .requirement_lines import name_of, requirement_lines
+from .uv import Uv, builder_versions, index_words
+
+if TYPE_CHECKING:
+    from .report import Report
+
+Json = dict[str, Any]
+
+MACHINES = {"linux-64": "x86_64", "linux-aarch64": "aarch64"}
+OTHER_PLATFORMS = {
+    "osx-64": "x86_64-apple-darwin",
+    "osx-arm64": "aarch64-apple-darwin",
+    "win-64": "x86_64-pc-windows-msvc",
+}
+# The C libraries that uv knows by number.
+GLIBC_MINORS = (40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 28)
+# Python packages that conda calls otherwise.
+PYPI_NAMES = {"pytorch": "torch", "matplotlib-base": "matplotlib", "py-opencv": "opencv-python", "pytables": "tables"}
+# What packages import and do not ask for: conda's environments had it anyway.
+UNSAID = {"cntk": "pip", "cntk-gpu": "pip"}
+
+PEP_440 = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?")
+
+
+def solve(request: Json, report: Report) -> Json:
+    spec, facts = request["spec"], request["facts"]
+    uv = Uv(request, report)
+    packages: list[Json] = []
+    report.progress("solve", spec["kind"], 0, 1)
+    if spec["kind"] == "conda":
+        from . import conda
+
+        packages = conda.solve(spec, facts, request["cache"])
+        python = _python_of(packages)
+    else:
+        python = _python_given(request)
+    lines, options = _pip_part(spec, packages, _python_words(request, python), uv, request)
+    report.progress("solve", spec["kind"], 1, 1)
+    lock = {
+        "v": 1,
+        "spec": request.get("spec_key", ""),
+        "platform": facts["platform"],
+        "python": python,
+        "conda": packages,
+        "pip": sorted(lines),
+        "pip_options": options,
+        "own_package": bool(spec.get("own_package")),
+        "builder": builder_versions(),
+    }
+    return {"lock": lock}
+
+
+def _python_of(packages: list[Json]) -> Json:
+    found = next(package for package in packages if package["name"] == "python")
+    return {"version": found["version"], "identity": f"conda {found['build']} sha256:{found['sha256']}"}
+
+
+def _python_given(request: Json) -> Json:
+    """The interpreter on this machine, or what is known of one on another."""
+    if request.get("python"):
+        interpreter = ask(request["python"])
+        return {"version": interpreter.version, "identity": interpreter.identity}
+    if "python" not in request["facts"]:
+        raise Failed("platform", "no Python was named to install the packages for", hint="set pythonLocation")
+    known: Json = request["facts"]["python"]
+    return known
+
+
+def _python_words(request: Json, python: Json) -> list[str]:
+    """uv resolves for the Python at hand, or plays another one that is not here."""
+    if request["spec"]["kind"] == "pip" and request.get("python"):
+        return ["--python", request["python"]]
+    platform = _uv_platform(request["facts"])
+    return ["--python", sys.executable, "--python-version", python["version"], "--python-platform", platform]
+
+
+def _uv_platform(facts: Json) -> str:
+    platform = facts["platform"]
+    if platform in OTHER_PLATFORMS:
+        return OTHER_PLATFORMS[platform]
+    if platform not in MACHINES:
+        raise Failed("platform", f"no packages can be chosen for {platform}", hint="use linux-64 or linux-aarch64")
+    numbers = re.findall(r"\d+", facts.get("virtual", {}).get("__glibc") or "2.28")
+    minor = next((minor for minor in GLIBC_MINORS if minor <= int(numbers[1])), 17)
+    return f"{MACHINES[platform]}-manylinux_2_{minor}"
+
+
+def _pip_part(
+    spec: Json, packages: list[Json], python_words: list[str], uv: Uv, request: Json
+) -> tuple[list[str], Json]:
+    options: Json = dict(spec.get("pip_options") or {})
+    if spec.get("locked"):
+        if os.path.basename(spec["source"]).startswith("pylock"):
+            return from_pylock(spec, options)
+        return from_uv_lock(spec, options, request, python_words[:2], uv)
+    if not spec.get("pip"):
+        return [], options
+    words = [*python_words, *index_words(options)]
+    taken = _versions_of_conda(packages, spec["pip"])
+    try:
+        lines = _compile(spec, words, taken, uv)
+    except Failed as failed:
+        if failed.kind != "unsatisfiable" or not taken:
+            raise
+        # As pip does: what conda installed is replaced where the pip part cannot live with it.
+        return _compile(spec, words, {}, uv), options
+    return [line for line in lines if name_of(line) not in taken], options
+
+
+def _versions_of_conda(packages: list[Json], pip: list[str]) -> dict[str, str]:
+    """What pip finds installed and leaves alone, unless it was asked for by name."""
+    asked = {name_of(line) for line in pip}
+    named = ((str(package["name"]), str(package["version"])) for package in packages)
+    versions = {name_of(PYPI_NAMES.get(name, name)): version for name, version in named if PEP_440.fullmatch(version)}
+    return {name: version for name, version in versions.items() if name and name not in asked}
+
+
+def _compile(spec: Json, words: list[str], taken: dict[str, str], uv: Uv) -> list[str]:
+    folder = tempfile.mkdtemp()
+    try:
+        constraints = os.path.join(folder, "constraints.txt")
+        with open(constraints, "w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in spec.get("constraints") or ())
+            file.writelines(f"{name}=={version}\n" for name, version in taken.items())
+        asked = ["pip", "compile", "-", "--generate-hashes", "--no-header", "--no-annotate", "--no-strip-extras"]
+        unsaid = {UNSAID[name] for name in map(name_of, spec["pip"]) if name in UNSAID}
+        said = "\n".join([*spec["pip"], *sorted(unsaid)]) + "\n"
+        told = uv.run(*asked, "--constraints", constraints, *words, said=said, where=spec.get("source", ""))
+    finally:
+        shutil.rmtree(folder)
+    return requirement_lines(told.printed)

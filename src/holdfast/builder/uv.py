@@ -1,0 +1,128 @@
+"""The uv program that lies beside our interpreter."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .failure import Failed, from_output
+from .interpreter import clean_environment
+from .scrubbing import forget_queries
+
+if TYPE_CHECKING:
+    from .report import Report
+
+UV = os.path.join(os.path.dirname(sys.executable), "uv")
+TOOK = re.compile(r"^(Prepared|Installed) (\d+) packages? in (.+)$")
+UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+REPEATED = {
+    "find_links": "--find-links",
+    "only_binary": "--only-binary",
+    "no_binary": "--no-binary",
+    "trusted_hosts": "--allow-insecure-host",
+}
+DOWNLOADED = re.compile(r"^ ?(?:Downloaded|Built) (\S+)")
+
+
+def builder_versions() -> str:
+    """The tools whose change makes other environments."""
+    return ", ".join(f"{name} {_version(name)}" for name in ("uv", "py-rattler"))
+
+
+class Told(NamedTuple):
+    """What uv printed, and what it told on stderr meanwhile."""
+
+    printed: str
+    lines: list[str]
+
+    def seconds(self, word: str) -> float:
+        """How long it says that it ``Prepared`` or ``Installed``."""
+        for line in self.lines:
+            found = TOOK.match(line)
+            if found and found[1] == word:
+                return sum(float(value) * UNITS[unit] for value, unit in re.findall(r"([\d.]+)(ms|s|m)", found[3]))
+        return 0.0
+
+    @property
+    def installed(self) -> int:
+        return next(
+            (int(found[2]) for line in self.lines if (found := TOOK.match(line)) and found[1] == "Installed"), 0
+        )
+
+
+class Uv:
+    """Runs uv with our cache and nobody's configuration."""
+
+    def __init__(self, request: dict[str, Any], report: Report) -> None:
+        self._report = report
+        self._folder = request.get("project") or os.path.dirname(os.path.abspath(request["cache"]))
+        self._cache = os.path.join(os.path.abspath(request["cache"]), "uv")
+        self._always = ["--no-config", "--no-progress", "--color", "never", "--no-python-downloads"]
+        self._always += ["--cache-dir", self._cache]
+        if request.get("offline"):
+            self._always.append("--offline")
+
+    def run(self, *words: str, said: str = "", where: str = "", total: int = 0, folder: str = "") -> Told:
+        """Start it with ``said`` on stdin; a failure is raised as what it means."""
+        command = [UV, *words, *self._always]
+        self._report.line("$ " + " ".join(command))
+        told: list[str] = []
+        with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as printed:
+            given.write(said)
+            given.seek(0)
+            with subprocess.Popen(
+                command,
+                cwd=folder or self._folder,
+                env=clean_environment(),
+                stdin=given,
+                stdout=printed,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+            ) as process:
+                assert process.stderr
+                for line in process.stderr:
+                    told.append(line.rstrip("\n"))
+                    self._hear(told, total)
+            forget_queries(self._cache, said)
+            printed.seek(0)
+            if process.returncode:
+                raise from_output(told, where)
+            return Told(printed.read(), told)
+
+    def _hear(self, told: list[str], total: int) -> None:
+        self._report.line(told[-1])
+        if done := DOWNLOADED.match(told[-1]):
+            count = sum(1 for line in told if DOWNLOADED.match(line))
+            self._report.progress("download", done[1], min(count, total), total)
+
+
+def index_words(options: dict[str, Any]) -> list[str]:
+    """The pip options of a project file as uv spells them."""
+    words = [word for url in options.get("extra_index_urls") or () for word in ("--index", url)]
+    if words:
+        words += ["--index-strategy", "unsafe-best-match"]  # pip takes the best of all indexes, and files rely on it
+    if options.get("index_url"):
+        words += ["--default-index", options["index_url"]]
+    for name, flag in REPEATED.items():
+        words += [word for value in options.get(name) or () for word in (flag, value)]
+    if options.get("no_index"):
+        words.append("--no-index")
+    if options.get("pre"):
+        words += ["--prerelease", "allow"]
+    if options.get("torch_backend"):
+        words += ["--torch-backend", options["torch_backend"]]
+    return words
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        hint = f"{sys.executable} -m pip install uv py-rattler"
+        raise Failed("internal", f"{name} is not installed beside the builder", where=sys.prefix, hint=hint) from None

@@ -1,0 +1,150 @@
+"""``holdfast experiment prepare`` and ``holdfast env ...``"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from holdfast import project as projects
+from holdfast import settings, targets
+from holdfast.cli.environments import Bench
+from holdfast.cli.output import emit
+from holdfast.cli.terminal import Progress, human_bytes, is_tty, show
+from holdfast.engine import environment as engine
+from holdfast.errors import ConfigError, UsageError
+from holdfast.quantities import parse_size
+from holdfast.store import environments as shelf
+from holdfast.store.home import location, open_home
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parse import Parsed
+    from holdfast.model import Project
+
+
+def prepare(parsed: Parsed) -> int:
+    """Build the environment and print where the time went."""
+    with _bench(parsed) as bench:
+        started = time.monotonic()
+        environment = bench.settle("")
+        solving = round(time.monotonic() - started, 3)
+        if environment is None:
+            sys.stderr.write("nothing is declared; runs use the interpreter as it is\n")
+            return 0
+        with Progress(sys.stderr) as progress:
+            ledger = bench.build(environment, progress)
+    row = {"environment": environment.key, "source": environment.source, "solve_s": solving, **ledger}
+    if parsed.text("output") or parsed.text("query") or not is_tty(sys.stdout):
+        emit(row, fmt=parsed.text("output"), query=parsed.text("query"))
+    else:
+        for name, value in row.items():
+            sys.stdout.write(f"{name:<12} {value}\n")
+    return 0
+
+
+def show_declared(parsed: Parsed) -> int:
+    with _bench(parsed) as bench:
+        found = bench.describe("")
+    emit(found, fmt=parsed.text("output"), query=parsed.text("query"))
+    return 0
+
+
+def list_environments(parsed: Parsed) -> int:
+    rows = shelf.listed(open_home())
+    emit(
+        rows,
+        fmt=parsed.text("output"),
+        query=parsed.text("query"),
+        columns=("key", "python", "packages", "bytes", "last_used", "in_use"),
+    )
+    return 0
+
+
+def lock(parsed: Parsed) -> int:
+    from holdfast.amlconfig.write import save
+    from holdfast.environments.lock import lock_file, to_text
+
+    with _bench(parsed) as bench:
+        found = bench.solve("")
+        name = lock_file(bench.chosen.config.name)
+        path = os.path.join(bench.project.root, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    save(path, to_text(found).encode())
+    sys.stderr.write(f"{show(name)}: {len(found.conda) + len(found.pip)} packages, exactly\n")
+    return 0
+
+
+def verify(parsed: Parsed) -> int:
+    """Exit code 74 where a file is not as it was installed."""
+    with _bench(parsed) as bench:
+        environment = bench.settle("")
+        if environment is None:
+            raise UsageError("nothing is declared here", where=bench.project.root)
+        changes = shelf.changed(bench.home, environment.prefix)
+    emit(changes, fmt=parsed.text("output"), query=parsed.text("query"), columns=("file", "what"))
+    return 74 if changes else 0
+
+
+def add(parsed: Parsed) -> int:
+    from holdfast.amlconfig.write import save
+    from holdfast.environments import additions
+
+    project = _project(parsed)
+    chosen = _chosen(parsed, project.root)
+    file, text = additions.added(project.root, chosen.config, parsed.texts("packages"))
+    save(os.path.join(project.root, file), text.encode("utf-8", "surrogateescape"))
+    sys.stderr.write(f"{show(file)}: {show(', '.join(parsed.texts('packages')))}\n")
+    return 0
+
+
+def fix(parsed: Parsed) -> int:
+    from holdfast.amlconfig.write import save
+
+    with _bench(parsed) as bench:
+        file, before, after = engine.fixed(bench.project, bench.chosen, bench.channel, gpu=parsed.flag("gpu"))
+    if before == after:
+        sys.stderr.write(f"{show(file)}: nothing to fix\n")
+        return 0
+    save(os.path.join(bench.project.root, file), after.encode("utf-8", "surrogateescape"))
+    from difflib import unified_diff
+
+    for line in unified_diff(before.splitlines(), after.splitlines(), file, file, lineterm="", n=1):
+        sys.stdout.write(show(line) + "\n")
+    return 0
+
+
+def prune(parsed: Parsed) -> int:
+    keep, limit = parsed.text("keep") or "5", parsed.text("max_size")
+    if not keep.isdigit():
+        raise UsageError(f"--keep {keep}: that is not a number")
+    size = parse_size(limit) if limit else None
+    if limit and size is None:
+        raise UsageError(f"--max-size {limit}: that is not a size", hint="write it like 20GB")
+    gone = shelf.prune(open_home(), int(keep), size, act=not parsed.flag("dry_run"))
+    emit(gone, fmt=parsed.text("output"), query=parsed.text("query"), columns=("key", "bytes", "last_used"))
+    sys.stderr.write(f"{len(gone)} environments, {human_bytes(sum(int(str(row['bytes'])) for row in gone))}\n")
+    return 0
+
+
+def _bench(parsed: Parsed) -> Bench:
+    project = projects.remember(_project(parsed))
+    chosen = _chosen(parsed, project.root)
+    if not engine.is_managed(chosen):
+        where = f"{chosen.compute.name}.compute"
+        hint = "write this line into it: userManagedEnvironment: false"
+        raise ConfigError(
+            "this target uses its interpreter as it is, so there is nothing to build", where=where, hint=hint
+        )
+    return Bench(open_home(), project, chosen)
+
+
+def _project(parsed: Parsed) -> Project:
+    return projects.find(parsed.text("project") or os.getcwd())
+
+
+def _chosen(parsed: Parsed, root: str) -> targets.Chosen:
+    home = location()
+    said = settings.read(os.path.join(home, "settings.json"))
+    name = parsed.text("config") or parsed.text("target") or said["defaultTarget"]
+    return targets.choose(targets.folders(root, home), name, parsed.text("target"))

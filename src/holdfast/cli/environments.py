@@ -1,0 +1,110 @@
+"""The environment of a submit or a prepare, as a person sees it come about."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast import targets
+from holdfast.cli.terminal import Progress, show
+from holdfast.engine import environment as engine
+from holdfast.engine.channel import connect
+from holdfast.errors import ConfigError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.engine.channel import RunnerChannel
+    from holdfast.engine.environment import Environment
+    from holdfast.environments.lock import Lock
+    from holdfast.model import Json, Project
+    from holdfast.store.home import Home
+    from holdfast.targets import Chosen, Target
+
+
+def settle(
+    home: Home, project: Project, chosen: Chosen, script: str, target: Target, channel: RunnerChannel
+) -> Environment | None:
+    """The environment that the project declares, solved if it has not been; None where nothing is declared."""
+    asked = engine.ask(project, chosen, script, channel)
+    if asked is None:
+        return None
+    if asked.findings:
+        from holdfast.amlconfig import render
+
+        sys.stderr.write(render(asked.findings))
+    config = chosen.config.name
+    if engine.is_outdated(project, asked, config):
+        name = f"aml_config/{config}.lock"
+        sys.stderr.write(f"WARNING: {name} no longer matches {asked.declared.file}; holdfast env lock -c {config}\n")
+    found = engine.remembered(home, project, asked, config)
+    if found is None:
+        with Progress(sys.stderr) as progress:
+            found = engine.solve(home, project, asked, lambda said: progress.update(_words(said)))
+    return engine.place(asked, found, project, target.home or home.path)
+
+
+def _words(said: Json) -> str:
+    total = said.get("total")
+    count = f" {said.get('done')}/{total}" if total else ""
+    return f"environment: {said.get('phase')}{count} {show(str(said.get('name') or ''))}"
+
+
+class Bench:
+    """A project's environment on one target, with the connection that questions about it need."""
+
+    def __init__(self, home: Home, project: Project, chosen: Chosen) -> None:
+        self.home = home
+        self.project = project
+        self.chosen = chosen
+        self.target = targets.resolve(chosen.compute, home.path)
+        self.channel = connect(home, self.target)
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.channel.close()
+
+    def settle(self, script: str) -> Environment | None:
+        return settle(self.home, self.project, self.chosen, script, self.target, self.channel)
+
+    def solve(self, script: str) -> Lock:
+        """The lock, solved anew even if one is remembered."""
+        asked = engine.ask(self.project, self.chosen, script, self.channel)
+        if asked is None:
+            raise UsageError("nothing is declared here", where=self.project.root, hint="holdfast env add PACKAGE")
+        with Progress(sys.stderr) as progress:
+            return engine.solve(self.home, self.project, asked, lambda said: progress.update(_words(said)))
+
+    def build(self, environment: Environment, progress: Progress) -> Json:
+        """Make it on the target; what the time was spent on."""
+        for header, _ in self.channel.stream("prepare", environment=environment.to_build()):
+            said = header.get("progress")
+            if isinstance(said, dict):
+                progress.update(_words(said))
+            if header.get("failed"):
+                what, _, rest = str(header["failed"]).partition("\n")
+                raise ConfigError(what, where=environment.source, answer=rest)
+            if header.get("end"):
+                ledger = header.get("ledger")
+                return ledger if isinstance(ledger, dict) else {}
+        return {}
+
+    def describe(self, script: str) -> Json:
+        asked = engine.ask(self.project, self.chosen, script, self.channel)
+        if asked is None:
+            return {"declared": None}
+        found = engine.remembered(self.home, self.project, asked, self.chosen.config.name)
+        row: Json = {"declared": asked.declared.file, "why": asked.declared.why, "kind": asked.spec.kind}
+        row.update(spec=asked.key, solved=found is not None, packages=None, environment=None, built=False)
+        if found is not None:
+            environment = engine.place(asked, found, self.project, self.target.home or self.home.path)
+            packages = sorted(
+                [f"{one.name}={one.version}" for one in found.conda] + [_plain(line) for line in found.pip]
+            )
+            row.update(environment=environment.key, packages=packages, built=os.path.isdir(environment.prefix))
+        return row
+
+
+def _plain(line: str) -> str:
+    return line.split(" --hash", 1)[0].strip()

@@ -1,0 +1,236 @@
+"""The environment of a run: what the project declares, what was solved for it, and where it will be on the target.
+
+Two keys. The spec's key names what was asked for on what kind of machine; under it the lock that a solver once found
+is remembered, so that asking again needs no solver and no network. The environment's key names what is installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+from holdfast.environments import gpu as flavour
+from holdfast.environments import lock, retired, secrets, sources, wheels
+from holdfast.environments.read import read
+from holdfast.environments.spec import Facts, Interpreter, Spec, python_findings, settled, spec_key
+from holdfast.errors import ConfigError, InternalError
+from holdfast.model import Json
+from holdfast.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.amlconfig.types import Finding
+    from holdfast.environments.sources import Declared
+    from holdfast.model import Project
+    from holdfast.ports import Channel
+    from holdfast.store.home import Home
+    from holdfast.targets import Chosen
+
+
+class Asked(Record):
+    """What a project declares, read for one target."""
+
+    declared: Declared
+    spec: Spec
+    key: str
+    facts: Facts
+    python: str | None
+    findings: tuple[Finding, ...]
+
+
+class Environment(Record):
+    """An environment as a plan names it. ``lock`` goes to the target whole, with secrets of addresses filled in."""
+
+    key: str
+    prefix: str
+    python: str
+    source: str
+    why: str
+    lock: Json
+    interpreter: str | None
+
+    def to_build(self) -> Json:
+        """What the target needs to make it; goes to the runner's memory and is stored nowhere."""
+        own = bool(self.lock.get("own_package"))
+        return {"key": self.key, "lock": self.lock, "interpreter": self.interpreter, "own_package": own}
+
+    def in_plan(self) -> Json:
+        """For the plan, which is stored: the lock as it may be kept."""
+        return {"key": self.key, "prefix": self.prefix, "source": self.source, "why": self.why}
+
+
+def is_managed(chosen: Chosen) -> bool:
+    """Local and remote targets use the interpreter as it is unless their file says otherwise; so did the original."""
+    return chosen.compute.user_managed_environment is False
+
+
+def ask(project: Project, chosen: Chosen, script: str, channel: Channel) -> Asked | None:
+    """Read the declaration with the target's facts; None where nothing is declared. Errors in it are raised."""
+    declared = sources.find(project.root, chosen.config, script)
+    if declared is None:
+        return None
+    location = chosen.compute.python_location or "python"
+    facts, interpreter, path = _understood(channel.ask("facts", python=location)["facts"])
+    spec, findings = read(project.root, declared)
+    if spec is None:
+        _refuse(findings)
+        return None
+    spec = flavour.flavoured(settled(spec, interpreter), facts)
+    findings += wheels.findings(spec, facts, interpreter) + retired.findings(spec, interpreter)
+    findings += python_findings(spec, interpreter) if interpreter is not None else []
+    _refuse(findings)
+    if spec.kind == "pip" and interpreter is None:
+        hint = "name one that is there as pythonLocation in the .compute file"
+        raise ConfigError(
+            f"there is no Python {location!r} to build on", where=f"{chosen.compute.name}.compute", hint=hint
+        )
+    findings += flavour.advice(spec, facts)
+    return Asked(declared, spec, spec_key(spec, facts, interpreter), facts, path, tuple(findings))
+
+
+def fixed(project: Project, chosen: Chosen, channel: Channel, *, gpu: bool) -> tuple[str, str, str]:
+    """The file that declares the environment, its text, and its text with everything retired replaced."""
+    declared = sources.find(project.root, chosen.config, "")
+    if declared is None:
+        raise ConfigError("nothing is declared here", where=project.root, hint="holdfast env add PACKAGE")
+    spec, findings = read(project.root, declared)
+    if spec is None:
+        _refuse(findings)
+        raise InternalError("a declaration without a spec", where=declared.file)
+    answer = channel.ask("facts", python=chosen.compute.python_location or "python")["facts"]
+    facts, interpreter, _ = _understood(answer)
+    before = _text(os.path.join(project.root, declared.file)) or ""
+    after = retired.fix(before, spec, interpreter)
+    return declared.file, before, flavour.fix(after, spec, facts) if gpu and after == before else after
+
+
+def remembered(home: Home, project: Project, asked: Asked, config: str) -> lock.Lock | None:
+    """The lock beside the run configuration if it is for this very spec, else the one that was solved for it before."""
+    committed = os.path.join(project.root, lock.lock_file(config))
+    for path in (committed, _solved(home, asked.key)):
+        text = _text(path)
+        if text is not None:
+            found = lock.from_text(text, path)
+            if lock.matches(found, asked.key):
+                return found
+    return None
+
+
+def is_outdated(project: Project, asked: Asked, config: str) -> bool:
+    """Whether a lock is committed that no longer matches what it was made from."""
+    text = _text(os.path.join(project.root, lock.lock_file(config)))
+    return text is not None and not lock.matches(lock.from_text(text, lock.lock_file(config)), asked.key)
+
+
+def solve(home: Home, project: Project, asked: Asked, tell: Callable[[Json], None]) -> lock.Lock:
+    """Ask the builder on this machine for a lock, with the target's facts, and remember what it finds."""
+    from holdfast.runner import environment as runner
+
+    facts: Json = {"platform": asked.facts.platform, "virtual": dict(asked.facts.virtual)}
+    request: Json = {
+        "verb": "solve",
+        "spec": asked.spec.to_json(),
+        "spec_key": asked.key,
+        "facts": facts,
+        "python": asked.python if asked.spec.kind == "pip" else None,
+        "cache": os.path.join(home.path, "cache", "packages"),
+        "project": project.root,
+        "log": os.path.join(home.path, "cache", "solve.log"),
+    }
+    os.makedirs(os.path.dirname(str(request["cache"])), 0o700, exist_ok=True)
+    log = os.fsencode(str(request["log"]))
+    program = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "builder", "__main__.py")
+    try:
+        answer = runner.ask_builder(os.fsencode(home.path), program, request, log, tell, lambda: False)
+    except runner.CannotBuild as error:
+        raise ConfigError("the environment cannot be solved", where=asked.declared.file, answer=str(error)) from error
+    if answer.get("event") != "done":
+        raise _failure(asked, answer, str(request["log"]))
+    found = lock.from_json(answer.get("lock"), "the builder's answer")
+    _remember(home, asked.key, found)
+    return found
+
+
+def place(asked: Asked, found: lock.Lock, project: Project, target_home: str) -> Environment:
+    """Where a lock's environment is on the target."""
+    folder = os.path.join(target_home, "envs")
+    key = lock.env_key(found, folder) + _own_mark(found, project)
+    prefix = os.path.join(folder, key)
+    whole = _restored(found.to_json(), asked.spec)
+    why = asked.declared.why
+    interpreter = asked.python if not found.conda else None
+    return Environment(key, prefix, f"{prefix}/bin/python", asked.declared.file, why, whole, interpreter)
+
+
+def _understood(answer: object) -> tuple[Facts, Interpreter | None, str | None]:
+    if not isinstance(answer, dict):
+        raise InternalError("the runner did not say what machine it is on", answer=repr(answer)[:200])
+    virtual = {str(name): None if value is None else str(value) for name, value in answer["virtual"].items()}
+    facts = Facts(platform=str(answer["platform"]), virtual=virtual)
+    python = answer.get("python")
+    if not isinstance(python, dict):
+        return facts, None, None
+    return facts, Interpreter(str(python["version"]), str(python["identity"])), str(python["path"])
+
+
+def _refuse(findings: list[Finding]) -> None:
+    from holdfast.amlconfig.findings import raise_errors
+
+    raise_errors(findings)
+
+
+def _own_mark(found: lock.Lock, project: Project) -> str:
+    """The project's own package is part of the environment: its commands and its name are not in the lock."""
+    if not found.own_package:
+        return ""
+    text = _text(os.path.join(project.root, "pyproject.toml")) or ""
+    return "-" + hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+
+
+def _restored(plain: Json, spec: Spec) -> Json:
+    known = [entry.text for entry in (*spec.pip, *spec.conda, *spec.option_lines)] + list(spec.channels)
+    return {name: _fill(value, known) for name, value in plain.items()}
+
+
+def _fill(value: object, known: list[str]) -> object:
+    if isinstance(value, str):
+        return secrets.restored(value, known)
+    if isinstance(value, list):
+        return [_fill(item, known) for item in value]
+    if isinstance(value, dict):
+        return {name: _fill(item, known) for name, item in value.items()}
+    return value
+
+
+def _failure(asked: Asked, answer: Json, log: str) -> ConfigError:
+    last = answer.get("tail")
+    words = [str(line) for line in last[-30:]] if isinstance(last, list) else []
+    hint = str(answer.get("hint") or "")
+    return ConfigError(
+        str(answer.get("what")),
+        where=str(answer.get("where") or asked.declared.file),
+        answer=secrets.scrub("\n".join(words)),
+        hint=f"{hint}\nthe whole log: {log}".strip(),
+    )
+
+
+def _remember(home: Home, key: str, found: lock.Lock) -> None:
+    from holdfast.store.home import write_whole
+
+    path = _solved(home, key)
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    write_whole(path, lock.to_text(found).encode())
+
+
+def _solved(home: Home, key: str) -> str:
+    return os.path.join(home.path, "solved", f"{key}.json")
+
+
+def _text(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8") as source:
+            return source.read()
+    except FileNotFoundError:
+        return None

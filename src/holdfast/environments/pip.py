@@ -1,0 +1,224 @@
+"""pip's items wherever they stand: requirements, options, addresses and paths, each one checked as data.
+
+Nothing that a file says may make a tool run something: transports that start programs are refused, options are those
+we know, and paths stay inside the project.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from holdfast.amlconfig.types import Finding
+from holdfast.environments import files
+from holdfast.environments.requirement import NotARequirementError, Requirement, normal, parse
+from holdfast.environments.secrets import scrub
+from holdfast.environments.spec import Entry, PipOptions
+from holdfast.environments.wheels import parse_wheel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+# Part of Python itself, and seen as packages in real files.
+_STANDARD_NAMES = """
+io os sys re json pickle math time datetime random csv glob shutil collections itertools functools logging
+subprocess threading urllib string copy operator warnings zipfile tempfile sqlite3 ast traceback
+"""
+STANDARD = frozenset(_STANDARD_NAMES.split())
+_ADDRESS = re.compile(r"(https?|file)://[^\s\"'`<>|;]+")
+_GIT = re.compile(
+    r"git\+(https?|ssh)://(?!-)(?:[^\s/@]*@)?(?!-)[^\s/@#-][^\s@#]*(?:@(?!-)[^\s@#]+)?(?:#[\w=&.\[\],/-]+)?"
+)
+_ARCHIVES = (".whl", ".tar.gz", ".zip", ".tar.bz2")
+_SHORT = {"-i": "--index-url", "-f": "--find-links", "-r": "--requirement", "-c": "--constraint", "-e": "--editable"}
+_ADDRESS_OPTIONS = {"--index-url": "index_url", "--extra-index-url": "extra_index_urls"}
+_NAME_OPTIONS = {"--only-binary": "only_binary", "--no-binary": "no_binary", "--trusted-host": "trusted_hosts"}
+_FLAGS = {"--no-index": "no_index", "--pre": "pre", "--require-hashes": "require_hashes"}
+_WITHOUT_EFFECT = ("--prefer-binary", "--use-feature", "--no-cache-dir", "--upgrade", "-U")
+
+
+class PipItems:
+    """Collects what the items of one environment say. ``folder`` is where the paths of an item begin."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.entries: list[Entry] = []
+        self.constraints: list[Entry] = []
+        self.option_lines: list[Entry] = []
+        self.findings: list[Finding] = []
+        self.own_package = False
+        self.included: set[tuple[str, bool]] = set()
+        self._options: dict[str, str | bool | tuple[str, ...]] = {}
+
+    @property
+    def options(self) -> PipOptions:
+        return PipOptions(**self._options)  # type: ignore[arg-type]
+
+    def take(self, at: Entry, folder: str = "", *, constrains: bool = False) -> None:
+        """Read ``at.raw``."""
+        text = at.raw.strip()
+        if text.startswith("-"):
+            self._option(at, text, folder)
+            return
+        try:
+            requirement = self._requirement(at, text, folder)
+        except NotARequirementError as error:
+            self.error(at, f"{shown(text)} is not a requirement: {error}", "write name==1.2, or a URL of a wheel")
+            return
+        if requirement is None:
+            return
+        if requirement.name in STANDARD and not requirement.url:
+            self.warn(at, f"{requirement.name} is part of Python, not a package", "delete this line")
+            return
+        (self.constraints if constrains else self.entries).append(at._replace(text=requirement.text))
+
+    def add_index(self, address: str, *, is_default: bool) -> None:
+        if is_default:
+            self._options["index_url"] = address
+        else:
+            self._append("extra_index_urls", address)
+
+    def warn(self, at: Entry, message: str, hint: str = "") -> None:
+        self._find("warning", at, message, hint)
+
+    def error(self, at: Entry, message: str, hint: str = "") -> None:
+        self._find("error", at, message, hint)
+
+    def _find(self, severity: Literal["error", "warning"], at: Entry, message: str, hint: str) -> None:
+        self.findings.append(Finding(severity, at.file, at.line, at.column, message, hint))
+
+    def _option(self, at: Entry, text: str, folder: str) -> None:
+        name, value = _split_option(text)
+        self.option_lines.append(at._replace(text=f"{name} {value}".strip()))
+        if name in _ADDRESS_OPTIONS:
+            if self._is_address(at, name, value):
+                self.add_index(value, is_default=name == "--index-url")
+        elif name == "--find-links":
+            self._find_links(at, value, folder)
+        elif name in _NAME_OPTIONS:
+            for word in filter(None, re.split(r"[,\s]+", value)):
+                self._append(_NAME_OPTIONS[name], word)
+        elif name in _FLAGS and not value:
+            self._options[_FLAGS[name]] = True
+        elif name in ("--requirement", "--constraint"):
+            self._include(at, value, folder, constrains=name == "--constraint")
+        elif name == "--editable":
+            self._editable(at, value, folder)
+        elif name in _WITHOUT_EFFECT:
+            self.warn(at, f"{name} has no effect here", "delete this line")
+        else:
+            known = ", ".join((*_ADDRESS_OPTIONS, "--find-links", *_NAME_OPTIONS, *_FLAGS))
+            self.error(at, f"the option {shown(name)} is not one that an environment can have", f"one of: {known}")
+
+    def _include(self, at: Entry, value: str, folder: str, *, constrains: bool) -> None:
+        from holdfast.environments.requirements import take_file
+
+        path = files.inside(self.root, folder, value)
+        if path is None or "://" in value:
+            self.error(at, f"{shown(value)} is not a file of this project", "copy it into the project")
+        elif not files.exists(self.root, path):
+            self.error(at, f"{path} does not exist", "correct the path or delete this line")
+        elif (path, constrains) not in self.included:
+            take_file(self, path, constrains=constrains)
+
+    def _append(self, option: str, value: str) -> None:
+        before = self._options.get(option, ())
+        if isinstance(before, tuple) and value not in before:
+            self._options[option] = (*before, value)
+
+    def _is_address(self, at: Entry, name: str, value: str) -> bool:
+        if _ADDRESS.fullmatch(value):
+            return True
+        self.error(at, f"{name} takes an http, https or file address, not {shown(value)}", f"write {name} https://...")
+        return False
+
+    def _find_links(self, at: Entry, value: str, folder: str) -> None:
+        if _ADDRESS.fullmatch(value):
+            self._append("find_links", value)
+            return
+        path = files.inside(self.root, folder, value)
+        if path is None:
+            hint = "copy the wheels into the project, or write file:///... if every target has that folder"
+            self.error(at, f"{shown(value)} is outside the project", hint)
+        else:
+            self._append("find_links", f"./{path}")
+
+    def _editable(self, at: Entry, value: str, folder: str) -> None:
+        path, _, extras = value.partition("[")
+        if files.inside(self.root, folder, path) == ".":
+            self.own_package = True
+            if extras:
+                self.warn(at, f"the extra [{extras} of this project is not read", "name its packages here as well")
+            return
+        if "://" in value or "::" in value:
+            self.take(at._replace(raw=value), folder)
+            return
+        hint = "build a wheel of it into the project and name that: pip wheel -w wheels FOLDER"
+        self.error(at, f"only this project itself can be installed by -e, not {shown(value)}", hint)
+
+    def _requirement(self, at: Entry, text: str, folder: str) -> Requirement | None:
+        if _looks_like_path(text):
+            path, _, rest = text.partition(" --")
+            return self._local_file(at, path, folder, parse(f"stated --{rest}") if rest else Requirement(""))
+        requirement = parse(text)
+        if requirement.url.startswith("file:"):
+            return self._local_file(at, requirement.url[5:], folder, requirement)
+        if requirement.url.startswith("git+"):
+            return self._repository(at, requirement)
+        if requirement.url and not _ADDRESS.fullmatch(requirement.url):
+            self.error(at, f"{shown(requirement.url)} cannot be fetched", "write an https address")
+            return None
+        wheel = parse_wheel(requirement.url)
+        return requirement._replace(name=wheel.name) if wheel and not requirement.name else requirement
+
+    def _repository(self, at: Entry, requirement: Requirement) -> Requirement | None:
+        if not _GIT.fullmatch(requirement.url):
+            hint = "write name @ git+https://host/repository@commit"
+            self.error(at, f"{shown(requirement.url)} cannot be fetched: only git over https or ssh is", hint)
+            return None
+        egg = re.search(r"[#&]egg=([A-Za-z0-9._-]+)", requirement.url)
+        if egg and not requirement.name:
+            url = re.sub(r"([#&])egg=[^&]*&?", r"\1", requirement.url).rstrip("#&")
+            return requirement._replace(name=normal(egg[1]), url=url)
+        return requirement
+
+    def _local_file(self, at: Entry, text: str, folder: str, stated: Requirement) -> Requirement | None:
+        path = files.inside(self.root, folder, text.strip())
+        name = text.replace("\\", "/").rpartition("/")[2]
+        if path is None:
+            hint = f"copy the file into the project, for example to wheels, and write ./wheels/{name}"
+            self.error(at, f"{shown(text)} is outside the project: no other machine has it", hint)
+            return None
+        if not files.exists(self.root, path):
+            is_folder = os.path.isdir(os.path.join(self.root, path))
+            message = "is a folder: only wheels and source archives can be installed" if is_folder else "does not exist"
+            self.error(at, f"{path} {message}", "correct the path or delete this line")
+            return None
+        digest = f"sha256:{files.sha256(self.root, path)}"
+        if stated.hashes and digest not in stated.hashes:
+            self.error(at, f"{path} is not the file whose hash stands here; it has {digest}", "find out which is right")
+        return Requirement("", (), "", f"./{path}", stated.marker, (digest,))
+
+
+def shown(text: str) -> str:
+    """What a file says, fit to stand in a message: no secrets, no control signs, not endless."""
+    text = "".join(sign if sign.isprintable() else "?" for sign in scrub(text))
+    return text if len(text) <= 120 else f"{text[:119]}…"
+
+
+def _split_option(text: str) -> tuple[str, str]:
+    name, _, value = text.partition(" ")
+    if name.startswith("--") and "=" in name:
+        name, _, rest = name.partition("=")
+        value = f"{rest} {value}"
+    elif not name.startswith("--") and len(name) > 2:
+        name, value = name[:2], f"{name[2:]} {value}"
+    return _SHORT.get(name, name), value.strip().strip("'\"")
+
+
+def _looks_like_path(text: str) -> bool:
+    if "://" in text or " @ " in text:
+        return False
+    path = text.partition(" --")[0].rstrip().lower()
+    return path.startswith((".", "/", "~")) or re.match(r"[a-z]:[\\/]", path) is not None or path.endswith(_ARCHIVES)

@@ -1,0 +1,144 @@
+"""``pyproject.toml`` and the same words in the header of a script (PEP 723)."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+from holdfast.environments.files import exists, read_text
+from holdfast.environments.pip import PipItems, shown
+from holdfast.environments.requirements import pip_spec
+from holdfast.environments.spec import Entry
+from holdfast.errors import ConfigError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.amlconfig.types import Finding
+    from holdfast.environments.spec import Spec
+    from holdfast.model import Json
+
+FILE = "pyproject.toml"
+_HEADER = re.compile(r"^# /// script\n((?:#(?:| .*)\n)+?)# ///$", re.MULTILINE)
+
+
+def declares(root: str) -> bool:
+    """Whether ``pyproject.toml`` says what to install; most such files only configure tools."""
+    document = parse_toml(FILE, read_text(root, FILE))
+    project = _table(document, "project")
+    return "dependencies" in project or _is_dynamic(project) or bool(project and is_package(root, document))
+
+
+def read_pyproject(root: str, file: str) -> tuple[Spec, list[Finding]]:
+    text = read_text(root, file)
+    document = parse_toml(file, text)
+    project = _table(document, "project")
+    items = PipItems(root)
+    items.own_package = is_package(root, document)
+    _take_all(items, file, text, project)
+    if _is_dynamic(project):
+        _take_dynamic(items, file, document)
+    _take_uv_settings(items, file, text, document)
+    return pip_spec(file, items, requires_python(project)), items.findings
+
+
+def read_script(root: str, file: str) -> tuple[Spec, list[Finding]]:
+    text = read_text(root, file)
+    headers = _HEADER.findall(text)
+    if len(headers) != 1:
+        what = "has more than one '# /// script' header" if headers else "has a '# /// script' header without its end"
+        raise ConfigError(what, where=file, hint="one header, ended by a line '# ///'")
+    document = parse_toml(file, "".join(line[2:] or "\n" for line in headers[0].splitlines(keepends=True)))
+    items = PipItems(root)
+    _take_all(items, file, text, document)
+    _take_uv_settings(items, file, text, document)
+    return pip_spec(file, items, requires_python(document)), items.findings
+
+
+def parse_toml(file: str, text: str) -> Json:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError("is not valid TOML", where=file, answer=shown(str(error))) from None
+
+
+def is_package(root: str, document: Json) -> bool:
+    """Whether the project itself is to be installed: as uv decides, or because it is laid out as one."""
+    stated = _table(_table(document, "tool"), "uv").get("package")
+    if isinstance(stated, bool):
+        return stated
+    name = re.sub(r"[-_.]+", "_", str(_table(document, "project").get("name", ""))).lower()
+    laid_out = bool(name) and exists(root, os.path.join("src", name, "__init__.py"))
+    return "build-system" in document or laid_out
+
+
+def requires_python(table: Json) -> str | None:
+    stated = table.get("requires-python")
+    return ",".join(sorted(stated.replace(" ", "").split(","))) if isinstance(stated, str) and stated else None
+
+
+def _take_all(items: PipItems, file: str, text: str, table: Json) -> None:
+    dependencies = table.get("dependencies", [])
+    if not isinstance(dependencies, list) or not all(isinstance(item, str) for item in dependencies):
+        items.error(Entry("", file), "dependencies takes a list of texts", 'write dependencies = ["name==1.2"]')
+        return
+    for item in dependencies:
+        at = _entry(file, text, item)
+        if item.strip().startswith("-"):
+            items.error(at, f"{shown(item)} is an option, not a requirement", "options belong into requirements.txt")
+        else:
+            items.take(at)
+
+
+def _take_dynamic(items: PipItems, file: str, document: Json) -> None:
+    """setuptools can be told to read the dependencies from requirement files."""
+    setuptools = _table(_table(_table(document, "tool"), "setuptools"), "dynamic")
+    named = _table(setuptools, "dependencies").get("file", [])
+    names = [named] if isinstance(named, str) else named if isinstance(named, list) else []
+    for name in names:
+        items.take(Entry("", file, raw=f"-r {name}"))
+    if not names:
+        message = "the dependencies are computed when the package is built, so they cannot be read"
+        items.error(Entry("", file), message, "write them under [project] as dependencies = [...]")
+
+
+def _take_uv_settings(items: PipItems, file: str, text: str, document: Json) -> None:
+    uv = _table(_table(document, "tool"), "uv")
+    indexes = uv.get("index", [])
+    for index in indexes if isinstance(indexes, list) else ():
+        url = index.get("url") if isinstance(index, dict) else None
+        if isinstance(url, str):
+            option = "--index-url" if index.get("default") is True else "--extra-index-url"
+            items.take(_entry(file, text, url)._replace(raw=f"{option} {url}"))
+    for option in ("index-url", "extra-index-url"):  # the older spelling, which uv still reads
+        stated = uv.get(option, [])
+        for url in [stated] if isinstance(stated, str) else stated if isinstance(stated, list) else ():
+            items.take(_entry(file, text, str(url))._replace(raw=f"--{option} {url}"))
+    for name, source in _table(uv, "sources").items():
+        if isinstance(source, dict) and "index" in source:
+            continue
+        message = f"[tool.uv.sources] of {shown(name)} is read only by way of a uv.lock"
+        items.error(_entry(file, text, name), message, "run uv lock; the lock file is then what is installed")
+
+
+def _is_dynamic(project: Json) -> bool:
+    dynamic = project.get("dynamic", [])
+    return isinstance(dynamic, list) and "dependencies" in dynamic
+
+
+def _table(document: Json, name: str) -> Json:
+    value = document.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _entry(file: str, text: str, item: str) -> Entry:
+    """TOML readers keep no places, so the item is looked for."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        column = line.find(item)
+        if column >= 0:
+            return Entry("", file, number, column + 1, item)
+    return Entry("", file, raw=item)

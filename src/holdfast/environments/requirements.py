@@ -1,0 +1,65 @@
+"""``requirements.txt``, with the files it takes in."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from holdfast.environments.files import read_text
+from holdfast.environments.pip import PipItems
+from holdfast.environments.spec import Entry, Spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.amlconfig.types import Finding
+
+_COMMENT = re.compile(r"(^|\s+)#.*$")
+
+
+def read_requirements(root: str, file: str) -> tuple[Spec, list[Finding]]:
+    items = PipItems(root)
+    take_file(items, file)
+    if items.own_package:
+        own = Entry("", file)
+        items.warn(own, "what this project's own setup.py requires is not read", "name those packages here as well")
+    return pip_spec(file, items, None), items.findings
+
+
+def take_file(items: PipItems, file: str, *, constrains: bool = False) -> None:
+    """Read every line into ``items``; a file that takes itself in is read once."""
+    items.included.add((file, constrains))
+    for number, column, line in _logical_lines(read_text(items.root, file)):
+        items.take(Entry("", file, number, column, line), os.path.dirname(file), constrains=constrains)
+
+
+def pip_spec(file: str, items: PipItems, python: str | None) -> Spec:
+    return Spec(
+        source=file,
+        kind="pip",
+        python=python,
+        pip=tuple(items.entries),
+        constraints=tuple(items.constraints),
+        pip_options=items.options,
+        option_lines=tuple(items.option_lines),
+        own_package=items.own_package,
+    )
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, int, str]]:
+    """Lines with their place: without comments, continued ones joined."""
+    joined, start, column = "", 0, 0
+    for number, line in enumerate(text.split("\n"), start=1):
+        content = _COMMENT.sub("", line)
+        if not joined:
+            start, column = number, len(line) - len(line.lstrip()) + 1
+        if content.endswith("\\"):
+            joined += content[:-1]
+            continue
+        joined += content
+        if joined.strip():
+            yield start, column, joined.strip()
+        joined = ""
+    if joined.strip():
+        yield start, column, joined.strip()

@@ -1,0 +1,110 @@
+"""Whether a wheel can be installed on a target at all: known from its name, before a byte is fetched."""
+
+from __future__ import annotations
+
+import re
+
+from holdfast.amlconfig.types import Finding
+from holdfast.environments.spec import python_of
+from holdfast.environments.versions import release
+from holdfast.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.environments.spec import Facts, Interpreter, Spec
+
+_MACHINES = {
+    "linux-64": (("linux", "manylinux"), ("x86_64",)),
+    "linux-aarch64": (("linux", "manylinux"), ("aarch64",)),
+    "linux-ppc64le": (("linux", "manylinux"), ("ppc64le",)),
+    "osx-64": (("macosx",), ("x86_64", "universal2", "intel")),
+    "osx-arm64": (("macosx",), ("arm64", "universal2")),
+    "win-64": (("win",), ("amd64",)),
+}
+_SYSTEMS = {"win": "Windows", "manylinux": "Linux", "musllinux": "Linux with musl", "linux": "Linux", "macosx": "macOS"}
+_OLD_MANYLINUX = {"1": (2, 5), "2010": (2, 12), "2014": (2, 17)}
+
+
+class Wheel(Record):
+    """The name of a wheel file, taken apart."""
+
+    name: str
+    version: str
+    pythons: tuple[str, ...]
+    abis: tuple[str, ...]
+    platforms: tuple[str, ...]
+
+
+def parse_wheel(address: str) -> Wheel | None:
+    """The wheel that a URL or path ends in."""
+    file = re.split(r"[?#\s]", address, maxsplit=1)[0].replace("\\", "/").rpartition("/")[2]
+    parts = file[:-4].replace("%2B", "+").split("-") if file.lower().endswith(".whl") else []
+    if not 5 <= len(parts) <= 6 or not re.fullmatch(r"[A-Za-z0-9][\w.]*", parts[0]):
+        return None
+    tags = (tuple(part.split(".")) for part in parts[-3:])
+    return Wheel(re.sub(r"[-_.]+", "-", parts[0]).strip("-").lower(), parts[1], *tags)
+
+
+def findings(spec: Spec, facts: Facts, interpreter: Interpreter | None = None) -> list[Finding]:
+    """An error for every wheel named by URL or path that cannot fit the target."""
+    found = []
+    python = python_of(spec, interpreter)
+    for entry in spec.pip:
+        wheel = parse_wheel(entry.text.partition(" @ ")[2] or entry.text)
+        reason = wheel and misfit(wheel, facts, python)
+        if wheel and reason:
+            message = f"the wheel of {wheel.name} {wheel.version} {reason}"
+            hint = f"name one for {right_tag(facts, python)}, or write {wheel.name}=={wheel.version}"
+            found.append(Finding("error", entry.file, entry.line, entry.column, message, hint))
+    return found
+
+
+def misfit(wheel: Wheel, facts: Facts, python: tuple[int, int] | None) -> str:
+    """Why the wheel cannot be installed there; empty if it can. An unknown Python is not an obstacle."""
+    if not any(_fits_platform(tag, facts) for tag in wheel.platforms):
+        tag = wheel.platforms[0]
+        system = next((name for prefix, name in _SYSTEMS.items() if tag.startswith(prefix)), tag)
+        return f"is for {system} ({tag}); the target is {facts.platform}{_libc(tag, facts)}"
+    if python and not any(_fits_python(tag, abi, python) for tag in wheel.pythons for abi in wheel.abis):
+        return f"is for Python {wheel.pythons[0]}; the environment has Python {python[0]}.{python[1]}"
+    return ""
+
+
+def right_tag(facts: Facts, python: tuple[int, int] | None) -> str:
+    """The tag that a wheel for this target ends in."""
+    systems, machines = _MACHINES.get(facts.platform, ((facts.platform,), ("",)))
+    platform = {"win": f"win_{machines[0]}", "macosx": f"macosx_11_0_{machines[0]}"}.get(
+        systems[0], f"{systems[0]}_{machines[0]}"
+    )
+    if not python:
+        return platform
+    tag = f"cp{python[0]}{python[1]}"
+    return f"{tag}-{tag}{'m' if python < (3, 8) else ''}-{platform}"
+
+
+def _fits_platform(tag: str, facts: Facts) -> bool:
+    if tag == "any" or facts.platform not in _MACHINES:
+        return True
+    systems, machines = _MACHINES[facts.platform]
+    system = tag.partition("_")[0].rstrip("0123456789")
+    return system in systems and tag.endswith(machines) and not _libc(tag, facts)
+
+
+def _libc(tag: str, facts: Facts) -> str:
+    """What is said about a glibc that is too old."""
+    found = re.match(r"manylinux(?:_(\d+)_(\d+)|(1|2010|2014))_", tag)
+    have = release(facts.virtual.get("__glibc") or "")
+    if not found or not have:
+        return ""
+    needed = _OLD_MANYLINUX[found[3]] if found[3] else (int(found[1]), int(found[2]))
+    return f" with glibc {have[0]}.{have[1]}" if have[:2] < needed else ""
+
+
+def _fits_python(tag: str, abi: str, python: tuple[int, int]) -> bool:
+    found = re.fullmatch(r"(py|cp)(\d)(\d*)", tag)
+    if not found:
+        return False
+    wanted = (int(found[2]), int(found[3] or 0))
+    if found[1] == "py" or abi == "abi3":
+        return wanted[0] == python[0] and wanted <= python
+    return wanted == python

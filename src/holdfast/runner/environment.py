@@ -1,0 +1,262 @@
+"""Making sure that a run's environment is there: one builder per environment, everybody else waits and watches.
+
+An environment is a folder named by its content key. It appears whole, by a rename, or not at all. This program only
+locks, starts the builder and publishes; what is in an environment is the builder's business.
+"""
+
+import fcntl
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+
+from . import jsonl
+from .remove import remove_tree
+
+MYPY = False
+if MYPY:
+    from collections.abc import Callable, Iterator
+
+PINS = ("uv==0.13.7", "py-rattler==0.28.0")
+OLDEST = (3, 10)
+
+
+class CannotBuild(Exception):
+    """The environment could not be made; the text says what went wrong and what to do."""
+
+
+class Stopped(Exception):
+    """Somebody asked to stop while the environment was being made."""
+
+
+def ensure(
+    home: "bytes",
+    runner: "str",
+    environment: "dict[str, object]",
+    log: "bytes",
+    tell: "Callable[[dict[str, object]], None]",
+    stopped: "Callable[[], bool]",
+) -> "dict[str, object]":
+    """The note that a finished environment carries, after building it if it was not there."""
+    key = str(environment["key"])
+    place = os.path.join(home, b"envs", key.encode("ascii"))
+    os.makedirs(os.path.join(home, b"locks"), 0o700, exist_ok=True)
+    _use(home, key)
+    note = read_note(place)
+    if note is not None:
+        os.utime(place)  # when it was last used: what prune goes by
+        return note
+    lock = os.open(os.path.join(home, b"locks", b"env-" + key.encode("ascii")), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        _wait_for(lock, tell, stopped)
+        note = read_note(place)
+        if note is None:
+            _build(home, runner, environment, place, log, tell, stopped, lock)
+            note = read_note(place)
+        if note is None:
+            raise CannotBuild("the environment was made and cannot be read: %s" % os.fsdecode(place))
+        return note
+    finally:
+        os.close(lock)
+
+
+def _use(home: "bytes", key: "str") -> "None":
+    """Held by every run until it ends, so that an environment in use is never pruned."""
+    fd = os.open(use_lock(home, key), os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(fd, fcntl.LOCK_SH)
+
+
+def use_lock(home: "bytes", key: "str") -> "bytes":
+    return os.path.join(home, b"locks", b"use-" + key.encode("ascii"))
+
+
+def read_note(place: "bytes") -> "dict[str, object] | None":
+    """What the builder wrote into a finished environment; None where there is none."""
+    try:
+        with open(os.path.join(place, b"holdfast-environment.json"), "rb") as source:
+            note = json.loads(source.read().decode("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return note if isinstance(note, dict) else None
+
+
+def builder_python(home: "bytes", tell: "Callable[[dict[str, object]], None]", log: "bytes") -> "str":
+    """The interpreter that has the pinned builder's tools; made on first use."""
+    place = os.path.join(home, b"builder", "-".join(PINS).replace("=", "").encode("ascii"))
+    python = os.path.join(place, b"bin", b"python")
+    if os.path.exists(python):
+        return os.fsdecode(python)
+    if sys.version_info < OLDEST:
+        raise CannotBuild(
+            "building environments needs Python %d.%d or newer on this machine; this is %d.%d"
+            % (OLDEST + sys.version_info[:2])
+        )
+    os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
+    lock = os.open(os.path.join(os.path.dirname(place), b"lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(python):
+            tell({"phase": "tools", "name": ", ".join(PINS)})
+            _install_tools(place, log)
+    finally:
+        os.close(lock)
+    return os.fsdecode(python)
+
+
+def _install_tools(place: "bytes", log: "bytes") -> "None":
+    beside = place + b".tmp"
+    remove_tree(beside)
+    steps = (
+        [sys.executable, "-I", "-m", "venv", os.fsdecode(beside)],
+        [
+            os.path.join(os.fsdecode(beside), "bin", "python"),
+            "-m",
+            "pip",
+            "install",
+            "--disable-pip-version-check",
+            *PINS,
+        ],
+    )
+    with open(log, "ab") as words:
+        for step in steps:
+            if subprocess.call(step, stdin=subprocess.DEVNULL, stdout=words, stderr=words) != 0:
+                remove_tree(beside)
+                raise CannotBuild("the tools that build environments could not be installed\n%s" % tail(log))
+    os.rename(beside, place)
+    jsonl.sync_folder(os.path.dirname(place))
+
+
+def tail(log: "bytes", lines: "int" = 30) -> "str":
+    try:
+        with open(log, "rb") as source:
+            source.seek(max(0, os.path.getsize(log) - 65536))
+            text = source.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])
+
+
+def _wait_for(lock: "int", tell: "Callable[[dict[str, object]], None]", stopped: "Callable[[], bool]") -> "None":
+    told = False
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if not told:
+                tell({"phase": "wait", "name": "another run is making this environment"})
+                told = True
+            if stopped():
+                raise Stopped() from None
+            time.sleep(0.05)
+
+
+def _build(
+    home: "bytes",
+    runner: "str",
+    environment: "dict[str, object]",
+    place: "bytes",
+    log: "bytes",
+    tell: "Callable[[dict[str, object]], None]",
+    stopped: "Callable[[], bool]",
+    lock: "int",
+) -> "None":
+    beside = place + b".tmp"
+    remove_tree(beside)  # what a builder left that was killed
+    os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
+    request = {
+        "verb": "install",
+        "lock": environment["lock"],
+        "prefix": os.fsdecode(place),
+        "beside": os.fsdecode(beside),
+        "cache": os.fsdecode(os.path.join(home, b"cache", b"packages")),
+        "python": environment.get("interpreter"),
+        "offline": False,
+        "own_package": environment.get("own_package"),
+        "log": os.fsdecode(log),
+    }
+    program = os.path.join(os.fsdecode(home), "runner", runner, "builder", "__main__.py")
+    answer = ask_builder(home, program, request, log, tell, stopped, lock)
+    if answer.get("event") != "done":
+        remove_tree(beside)
+        raise CannotBuild(words_of(answer, log))
+    os.rename(beside, place)
+    jsonl.sync_folder(os.path.dirname(place))
+
+
+def ask_builder(
+    home: "bytes",
+    program: "str",
+    request: "dict[str, object]",
+    log: "bytes",
+    tell: "Callable[[dict[str, object]], None]",
+    stopped: "Callable[[], bool]",
+    lock: "int | None" = None,
+) -> "dict[str, object]":
+    """One question to the builder; its progress is told, its last line is the answer.
+
+    The builder ends when we do, for it holds the other end of a pipe of ours. It shares the lock, so that nobody
+    builds at the same place before it really is gone.
+    """
+    argv = [builder_python(home, tell, log), "-I", program]
+    life, held = os.pipe()
+    shared = (life,) if lock is None else (life, lock)
+    pipe = subprocess.PIPE
+    answer = {}  # type: dict[str, object]
+    try:
+        with open(log, "ab") as words:
+            builder = subprocess.Popen(
+                argv, stdin=pipe, stdout=pipe, stderr=words, start_new_session=True, pass_fds=shared
+            )
+        builder.stdin.write(json.dumps(dict(request, life=life)).encode("ascii"))  # type: ignore[union-attr]
+        builder.stdin.close()  # type: ignore[union-attr]
+        for said in _lines(builder, stopped):
+            if said.get("event") == "progress":
+                tell(said)
+            else:
+                answer = said
+        builder.wait()
+    finally:
+        os.close(life)
+        os.close(held)
+    if stopped():
+        raise Stopped()
+    return answer or {"event": "failed", "kind": "internal", "what": "the builder ended without an answer"}
+
+
+def _lines(builder: "subprocess.Popen[bytes]", stopped: "Callable[[], bool]") -> "Iterator[dict[str, object]]":
+    """What the builder says, line by line; it is told to end as soon as somebody wants to stop."""
+    fd = builder.stdout.fileno()  # type: ignore[union-attr]
+    held = b""
+    asked = False
+    while True:
+        if stopped() and not asked:
+            asked = True
+            os.killpg(builder.pid, signal.SIGTERM)
+        if not select.select([fd], [], [], 0.1)[0]:
+            continue
+        block = os.read(fd, 65536)
+        if not block:
+            return
+        lines = (held + block).split(b"\n")
+        held = lines.pop()
+        for line in lines:
+            try:
+                said = json.loads(line.decode("utf-8"))
+            except ValueError:
+                continue
+            if isinstance(said, dict):
+                yield said
+
+
+def words_of(answer: "dict[str, object]", log: "bytes") -> "str":
+    """The builder's complaint as a person should read it: what, where, what to do, last lines, where the rest is."""
+    parts = ["the environment could not be made: %s" % answer.get("what")]
+    parts += ["%s: %s" % (name, answer[name]) for name in ("where", "hint") if answer.get(name)]
+    last = answer.get("tail")
+    parts += [str(line) for line in last[-30:]] if isinstance(last, list) else []
+    parts.append("the whole log: %s" % os.fsdecode(log))
+    return "\n".join(parts)

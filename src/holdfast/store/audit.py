@@ -1,0 +1,278 @@
+"""Everything the store holds, read and compared with what was promised about it: ``holdfast store verify``.
+
+An object is named by its hash; the lines of a run carry checksums; its closing event has length and hash of its files,
+and their manifest those of its outputs. ``audit`` changes nothing. ``repair`` takes away what can be made again, and
+touches no run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+
+from holdfast.record import Record
+from holdfast.runner import objects
+from holdfast.runner.jsonl import is_intact
+from holdfast.runner.sync import unlink_quietly
+from holdfast.statcache import StatCache
+from holdfast.store import history, index, runs, verify
+from holdfast.store.locks import is_held
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from holdfast.store.home import Home
+    from holdfast.store.runs import Run
+
+    OnProgress = Callable[[int, int], None]
+
+_BLOCK = 1024 * 1024
+_AGAIN = "submit the project with this file again; that stores it anew"
+_LOOK = "the disk may be failing; do not trust this run's file, and save the others"
+_REPAIR = "holdfast store verify --repair"
+
+
+class Problem(Record):
+    """``kind`` is object, missing, run, cache, number, runner or index; ``todo`` is for the person who reads it."""
+
+    kind: str
+    path: str
+    what: str
+    todo: str
+
+
+def audit(home: Home, on_progress: OnProgress) -> list[Problem]:
+    """All that is not as it was written. ``on_progress`` hears how many files and bytes have been read."""
+    return _Audit(home, on_progress).problems()
+
+
+def repair(home: Home, problems: list[Problem]) -> list[Problem]:
+    """Take away damaged objects, caches and counters, make the index anew; returns what is left for a person to do."""
+    left = []
+    for problem in problems:
+        if problem.kind == "object":
+            objects.discard(os.fsencode(home.objects), _digest_of(problem.path))
+        elif problem.kind in ("cache", "number"):
+            unlink_quietly(os.fsencode(problem.path))
+        elif problem.kind == "index":
+            index.rebuild(home)
+        if problem.kind in ("object", "missing"):
+            left.append(problem._replace(todo=_AGAIN))
+        elif problem.kind in ("run", "runner"):
+            left.append(problem)
+    if any(problem.kind in ("object", "missing") for problem in problems):
+        for path in _stat_caches(home):
+            unlink_quietly(os.fsencode(path))  # they say of these objects that they are stored
+    return left
+
+
+class _Audit:
+    def __init__(self, home: Home, on_progress: OnProgress) -> None:
+        self._home = home
+        self._root = os.fsencode(home.objects)
+        self._on_progress = on_progress
+        self._files = 0
+        self._bytes = 0
+        self._used: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}
+
+    def problems(self) -> list[Problem]:
+        found: list[Problem] = []
+        for uid in sorted(runs.uids(self._home)):
+            found += self._run(runs.read(self._home, uid))
+        for tree in os.listdir(self._home.saved) if os.path.isdir(self._home.saved) else ():
+            self._use(tree, f"the saved state {tree[:12]}")
+        found += self._objects()
+        found += self._missing()
+        found += self._caches()
+        found += self._counters()
+        found += self._runners()
+        found += [Problem("index", self._home.index_file, what, _REPAIR) for what in index.problems(self._home)]
+        return found
+
+    def _run(self, run: Run) -> Iterator[Problem]:
+        for path, what in self._run_files(run):
+            self._count(path)
+            if what and os.path.isdir(run.path):
+                yield Problem("run", path, what, _LOOK)
+        name, number = str(run.request.get("run_id", run.uid)), run.request.get("run_number")
+        project = str(run.request.get("project_id"))
+        if isinstance(number, int):
+            self._numbers[project] = max(number, self._numbers.get(project, 0))
+        self._use(str(run.request.get("tree", "")), name)
+
+    def _run_files(self, run: Run) -> Iterator[tuple[str, str]]:
+        """Every file of a run, and what is wrong with it."""
+        request = os.path.join(run.path, "run.json")
+        yield request, run.problem or _check_lines(request, False, _judge_request)
+        closed = next((event for event in run.events if event.get("type") == "closed"), None)
+        alive = closed is None and is_held(os.path.join(run.attempt, "alive"))
+        events = os.path.join(run.attempt, "events.jsonl")
+        yield events, _check_lines(events, alive, _judge_events)
+        for path in (os.path.join(run.path, "client.jsonl"), os.path.join(run.attempt, "control.jsonl")):
+            yield path, _check_lines(path, alive, _judge_lines)
+        if closed is None:
+            return
+        wrong = verify.damaged(run, closed)
+        for kind in ("files", "begun"):
+            files = closed.get(kind)
+            for name in files if isinstance(files, dict) else ():
+                yield os.path.join(run.attempt, name), wrong.get(name, "")
+        is_here = run.request.get("home") == self._home.path
+        for row in history.output_rows(run):
+            path = os.path.join(run.attempt, "outputs", str(row["path"]))
+            if is_here or os.path.lexists(path):
+                yield path, _check_output(path, row)
+
+    def _use(self, tree: str, by: str) -> None:
+        """Note what a snapshot consists of, and where each part stands in it."""
+        waiting = [(tree, b"", True)] if tree else []
+        while waiting:
+            digest, path, is_tree = waiting.pop()
+            if digest in self._used:
+                continue
+            self._used[digest] = f"{os.fsdecode(path) or 'the folder itself'} of {by}"
+            try:
+                entries = objects.read_tree(self._root, digest, path) if is_tree else []
+            except (objects.Damaged, OSError, ValueError):
+                continue  # told when the objects are read
+            waiting += [
+                (entry.digest, os.path.join(path, entry.name), entry.kind == "dir")
+                for entry in entries
+                if entry.kind != "link"
+            ]
+
+    def _objects(self) -> Iterator[Problem]:
+        for folder, _, names in os.walk(self._home.objects):
+            for name in sorted(names):
+                path = os.path.join(folder, name)
+                digest = _digest_of(path)
+                if len(os.path.basename(folder)) == 2 and len(digest) == 64:
+                    what = self._check_object(path, digest)
+                    if what:
+                        yield Problem("object", path, f"{what} ({self._used.get(digest, 'no run needs it')})", _REPAIR)
+
+    def _check_object(self, path: str, digest: str) -> str:
+        try:
+            size = os.stat(path).st_size
+        except FileNotFoundError:
+            return ""  # pruned since it was listed
+        self._count(path)
+        problem = verify.compare(path, size, digest)
+        return "its content does not match its name" if problem.startswith("its content") else problem
+
+    def _missing(self) -> Iterator[Problem]:
+        for digest, use in self._used.items():
+            try:
+                path = objects.object_path(self._root, digest)
+            except ValueError:
+                continue  # no digest: a damaged run.json, told already, or a file that is not ours
+            if not os.path.exists(path):
+                yield Problem("missing", os.fsdecode(path), f"missing ({use})", f"{_REPAIR}, then {_AGAIN}")
+
+    def _caches(self) -> Iterator[Problem]:
+        for path in _stat_caches(self._home):
+            cache = StatCache.load(path)
+            self._count(path)
+            if not cache.files and not cache.folders and os.path.exists(path):
+                yield Problem("cache", path, "it is damaged, so files are read again that need not be", _REPAIR)
+
+    def _counters(self) -> Iterator[Problem]:
+        for project, highest in self._numbers.items():
+            path = self._home.counter(project)
+            try:
+                with open(path, encoding="ascii", errors="replace") as source:
+                    said = source.read().strip()
+            except OSError:
+                continue  # found again from the runs
+            if not said.isdigit() or int(said) < highest:
+                yield Problem("number", path, f"it says {said[:20]!r}, but there is a run {highest}", _REPAIR)
+
+    def _runners(self) -> Iterator[Problem]:
+        top = os.path.join(self._home.path, "runner")
+        for name in sorted(os.listdir(top)) if os.path.isdir(top) else ():
+            place = os.path.join(top, name)
+            if len(name) == 64 and self._hash_runner(place) != name:
+                todo = "delete this folder while no run is going; it is made anew"
+                yield Problem("runner", place, "our own program is not as it was installed", todo)
+
+    def _hash_runner(self, place: str) -> str:
+        """The name that the runner's files would have now; as in runner/boot.py."""
+        whole = hashlib.sha256()
+        paths = {}
+        for folder, folders, names in os.walk(place):
+            folders[:] = [name for name in folders if name != "__pycache__"]
+            inner = os.path.relpath(folder, place).replace(os.sep, "/")
+            paths.update({name if inner == "." else f"{inner}/{name}": os.path.join(folder, name) for name in names})
+        for name, path in sorted(paths.items()):
+            self._count(path)
+            with open(path, "rb") as source:
+                whole.update(name.encode("utf-8", "surrogateescape") + b"\0" + hashlib.sha256(source.read()).digest())
+        return whole.hexdigest()
+
+    def _count(self, path: str) -> None:
+        self._files += 1
+        try:
+            self._bytes += os.lstat(path).st_size
+        except OSError:
+            return
+        self._on_progress(self._files, self._bytes)
+
+
+def _check_lines(path: str, alive: bool, judge: Callable[[list[bytes]], str]) -> str:
+    """What is wrong with a file of lines; one that is being written to may end within a line."""
+    try:
+        with open(path, "rb") as source:
+            *lines, rest = source.read().split(b"\n")
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return str(error)
+    return "it ends within a line" if rest and not alive else judge(lines)
+
+
+def _judge_request(lines: list[bytes]) -> str:
+    return "" if len(lines) == 1 and is_intact(lines[0]) else "it is damaged"
+
+
+def _judge_lines(lines: list[bytes]) -> str:
+    return next((f"line {number} is damaged" for number, line in enumerate(lines, 1) if not is_intact(line)), "")
+
+
+def _judge_events(lines: list[bytes]) -> str:
+    """They count from 0. A line that a killed writer left torn was ended by the next one, which took its number."""
+    expected = 0
+    is_torn = False
+    for number, line in enumerate(lines, 1):
+        try:
+            event = json.loads(line)
+            is_torn = False
+        except (ValueError, RecursionError):
+            is_torn = True
+            continue
+        if not is_intact(line) or not isinstance(event, dict) or event.get("seq") != expected:
+            return f"line {number} or one before it is damaged"
+        expected += 1
+    return "its last line is damaged" if is_torn else ""
+
+
+def _check_output(path: str, row: dict[str, object]) -> str:
+    if "link" in row:
+        try:
+            same = os.readlink(path) == row["link"]
+        except OSError as error:
+            return str(error)
+        return "" if same else "it is a link to somewhere else than it was"
+    return verify.compare(path, row.get("size"), row.get("sha256"))
+
+
+def _stat_caches(home: Home) -> list[str]:
+    folder = os.path.dirname(home.stat_cache(""))
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return [os.path.join(folder, name) for name in sorted(names) if name.startswith("stat-")]
+
+
+def _digest_of(path: str) -> str:
+    return os.path.basename(os.path.dirname(path)) + os.path.basename(path)

@@ -1,0 +1,47 @@
+"""The runner's own processes, killed: the family is ended and the outcome is true, or unknown (F30, F31, F63)."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from faults.campaign import Size
+from faults.oracles import judge
+from faults.runner_campaign import first_sessions, guardians, sessions, supervisors, watchers_in_time
+from faults.stage import Stage
+
+if TYPE_CHECKING:
+    from faults.conftest import Draw
+
+
+def test_the_conversation(draw: Draw) -> None:
+    draw.check(sessions(draw.place, draw.rng, Size(8, 0)))
+
+
+def test_a_runner_that_unpacks_itself(draw: Draw) -> None:
+    draw.check(first_sessions(draw.place, draw.rng, Size(6, 0)))
+
+
+def test_the_supervisor(draw: Draw) -> None:
+    draw.check(supervisors(draw.place, draw.rng, Size(8, 0)))
+
+
+def test_the_guardian(draw: Draw) -> None:
+    draw.check(guardians(draw.place, draw.rng, Size(None, 0)))
+
+
+def test_any_of_them_at_any_moment(draw: Draw) -> None:
+    draw.check(watchers_in_time(draw.place, draw.rng, Size(0, 8)))
+
+
+def test_a_stopped_runner_is_not_a_dead_one(draw: Draw) -> None:
+    stage = Stage(draw.place / "stage")
+    uid = stage.uid_of(stage.start_run(20, 0.01))
+    first = stage.await_event(uid, "started") and stage.await_event(uid, "accepted")
+    for pid in (first["pid"], first["guardian"]):
+        os.kill(pid, signal.SIGSTOP)
+    assert [record["status"] for record in stage.records() if record["uid"] == uid] == ["Running"]
+    for pid in (first["guardian"], first["pid"]):
+        os.kill(pid, signal.SIGCONT)
+    assert judge(stage) == []

@@ -1,0 +1,116 @@
+"""A folder on loopback HTTP, which remembers what was asked and fails where a test wants it to."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    import io
+    import os
+    import socket
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+SIMPLE_JSON = "application/vnd.pypi.simple.v1+json"
+
+
+class Fault(NamedTuple):
+    """What goes wrong with a path: an error instead of an answer, an answer that comes late, half an answer."""
+
+    status: int = 0
+    delay: float = 0
+    cut: bool = False
+
+
+@contextmanager
+def serve(folder: Path) -> Iterator[Server]:
+    with Server(folder) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.closing.set()
+            server.shutdown()
+            thread.join()
+
+
+class Server(ThreadingHTTPServer):
+    """``paths`` are the requests so far, ``bytes_sent`` the bodies; ``faults`` may change at any time."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(("127.0.0.1", 0), _Answer)
+        self.folder = folder
+        self.faults: dict[str, Fault] = {}
+        self.paths: list[str] = []
+        self.bytes_sent = 0
+        self.counting = threading.Lock()
+        self.closing = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Answer(SimpleHTTPRequestHandler):
+    server: Server
+
+    def __init__(self, request: socket.socket, client_address: tuple[str, int], server: Server) -> None:
+        super().__init__(request, client_address, server, directory=str(server.folder))
+
+    def do_GET(self) -> None:
+        self._answer(with_body=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(with_body=False)
+
+    def _answer(self, with_body: bool) -> None:
+        path = unquote(urlsplit(self.path).path)
+        with self.server.counting:
+            self.server.paths.append(path)
+        fault = self.server.faults.get(path, Fault())
+        self.server.closing.wait(fault.delay)
+        try:
+            self._send(fault, with_body)
+        except ConnectionError:
+            self.close_connection = True  # whoever asked is gone, perhaps killed by the test
+
+    def _send(self, fault: Fault, with_body: bool) -> None:
+        if fault.status:
+            self.send_error(fault.status)
+        elif found := self.send_head():
+            with found:
+                body = found.read() if with_body else b""
+            sent = body[: len(body) // 2] if fault.cut else body
+            with self.server.counting:
+                self.server.bytes_sent += len(sent)
+            self.wfile.write(sent)
+
+    def send_head(self) -> io.BytesIO | BinaryIO | None:
+        """As always, but the JSON page of a package index for those who understand it."""
+        page = f"{self.path}index.json"
+        wanted = self.path.endswith("/") and SIMPLE_JSON in self.headers.get("Accept", "")
+        if wanted and Path(self.translate_path(page)).exists():
+            self.path = page
+        return super().send_head()
+
+    def send_response(self, code: int, message: str | None = None) -> None:
+        """As always, but "not modified" says since when: py-rattler takes one that does not for a broken answer."""
+        super().send_response(code, message)
+        if code == HTTPStatus.NOT_MODIFIED:
+            self.send_header("Last-Modified", self.headers["If-Modified-Since"])
+
+    def guess_type(self, path: str | os.PathLike[str]) -> str:
+        return SIMPLE_JSON if str(path).endswith("/index.json") else super().guess_type(path)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing: ``paths`` is the log."""

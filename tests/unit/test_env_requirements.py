@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.amlconfig.types import Finding
+from holdfast.environments.read import read
+from holdfast.environments.sources import Declared
+from holdfast.environments.spec import Spec
+
+FILE = "requirements.txt"
+
+
+def spec_of(root: Path, text: str) -> tuple[Spec | None, list[Finding]]:
+    (root / FILE).write_text(text, encoding="utf-8")
+    return read(str(root), Declared(FILE, "requirements", ""))
+
+
+def good(root: Path, text: str) -> Spec:
+    spec, findings = spec_of(root, text)
+    assert spec is not None, findings
+    return spec
+
+
+def test_lines_as_people_write_them(tmp_path: Path) -> None:
+    text = """
+# what we need
+numpy >= 1.20 , < 2   # not 2 yet
+Pillow
+torch==2.3.1 ; sys_platform == 'linux'
+pandas==2.0 \\
+    --hash=sha256:bbbb \\
+    --hash=sha256:aaaa
+git+https://github.com/org/repo.git@v1.0#egg=My_Repo
+other @ git+ssh://git@github.com/org/other@abc123#subdirectory=py
+-e git+https://github.com/org/third@main#egg=third
+"""
+    spec = good(tmp_path, text)
+    assert spec.to_json()["pip"] == [
+        "my-repo @ git+https://github.com/org/repo.git@v1.0",
+        "numpy<2,>=1.20",
+        "other @ git+ssh://git@github.com/org/other@abc123#subdirectory=py",
+        "pandas==2.0 --hash=sha256:aaaa --hash=sha256:bbbb",
+        "pillow",
+        "third @ git+https://github.com/org/third@main",
+        'torch==2.3.1 ; sys_platform == "linux"',
+    ]
+    assert [entry.line for entry in spec.pip] == [3, 4, 5, 6, 9, 10, 11]
+
+
+def test_options_as_pytorch_prints_them(tmp_path: Path) -> None:
+    text = """
+--index-url https://download.pytorch.org/whl/cu124
+--extra-index-url https://packages.example.org/simple
+--extra-index-url=https://ada:pw@private.example.org/simple
+-f https://wheels.example.org/whl
+--find-links ./wheels
+--pre
+--no-index
+--only-binary :all:
+--no-binary numpy,scipy
+--trusted-host packages.example.org
+--prefer-binary
+torch
+"""
+    spec = good(tmp_path, text)
+    assert spec.pip_options.to_json() == {
+        "index_url": "https://download.pytorch.org/whl/cu124",
+        "extra_index_urls": ["https://packages.example.org/simple", "https://ada:pw@private.example.org/simple"],
+        "find_links": ["https://wheels.example.org/whl", "./wheels"],
+        "no_index": True,
+        "pre": True,
+        "only_binary": [":all:"],
+        "no_binary": ["numpy", "scipy"],
+        "trusted_hosts": ["packages.example.org"],
+    }
+    assert [finding.message for finding in spec.warnings] == ["--prefer-binary has no effect here"]
+
+
+def test_other_files_of_the_project(tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "base.txt").write_text("-r ../requirements.txt\nscipy\n-c limits.txt\n")
+    (tmp_path / "more" / "limits.txt").write_text("numpy<2\n")
+    spec = good(tmp_path, "-r more/base.txt\nnumpy\n")
+    assert spec.to_json()["pip"] == ["numpy", "scipy"]
+    assert spec.to_json()["constraints"] == ["numpy<2"]
+
+
+def test_the_project_itself(tmp_path: Path) -> None:
+    spec = good(tmp_path, "-e .\nnumpy\n")
+    assert spec.own_package
+    assert spec.to_json()["pip"] == ["numpy"]
+    assert spec.warnings[0].message == "what this project's own setup.py requires is not read"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("-e git+ext::sh%20-c%20id", "only git over https or ssh"),
+        ("x @ git+ext::sh", "only git over https or ssh"),
+        ("ext::sh", "ext::sh cannot be fetched"),
+        ("git+file:///etc", "only git over https or ssh"),
+        ("git+ssh://-oProxyCommand=id@host/x", "only git over https or ssh"),
+        ("git+ssh://a@-oProxyCommand=id/x", "only git over https or ssh"),
+        ("git+https://host/x@--upload-pack=id", "only git over https or ssh"),
+        ("hg+https://host/x", "cannot be fetched"),
+        ("-r ../outside.txt", "is not a file of this project"),
+        ("-r https://host/requirements.txt", "is not a file of this project"),
+        ("-r gone.txt", "gone.txt does not exist"),
+        ("-e ../other", "only this project itself can be installed by -e"),
+        ("--global-option=--x", "the option --global-option is not one"),
+        ("--index-url $(id)", "takes an http, https or file address"),
+        ("-f /opt/wheels", "/opt/wheels is outside the project"),
+        ("file:///opt/a-1-py3-none-any.whl", "is outside the project"),
+        ("./src", "src is a folder"),
+        ("numpy; touch x", "is not a requirement"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, line: str, message: str) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path.parent / "outside.txt").write_text("numpy\n")
+    spec, findings = spec_of(tmp_path, f"scipy\n{line}\n")
+    assert spec is None
+    (error,) = [finding for finding in findings if finding.severity == "error"]
+    assert message in error.message
+    assert (error.line, error.column) == (2, 1)
+
+
+def test_a_stated_hash_of_a_local_file_is_compared(tmp_path: Path) -> None:
+    (tmp_path / "a-1-py3-none-any.whl").write_bytes(b"")
+    empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    spec = good(tmp_path, f"./a-1-py3-none-any.whl --hash=sha256:{empty}\n")
+    assert spec.to_json()["pip"] == [f"./a-1-py3-none-any.whl --hash=sha256:{empty}"]
+    spec, findings = spec_of(tmp_path, "./a-1-py3-none-any.whl --hash=sha256:00\n")  # type: ignore[assignment]
+    assert spec is None
+    assert "is not the file whose hash stands here" in findings[0].message

@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.amlconfig import RunConfig
+from holdfast.amlconfig.types import Finding
+from holdfast.environments.read import read
+from holdfast.environments.sources import find
+from holdfast.environments.spec import Spec
+from holdfast.errors import ConfigError
+
+PROJECT = '[project]\nname = "mine"\nversion = "1"\ndependencies = ["numpy"]\n'
+IN_ORDER = {
+    "aml_config/conda_dependencies.yml": "",
+    "environment.yml": "dependencies: [python=3.11]\n",
+    "environment.yaml": "dependencies: [python=3.11]\n",
+    "conda.yaml": "dependencies: [python=3.11]\n",
+    "uv.lock": 'version = 1\nrequires-python = ">=3.11"\n',
+    "pylock.toml": 'lock-version = "1.0"\n',
+    "pyproject.toml": PROJECT,
+    "requirements.txt": "numpy\n",
+    "train.py": '# /// script\n# dependencies = ["numpy"]\n# ///\n',
+}
+
+
+def write(root: Path, name: str, text: str) -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(text, encoding="utf-8")
+
+
+def found_in(root: Path, config: RunConfig | None = None) -> str | None:
+    declared = find(str(root), config, "train.py")
+    return declared.file if declared else None
+
+
+def read_found(root: Path) -> tuple[Spec | None, list[Finding]]:
+    declared = find(str(root), None, "train.py")
+    assert declared is not None
+    return read(str(root), declared)
+
+
+def test_the_first_in_the_documented_order_declares(tmp_path: Path) -> None:
+    for name, text in IN_ORDER.items():
+        write(tmp_path, name, text)
+    for name in IN_ORDER:
+        assert found_in(tmp_path) == name
+        (tmp_path / name).unlink()
+    assert found_in(tmp_path) is None
+
+
+@pytest.mark.parametrize("name", IN_ORDER)
+def test_each_of_them_can_be_read_alone(tmp_path: Path, name: str) -> None:
+    write(tmp_path, name, IN_ORDER[name])
+    if name == "uv.lock":
+        write(tmp_path, "pyproject.toml", PROJECT)
+    spec, findings = read_found(tmp_path)
+    assert findings == []
+    assert spec is not None
+    assert (spec.source, spec.kind) == (name, "pip")
+
+
+def test_a_run_configuration_names_its_own_file(tmp_path: Path) -> None:
+    write(tmp_path, "aml_config/conda_dependencies.yml", "")
+    write(tmp_path, "envs/gpu.yml", "")
+    assert found_in(tmp_path, RunConfig("gpu", conda_dependencies_file="envs/gpu.yml")) == "envs/gpu.yml"
+    assert found_in(tmp_path, RunConfig("gpu")) == "aml_config/conda_dependencies.yml"
+
+
+def test_a_named_file_that_is_missing(tmp_path: Path) -> None:
+    write(tmp_path, "requirements.txt", "numpy")
+    config = RunConfig("gpu", conda_dependencies_file="envs/gpu.yml")
+    with pytest.raises(ConfigError, match=r"envs/gpu.yml, which run configuration gpu names"):
+        find(str(tmp_path), config, "train.py")
+    by_default = RunConfig("local", conda_dependencies_file="aml_config/conda_dependencies.yml")
+    assert found_in(tmp_path, by_default) == "requirements.txt"
+
+
+def test_a_pyproject_that_only_configures_tools_declares_nothing(tmp_path: Path) -> None:
+    write(tmp_path, "pyproject.toml", "[tool.ruff]\nline-length = 120\n")
+    assert found_in(tmp_path) is None
+    write(tmp_path, "pyproject.toml", '[project]\nname = "x"\nversion = "1"\n')
+    assert found_in(tmp_path) is None
+    write(tmp_path, "src/x/__init__.py", "")
+    assert found_in(tmp_path) == "pyproject.toml"
+
+
+def test_whoever_put_a_second_file_beside_an_empty_one_is_told(tmp_path: Path) -> None:
+    write(tmp_path, "aml_config/conda_dependencies.yml", "dependencies:\n- python=3.11\n")
+    write(tmp_path, "requirements.txt", "numpy")
+    spec, (finding,) = read_found(tmp_path)
+    assert spec is not None
+    assert spec.warnings == (finding,)
+    assert finding.message == "declares no packages, and comes before requirements.txt, which is not read"
+    write(tmp_path, "aml_config/conda_dependencies.yml", "dependencies:\n- python=3.11\n- pip: [numpy]\n")
+    assert read_found(tmp_path)[1] == []
+
+
+def test_pyproject(tmp_path: Path) -> None:
+    text = """
+[build-system]
+requires = ["hatchling"]
+[project]
+name = "my.Model"
+version = "1"
+requires-python = ">=3.10, <3.13"
+dependencies = [
+  "NumPy>=1.2",
+  "torch",
+]
+[[tool.uv.index]]
+name = "pytorch"
+url = "https://download.pytorch.org/whl/cu124"
+[tool.uv.sources]
+torch = { index = "pytorch" }
+"""
+    write(tmp_path, "pyproject.toml", text)
+    spec, findings = read_found(tmp_path)
+    assert findings == []
+    assert spec is not None
+    assert spec.to_json() == {
+        "source": "pyproject.toml",
+        "kind": "pip",
+        "python": "<3.13,>=3.10",
+        "channels": [],
+        "conda": [],
+        "pip": ["numpy>=1.2", "torch"],
+        "constraints": [],
+        "pip_options": {"extra_index_urls": ["https://download.pytorch.org/whl/cu124"]},
+        "locked": "",
+        "own_package": True,
+    }
+    assert [(entry.line, entry.column) for entry in spec.pip] == [(9, 4), (10, 4)]
+
+
+def test_dependencies_that_setuptools_reads_from_a_file(tmp_path: Path) -> None:
+    text = '[project]\nname = "m"\nversion = "1"\ndynamic = ["dependencies"]\n'
+    write(tmp_path, "pyproject.toml", text)
+    assert read_found(tmp_path)[0] is None
+    write(tmp_path, "pyproject.toml", text + '[tool.setuptools.dynamic]\ndependencies = { file = ["base.txt"] }\n')
+    write(tmp_path, "base.txt", "numpy\n")
+    spec, _ = read_found(tmp_path)
+    assert spec is not None
+    assert spec.to_json()["pip"] == ["numpy"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[project]\ndependencies = "numpy"\n', "dependencies takes a list of texts"),
+        ("[project]\ndependencies = [1]\n", "dependencies takes a list of texts"),
+        ('[project]\ndependencies = ["-e ."]\n', "-e . is an option, not a requirement"),
+        (
+            '[project]\ndependencies = ["$(x)"]\n',
+            "$(x) is not a requirement: it does not begin with the name of a package",
+        ),
+        (
+            '[project]\ndependencies = ["x"]\n[tool.uv.sources]\nx = { path = "../x" }\n',
+            "[tool.uv.sources] of x is read only by way of a uv.lock",
+        ),
+    ],
+)
+def test_a_pyproject_that_cannot_be_followed(tmp_path: Path, text: str, message: str) -> None:
+    write(tmp_path, "pyproject.toml", text)
+    spec, findings = read_found(tmp_path)
+    assert spec is None
+    assert [finding.message for finding in findings if finding.severity == "error"] == [message]
+
+
+@pytest.mark.parametrize("text", ["[project]\ndependencies = [", "[project]\n" + "a" + "=[" * 5000])
+def test_broken_toml(tmp_path: Path, text: str) -> None:
+    write(tmp_path, "pyproject.toml", text)
+    with pytest.raises(ConfigError, match=r"pyproject.toml: is not valid TOML"):
+        found_in(tmp_path)
+
+
+def test_a_uv_lock_is_taken_as_it_is(tmp_path: Path) -> None:
+    lock = 'version = 1\nrequires-python = ">=3.11"\n# kept\n'
+    write(tmp_path, "uv.lock", lock)
+    with pytest.raises(ConfigError, match=r"belongs to a pyproject.toml, which is not there"):
+        read_found(tmp_path)
+    write(tmp_path, "pyproject.toml", PROJECT + '[build-system]\nrequires = ["hatchling"]\n')
+    spec, _ = read_found(tmp_path)
+    assert spec is not None
+    assert (spec.locked, spec.python, spec.own_package) == (lock, ">=3.11", True)
+    write(tmp_path, "uv.lock", "version = 2\n")
+    with pytest.raises(ConfigError, match=r"version that cannot be read"):
+        read_found(tmp_path)
+
+
+def test_the_header_of_a_script(tmp_path: Path) -> None:
+    toml = ['requires-python = ">=3.11"', "dependencies = [", '  "rich",', "]"]
+    header = "\n".join(["#!/usr/bin/env python", "# /// script", *(f"# {line}" for line in toml), "#", "# ///", ""])
+    write(tmp_path, "train.py", header + "print('# /// no')\n")
+    spec, _ = read_found(tmp_path)
+    assert spec is not None
+    assert (spec.python, spec.to_json()["pip"]) == (">=3.11", ["rich"])
+    write(tmp_path, "train.py", "# /// script\n# dependencies = []\n")
+    with pytest.raises(ConfigError, match=r"without its end"):
+        read_found(tmp_path)
+
+
+def test_files_of_windows(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_bytes("\ufeffnumpy\r\npandas==1\r\n".encode("utf-16-le"))
+    spec, _ = read_found(tmp_path)
+    assert spec is not None
+    assert spec.to_json()["pip"] == ["numpy", "pandas==1"]
+    (tmp_path / "requirements.txt").write_bytes(b"numpy # \xff\n")
+    with pytest.raises(ConfigError, match=r"is not UTF-8 text"):
+        read_found(tmp_path)
