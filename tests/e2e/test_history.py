@@ -88,7 +88,7 @@ def test_a_run_may_be_named_in_many_ways(desk: Desk) -> None:
     missing = desk.holdfast("logs", "-r", "77")
     assert missing.code == 2
     assert missing.out == b""
-    assert missing.err.startswith("ERROR: there is no run '77'")
+    assert missing.err.startswith("ERROR: this project has no run 77")
     several = desk.holdfast("logs", "-r", "project_")
     assert several.code == 2
     assert "several" in several.err
@@ -166,6 +166,18 @@ def test_delete_asks_and_numbers_are_not_given_out_twice(desk: Desk) -> None:
     assert [record["run_number"] for record in desk.holdfast("history", "list").json] == [1]
     desk.submit("train.py")
     assert desk.record()["run_number"] == 3
+
+
+def test_a_number_never_means_the_beginning_of_some_other_runs_uid(desk: Desk) -> None:
+    """Once a run is deleted, asking for its number again must not reach any other run."""
+    desk.script("")
+    for _ in range(4):
+        desk.submit("train.py")
+    uids = {record["uid"] for record in desk.holdfast("history", "list").json}
+    for first in {uid[0] for uid in uids if uid[0] in "56789"} | {"7"}:
+        refused = desk.holdfast("history", "delete", "-r", first, "--yes")
+        assert refused.code == 2, refused
+    assert {record["uid"] for record in desk.holdfast("history", "list").json} == uids
 
 
 def test_numbers_go_on_when_their_note_is_lost(desk: Desk) -> None:

@@ -76,11 +76,7 @@ class Index:
         if named == "last":
             return self._last(project_id)
         if named.isdigit() and len(named) < 10:
-            row = self._db.execute(
-                "SELECT uid FROM runs WHERE project_id = ? AND run_number = ?", (project_id, int(named))
-            ).fetchone()
-            if row:
-                return str(row[0])
+            return self._numbered(project_id, int(named))
         exact = self._db.execute("SELECT uid FROM runs WHERE run_id = ? OR uid = ?", (named, named)).fetchone()
         return str(exact[0]) if exact else self._by_beginning(named)
 
@@ -117,6 +113,15 @@ class Index:
     def _fill_memory(self) -> None:
         self._db.executescript(_SCHEMA)
         self._refresh()
+
+    def _numbered(self, project_id: str, number: int) -> str:
+        """A number means that number and nothing else: taken for the beginning of a uid, it would name any run."""
+        query = "SELECT uid FROM runs WHERE project_id = ? AND run_number = ?"
+        row = self._db.execute(query, (project_id, number)).fetchone()
+        if row is None:
+            hint = "holdfast history list shows what there is"
+            raise UsageError(f"this project has no run {number}", where=self._home.path, hint=hint)
+        return str(row[0])
 
     def _last(self, project_id: str) -> str:
         newest = "SELECT uid FROM runs WHERE project_id = ? ORDER BY run_number DESC LIMIT 1"
