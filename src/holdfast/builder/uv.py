@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -64,6 +65,8 @@ class Uv:
         self._cache = os.path.join(os.path.abspath(request["cache"]), "uv")
         self._always = ["--no-config", "--no-progress", "--color", "never", "--no-python-downloads"]
         self._always += ["--cache-dir", self._cache]
+        if ssl.get_default_verify_paths().cafile:
+            self._always.append("--system-certs")  # an organisation's own authorities are known to the system alone
         if request.get("offline"):
             self._always.append("--offline")
 
