@@ -1,7 +1,8 @@
 """Plays the demo at a real terminal and draws what it showed: ``python tools/transcript.py docs/demo.svg``.
 
 The commands run for real, in a folder that is thrown away, each on a pseudo terminal of a fixed size. What is changed
-afterwards is only what would tell where the picture was made: the folder becomes ``~`` and the machine ``laptop``.
+afterwards is only what would tell where the picture was made: the folder becomes ``~``, the machine
+``laptop`` and its Python ``/usr/bin/python3``.
 """
 
 from __future__ import annotations
@@ -244,6 +245,7 @@ def _strokes(left: float, top: float, letter: str) -> str:
 
 def _anonymous(text: str, place: str) -> str:
     text = text.replace(os.path.realpath(place), "~").replace(place, "~")
+    text = text.replace(os.path.realpath(sys.executable), "/usr/bin/python3")
     return re.sub(rf"^(host +){re.escape(platform.node())}", r"\1laptop", text, flags=re.MULTILINE)
 
 
