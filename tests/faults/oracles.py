@@ -115,7 +115,7 @@ def nothing_is_left(stage: Stage, _records: Records) -> Iterator[str]:
         eventually(lambda: not processes_of(stage.place), stage.patience)
     except AssertionError:
         yield f"still running: {processes_of(stage.place)}"
-    yield from (f"{path} is still held" for path in _lock_files(stage) if _is_held(path))
+    yield from (f"{path} is still held" for path in _lock_files(stage) if _stays_held(path, stage.patience))
     yield from (f"{place} is mounted" for place in mounts_below(stage.place, Path("/proc/self/mountinfo")))
     for path in _temporary(stage):
         age(path, hours=2)
@@ -194,7 +194,11 @@ def missing(objects: Path, digest: str) -> list[str]:
     if not path.exists():
         return [digest]
     found = []
-    for entry in json.loads(path.read_bytes())["entries"]:
+    try:
+        entries = json.loads(path.read_bytes())["entries"]
+    except ValueError:
+        return [digest]  # there in name only
+    for entry in entries:
         if entry["type"] == "dir":
             found += missing(objects, entry["digest"])
         elif entry["type"] == "file" and not (objects / entry["digest"][:2] / entry["digest"][2:]).exists():
@@ -228,6 +232,15 @@ def _lock_files(stage: Stage) -> Iterator[Path]:
     for store in filter(None, (stage.home, stage.far)):
         for pattern in ("locks/*", "runs/*/a*/alive", "objects/tmp/lock"):
             yield from store.glob(pattern)
+
+
+def _stays_held(path: Path, patience: float) -> bool:
+    """A process that has just ended may still be letting go of its files."""
+    try:
+        eventually(lambda: not _is_held(path), patience)
+    except AssertionError:
+        return True
+    return False
 
 
 def _is_held(path: Path) -> bool:
