@@ -19,7 +19,7 @@ PLAIN = st.text(st.characters(codec="ascii", categories=("L", "N")), min_size=1,
         ("get 'http://host/a.whl?sig=abc&x=1#sha256=12' now", "get 'http://host/a.whl#sha256=12' now"),
         ("(http://host/a.whl?sig=abc) failed", "(http://host/a.whl) failed"),
         ('{"url":"https://u:p@h/a?b"}', '{"url":"https://h/a"}'),
-        ("https://conda.anaconda.org/t/tk-123/chan/linux-64", "https://conda.anaconda.org/t/***/chan/linux-64"),
+        ("https://conda.example.org/t/tk-123/chan/linux-64", "https://conda.example.org/t/***/chan/linux-64"),
         ("is it user@host? yes", "is it user@host? yes"),
     ],
 )

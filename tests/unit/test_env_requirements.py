@@ -51,7 +51,7 @@ other @ git+ssh://git@github.com/org/other@abc123#subdirectory=py
 
 def test_options_as_pytorch_prints_them(tmp_path: Path) -> None:
     text = """
---index-url https://download.pytorch.org/whl/cu124
+--index-url https://wheels.example.org/whl/cu124
 --extra-index-url https://packages.example.org/simple
 --extra-index-url=https://ada:pw@private.example.org/simple
 -f https://wheels.example.org/whl
@@ -66,7 +66,7 @@ torch
 """
     spec = good(tmp_path, text)
     assert spec.pip_options.to_json() == {
-        "index_url": "https://download.pytorch.org/whl/cu124",
+        "index_url": "https://wheels.example.org/whl/cu124",
         "extra_index_urls": ["https://packages.example.org/simple", "https://ada:pw@private.example.org/simple"],
         "find_links": ["https://wheels.example.org/whl", "./wheels"],
         "no_index": True,

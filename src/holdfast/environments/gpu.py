@@ -36,7 +36,8 @@ BUILDS: Mapping[str, Build] = {
     "cu118": Build((3, 7), (9, 0), range(8)),
 }
 _TORCH = ("torch", "torchvision", "torchaudio")
-_TORCH_INDEX = re.compile(r"(https?://download\.pytorch\.org/whl/)(cpu|cu\d+)/?")
+# The index of PyTorch and its mirrors: one folder for every build.
+_TORCH_INDEX = re.compile(r"(https?://[^\s?#]+/whl/)(cpu|cu\d+)/?")
 _CUDA_TAG = re.compile(r"cu(\d+)(\d)")
 # From here on a driver runs every minor version of the CUDA it was made for.
 _MINOR_COMPATIBLE = 11
