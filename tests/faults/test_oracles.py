@@ -37,6 +37,7 @@ def sound(furnished: tuple[Stage, Freezer]) -> Iterator[Sound]:
     """A stage with which nothing is wrong, and its newest run."""
     stage, frozen = furnished
     frozen.put_back()
+    stage.patience = 15
     yield stage, stage.uid_of(max(stage.ids))
     for pid in processes_of(stage.place):
         os.kill(pid, signal.SIGKILL)
@@ -121,6 +122,7 @@ def test_o6_a_process_that_stays(sound: Sound) -> None:
 
 def test_o6_a_lock_that_is_held(sound: Sound) -> None:
     stage, uid = sound
+    stage.patience = 0.3
     alive = stage.attempt_of(uid) / "alive"
     command = ["flock", str(alive), "sh", "-c", "echo held; read x"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
