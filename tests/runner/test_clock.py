@@ -48,7 +48,7 @@ def test_a_clock_jump_ends_nothing_and_lengthens_nothing(post: Post, tmp_path: P
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     run = post.start(post.plan(("sh", "-c", f"echo up; cat {gate}"), timeout=3600.0, timeout_text="1h"))
-    run.wait_for_log(b"up")
+    run.wait_for_log(b"up\n")
     offset.write_bytes(struct.pack("l", jump))
     gate.write_text("go")
     closed = run.wait()

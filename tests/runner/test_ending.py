@@ -122,7 +122,7 @@ def test_cancel_lets_a_script_save_its_work(post: Post) -> None:
             "time.sleep(600)\n"
         )
     )
-    run.wait_for_log(b"ready")
+    run.wait_for_log(b"ready\n")
     post.stop(run)
     closed = run.wait()
     assert (closed["outcome"], closed["exit_code"]) == ("canceled", 143)
@@ -194,7 +194,7 @@ def test_a_family_that_forks_while_it_is_ended_leaves_nobody(post: Post) -> None
         "time.sleep(600)\n"
     )
     run = post.start(post.script(forks, grace=0.0))
-    run.wait_for_log(b"forking")
+    run.wait_for_log(b"forking\n")
     post.stop(run)
     assert run.wait()["outcome"] == "canceled"
     assert run.processes() == []
@@ -217,7 +217,7 @@ def test_a_script_that_ends_in_time_is_not_timed_out(post: Post) -> None:
 @ONCE
 def test_a_runner_told_to_stop_by_the_system_says_so(post: Post) -> None:
     run = post.start(post.plan(("sh", "-c", "echo up; sleep 600")))
-    run.wait_for_log(b"up")
+    run.wait_for_log(b"up\n")
     os.kill(run.supervisor, signal.SIGTERM)
     closed = run.wait()
     assert closed["outcome"] == "failed"
@@ -237,7 +237,7 @@ def test_a_run_that_was_never_started_is_discarded_once(post: Post) -> None:
 
 def test_a_run_that_lives_is_not_discarded(post: Post) -> None:
     run = post.start(post.plan(("sh", "-c", "echo up; sleep 600")))
-    run.wait_for_log(b"up")
+    run.wait_for_log(b"up\n")
     assert post.channel.ask("discard", uid=run.uid, reason="a mistake")["state"] == "alive"
     assert post.look(run) == "alive"
     assert "closed" not in run.types

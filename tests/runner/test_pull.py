@@ -40,7 +40,7 @@ open('outputs/model', 'wb').write(os.urandom(1000))
 def test_the_mirror_grows_with_the_run_and_ends_equal(post: Post) -> None:
     run, gate = _busy(post)
     client = post.mirror()
-    run.wait_for_log(b"half")
+    run.wait_for_log(b"half\n")
     assert post.follow(client, run, wait=False) == "alive"
     mirrored = Path(client.run(run.uid, "a1", "log")).read_bytes()
     assert mirrored.endswith(b"half\n")
@@ -102,7 +102,7 @@ def test_two_clients_fill_one_mirror(post: Post) -> None:
     threads = [threading.Thread(target=_mirror, args=(client, channel, run)) for channel in (post.channel, other)]
     for thread in threads:
         thread.start()
-    run.wait_for_log(b"half")
+    run.wait_for_log(b"half\n")
     gate.write_text("go")
     for thread in threads:
         thread.join()
@@ -136,7 +136,7 @@ def test_where_the_store_is_shared_only_sizes_are_told(post: Post) -> None:
 
 def test_a_run_whose_watchers_die_while_it_is_watched_is_gone(post: Post) -> None:
     run, _ = _busy(post)
-    run.wait_for_log(b"half")
+    run.wait_for_log(b"half\n")
     os.kill(run.supervisor, signal.SIGSTOP)
     states = []
     thread = threading.Thread(target=lambda: states.append(post.follow(post.mirror(), run)))

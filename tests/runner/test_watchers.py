@@ -171,7 +171,7 @@ def test_events_are_numbered_and_clocked(post: Post) -> None:
 
 def _family(post: Post) -> Run:
     run = post.start(post.script(FAMILY))
-    run.wait_for_log(b"up")
+    run.wait_for_log(b"up\n")
     return run
 
 
