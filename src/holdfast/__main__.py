@@ -27,6 +27,9 @@ def _main() -> int:
 
         sys.stdout.write(f"holdfast {__version__}\n")
         return 0
+    from holdfast.cli.conceal import conceal
+
+    conceal(sys.argv[1:])
     from holdfast.cli.main import run
 
     return run(sys.argv[1:])

@@ -29,6 +29,22 @@ class Link(Record):
     target: str
 
 
+class Login(Record):
+    """How a machine is reached. ``folder`` holds what we keep for it: its pinned key, a key of our own.
+
+    ``asks``: it takes no key of ours, so that a person or their keyring is asked each time.
+    """
+
+    name: str
+    folder: str
+    address: str = ""
+    user: str | None = None
+    port: int | None = None
+    host_key: str | None = None
+    identity: str | None = None
+    asks: bool = False
+
+
 class Job(Record):
     """What a person asked for, with defaults of the run configuration already applied."""
 

@@ -51,10 +51,11 @@ def make_plan(
 
 
 def share_directory(base: str | None, project: Project) -> str | None:
-    """<base>/<account>/<workspace>/<project>, as the original laid it out; the runner adds the trailing separator."""
+    """<base>/<account>/<workspace>/<project>, as the original laid it out; the runner expands ``~``
+    and adds the trailing separator."""
     if not base:
         return None
-    return os.path.join(os.path.expanduser(base), project.account, project.workspace, project.name)
+    return os.path.join(base, project.account, project.workspace, project.name)
 
 
 def script_path(root: str, folder: str, named: str) -> str:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Protocol
 
+    from holdfast.errors import HoldfastError
     from holdfast.model import Json, Plan
 else:
     Protocol = object  # ports are for the type checker; at run time nobody asks
@@ -28,11 +29,15 @@ class Host(Protocol):
 
     ``run`` is called by the engine when it needs a runner there, at most once per command a person types; the words
     of argv arrive as they are, whatever characters they hold. ``close`` is called once, when the command is over.
+    ``meaning`` is asked when a command gave no answer: its last words on stderr as an error that a person can act
+    on, or None where they were not about the way there.
     """
 
     def run(self, argv: tuple[str, ...]) -> Stream: ...
 
     def close(self) -> None: ...
+
+    def meaning(self, complaint: str) -> HoldfastError | None: ...
 
 
 class Channel(Protocol):
@@ -43,14 +48,24 @@ class Channel(Protocol):
     def stream(self, verb: str, **fields: object) -> Iterator[tuple[Json, bytes]]: ...
 
 
+class Lacking(Exception):
+    """A start that could not be: the target does not have all that it shall run, or could not keep it."""
+
+    def __init__(self, refused: str) -> None:
+        super().__init__(refused)
+        self.refused = refused
+
+
 class Launcher(Protocol):
     """Who starts the runner and can say whether it lives. Stateless: a ticket is a string that any client can use.
 
     ``start`` is called once per attempt and may be called again when its answer was lost; it must then find the first
-    start and not make a second. ``look`` answers queued, alive, gone, closed or absent. ``stop`` asks and returns.
+    start and not make a second. ``told`` is what the runner must know and may not keep; with ``request`` in it the run
+    is made known to a store that is not the client's. ``look`` answers queued, alive, gone, closed or absent. ``stop``
+    asks and returns.
     """
 
-    def start(self, channel: Channel, plan: Plan, secrets: Json) -> str: ...
+    def start(self, channel: Channel, plan: Plan, told: Json) -> str: ...
 
     def look(self, channel: Channel, tickets: list[str]) -> dict[str, str]: ...
 

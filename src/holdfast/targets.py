@@ -11,6 +11,7 @@ import sys
 
 from holdfast.amlconfig.types import ComputeTarget, Finding, RunConfig
 from holdfast.errors import ConfigError, UsageError
+from holdfast.model import Login
 from holdfast.record import Record
 
 TYPE_CHECKING = False
@@ -19,17 +20,15 @@ if TYPE_CHECKING:
 
     from holdfast.ports import Host, Launcher, Runtime
 
+_PROCESS, _PYTHON = "holdfast.launchers.process:ProcessLauncher", "holdfast.runtimes.python:PythonRuntime"
 # type in a .compute file -> host, launcher, runtime; imported when a row is used.
 KINDS = {
-    "local": (
-        "holdfast.hosts.local:LocalHost",
-        "holdfast.launchers.process:ProcessLauncher",
-        "holdfast.runtimes.python:PythonRuntime",
-    ),
+    "local": ("holdfast.hosts.local:LocalHost", _PROCESS, _PYTHON),
+    "remote": ("holdfast.hosts.ssh:SshHost", _PROCESS, _PYTHON),
 }
-# Scripts of these find az and holdfast on their PATH: they run on this machine, where both can be started.
-_WITH_SHIMS = ("local",)
-_LATER = ("docker", "localdocker", "remote", "remotedocker", "virtualmachine", "cluster", "slurm", "ray")
+# These are this machine: the runner is started by our own interpreter, and scripts find az and holdfast on their PATH.
+_HERE = ("local",)
+_LATER = ("docker", "localdocker", "remotedocker", "virtualmachine", "cluster", "slurm", "ray")
 
 
 class Target(Record):
@@ -44,6 +43,7 @@ class Target(Record):
     home: str | None
     share_base: str | None
     shims: str | None
+    compute: ComputeTarget
 
 
 class Chosen(Record):
@@ -83,11 +83,56 @@ def resolve(compute: ComputeTarget, home: str) -> Target:
         what = f"targets of type {compute.type} come later" if known else f"{compute.type!r} is no type of target"
         raise ConfigError(what, where=f"{compute.name}.compute", hint=f"this version has: {', '.join(KINDS)}")
     host, launcher, runtime = (_import(place) for place in row)
+    here = compute.type in _HERE
     python = compute.python_location or "python"
-    root = os.path.abspath(os.path.expanduser(compute.root)) if compute.root else home
-    share = compute.native_shared_directory
-    shims = os.path.join(home, "shims", "run") if compute.type in _WITH_SHIMS else None
-    return Target(compute.name, compute.type, host(), launcher(), runtime(python), sys.executable, root, share, shims)
+    root, share, shims = compute.root, compute.native_shared_directory, None
+    if here:
+        root = os.path.abspath(os.path.expanduser(root)) if root else home
+        share = os.path.expanduser(share) if share else None
+        shims = os.path.join(home, "shims", "run")
+    runner = sys.executable if here else _runner_python(python)
+    return Target(
+        name=compute.name,
+        kind=compute.type,
+        host=host(login(compute, home)),
+        launcher=launcher(),
+        runtime=runtime(python),
+        runner_python=runner,
+        home=root,
+        share_base=share,
+        shims=shims,
+        compute=compute,
+    )
+
+
+def login(compute: ComputeTarget, home: str) -> Login:
+    """How a target is reached. What we keep for it is filed under its key and user: its address may change."""
+    address, port = split_address(compute.address or "", compute.port)
+    who = f"{compute.host_key or f'{address}:{port}'} {compute.username or ''}"
+    import hashlib
+
+    folder = os.path.join(home, "ssh", hashlib.sha256(who.encode("utf-8", "surrogateescape")).hexdigest()[:32])
+    identity = compute.private_key_file and os.path.expanduser(compute.private_key_file)
+    if not identity and os.path.exists(os.path.join(folder, "key")):
+        identity = os.path.join(folder, "key")
+    asks = os.path.exists(os.path.join(folder, "asks"))
+    return Login(compute.name, folder, address, compute.username, port, compute.host_key, identity, asks)
+
+
+def split_address(address: str, port: int | None) -> tuple[str, int | None]:
+    """``host``, ``host:2222``, ``[::1]`` and ``[::1]:2222``; a bare IPv6 address has no port."""
+    host, colon, digits = address.rpartition(":")
+    if address.startswith("["):
+        host, _, rest = address[1:].partition("]")
+        return host, int(rest[1:]) if rest[1:].isdigit() else port
+    if colon and ":" not in host and digits.isdigit():
+        return host, int(digits)
+    return address, port
+
+
+def _runner_python(python: str) -> str:
+    """An interpreter that was named by its path is good enough for the runner too; a bare name may be Python 2."""
+    return python if "/" in python else "python3"
 
 
 def running_in(target: Target, python: str) -> Target:

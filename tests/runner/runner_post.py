@@ -17,7 +17,7 @@ import pytest
 
 from conftest import alive, eventually
 from holdfast.engine.channel import RunnerChannel
-from holdfast.engine.follow import follow
+from holdfast.engine.follow import Follower
 from holdfast.hosts.local import LocalHost
 from holdfast.model import Link, Plan
 from holdfast.runner import hostfacts, jsonl, objects
@@ -184,7 +184,7 @@ class Post:
         return Home(str(path), "another store")
 
     def follow(self, home: Home, run: Run, *, wait: bool = True) -> str:
-        return follow(home, self.channel, run.uid, lambda block: None, wait=wait)
+        return Follower(home, run.uid, lambda block: None).follow(self.channel, wait=wait)
 
     def forget(self, channel: RunnerChannel) -> None:
         """The test has closed this one itself."""

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from runner_post import ONCE, Post, post_fixture, sha256, store_tree  # noqa: F401
 
+from conftest import eventually
 from holdfast.engine import bundle
-from holdfast.engine.submit import send_objects
+from holdfast.engine.channel import UNPACK
+from holdfast.engine.ship import CHUNK, Shipment
+from holdfast.engine.ship import changed as changed_parts
 from holdfast.errors import InternalError, UnreachableError
 from holdfast.hosts.local import LocalHost
 from holdfast.runner import objects, wire
@@ -57,8 +60,8 @@ def test_the_store_is_private(post: Post) -> None:
     ("verb", "fields"),
     [
         ("dance", {}),
-        ("need", {}),
-        ("need", {"tree": "../../etc/passwd"}),
+        ("lacks", {}),
+        ("lacks", {"digests": ["../../etc/passwd"]}),
         ("look", {"tickets": ["../../etc/a1"]}),
         ("pull", {"uid": "0" * 32, "have": [], "carry": True, "wait": False}),
         ("start", {"plan": {}, "secrets": {"env": {}}}),
@@ -78,7 +81,7 @@ def test_a_runner_other_than_the_promised_one_is_not_installed(post: Post) -> No
     post.channel.hello()
     (installed,) = (post.home / "runner").iterdir()
     for wrong in (bundle.to_zip(), b"no zip at all"):
-        stream = LocalHost().run((post.python, "-I", "-S", "-c", bundle.boot_source()))
+        stream = LocalHost().run((post.python, "-I", "-S", "-c", UNPACK, bundle.boot_words()))
         asked = {"home": str(post.home), "runner": "0" * 64, "nonce": "n", "size": len(wrong)}
         wire.write_all(stream.stdin, wire.dumps(asked) + b"\n" + wrong)
         reader = wire.FrameReader(stream.stdout)
@@ -119,29 +122,81 @@ def test_content_goes_up_in_pieces_and_only_what_is_missing(post: Post) -> None:
     big = os.urandom(3 * MIB + 17)
     files = {b"big.bin": big, b"empty": b"", b"a/b/caf\xe9": b"x", b"exactly": bytes(MIB)}
     tree = store_tree(os.fsencode(client.objects), files)
-    send_objects(client, post.channel, tree)
+    shipment = _shipment(post, client)
+    shipment.send_ahead(tree)
+    assert _lacking(post.channel, client, tree) == []
     there = os.fsencode(post.home / "objects")
     assert objects.missing(there, tree) == []
     assert objects.read(there, sha256(big)) == big
+    shipment.remember(tree)
     changed = store_tree(os.fsencode(client.objects), {**files, b"empty": b"one byte more"})
-    assert _missing(post.channel, changed) == [changed]
-    send_objects(client, post.channel, changed)
-    assert objects.missing(there, changed) == []
-    assert [path.name for path in post.home.iterdir() if "arriving" in path.name] == []
+    assert _lacking(post.channel, client, changed) == sorted([changed, sha256(b"one byte more")])
+    again = _shipment(post, client)
+    again.send_ahead(changed)
+    assert again.sent < 2000
+    assert _lacking(post.channel, client, changed) == []
+    assert list((post.home / "arriving").iterdir()) == []
+
+
+def test_a_large_file_that_changed_goes_in_chunks_and_only_those_that_differ(post: Post) -> None:
+    client = _client(post)
+    old = os.urandom(3 * CHUNK + 100)
+    new = old[: CHUNK + 5] + b"changed" + old[CHUNK + 12 :] + b"and a longer end"
+    first = store_tree(os.fsencode(client.objects), {b"data.bin": old})
+    shipment = _shipment(post, client)
+    shipment.send_ahead(first)
+    assert _lacking(post.channel, client, first) == []
+    shipment.remember(first)
+    second = store_tree(os.fsencode(client.objects), {b"data.bin": new})
+    again = _shipment(post, client)
+    again.send_ahead(second)
+    assert _lacking(post.channel, client, second) == []
+    assert objects.read(os.fsencode(post.home / "objects"), sha256(new)) == new
+    assert again.sent < CHUNK + 1000
+
+
+def test_an_upload_that_was_cut_off_goes_on_where_it_ended(post: Post) -> None:
+    client = _client(post)
+    big = os.urandom(5 * MIB)
+    tree = store_tree(os.fsencode(client.objects), {b"big.bin": big})
+    channel = post.connect()
+    for at in (0, MIB, 2 * MIB):
+        channel.send_ahead("put", big[at : at + MIB], digest=sha256(big), at=at, size=len(big))
+    channel.send_ahead("put", b"small", digest=sha256(b"small"), at=0, size=5)
+    post.forget(channel)
+    channel.close()
+    eventually(lambda: objects.has(os.fsencode(post.home / "objects"), sha256(b"small")))
+    shipment = _shipment(post, client)
+    shipment.send_ahead(tree)
+    assert _lacking(post.channel, client, tree) == []
+    assert 2 * MIB <= shipment.sent < 2 * MIB + 1000
+    assert objects.read(os.fsencode(post.home / "objects"), sha256(big)) == big
+
+
+def test_half_an_upload_that_was_damaged_is_not_believed(post: Post) -> None:
+    client = _client(post)
+    big = os.urandom(3 * MIB)
+    tree = store_tree(os.fsencode(client.objects), {b"big.bin": big})
+    post.channel.send_ahead("put", bytes(MIB), digest=sha256(big), at=0, size=len(big))
+    shipment = _shipment(post, client)
+    shipment.send_ahead(tree)
+    answer = post.channel.ask("lacks", digests=[sha256(big)])
+    assert "damaged" in str(answer["refused"])
+    assert (answer["missing"], answer["partial"]) == ([sha256(big)], {})
 
 
 def test_a_damaged_object_is_refused_and_the_next_one_is_not(post: Post) -> None:
     good, other = b"good content", b"other content"
     tree = store_tree(os.fsencode(_client(post).objects), {b"a": good, b"b": other})
-    post.channel.send_ahead("put", b"wrong content", digest=sha256(good), last=True)
-    post.channel.send_ahead("put", other, digest=sha256(other), last=True)
-    answer = post.channel.ask("need", tree=tree)
+    post.channel.send_ahead("put", b"wrong content", digest=sha256(good), at=0, size=13)
+    post.channel.send_ahead("put", other, digest=sha256(other), at=0, size=len(other))
+    answer = post.channel.ask("lacks", digests=[tree])
     assert sha256(good) in str(answer["refused"])
     there = os.fsencode(post.home / "objects")
     assert not objects.has(there, sha256(good))
     assert not objects.has(there, sha256(b"wrong content"))
     assert objects.read(there, sha256(other)) == other
-    assert not post.channel.ask("need", tree=tree)["refused"]
+    assert not post.channel.ask("lacks", digests=[tree])["refused"]
 
 
 def test_an_upload_that_the_target_refuses_ends_with_its_words(post: Post) -> None:
@@ -153,31 +208,29 @@ def test_an_upload_that_the_target_refuses_ends_with_its_words(post: Post) -> No
     os.makedirs(os.path.dirname(place))
     with open(place, "wb") as in_the_way:
         in_the_way.write(b"a file where a folder must be")
-    with pytest.raises(UnreachableError) as caught:
-        send_objects(client, post.channel, tree)
-    assert os.fsdecode(place) in caught.value.answer
+    _shipment(post, client).send_ahead(tree)
+    assert os.fsdecode(place) in str(post.channel.ask("lacks", digests=[tree])["refused"])
 
 
 @ONCE
 def test_many_refusals_do_not_block_the_conversation(post: Post) -> None:
     for _ in range(2000):
-        post.channel.send_ahead("put", b"wrong", digest="0" * 64, last=True)
+        post.channel.send_ahead("put", b"wrong", digest="0" * 64, at=0, size=5)
     assert post.channel.ask("probe")["facts"]
-
-
-def test_a_client_that_hangs_up_in_the_middle_leaves_nothing(post: Post) -> None:
-    channel = post.connect()
-    channel.send_ahead("put", bytes(MIB), digest="0" * 64, last=False)
-    assert channel.ask("probe")["facts"]
-    before = sorted(path.name for path in post.home.iterdir())
-    assert not [name for name in before if "arriving" in name]
 
 
 def _client(post: Post) -> Home:
     return Home(str(post.place / "client"), "another store")
 
 
-def _missing(channel: RunnerChannel, tree: str) -> list[str]:
-    missing = channel.ask("need", tree=tree)["missing"]
+def _shipment(post: Post, client: Home) -> Shipment:
+    return Shipment(client, post.channel, "project", lambda _done, _total: None)
+
+
+def _lacking(channel: RunnerChannel, client: Home, tree: str) -> list[str]:
+    wanted = [part.digest for part in changed_parts(os.fsencode(client.objects), "", tree)]
+    answer = channel.ask("lacks", digests=wanted)
+    assert not answer["refused"]
+    missing = answer["missing"]
     assert isinstance(missing, list)
-    return missing
+    return sorted(missing)

@@ -13,7 +13,7 @@ import pytest
 from runner_post import ONCE, Post, Run, mirror_differences, post_fixture, sha256  # noqa: F401
 
 from conftest import eventually
-from holdfast.engine.follow import follow
+from holdfast.engine.follow import Follower
 from holdfast.errors import UnreachableError
 from holdfast.runner import hostfacts
 from holdfast.store import ingest, verify
@@ -179,4 +179,4 @@ def _metrics(run: Run) -> list[str]:
 
 
 def _mirror(client: Home, channel: RunnerChannel, run: Run) -> None:
-    follow(client, channel, run.uid, lambda block: None)
+    Follower(client, run.uid, lambda block: None).follow(channel)

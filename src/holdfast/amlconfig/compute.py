@@ -32,6 +32,12 @@ KEYS = (
     "port",
     "engine",
     "gpus",
+    "hostKey",
+    "privateKeyFile",
+    "startCommand",
+    "stopCommand",
+    "stopOnTarget",
+    "stopWhenIdleMinutes",
 )
 TYPES = ("local", "docker", "localdocker", "remote", "remotedocker", "virtualmachine", "cluster", "slurm", "ray")
 _NEED_ADDRESS = ("remote", "remotedocker", "virtualmachine")
@@ -63,6 +69,12 @@ def read_compute(path: str | os.PathLike[str], shown: str = "") -> tuple[Compute
         port=form.number("port", 1, 65535, 22),
         engine=form.choice("engine", ("docker", "podman")),
         gpus=form.gpus("gpus"),
+        host_key=_host_key(form),
+        private_key_file=form.text("privateKeyFile"),
+        start_command=form.text("startCommand"),
+        stop_command=form.text("stopCommand"),
+        stop_on_target=form.text("stopOnTarget"),
+        stop_when_idle_minutes=form.number("stopWhenIdleMinutes", 1, 100_000, 30),
         extra=form.extra(),
     )
     _check_password(form, target.name)
@@ -113,6 +125,29 @@ def _login_word(form: Form, name: str) -> str | None:
         form.error(name, f"{name} cannot be {text!r}", f"write {name}: without blanks and not beginning with '-'")
         return None
     return text
+
+
+def _host_key(form: Form) -> str | None:
+    """Type and key as OpenSSH writes them, without a comment."""
+    text = form.text("hostKey")
+    words = (text or "").split()
+    if text is not None and (len(words) != 2 or not is_host_key(*words)):
+        form.error("hostKey", "hostKey is not a public key of OpenSSH", "attach again, which writes it")
+        return None
+    return text
+
+
+def is_host_key(kind: str, key: str) -> bool:
+    """Whether these two words are a public key that names its own type."""
+    import binascii
+
+    try:
+        blob = binascii.a2b_base64(key.encode("ascii"))
+    except ValueError:
+        return False
+    return (
+        kind.isascii() and blob[4 : 4 + int.from_bytes(blob[:4], "big")] == kind.encode("ascii") and len(blob) < 20_000
+    )
 
 
 def _check_password(form: Form, target: str) -> None:

@@ -58,6 +58,12 @@ class ComputeTarget(Record):
     port: int | None = None
     engine: Literal["docker", "podman"] | None = None
     gpus: GpuRequest | None = None
+    host_key: str | None = None
+    private_key_file: str | None = None
+    start_command: str | None = None
+    stop_command: str | None = None
+    stop_on_target: str | None = None
+    stop_when_idle_minutes: int | None = None
     extra: Mapping[str, Raw] = {}
 
 

@@ -28,7 +28,7 @@ def tell(home: Home, uid: str, machine: Parsed | None) -> int:
     if closed is None:
         from holdfast.engine import reconcile
 
-        reconcile.settle(home, run)
+        reconcile.settle(home, [run])
         run = runs.read(home, uid)
         closed = next((event for event in run.events if event.get("type") == "closed"), {})
     if machine is not None:

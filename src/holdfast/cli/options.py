@@ -34,12 +34,25 @@ ATTACH = (
     NAME,
     Option(("--address", "-a"), "address", "Address of the machine.", metavar="HOST"),
     Option(("--username", "-u"), "username", "User name there.", metavar="USER"),
-    Option(("--password", "-w"), "password", "Password there.", metavar="PASSWORD"),
+    Option(
+        ("--password", "-w"),
+        "password",
+        "Password there; - reads it from stdin. Better left out: you are asked.",
+        metavar="PASSWORD",
+    ),
     Option(("--use-azureml-ssh-key", "-k"), "own_key", "Use a key made for this target.", kind="flag"),
     Option(("--private-key-file",), "key_file", "Use this private key.", metavar="FILE"),
     Option(("--private-key-passphrase",), "passphrase", "Passphrase of that key.", metavar="TEXT"),
     Option(("--type", "-type"), "type", "remotedocker or cluster, as the first release wrote it.", metavar="KIND"),
     Option(("--cluster",), "cluster", "The same as --type cluster.", kind="flag"),
+    Option(
+        ("--port",), "port", "Port of its SSH server. Default: what your ssh configuration says, else 22.", metavar="N"
+    ),
+    Option(("--root",), "root", "Folder on the machine to keep everything in. Default: ~/.holdfast.", metavar="DIR"),
+    Option(
+        ("--accept-host-key",), "accept_host_key", "The key that the machine must show, as SHA256:...", metavar="KEY"
+    ),
+    Option(("--user",), "user", "For all your projects instead of this one.", kind="flag"),
     Option(("--project", "-p"), "project", "Folder of the project. Default: the current one.", metavar="PATH"),
 )
 

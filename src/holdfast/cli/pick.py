@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from holdfast import project as projects
+from holdfast.cli.terminal import show
 from holdfast.engine import reconcile
 from holdfast.store import runs
 from holdfast.store.home import open_home
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 def here(parsed: Parsed) -> tuple[Home, Project, Index]:
     """The store, the project one is in, and the index with every open run looked up."""
     home = open_home()
-    return home, projects.find(parsed.text("project") or os.getcwd()), reconcile.open_index(home)
+    return home, projects.find(parsed.text("project") or os.getcwd()), reconcile.open_index(home, _tell)
 
 
 def run(parsed: Parsed) -> tuple[Home, Run]:
@@ -30,3 +32,7 @@ def run(parsed: Parsed) -> tuple[Home, Run]:
         return home, runs.read(home, index.find(project.id, parsed.text("run") or "last"))
     finally:
         index.close()
+
+
+def _tell(words: str) -> None:
+    sys.stderr.write(f"WARNING: {show(words)}\n")

@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast.cli.terminal import Progress, is_tty
-from holdfast.engine import follow, outputs
-from holdfast.errors import Detached, StoreError
+from holdfast.cli.terminal import Progress, is_tty, show
+from holdfast.engine import outputs
+from holdfast.engine.follow import Follower
+from holdfast.engine.line import Line
+from holdfast.errors import Detached, StoreError, UnreachableError
 from holdfast.store import runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TextIO
 
     from holdfast.engine.channel import RunnerChannel
     from holdfast.store.home import Home
+    from holdfast.targets import Target
 
 
 class LogWriter:
@@ -78,14 +82,37 @@ class Preparing:
         self._progress.update(f"environment: {last.get('phase')}{done} {last.get('name') or ''}")
 
 
-def watch(home: Home, channel: RunnerChannel, uid: str, run_id: str, log: LogWriter, skip: int = 0) -> str:
+class Notice:
+    """Says that the target cannot be reached, since when and why, and that it can be again. The run goes on."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def lost(self, error: UnreachableError) -> None:
+        import time
+
+        since = time.strftime("%H:%M:%S")
+        why = f" ({error.answer or error.what})"
+        sys.stderr.write(f"{self._name} is unreachable since {since}{show(why)}; the run goes on, trying again\n")
+        sys.stderr.flush()
+
+    def back(self) -> None:
+        sys.stderr.write(f"{self._name} answers again\n")
+        sys.stderr.flush()
+
+
+def open_line(home: Home, target: Target, *, patient: bool = False) -> Line:
+    """A patient line waits even for a target that has not answered yet: there is a run on it."""
+    notice = Notice(target.name)
+    return Line(home, target, notice.lost, notice.back, patient=patient)
+
+
+def watch(home: Home, line: Line, uid: str, run_id: str, log: LogWriter, skip: int = 0) -> str:
     """Show a run's log from a byte on until it ends. Ctrl-C stops the watching and never the run."""
     try:
         with Preparing() as preparing:
-            state = follow.follow(home, channel, uid, log.write, skip=skip, on_event=preparing.read)
-        if channel.hello()["store"] != home.id:
-            outputs.bring_by_policy(home, channel, runs.read(home, uid))
-        return state
+            follower = Follower(home, uid, log.write, preparing.read, skip)
+            return _persist(line, lambda channel: _to_the_end(home, follower, channel, uid))
     except OSError as error:
         if error.filename is None:  # not of our own files: the stream that we write to
             raise
@@ -96,5 +123,20 @@ def watch(home: Home, channel: RunnerChannel, uid: str, run_id: str, log: LogWri
         hint = f"holdfast logs -f -r {run_id} watches again; holdfast cancel -r {run_id} ends it"
         raise Detached("\nstopped watching; the run goes on", hint=hint) from None
     finally:
-        channel.close()
+        line.close()
         sys.stderr.flush()
+
+
+def _persist(line: Line, act: Callable[[RunnerChannel], str]) -> str:
+    while True:
+        try:
+            return act(line.channel)
+        except UnreachableError as error:
+            line.again(error)
+
+
+def _to_the_end(home: Home, follower: Follower, channel: RunnerChannel, uid: str) -> str:
+    state = follower.follow(channel)
+    if channel.hello()["store"] != home.id:
+        outputs.bring_by_policy(home, channel, runs.read(home, uid))
+    return state

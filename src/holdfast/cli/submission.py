@@ -15,7 +15,7 @@ from holdfast.project import remember
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
-    from holdfast.engine.channel import RunnerChannel
+    from holdfast.engine.line import Line
     from holdfast.model import Identity, Job, Plan, Project
     from holdfast.snapshot import Pending, Snapshot
     from holdfast.store.home import Home
@@ -27,12 +27,12 @@ _ASK_ABOVE = 1_000_000_000
 class Submission:
     """With -o or --query stdout holds the run's record and nothing else; the log then goes to stderr."""
 
-    def __init__(self, parsed: Parsed, home: Home, chosen: Chosen, target: Target, channel: RunnerChannel) -> None:
+    def __init__(self, parsed: Parsed, home: Home, chosen: Chosen, target: Target, line: Line) -> None:
         self._parsed = parsed
         self._home = home
         self._chosen = chosen
         self._target = target
-        self._channel = channel
+        self._line = line
         self._for_machines = parsed.text("output") is not None or parsed.text("query") is not None
         self._log = LogWriter(sys.stderr if self._for_machines else sys.stdout)
 
@@ -42,15 +42,18 @@ class Submission:
         if self._chosen.compute.user_managed_environment is False:
             from holdfast.cli.environments import settle
 
-            environment = settle(self._home, project, self._chosen, job.script, self._target, self._channel)
+            environment = settle(self._home, project, self._chosen, job.script, self._target, self._line.channel)
         with Progress(sys.stderr) as progress:
 
             def on_progress(files: int, size: int) -> None:
                 progress.update(f"storing the project: {files} files, {human_bytes(size)}")
 
+            def on_upload(done: int, total: int) -> None:
+                progress.update(f"sending to {self._target.name}: {human_bytes(done)} of {human_bytes(total)}")
+
             skip = self._parsed.flag("skip_unreadable")
             submitter = engine.Submitter(
-                self._home, self._target, self._channel, self._agree, self._show_id, on_progress
+                self._home, self._target, self._line, self._agree, self._show_id, on_progress, on_upload
             )
             plan, taken = submitter.submit(project, job, environment, skip_unreadable=skip)
         for warning in taken.warnings:
@@ -60,7 +63,7 @@ class Submission:
         if self._parsed.flag("no_wait"):
             return self._leave(plan)
         self._say("Executing user inputs .....")
-        watch(self._home, self._channel, plan.uid, plan.run_id, self._log)
+        watch(self._home, self._line, plan.uid, plan.run_id, self._log)
         self._say("Execution Details")
         if not self._for_machines:
             self._log.line(f"RunId: {plan.run_id}")
@@ -81,7 +84,7 @@ class Submission:
             sys.stderr.write(f"{name:<9} {show(value)}\n")
 
     def _leave(self, plan: Plan) -> int:
-        self._channel.close()
+        self._line.close()
         if self._for_machines:
             found = {"run_id": plan.run_id, "run_number": plan.run_number, "uid": plan.uid}
             emit(found, fmt=self._parsed.text("output"), query=self._parsed.text("query"))

@@ -243,11 +243,16 @@ COMMANDS = (
     Command(
         ("computetarget", "attach"),
         "Name a machine once, to run on it from then on.",
-        _AT + "targets:attach",
+        _AT + "attach:attach",
         ATTACH,
-        (Positional("kind", "remotedocker, remote or cluster.", required=False),),
+        (Positional("kind", "remotedocker, remote or cluster; or USER@HOST for all your projects.", required=False),),
         aliases=(("computecontext", "attach"), ("attach",)),
-        description="Machines over SSH are not part of this version; its command lines are understood and refused.",
+        examples=(
+            ("By a key or agent of yours, for all projects", "holdfast attach ada@gpu1.example.org"),
+            ("For this project", "holdfast computetarget attach remote --name lab1 --address gpu1 --username ada"),
+        ),
+        description="The machine's key is shown and pinned. A password is used once, to install a key of our own.",
+        essential=True,
     ),
     Command(
         ("runconfiguration", "list"),

@@ -34,8 +34,11 @@ def to_zip() -> bytes:
     return parcel.getvalue()
 
 
-def boot_source() -> str:
-    return _read(os.path.join(_PACKAGE, "runner", "boot.py")).decode("ascii")
+def boot_words() -> str:
+    """The first program as one word that no shell will touch."""
+    import binascii
+
+    return binascii.b2a_base64(_read(os.path.join(_PACKAGE, "runner", "boot.py")), newline=False).decode("ascii")
 
 
 def _sources() -> dict[str, str]:

@@ -8,6 +8,7 @@ runner, it says so and the conversation is begun again with the runner in the lu
 from __future__ import annotations
 
 import os
+import sys
 
 from holdfast.engine import bundle
 from holdfast.errors import InternalError, StoreError, UnreachableError
@@ -17,14 +18,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from holdfast.errors import HoldfastError
     from holdfast.model import Json
     from holdfast.ports import Host, Stream
     from holdfast.store.home import Home
     from holdfast.targets import Target
 
 
+# Characters that a host need not wrap: the first program to run on a target is on its command line.
+UNPACK = "import binascii,sys;exec(binascii.a2b_base64(sys.argv[1]))"
 # By name: the numbers differ between systems.
 _REFUSED = frozenset(("ENOSPC", "EDQUOT", "EROFS", "EIO", "EACCES", "EPERM", "EEXIST", "ENOTDIR", "ENOTEMPTY"))
+
+
+_ENDING: list[int] = []
 
 
 def connect(home: Home, target: Target) -> RunnerChannel:
@@ -41,16 +48,25 @@ class RunnerChannel:
         self._runner = bundle.digest(note)
         self._hello: Json = {}
         self._requests = 0
+        self._is_open = True
+        self._behind: Json = {}
+        self._early: dict[int, Json] = {}
         self._begin(b"")
+
+    @property
+    def has_answered(self) -> bool:
+        return bool(self._hello)
 
     def hello(self) -> Json:
         """Who is there: protocol, runner, store id, boot id, host name, Python version."""
         if not self._hello:
-            if self._await_nonce() == "need":
+            said = self._await_nonce()
+            if said == "need":
                 self._hang_up()
                 self._begin(bundle.to_zip())
-                if self._await_nonce() != "ready":
-                    raise self._silent("the runner was sent and is still asked for")
+                said = self._await_nonce()
+            if said != "ready":
+                raise self._refused(said)
             header, _ = self._frame()
             hello = header.get("hello")
             if not isinstance(hello, dict) or hello.get("protocol") != wire.PROTOCOL:
@@ -73,14 +89,16 @@ class RunnerChannel:
     def stream(self, verb: str, **fields: object) -> Iterator[tuple[Json, bytes]]:
         """One request, answers as they come; the last one has ``end`` set."""
         self.hello()
-        self._requests += 1
-        try:
-            wire.send(self._stream.stdin, {"id": self._requests, "verb": verb, **fields})
-        except wire.Closed as error:
-            raise self._silent(str(error)) from error
+        request: Json = {"verb": verb, **fields}
+        number = next((sent for sent, early in self._early.items() if early == request), 0)
+        if not number:
+            number = self._send(request)
+            if self._behind:
+                behind, self._behind = self._behind, {}
+                self._early = {self._send(behind): behind}
         while True:
             header, payload = self._frame()
-            if header.get("re") != self._requests:
+            if header.get("re") != number:
                 continue  # what was left of a request that the caller did not hear out
             if header.get("errno") in _REFUSED:
                 what, hint = f"the target's disk refused to {verb}", "is it full or read-only, or something in the way?"
@@ -91,20 +109,37 @@ class RunnerChannel:
             if header.get("end"):
                 return
 
+    def ask_behind(self, verb: str, **fields: object) -> None:
+        """Send this request right behind the next one, before that is answered: one trip less when it is asked."""
+        self._behind = {"verb": verb, **fields}
+
+    def _send(self, request: Json) -> int:
+        self._requests += 1
+        try:
+            wire.send(self._stream.stdin, {"id": self._requests, **request})
+        except wire.Closed as error:
+            raise self._silent(str(error)) from error
+        return self._requests
+
     def send_ahead(self, verb: str, payload: bytes, **fields: object) -> None:
         """A request whose answer nobody waits for; objects go up this way."""
         self.hello()
-        wire.send(self._stream.stdin, {"id": 0, "verb": verb, **fields}, payload)
+        try:
+            wire.send(self._stream.stdin, {"id": 0, "verb": verb, **fields}, payload)
+        except wire.Closed as error:
+            raise self._silent(str(error)) from error
 
     def close(self) -> None:
-        """Hang up. The other side ends by itself; nobody waits for it here."""
-        self._hang_up()
-        self._host.close()
+        """Hang up, once. The other side ends by itself; nobody waits for it here."""
+        if self._is_open:
+            self._is_open = False
+            self._hang_up()
+            self._host.close()
 
     def _begin(self, parcel: bytes) -> None:
         self._nonce = os.urandom(8).hex()
         try:
-            self._stream: Stream = self._host.run((self._python, "-I", "-S", "-c", bundle.boot_source()))
+            self._stream: Stream = self._host.run((self._python, "-I", "-S", "-c", UNPACK, bundle.boot_words()))
         except OSError as error:
             raise UnreachableError(
                 "the runner cannot be started", where=self._name, answer=str(error), hint=f"is {self._python} there?"
@@ -133,8 +168,21 @@ class RunnerChannel:
         except (wire.Closed, wire.BadFrame) as error:
             raise self._silent(str(error)) from error
 
-    def _silent(self, what: str) -> UnreachableError:
+    def _refused(self, said: str) -> StoreError:
+        """The target lets us in and has no room for a store where we want one."""
+        _, name, place = [*said.split(" ", 2), "", ""][:3]
+        where = bytes.fromhex(place).decode("utf-8", "backslashreplace") if place.isalnum() else self._name
+        hint = (
+            "name a folder that can be written to as root: in the .compute file, for example root: /scratch/me/holdfast"
+        )
+        what = "the target has no place for a store" if name else "the runner was sent and is still asked for"
+        return StoreError(what, where=f"{self._name}: {where}", answer=name or said, hint=hint)
+
+    def _silent(self, what: str) -> HoldfastError:
         said = self._complaint()
+        meant = self._host.meaning(said) if said else None
+        if meant is not None:
+            return meant
         hint = f"holdfast uses {self._python} there; try it by hand: {self._python} -c 'print(1)'"
         return UnreachableError("the runner does not answer", where=self._name, answer=said or what, hint=hint)
 
@@ -142,10 +190,27 @@ class RunnerChannel:
         """What the other side wrote to stderr, if it did."""
         import select
 
-        if not select.select([self._stream.stderr], [], [], 0.2)[0]:
-            return ""
-        return os.read(self._stream.stderr, 4000).decode("utf-8", "replace").strip()
+        said = b""
+        while len(said) < 16_000 and select.select([self._stream.stderr], [], [], 0.2)[0]:
+            block = os.read(self._stream.stderr, 4000)
+            if not block:
+                break
+            said += block
+        return said.decode("utf-8", "replace").strip()
 
     def _hang_up(self) -> None:
         for fd in (self._stream.stdin, self._stream.stdout, self._stream.stderr):
             os.close(fd)
+        if sys.platform != "win32":
+            _reap(self._stream.pid)
+
+
+def _reap(pid: int) -> None:
+    """Take leave of children that have ended; one that has not is asked again with the next."""
+    _ENDING.append(pid)
+    for child in list(_ENDING):
+        try:
+            if os.waitpid(child, os.WNOHANG)[0] == child:
+                _ENDING.remove(child)
+        except ChildProcessError:
+            _ENDING.remove(child)

@@ -14,36 +14,52 @@ if TYPE_CHECKING:
     from holdfast.store.home import Home
 
 
-def follow(
-    home: Home,
-    channel: RunnerChannel,
-    uid: str,
-    on_log: Callable[[bytes], None],
-    *,
-    wait: bool = True,
-    skip: int = 0,
-    on_event: Callable[[bytes], None] | None = None,
-) -> str:
+def ask_early(channel: RunnerChannel, uid: str) -> None:
+    """Let the first question of a follower travel with the start of its run; asked for a store that is not ours."""
+    channel.ask_behind("pull", uid=uid, attempt="a1", have={}, carry=True, wait=True)
+
+
+class Follower:
     """Bring over all there is, then all that comes, until the run is closed or gone.
 
-    ``on_log`` gets the log's bytes, from byte ``skip`` on, and ``on_event`` those of the events.
+    ``on_log`` gets the log's bytes, from byte ``skip`` on, and ``on_event`` those of the events. ``follow`` may be
+    called again with a new channel when one broke: it goes on where the mirror ends.
     """
-    shared = channel.hello()["store"] == home.id
-    tail = Tail(home.run(uid, "a1", "log"), skip)
-    events = Tail(home.run(uid, "a1", "events.jsonl"))
-    have = {} if shared else ingest.lengths(home, uid)
-    for line in tail.new():
-        on_log(line)
-    state = "alive"
-    for header, payload in channel.stream("pull", uid=uid, attempt="a1", have=have, carry=not shared, wait=wait):
-        if header.get("file"):
-            ingest.append(home, uid, header, payload)
-        for line in events.new() if on_event is not None else ():
-            on_event(line)  # type: ignore[misc]
-        for line in tail.new():
-            on_log(line)
-        state = str(header.get("state", state))
-    return state
+
+    def __init__(
+        self,
+        home: Home,
+        uid: str,
+        on_log: Callable[[bytes], None],
+        on_event: Callable[[bytes], None] | None = None,
+        skip: int = 0,
+    ) -> None:
+        self._home = home
+        self._uid = uid
+        self._on_log = on_log
+        self._on_event = on_event
+        self._log = Tail(home.run(uid, "a1", "log"), skip)
+        self._events = Tail(home.run(uid, "a1", "events.jsonl"))
+
+    def follow(self, channel: RunnerChannel, *, wait: bool = True) -> str:
+        home, uid = self._home, self._uid
+        shared = channel.hello()["store"] == home.id
+        have = {} if shared else ingest.lengths(home, uid)
+        self._show()
+        state = "alive"
+        for header, payload in channel.stream("pull", uid=uid, attempt="a1", have=have, carry=not shared, wait=wait):
+            if header.get("file"):
+                ingest.append(home, uid, header, payload)
+            self._show()
+            state = str(header.get("state", state))
+        return state
+
+    def _show(self) -> None:
+        if self._on_event is not None:
+            for block in self._events.new():
+                self._on_event(block)
+        for block in self._log.new():
+            self._on_log(block)
 
 
 class Tail:

@@ -10,7 +10,7 @@ import hashlib
 import os
 
 from holdfast.engine.channel import connect
-from holdfast.engine.submit import target_of
+from holdfast.engine.known import target_of
 from holdfast.errors import UnreachableError
 from holdfast.store import history
 from holdfast.store.home import Named

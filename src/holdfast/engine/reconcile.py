@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 
-from holdfast.engine import follow
 from holdfast.engine.channel import connect
-from holdfast.engine.submit import target_of
-from holdfast.errors import HoldfastError
+from holdfast.engine.follow import Follower
+from holdfast.engine.known import target_of
+from holdfast.errors import HoldfastError, UnreachableError
 from holdfast.runner.sync import unlink_quietly
 from holdfast.store import runs
 from holdfast.store.index import Index
@@ -15,45 +16,65 @@ from holdfast.store.locks import is_held
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.engine.channel import RunnerChannel
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
+    from holdfast.targets import Target
 
 
-def open_index(home: Home) -> Index:
-    """The index, with every run that was open looked up on its target first."""
+def open_index(home: Home, tell: Callable[[str], None] | None = None) -> Index:
+    """The index, with every run that was open looked up on its target first; ``tell`` hears of silent targets."""
     index = Index(home)
     waiting = index.open_runs()
     if waiting:
-        for uid in waiting:
-            settle(home, runs.read(home, uid))
+        settle(home, [runs.read(home, uid) for uid in waiting], tell)
         index.refresh(waiting)
     return index
 
 
-def settle(home: Home, run: Run) -> None:
-    """Bring one open run up to date. A target that does not answer, or a disk that refuses, changes nothing."""
-    if run.problem or _is_being_submitted(home, run.uid):
-        return
+def settle(home: Home, found: list[Run], tell: Callable[[str], None] | None = None) -> None:
+    """Bring open runs up to date, target by target. A silent target, or a disk that refuses, changes nothing."""
+    groups: dict[tuple[str, str], list[Run]] = {}
+    for run in found:
+        if not run.problem and not _is_being_submitted(home, run.uid):
+            reached = f"{run.request.get('reached_by')}{run.request.get('home')}"
+            groups.setdefault((str(run.request.get("target")), reached), []).append(run)
+    for (name, _), group in groups.items():
+        try:
+            _settle_on(home, target_of(group[0].request, home.path), group)
+            unlink_quietly(os.fsencode(_silence(home, name)))
+        except UnreachableError as error:
+            since = _silent_since(home, name)
+            if tell is not None:
+                why = error.answer or error.what
+                tell(f"{name} is unreachable since {since} ({why}); its runs are shown as last seen")
+        except (HoldfastError, OSError) as error:
+            if tell is not None and isinstance(error, HoldfastError):
+                tell(f"{name}: {error.what}; its runs are shown as last seen")
+
+
+def _settle_on(home: Home, target: Target, group: list[Run]) -> None:
+    channel = connect(home, target)
     try:
-        target = target_of(run.request, home.path)
-        channel = connect(home, target)
-    except HoldfastError:
-        return
-    try:
-        ticket = f"{run.uid}/a1"
-        state = target.launcher.look(channel, [ticket])[ticket]
-        if state in ("absent", "alive") and _is_cancel_pending(run):
-            target.launcher.stop(channel, ticket, "the user")
-        elif state == "absent":
-            reason = "the submitting command failed or was killed before the script was started"
-            channel.ask("discard", uid=run.uid, reason=reason)
-        elif state == "gone":
-            channel.ask("bury", uid=run.uid)
-        follow.follow(home, channel, run.uid, _unheard, wait=False)
-    except (HoldfastError, OSError):
-        return
+        tickets = [f"{run.uid}/a1" for run in group]
+        states = target.launcher.look(channel, tickets)
+        for run, ticket in zip(group, tickets, strict=True):
+            _settle_one(home, target, channel, run, states[ticket])
     finally:
         channel.close()
+
+
+def _settle_one(home: Home, target: Target, channel: RunnerChannel, run: Run, state: str) -> None:
+    if state in ("absent", "alive") and _is_cancel_pending(run):
+        target.launcher.stop(channel, f"{run.uid}/a1", "the user")
+    elif state == "absent":
+        reason = "the submitting command failed or was killed before the script was started"
+        channel.ask("discard", uid=run.uid, reason=reason)
+    elif state == "gone":
+        channel.ask("bury", uid=run.uid)
+    Follower(home, run.uid, _unheard).follow(channel, wait=False)
 
 
 def _is_cancel_pending(run: Run) -> bool:
@@ -72,3 +93,24 @@ def _is_being_submitted(home: Home, uid: str) -> bool:
         return True
     unlink_quietly(os.fsencode(path))
     return False
+
+
+def _silent_since(home: Home, name: str) -> str:
+    """When it was first found silent; written down, so that every later command tells the same time."""
+    path = _silence(home, name)
+    try:
+        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+        with open(path, "x", encoding="ascii") as target:
+            target.write(str(int(time.time())))
+    except OSError:
+        pass  # it was known already, or cannot be noted
+    try:
+        with open(path, encoding="ascii") as source:
+            since = int(source.read() or time.time())
+    except (OSError, ValueError):
+        since = int(time.time())
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since))
+
+
+def _silence(home: Home, name: str) -> str:
+    return os.path.join(home.path, "cache", "silent", name)

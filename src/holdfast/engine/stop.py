@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.engine.channel import connect
-from holdfast.engine.submit import target_of
+from holdfast.engine.known import target_of
 from holdfast.store import runs
 
 TYPE_CHECKING = False

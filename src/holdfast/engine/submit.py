@@ -12,19 +12,20 @@ import time
 
 from holdfast import ignore, snapshot, targets
 from holdfast._version import __version__
-from holdfast.amlconfig.types import ComputeTarget
-from holdfast.engine import shims
+from holdfast.engine import follow, known, shims
+from holdfast.engine.ship import Shipment
 from holdfast.errors import ConfigError, StoreError, UnreachableError
 from holdfast.model import Identity, Json, Plan
 from holdfast.planning import make_plan
+from holdfast.ports import Lacking
 from holdfast.store import runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.engine.channel import RunnerChannel
     from holdfast.engine.environment import Environment
+    from holdfast.engine.line import Line
     from holdfast.model import Job, Project
     from holdfast.snapshot import Pending, Snapshot
     from holdfast.store.home import Home
@@ -45,17 +46,19 @@ class Submitter:
         self,
         home: Home,
         target: Target,
-        channel: RunnerChannel,
+        line: Line,
         agree: Callable[[Pending], None],
         show_id: Callable[[Identity], None],
         on_progress: Callable[[int, int], None],
+        on_upload: Callable[[int, int], None],
     ) -> None:
         self._home = home
         self._target = target
-        self._channel = channel
+        self._line = line
         self._agree = agree
         self._show_id = show_id
         self._on_progress = on_progress
+        self._on_upload = on_upload
 
     def submit(
         self, project: Project, job: Job, environment: Environment | None, *, skip_unreadable: bool = False
@@ -66,28 +69,53 @@ class Submitter:
         plan = _plan(job, project, identity, taken.tree, target, environment)
         with home.lock(f"submit-{identity.uid}"):
             try:
-                runs.create(home, identity, _request(project, job, target, taken))
+                request = _request(project, job, target, taken, home.id)
+                runs.create(home, identity, request)
                 self._show_id(identity)
-                self._start(plan, job, environment)
+                self._start(plan, job, environment, {**request, **identity._asdict()})
             finally:
                 os.unlink(os.path.join(home.path, "locks", f"submit-{identity.uid}"))
         return plan, taken
 
-    def _start(self, plan: Plan, job: Job, environment: Environment | None) -> None:
+    def _start(self, plan: Plan, job: Job, environment: Environment | None, request: Json) -> None:
         home, target = self._home, self._target
         if target.shims:
             shims.for_runs(home, target.shims)
-        if self._channel.hello()["store"] != home.id:
-            send_objects(home, self._channel, plan.tree)
-        secrets: Json = {"env": dict(job.env), "on_end": job.on_end}
+        told: Json = {"env": dict(job.env), "on_end": job.on_end}
         if environment is not None:
-            secrets["environment"] = environment.to_build()
-        ticket = target.launcher.start(self._channel, plan, secrets)
+            told["environment"] = environment.to_build()
+        while True:
+            try:
+                ticket = self._ship_and_start(plan, told, request)
+                break
+            except UnreachableError as error:
+                self._line.again(error)
         try:
             runs.append_client(home, plan.uid, "ticket", ticket=ticket)
         except OSError as error:
             what, hint = "the run has started, but that could not be noted", f"holdfast logs -f -r {plan.run_id}"
             raise StoreError(what, where=str(error.filename), answer=str(error.strerror), hint=hint) from error
+
+    def _ship_and_start(self, plan: Plan, told: Json, request: Json) -> str:
+        """Where the target keeps another store, the run and its content go there too."""
+        channel, launcher = self._line.channel, self._target.launcher
+        if channel.hello()["store"] == self._home.id:
+            return launcher.start(channel, plan, told)
+        told = {**told, "request": request}
+        shipment = Shipment(self._home, channel, plan.project_id, self._on_upload)
+        shipment.send_ahead(plan.tree)
+        follow.ask_early(channel, plan.uid)
+        try:
+            ticket = launcher.start(channel, plan, told)
+        except Lacking as error:
+            if error.refused:
+                what, hint = "the target could not keep what was sent", "is its disk full?"
+                raise StoreError(what, where=self._target.name, answer=error.refused, hint=hint) from None
+            shipment.send_missing(plan.tree)
+            follow.ask_early(channel, plan.uid)
+            ticket = launcher.start(channel, plan, told)
+        shipment.remember(plan.tree)
+        return ticket
 
     def _take(self, project: Project, job: Job, skip_unreadable: bool) -> Snapshot:
         cache = self._home.stat_cache(project.id)
@@ -122,7 +150,7 @@ def _linked(job: Job) -> tuple[str, ...]:
     return tuple(link.name for link in job.links)
 
 
-def _request(project: Project, job: Job, target: Target, taken: Snapshot) -> Json:
+def _request(project: Project, job: Job, target: Target, taken: Snapshot, store: str) -> Json:
     return {
         "project": project.name,
         "project_id": project.id,
@@ -131,8 +159,7 @@ def _request(project: Project, job: Job, target: Target, taken: Snapshot) -> Jso
         "arguments": list(job.arguments),
         "config": job.config,
         "target": job.target,
-        "kind": target.kind,
-        "home": target.home,
+        **known.remembered(target),
         "tree": taken.tree,
         "files": taken.files,
         "bytes": taken.bytes,
@@ -140,6 +167,7 @@ def _request(project: Project, job: Job, target: Target, taken: Snapshot) -> Jso
         "parent_run_id": job.parent_run_id,
         "fetch_outputs": job.fetch_outputs,
         "user": _user(),
+        "client_store": store,
         "client": _host_name(),
         "holdfast": __version__,
     }
@@ -158,41 +186,3 @@ def _user() -> str:
         or os.environ.get("USERNAME")
         or str(getattr(os, "getuid", lambda: "")())
     )
-
-
-def send_objects(home: Home, channel: RunnerChannel, tree: str) -> None:
-    """Send what the target lacks, each object in pieces; the target checks every hash before it believes one."""
-    sent: set[str] = set()
-    while True:
-        answer = channel.ask("need", tree=tree)
-        missing = [str(digest) for digest in found] if isinstance(found := answer.get("missing"), list) else []
-        if answer.get("refused") or not sent.isdisjoint(missing):
-            said = str(answer.get("refused") or f"{len(missing)} objects were sent and are not there")
-            raise UnreachableError("the target could not keep what was sent", answer=said, hint="is its disk full?")
-        if not missing:
-            return
-        for digest in missing:
-            _send_object(home, channel, digest)
-        sent.update(missing)
-
-
-def _send_object(home: Home, channel: RunnerChannel, digest: str) -> None:
-    from holdfast.runner import objects, wire
-
-    with open(objects.object_path(os.fsencode(home.objects), digest), "rb") as source:
-        left = os.fstat(source.fileno()).st_size
-        while True:
-            piece = source.read(wire.MAX_PAYLOAD)
-            left -= len(piece)
-            channel.send_ahead("put", piece, digest=digest, last=left <= 0 or not piece)
-            if left <= 0 or not piece:
-                return
-
-
-def target_of(request: Json, home: str) -> Target:
-    """The target a run was sent to, from what the run itself remembers: its .compute file may be gone by now."""
-    root = request.get("home")
-    compute = ComputeTarget(
-        name=str(request.get("target")), type=str(request.get("kind")), root=str(root) if root else None
-    )
-    return targets.resolve(compute, home)

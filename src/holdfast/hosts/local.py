@@ -8,31 +8,60 @@ import sys
 from holdfast.errors import ConfigError
 from holdfast.ports import Stream
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holdfast.errors import HoldfastError
+    from holdfast.model import Login
+
 
 class LocalHost:
-    """Starts commands as children in a process group of their own, so that Ctrl-C reaches the client alone."""
+    def __init__(self, login: Login | None = None) -> None:
+        """Nobody logs in to the machine that they sit at."""
 
     def run(self, argv: tuple[str, ...]) -> Stream:
-        if sys.platform == "win32":
+        if os.name == "nt":
             raise ConfigError("Windows itself cannot be a target", hint="use WSL, or a remote target")
-        child_in, stdin = os.pipe()
-        stdout, child_out = os.pipe()
-        stderr, child_err = os.pipe()
-        actions = [
-            (os.POSIX_SPAWN_DUP2, child_in, 0),
-            (os.POSIX_SPAWN_DUP2, child_out, 1),
-            (os.POSIX_SPAWN_DUP2, child_err, 2),
-        ]
-        try:
-            pid = os.posix_spawnp(argv[0], argv, os.environ, file_actions=actions, setpgroup=0)
-        except OSError:
-            for fd in (stdin, stdout, stderr):
-                os.close(fd)
-            raise
-        finally:
-            for fd in (child_in, child_out, child_err):
-                os.close(fd)
-        return Stream(pid, stdin, stdout, stderr)
+        return spawn(argv)
 
     def close(self) -> None:
         """Nothing is held open between commands."""
+
+    def meaning(self, complaint: str) -> HoldfastError | None:  # noqa: ARG002
+        """There is no way there that could be broken."""
+        return None
+
+
+def spawn(argv: tuple[str, ...], env: Mapping[str, str] | None = None) -> Stream:
+    """A child in a process group of its own, so that Ctrl-C reaches the client alone."""
+    if sys.platform == "win32":
+        return _popen(argv, env)
+    child_in, stdin = os.pipe()
+    stdout, child_out = os.pipe()
+    stderr, child_err = os.pipe()
+    actions = [
+        (os.POSIX_SPAWN_DUP2, child_in, 0),
+        (os.POSIX_SPAWN_DUP2, child_out, 1),
+        (os.POSIX_SPAWN_DUP2, child_err, 2),
+    ]
+    try:
+        pid = os.posix_spawnp(argv[0], argv, env or os.environ, file_actions=actions, setpgroup=0)
+    except OSError:
+        for fd in (stdin, stdout, stderr):
+            os.close(fd)
+        raise
+    finally:
+        for fd in (child_in, child_out, child_err):
+            os.close(fd)
+    return Stream(pid, stdin, stdout, stderr)
+
+
+def _popen(argv: tuple[str, ...], env: Mapping[str, str] | None) -> Stream:
+    import subprocess
+
+    flags = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+    pipe = subprocess.PIPE
+    child = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, env=env, creationflags=flags)
+    stdin, stdout, stderr = (os.dup(stream.fileno()) for stream in (child.stdin, child.stdout, child.stderr) if stream)
+    return Stream(child.pid, stdin, stdout, stderr)

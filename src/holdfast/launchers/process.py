@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from holdfast.ports import Lacking
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.model import Json, Plan
@@ -9,8 +11,10 @@ if TYPE_CHECKING:
 
 
 class ProcessLauncher:
-    def start(self, channel: Channel, plan: Plan, secrets: Json) -> str:
-        channel.ask("start", plan=plan.to_json(), secrets=secrets)
+    def start(self, channel: Channel, plan: Plan, told: Json) -> str:
+        answer = channel.ask("start", plan=plan.to_json(), secrets=told)
+        if answer.get("state") == "missing":
+            raise Lacking(str(answer.get("refused") or ""))
         return f"{plan.uid}/{plan.attempt}"
 
     def look(self, channel: Channel, tickets: list[str]) -> dict[str, str]:

@@ -1,6 +1,8 @@
 # The first words spoken to a target: sent whole as `python -c`, with one JSON line on stdin. It finds or installs
 # the runner of the asked content hash, says so behind the nonce, and hands over. Names here are one letter short
 # of the rest of the house because this text travels with every connection.
+import binascii
+import errno
 import json
 import os
 import sys
@@ -12,7 +14,7 @@ while not line.endswith(b"\n"):
         sys.exit("holdfast: no instructions on stdin")
     line += byte
 asked = json.loads(line.decode("utf-8"))
-home = (asked["home"] or os.path.join(os.path.expanduser("~"), ".holdfast")).encode("utf-8", "surrogateescape")
+home = os.path.expanduser((asked["home"] or os.path.join("~", ".holdfast")).encode("utf-8", "surrogateescape"))
 place = os.path.join(home, b"runner", asked["runner"].encode("ascii"))
 
 
@@ -55,7 +57,11 @@ if not os.path.exists(place):
     if not luggage:
         say("need")
         sys.exit(0)
-    install(luggage)
+    try:
+        install(luggage)
+    except OSError as error:
+        say("refused %s %s" % (errno.errorcode.get(error.errno or 0, "?"), binascii.hexlify(home).decode("ascii")))
+        sys.exit(0)
 sys.path.insert(0, os.fsdecode(place))
 from runner import serve  # type: ignore  # noqa: E402
 

@@ -21,6 +21,18 @@ def attempt_path(home: "bytes", uid: "str", attempt: "str") -> "bytes":
     return os.path.join(home, b"runs", uid.encode("ascii"), attempt.encode("ascii"))
 
 
+def introduce(home: "bytes", request: "dict[str, object]") -> "None":
+    """A run whose client keeps another store: what it is, so that any client of this store can know."""
+    folder = os.path.dirname(attempt_path(home, str(request["uid"]), "a1"))
+    path = os.path.join(folder, b"run.json")
+    if os.path.exists(path):
+        return
+    os.makedirs(folder, 0o700, exist_ok=True)
+    beside = path + b".%d.tmp" % os.getpid()
+    jsonl.write_new(beside, jsonl.sealed(request))
+    os.rename(beside, path)
+
+
 def launch(home: "bytes", runner: "str", plan: "dict[str, object]", secrets: "Secrets", umask: "int") -> "bool":
     """Start an attempt; False if it was started before. Returns once the first event is on disk."""
     attempt = attempt_path(home, str(plan["uid"]), str(plan["attempt"]))

@@ -18,7 +18,7 @@ def prepare(home: "bytes", attempt: "bytes", plan: "dict[str, object]") -> "None
         for link in plan["links"]:  # type: ignore[attr-defined]
             _link(work, _bytes(link["name"]), _bytes(link["target"]))
         if plan.get("share"):
-            os.makedirs(_bytes(plan["share"]), 0o700, exist_ok=True)
+            os.makedirs(_share(plan), 0o700, exist_ok=True)
     except objects.Damaged as error:
         _forget(home, error.digest, str(plan["project_id"]))
         cure = "the damaged copy was taken away; submit again to store it anew"
@@ -54,7 +54,7 @@ def variables(
         path.insert(0, _bytes(plan["shims"]))
     found[b"PATH"] = b":".join(path)
     if plan.get("share"):
-        found[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = os.path.join(_bytes(plan["share"]), b"")  # scripts join by `+`
+        found[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = os.path.join(_share(plan), b"")  # scripts join by `+`
     return found
 
 
@@ -82,3 +82,7 @@ def _bytes(value: "object") -> "bytes":
 
 def _text(value: "bytes") -> "str":
     return value.decode(sys.getfilesystemencoding(), "replace")
+
+
+def _share(plan: "dict[str, object]") -> "bytes":
+    return os.path.expanduser(_bytes(plan["share"]))

@@ -1,52 +1,165 @@
-"""Objects on their way in, one after the other: pieces are put down, and become an object if they hash as promised."""
+"""Objects on their way in: pieces are put down where they belong, and become an object if they hash as promised.
 
+Small ones, which come in one piece, become visible together: when the client asks, when it is gone, or when there are
+many. A large one lies under its own name until it is whole, so that a client that was cut off can go on with it.
+"""
+
+import hashlib
 import os
+import time
 
 from . import objects, wire
+from .sync import unlink_quietly
+
+_AT_ONCE_BYTES = 64 * 1024 * 1024
+_AT_ONCE = 5000
+_FORGET_AFTER_S = 7 * 86400
 
 
 class Arrivals:
-    def __init__(self, root: "bytes") -> "None":
-        self._root = root
-        self._fd = -1
-        self._broken = False
+    def __init__(self, home: "bytes") -> "None":
+        self._root = os.path.join(home, b"objects")
+        self._halves = os.path.join(home, b"arriving")
+        self._batch = None  # type: objects.Batch | None
+        self._half = None  # type: Half | None
         self._refused = ""
 
-    def add(self, piece: "bytes", digest: "str", last: "bool") -> "None":
+    def add(self, piece: "bytes", header: "dict[str, object]") -> "None":
         """Take one more piece. Trouble is kept for later: a client that is sending does not read answers."""
-        if not self._broken:
-            try:
-                self._put_down(piece)
-                if last:
-                    self._store(digest)
-            except (OSError, ValueError, objects.Unreadable, objects.Changed) as error:
-                self._broken = True
-                self._refused = self._refused or "%s: %s" % (digest, error)
-        if last:
-            self._clear()
+        digest, at, size = str(header["digest"]), int(str(header["at"])), int(str(header["size"]))
+        try:
+            if at == 0 and len(piece) == size:
+                self._keep(piece, digest)
+            else:
+                self._put_down(
+                    piece, digest, at, size, str(header.get("copy") or ""), int(str(header.get("span") or 0))
+                )
+        except (OSError, ValueError, objects.Unreadable, objects.Changed) as error:
+            self._refused = self._refused or "%s: %s" % (digest, error)
+            self._leave()
+
+    def commit(self) -> "None":
+        """Make everything that is whole visible."""
+        if self._batch is not None:
+            batch, self._batch = self._batch, None
+            with batch:
+                batch.commit()
 
     def take_refusal(self) -> "str":
         """The first thing that went wrong since this was last asked; empty if nothing did."""
+        try:
+            self.commit()
+        except OSError as error:
+            self._refused = self._refused or str(error)
         refused, self._refused = self._refused, ""
         return refused
 
-    def _put_down(self, piece: "bytes") -> "None":
-        if self._fd < 0:
-            path = os.path.join(os.path.dirname(self._root), b"arriving.%d" % os.getpid())
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-            os.unlink(path)  # without a name, so that a client that goes away leaves nothing behind
-        wire.write_all(self._fd, piece)
+    def lacks(self, digests: "list[str]") -> "tuple[list[str], dict[str, int]]":
+        """Those that are not here, and how much there is of those that were begun."""
+        self._leave()
+        self._forget_old()
+        absent = [digest for digest in digests if not objects.has(self._root, digest)]
+        begun = {}
+        for digest in absent:
+            try:
+                begun[digest] = os.lstat(self._place(digest)).st_size
+            except OSError:
+                continue
+        return absent, begun
 
-    def _store(self, digest: "str") -> "None":
-        os.lseek(self._fd, 0, os.SEEK_SET)
+    def _keep(self, data: "bytes", digest: "str") -> "None":
+        if self._batch is None:
+            self._batch = objects.Batch(self._root)
+        self._batch.add_bytes(data, digest)
+        if self._batch.new_objects >= _AT_ONCE or self._batch.new_bytes >= _AT_ONCE_BYTES:
+            self.commit()
+
+    def _put_down(self, piece: "bytes", digest: "str", at: "int", size: "int", copy: "str", span: "int") -> "None":
+        if self._half is None or self._half.digest != digest:
+            self._leave()
+            os.makedirs(self._halves, 0o700, exist_ok=True)
+            self._half = Half(self._place(digest), digest, at)
+        if self._half.length != at:
+            raise ValueError("a piece at %d arrived where %d was next" % (at, self._half.length))
+        if copy:
+            self._half.copy(objects.object_path(self._root, copy), at, span)
+        else:
+            self._half.append(piece)
+        if self._half.length >= size:
+            self._finish(self._half, digest)
+
+    def _finish(self, half: "Half", digest: "str") -> "None":
+        self._half = None
+        half.close()
+        if half.name() != digest:
+            unlink_quietly(half.path)
+            raise ValueError("it arrived damaged")
+        self.commit()
         with objects.Batch(self._root) as batch:
-            found, _ = batch.add_file(self._fd)
-            if found != digest:
-                raise ValueError("it arrived damaged, with the content of %s" % found)
+            batch.adopt(digest, half.path, half.length)
             batch.commit()
 
-    def _clear(self) -> "None":
+    def _leave(self) -> "None":
+        if self._half is not None:
+            self._half.close()
+        self._half = None
+
+    def _place(self, digest: "str") -> "bytes":
+        return os.path.join(
+            self._halves, os.path.basename(objects.object_path(self._root, digest)) + digest[:2].encode()
+        )
+
+    def _forget_old(self) -> "None":
+        try:
+            names = os.listdir(self._halves)
+        except OSError:
+            return
+        for name in names:
+            path = os.path.join(self._halves, name)
+            if time.time() - os.lstat(path).st_mtime > _FORGET_AFTER_S:
+                unlink_quietly(path)
+
+
+class Half:
+    """A large object that is not all here. What is here already is read again: it must count towards the hash."""
+
+    def __init__(self, path: "bytes", digest: "str", start: "int") -> "None":
+        self.path = path
+        self.digest = digest
+        self.length = 0
+        self._hash = hashlib.sha256()
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | (0 if start else os.O_TRUNC)
+        self._fd = os.open(path, flags, 0o600)
+        while self.length < start:
+            block = os.read(self._fd, min(1 << 20, start - self.length))
+            if not block:
+                break
+            self._hash.update(block)
+            self.length += len(block)
+        os.ftruncate(self._fd, self.length)
+
+    def append(self, piece: "bytes") -> "None":
+        wire.write_all(self._fd, piece)
+        self._hash.update(piece)
+        self.length += len(piece)
+
+    def copy(self, source: "bytes", at: "int", span: "int") -> "None":
+        fd = os.open(source, os.O_RDONLY)
+        try:
+            end = at + span
+            while at < end:
+                block = os.pread(fd, min(1 << 20, end - at), at)
+                if not block:
+                    raise ValueError("what it was made from is shorter than it should be")
+                self.append(block)
+                at += len(block)
+        finally:
+            os.close(fd)
+
+    def name(self) -> "str":
+        return self._hash.hexdigest()
+
+    def close(self) -> "None":
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1
-        self._broken = False

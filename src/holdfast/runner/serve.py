@@ -16,9 +16,11 @@ LAYOUT = 1
 
 
 def main(home: "bytes", runner: "str", umask: "int") -> "None":
+    session = Session(home, runner, umask)
     try:
-        Session(home, runner, umask).converse()
+        session.converse()
     except wire.Closed:
+        session.keep_arrivals()
         os._exit(0)  # nothing is left to tidy up, and somebody may be waiting for this process
 
 
@@ -29,12 +31,16 @@ class Session:
         self.umask = umask
         self.objects = os.path.join(home, b"objects")
         self.reader = wire.FrameReader(0)
-        self._arrivals = receive.Arrivals(self.objects)
+        self._arrivals = receive.Arrivals(home)
         self._verbs = {
             "probe": self._probe,
             "facts": self._facts,
+            "survey": self._survey,
+            "register": self._register,
+            "authorize": self._authorize,
+            "purge": self._purge,
             "prepare": self._prepare,
-            "need": self._need,
+            "lacks": self._lacks,
             "put": self._put,
             "start": self._start,
             "pull": self._pull,
@@ -71,6 +77,7 @@ class Session:
             "host": hostfacts.host_name(),
             "python": "%d.%d.%d" % sys.version_info[:3],
             "platform": sys.platform,
+            "home": self.home.decode("utf-8", "surrogateescape"),
         }
 
     def _probe(self, _header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
@@ -82,6 +89,31 @@ class Session:
         from . import facts
 
         reply.end(facts=facts.facts(self.home, str(header["python"])))
+
+    def _survey(self, _header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
+        from . import survey
+
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        reply.end(facts=survey.survey(self.home))
+
+    def _register(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
+        from . import account
+
+        reply.end(clients=account.register(self.home, str(header["client"]), str(header["label"])))
+
+    def _authorize(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
+        from . import account
+
+        if header["line"]:
+            account.authorize(self.home, str(header["client"]), str(header["line"]))
+        else:
+            account.withdraw(self.home, str(header["client"]))
+        reply.end()
+
+    def _purge(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
+        from . import account
+
+        reply.end(gone=account.purge(self.home, str(header["client"])))
 
     def _prepare(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
         """Make an environment now; progress is told as it comes."""
@@ -99,22 +131,45 @@ class Session:
         except environment.CannotBuild as error:
             reply.end(failed=str(error))
 
-    def _need(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
-        absent = objects.missing(self.objects, str(header["tree"]))
-        reply.end(missing=absent, refused=self._arrivals.take_refusal())
+    def _lacks(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
+        refused = self._arrivals.take_refusal()
+        absent, begun = self._arrivals.lacks([str(digest) for digest in header["digests"]])  # type: ignore[attr-defined]
+        room = os.statvfs(self.home)
+        reply.end(missing=absent, partial=begun, refused=refused, free=room.f_bavail * room.f_frsize)
 
     def _put(self, header: "dict[str, object]", payload: "bytes", _reply: "pull.Reply") -> "None":
-        """Not answered: the client asks ``need`` again when it has sent everything."""
-        self._arrivals.add(payload, str(header["digest"]), bool(header["last"]))
+        """Not answered: the client learns at the start whether everything is there."""
+        self._arrivals.add(payload, header)
+
+    def keep_arrivals(self) -> "None":
+        """The client is gone, perhaps cut off: what came whole need not come again."""
+        try:
+            self._arrivals.commit()
+        except OSError:
+            pass
 
     def _start(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
         plan, secrets = header["plan"], header["secrets"]
         if not isinstance(plan, dict) or not isinstance(secrets, dict):
             raise ValueError("a start without plan or secrets")
+        request = secrets.get("request")
+        if isinstance(request, dict):
+            refused = self._arrivals.take_refusal()
+            if refused or self._lacks_any(str(plan["tree"])):
+                reply.end(state="missing", refused=refused)
+                return
+            launch.introduce(self.home, request)
         env = {_bytes(name): _bytes(value) for name, value in secrets["env"].items()}
         told = Secrets(env, str(secrets.get("on_end") or ""), dict(secrets.get("environment") or {}))
         started = launch.launch(self.home, self.runner, plan, told, self.umask)
         reply.end(state="started" if started else "already")
+
+    def _lacks_any(self, tree: "str") -> "bool":
+        try:
+            return bool(objects.missing(self.objects, tree))
+        except objects.Damaged as error:
+            objects.discard(self.objects, error.digest)
+            return True
 
     def _pull(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
         have = {str(name): int(size) for name, size in header["have"].items()}  # type: ignore[attr-defined]

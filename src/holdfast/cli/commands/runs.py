@@ -8,11 +8,10 @@ import sys
 from holdfast import lifecycle
 from holdfast.cli import ending, pick
 from holdfast.cli.output import emit
-from holdfast.cli.show import LogWriter, watch
+from holdfast.cli.show import LogWriter, open_line, watch
 from holdfast.cli.terminal import human_bytes, show
 from holdfast.engine import outputs, stop
-from holdfast.engine.channel import connect
-from holdfast.engine.submit import target_of
+from holdfast.engine.known import target_of
 from holdfast.errors import UsageError
 from holdfast.store import history
 from holdfast.store.home import Named
@@ -62,11 +61,9 @@ def logs(parsed: Parsed) -> int:
         if tail is None:
             _print_all(path, log)
         return 0
-    target = target_of(run.request, home.path)
-    channel = connect(home, target)
     watch(
         home,
-        channel,
+        open_line(home, target_of(run.request, home.path), patient=True),
         run.uid,
         str(run.request.get("run_id")),
         log,

@@ -11,8 +11,8 @@ import sys
 
 from holdfast import project as projects
 from holdfast import settings, targets
+from holdfast.cli.show import open_line
 from holdfast.engine import request
-from holdfast.engine.channel import connect
 from holdfast.errors import UsageError
 from holdfast.store.home import location, open_home
 
@@ -30,10 +30,10 @@ def submit(parsed: Parsed) -> int:
 
         return print_plan(parsed, project, job, target)
     home = open_home()
-    channel = connect(home, target)
+    line = open_line(home, target)
     from holdfast.cli.submission import Submission
 
-    return Submission(parsed, home, chosen, target, channel).run(project, job)
+    return Submission(parsed, home, chosen, target, line).run(project, job)
 
 
 def _understand(parsed: Parsed) -> tuple[Project, Job, Chosen, Target]:

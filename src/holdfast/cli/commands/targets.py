@@ -9,14 +9,12 @@ from holdfast import project as projects
 from holdfast import targets
 from holdfast.cli.output import emit
 from holdfast.cli.terminal import show
-from holdfast.errors import ConfigError, UsageError
+from holdfast.errors import UsageError
 from holdfast.store.home import location
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
-
-_KINDS = ("remotedocker", "remote", "cluster")
 
 
 def list_targets(parsed: Parsed) -> int:
@@ -48,15 +46,6 @@ def detach(parsed: Parsed) -> int:
             os.unlink(path)
             sys.stderr.write(f"removed {show(path)}\n")
     return 0
-
-
-def attach(parsed: Parsed) -> int:
-    """All generations of this command line are understood; what they need comes with SSH."""
-    kind = parsed.text("kind") or parsed.text("type") or ("cluster" if parsed.flag("cluster") else "remotedocker")
-    if kind not in _KINDS:
-        raise UsageError(f"{kind!r} is no kind of target to attach", hint=f"kinds: {', '.join(_KINDS)}")
-    _name(parsed)
-    raise ConfigError("targets over SSH come later; nothing was attached", hint="this version runs on: local")
 
 
 def list_configurations(parsed: Parsed) -> int:

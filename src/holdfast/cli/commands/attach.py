@@ -1,0 +1,198 @@
+"""``holdfast computetarget attach``, in all its generations, and ``holdfast attach USER@HOST``"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast import project as projects
+from holdfast import targets
+from holdfast.amlconfig.types import ComputeTarget
+from holdfast.cli.conceal import concealed
+from holdfast.cli.terminal import human_bytes, is_tty, show
+from holdfast.engine import attach as engine
+from holdfast.errors import UnreachableError, UsageError
+from holdfast.store.home import open_home
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parse import Parsed
+    from holdfast.model import Json
+    from holdfast.store.home import Home
+
+KINDS = ("remotedocker", "remote", "cluster")
+
+
+def attach(parsed: Parsed) -> int:
+    compute, folder = _understand(parsed)
+    secret = concealed()
+    if secret is not None:
+        sys.stderr.write(
+            "WARNING: your shell has probably kept that password in its history; leave it out to be asked\n"
+        )
+    elif parsed.text("password") == "-" or parsed.text("passphrase") == "-":
+        secret = sys.stdin.readline().rstrip("\n")
+    home = open_home()
+    compute = compute._replace(
+        host_key=engine.settle_key(targets.login(compute, home.path), parsed.text("accept_host_key"), _agree)
+    )
+    entry = _enter(home, compute, secret, own_key=parsed.flag("own_key"))
+    _tell(compute, entry)
+    _write(folder, compute, entry)
+    return 0 if entry is not None else 69
+
+
+def _understand(parsed: Parsed) -> tuple[ComputeTarget, str]:
+    word = parsed.text("kind") or ""
+    short = bool(word) and word not in KINDS
+    if short and parsed.text("address"):
+        raise UsageError(f"{word!r} is no kind of target to attach", hint=f"kinds: {', '.join(KINDS)}")
+    kind = parsed.text("type") or ("cluster" if parsed.flag("cluster") else "remotedocker")
+    kind = ("remote" if not parsed.text("type") else kind) if short else word or kind
+    if kind not in KINDS:
+        raise UsageError(f"{kind!r} is no kind of target to attach", hint=f"kinds: {', '.join(KINDS)}")
+    user, _, address = word.rpartition("@") if short else ("", "", parsed.text("address") or "")
+    if not address:
+        raise UsageError("no machine was named", hint="--address HOST, or: holdfast attach USER@HOST")
+    port = parsed.text("port")
+    if port is not None and not (port.isdigit() and 0 < int(port) < 65536):
+        raise UsageError(f"--port {port}: that is no port", hint="22 is the usual one")
+    name = parsed.text("name") or (_first_label(address) if short else None)
+    if not name or name != os.path.basename(name) or name.startswith((".", "-")) or not name.isprintable():
+        raise UsageError(f"{name!r} cannot be the name of a target", hint="--name NAME")
+    if name == "local":
+        raise UsageError("local is this machine", hint="choose another --name")
+    host, found = targets.split_address(address, int(port) if port else None)
+    compute = ComputeTarget(
+        name=name,
+        type=kind,
+        address=host,
+        username=parsed.text("username") or user or None,
+        port=found,
+        private_key_file=parsed.text("key_file"),
+        root=parsed.text("root"),
+    )
+    project = projects.find(parsed.text("project") or os.getcwd())
+    in_project, for_user = targets.folders(project.root, open_home().path)
+    return compute, for_user if short or parsed.flag("user") else in_project
+
+
+def _first_label(address: str) -> str:
+    host, _ = targets.split_address(address, None)
+    return host if host.replace(".", "").isdigit() or ":" in host else host.split(".")[0]
+
+
+def _enter(home: Home, compute: ComputeTarget, secret: str | None, *, own_key: bool) -> engine.Entry | None:
+    login = targets.login(compute, home.path)
+    try:
+        _, entry = engine.enter(home, login, compute.root, secret, own_key=own_key)
+        return entry
+    except UnreachableError as error:
+        if "let us in" not in error.what or secret is not None:
+            raise
+        asked = _ask_password(compute)
+        if asked is not None:
+            _, entry = engine.enter(home, login, compute.root, asked, own_key=True)
+            return entry
+        if not own_key:
+            raise
+    line = engine.make_key(login)
+    sys.stdout.write(f"{line}\n")
+    where = f"{compute.username or 'you'}@{compute.address}"
+    sys.stderr.write(
+        f"add the line above to ~/.ssh/authorized_keys of {where}, then: holdfast computetarget test {compute.name}\n"
+    )
+    return None
+
+
+def _ask_password(compute: ComputeTarget) -> str | None:
+    """Typed, or piped in; None where there is nobody to ask."""
+    if is_tty(sys.stdin) and is_tty(sys.stderr):
+        from getpass import getpass
+
+        return getpass(f"no key of yours fits; {compute.username or ''}@{compute.address}'s password: ")
+    import stat
+
+    try:
+        piped = stat.S_ISFIFO(os.fstat(0).st_mode)
+    except OSError:
+        return None
+    return (sys.stdin.readline().rstrip("\n") or None) if piped else None
+
+
+def _agree(shown: str) -> bool:
+    if not (is_tty(sys.stdin) and is_tty(sys.stderr)):
+        return False
+    sys.stderr.write(f"The machine shows this key:  {shown}\nIs it the right one? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _tell(compute: ComputeTarget, entry: engine.Entry | None) -> None:
+    from holdfast.hosts.openssh import fingerprint
+
+    lines = [("key", f"{fingerprint(compute.host_key)}, pinned" if compute.host_key else "")]
+    if entry is not None:
+        lines += [("login", entry.way), *found_lines(entry.facts)]
+        others = len(entry.clients) - 1
+        lines.append(
+            ("clients", f"{others} others use the store there" if others else "nobody else uses the store there")
+        )
+    for name, text in lines:
+        sys.stderr.write(f"  {name:<9} {show(text)}\n")
+
+
+def found_lines(facts: Json) -> list[tuple[str, str]]:
+    """What was found on a machine, in words."""
+    python, disk = facts.get("python"), facts.get("disk")
+    lines = [
+        ("system", f"{facts.get('system')}, {facts.get('cpus')} CPUs, {human_bytes(_number(facts.get('memory')))}")
+    ]
+    if isinstance(python, dict):
+        lines.append(("python", f"{python.get('version')} at {python.get('path')}"))
+    if isinstance(disk, dict):
+        lines.append(("disk", f"{human_bytes(_number(disk.get('free')))} free"))
+    engines, gpus = facts.get("engines"), facts.get("gpus")
+    named = (
+        [f"{name} {found.get('version') or found.get('error')}" for name, found in engines.items()]
+        if isinstance(engines, dict)
+        else []
+    )
+    lines.append(("engines", ", ".join(named) or "no docker, no podman"))
+    if isinstance(gpus, list):
+        words = [
+            str(gpu.get("error") or f"{gpu.get('name')} ({gpu.get('memory')})") for gpu in gpus if isinstance(gpu, dict)
+        ]
+        lines.append(("gpus", ", ".join(words) or "none"))
+    for key, word in (("locks", "locks"), ("ends_at_logout", "logout")):
+        if facts.get(key):
+            lines.append((word, f"WARNING: {facts[key]}"))
+    return lines
+
+
+def _write(folder: str, compute: ComputeTarget, entry: engine.Entry | None) -> None:
+    """New files in the original's shape; a file that is there keeps everything that attaching does not decide."""
+    from holdfast.amlconfig.write import new_compute, new_runconfig, save, update
+
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, f"{compute.name}.compute")
+    said = engine.settings(compute, entry)
+    if os.path.exists(path):
+        update(path, {**said, "password": None})
+        sys.stderr.write(f"changed {show(path)}\n")
+    else:
+        save(path, new_compute(said).encode())
+        sys.stderr.write(f"made {show(path)}\n")
+    runconfig = os.path.join(folder, f"{compute.name}.runconfig")
+    if not os.path.exists(runconfig):
+        save(
+            runconfig,
+            new_runconfig(compute.name, {"Framework": "PySpark"} if compute.type == "cluster" else None).encode(),
+        )
+        sys.stderr.write(f"made {show(runconfig)}\n")
+    if entry is not None:
+        sys.stderr.write(f"now: holdfast submit -c {compute.name} SCRIPT\n" if compute.type == "remote" else "")
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) else 0.0

@@ -1,0 +1,240 @@
+"""Naming a machine once: whose key it shows, how we get in, what is there, and the files that say so.
+
+A password is used for one login, which installs a key of our own for this target, and is then forgotten.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+from holdfast.amlconfig.types import ComputeTarget
+from holdfast.engine.channel import RunnerChannel
+from holdfast.errors import ConfigError, HoldfastError, HostKeyError, UnreachableError, UsageError
+from holdfast.hosts import askpass, openssh
+from holdfast.hosts.ssh import SshHost
+from holdfast.model import Json, Login
+from holdfast.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.amlconfig.emit import Settings
+    from holdfast.store.home import Home
+
+IMAGE = "python:3.12-slim"
+_FIND_PYTHON = (
+    "for p in python3 /usr/bin/python3 /usr/local/bin/python3 ~/miniconda3/bin/python3 ~/anaconda3/bin/python3 "
+    "/opt/conda/bin/python3 /opt/miniconda3/bin/python3 /anaconda/bin/python3 python3.13 python3.12 python3.11 "
+    "python3.10 python3.9 python3.8 python3.7 python3.6 python; do "
+    'q=`command -v $p 2>/dev/null` && $q -c "import sys; sys.exit(sys.version_info < (3, 6))" 2>/dev/null '
+    "&& echo found $q && exit 0; done; exit 1"
+)
+
+
+class Entry(Record):
+    """How we got in, and what was found there."""
+
+    facts: Json
+    clients: tuple[str, ...]
+    python: str
+    way: str
+
+
+def offered_key(login: Login) -> str:
+    """The key that the machine shows, seen before anything is sent: the conversation ends where a login would begin."""
+    import tempfile
+
+    openssh.check(login)
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "known_hosts")
+        said = {
+            **openssh.pinned(file),
+            "StrictHostKeyChecking": "accept-new",
+            "BatchMode": "yes",
+            "PreferredAuthentications": "none",
+            "ConnectTimeout": "10",
+            "LogLevel": "ERROR",
+            "ControlPath": "none",
+            "HashKnownHosts": "no",
+        }
+        words = [word for name, value in said.items() for word in ("-o", f"{name}={value}")]
+        done = _ask(["ssh", "-T", *words, *openssh.destination(login), "true"])
+        try:
+            with open(file, encoding="ascii") as source:
+                _, kind, key = source.readline().split()[:3]
+                return f"{kind} {key}"
+        except (FileNotFoundError, ValueError):
+            words_said = done.stderr.decode("utf-8", "replace")
+            fallback = UnreachableError("the machine showed no key", where=login.address, answer=words_said.strip())
+            raise openssh.meaning(login, words_said) or fallback from None
+
+
+def is_known(login: Login, key: str) -> bool:
+    """Whether the user's own known hosts have this very key for this machine."""
+    said = _ask(["ssh", "-G", *openssh.destination(login)]).stdout.decode("utf-8", "replace")
+    config = dict(line.partition(" ")[::2] for line in said.splitlines())
+    host, port = config.get("hostname", login.address), config.get("port", "22")
+    name = config.get("hostkeyalias") or (host if port == "22" else f"[{host}]:{port}")
+    files = f"{config.get('userknownhostsfile', '')} {config.get('globalknownhostsfile', '')}".split()
+    for file in files:
+        found = _ask(["ssh-keygen", "-F", name, "-f", os.path.expanduser(file)]).stdout.decode("utf-8", "replace")
+        if any(key in line for line in found.splitlines() if not line.startswith("#")):
+            return True
+    return False
+
+
+def settle_key(login: Login, accept: str | None, agree: Callable[[str], bool]) -> str:
+    """The key to pin. Known to the user already, named on the command line, or agreed to by a person: one of these."""
+    key = offered_key(login)
+    shown = openssh.fingerprint(key)
+    if accept is not None:
+        if accept.strip() != shown:
+            answer = f"expected: {accept}\noffered:  {shown}"
+            raise HostKeyError("the machine shows another key than you expect; nothing was sent", answer=answer)
+        return key
+    if is_known(login, key) or agree(f"{key.split()[0]} {shown}"):
+        return key
+    hint = f"ask who runs the machine whether that is its key, then: --accept-host-key {shown}"
+    raise HostKeyError(
+        "the machine's key is not known, and nobody has agreed to it; nothing was sent", answer=shown, hint=hint
+    )
+
+
+def enter(home: Home, login: Login, root: str | None, secret: str | None, *, own_key: bool) -> tuple[Login, Entry]:
+    """Log in by the user's keys or the secret, look around, and with a secret or on wish install a key of our own."""
+    host = SshHost(login, shared=secret is None, secret=None if secret is None else lambda: secret)
+    python = _find_python(host)
+    channel = RunnerChannel(host, python, root, login.name, os.path.join(home.path, "cache", "runner"))
+    try:
+        clients = _labels(channel.ask("register", client=home.id, label=_label())["clients"])
+        facts = channel.ask("survey")["facts"]
+        way = "by a key or agent of yours"
+        if own_key or secret is not None:
+            login, way = _install_key(home, login, channel, python, root, secret)
+        if not isinstance(facts, dict):
+            raise UnreachableError("the machine did not say what it has", where=login.name)
+        return login, Entry(facts, clients, python, way)
+    finally:
+        channel.close()
+
+
+def make_key(login: Login) -> str:
+    """A key pair for this target alone; the public half."""
+    path = os.path.join(login.folder, "key")
+    if not os.path.exists(path):
+        os.makedirs(login.folder, 0o700, exist_ok=True)
+        done = _ask(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"holdfast {_label()}", "-f", path])
+        if done.returncode:
+            raise ConfigError("no key could be made", where=path, answer=done.stderr.decode("utf-8", "replace"))
+    with open(f"{path}.pub", encoding="ascii") as source:
+        return source.read().strip()
+
+
+def settings(compute: ComputeTarget, entry: Entry | None) -> Settings:
+    """What the .compute file says, with what was found on the machine already set."""
+    said: dict[str, str | int | bool] = {"type": compute.type, "address": compute.address or ""}
+    optional = {
+        "username": compute.username,
+        "port": compute.port,
+        "hostKey": compute.host_key,
+        "privateKeyFile": compute.private_key_file,
+        "root": compute.root,
+        "pythonLocation": _absolute(entry) if entry is not None else None,
+    }
+    said.update({name: value for name, value in optional.items() if value is not None})
+    if compute.type == "remote":
+        said["userManagedEnvironment"] = True
+    elif compute.type == "cluster":
+        said["yarnDeployMode"] = "cluster"
+    else:
+        said.pop("pythonLocation", None)
+        said.update(baseDockerImage=compute.base_docker_image or IMAGE, sharedVolumes=True)
+        if entry is not None:
+            said.update(_container_settings(entry.facts))
+    return said
+
+
+def _container_settings(facts: Json) -> dict[str, str | bool]:
+    engines, gpus = facts.get("engines"), facts.get("gpus")
+    usable = [name for name, found in engines.items() if "version" in found] if isinstance(engines, dict) else []
+    found: dict[str, str | bool] = {"engine": usable[0]} if usable else {}
+    found["nvidiaDocker"] = bool(gpus) and isinstance(gpus, list) and "error" not in gpus[0]
+    return found
+
+
+def _absolute(entry: Entry) -> str | None:
+    python = entry.facts.get("python")
+    path = python.get("path") if isinstance(python, dict) else None
+    return str(path) if path else None
+
+
+def _find_python(host: SshHost) -> str:
+    """``python3`` where the login finds one that will do, else the first usable one of the usual places."""
+    stream = host.run(("sh", "-c", _FIND_PYTHON))
+    os.close(stream.stdin)
+    said, complaint = _drain(stream.stdout), _drain(stream.stderr)
+    os.waitpid(stream.pid, 0)
+    for line in said.decode("utf-8", "replace").splitlines():
+        if line.startswith("found "):
+            return line[6:].strip()
+    meant = host.meaning(complaint.decode("utf-8", "replace"))
+    if meant is not None:
+        raise meant
+    hint = "install one there (apt-get install python3), or unpack one into your home and name it as pythonLocation"
+    raise UsageError(
+        "there is no Python 3.6 or newer on that machine", answer=complaint.decode("utf-8", "replace"), hint=hint
+    )
+
+
+def _install_key(
+    home: Home, login: Login, channel: RunnerChannel, python: str, root: str | None, secret: str | None
+) -> tuple[Login, str]:
+    """Our key is believed once a login by it alone has worked; a machine that takes none is asked for a password."""
+    line = make_key(login)
+    channel.ask("authorize", client=home.id, line=line)
+    keyed = login._replace(identity=os.path.join(login.folder, "key"), asks=False)
+    trial = RunnerChannel(SshHost(keyed), python, root, login.name, os.path.join(home.path, "cache", "runner"))
+    try:
+        trial.hello()
+        return keyed, "by a key of our own for this target"
+    except HoldfastError:
+        channel.ask("authorize", client=home.id, line="")
+        for name in ("key", "key.pub"):
+            os.unlink(os.path.join(login.folder, name))
+    finally:
+        trial.close()
+    with open(os.path.join(login.folder, "asks"), "w", encoding="ascii"):
+        pass
+    kept = secret is not None and askpass.keep(login, secret)
+    way = "by password from your keyring" if kept else "by password, asked for each time"
+    return login._replace(asks=True), f"{way}: the machine takes no keys"
+
+
+def _label() -> str:
+    import platform
+
+    return f"{os.environ.get('USER') or os.environ.get('USERNAME') or 'someone'}@{platform.node()}"
+
+
+def _labels(found: object) -> tuple[str, ...]:
+    return tuple(str(label) for label in found) if isinstance(found, list) else ()
+
+
+def _drain(fd: int) -> bytes:
+    found = b""
+    while True:
+        block = os.read(fd, 65536)
+        if not block:
+            os.close(fd)
+            return found
+        found += block
+
+
+def _ask(argv: list[str]) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    except FileNotFoundError as error:
+        hint = "install OpenSSH's client: apt-get install openssh-client"
+        raise UnreachableError(f"there is no {argv[0]} on this machine", answer=str(error), hint=hint) from error

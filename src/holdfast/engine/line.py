@@ -1,0 +1,69 @@
+"""The connection to a target, made again for as long as it takes when it breaks. A broken link is never a verdict."""
+
+from __future__ import annotations
+
+import time
+
+from holdfast.engine.channel import connect
+from holdfast.errors import UnreachableError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.engine.channel import RunnerChannel
+    from holdfast.store.home import Home
+    from holdfast.targets import Target
+
+_SOONEST_S, _LATEST_S = 0.1, 1.0
+# A link may break at any time; a runner that dies at once, time after time, is another matter.
+_AT_ONCE_S = 1.0
+_STRIKES = 5
+
+
+class Line:
+    """``on_lost`` is told why, once per break; ``on_back`` when there is an answer again."""
+
+    def __init__(
+        self,
+        home: Home,
+        target: Target,
+        on_lost: Callable[[UnreachableError], None],
+        on_back: Callable[[], None],
+        *,
+        patient: bool = False,
+    ) -> None:
+        self._home = home
+        self._target = target
+        self._on_lost = on_lost
+        self._on_back = on_back
+        self._patient = patient
+        self._strikes = 0
+        self._since = time.monotonic()
+        self.channel: RunnerChannel = connect(home, target)
+
+    def again(self, error: UnreachableError) -> None:
+        """Connect anew. A target that never answered is waited for by the patient alone."""
+        at_once = time.monotonic() - self._since < _AT_ONCE_S
+        self._strikes = self._strikes + 1 if at_once and self.channel.has_answered else 0
+        if self._strikes >= _STRIKES or not (self.channel.has_answered or self._patient):
+            raise error
+        self._patient = True
+        self.channel.close()
+        self._on_lost(error)
+        pause = _SOONEST_S
+        while True:
+            channel = connect(self._home, self._target)
+            try:
+                channel.hello()
+                break
+            except UnreachableError:
+                channel.close()
+                time.sleep(pause)
+                pause = min(_LATEST_S, pause * 2)
+        self.channel = channel
+        self._since = time.monotonic()
+        self._on_back()
+
+    def close(self) -> None:
+        self.channel.close()

@@ -1,0 +1,141 @@
+"""A secret that somebody typed, handed to ``ssh`` when it asks, and to nobody else.
+
+It is in no argument, no environment variable and no file: ssh starts a small program of ours that asks this process
+over a socket in a folder that only this user can enter, and the kernel says who is asking.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+import struct
+import sys
+import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from holdfast.model import Login
+
+SERVICE = "holdfast"
+_PROGRAM = """#!/bin/sh
+exec {python} -I -S -c 'import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall(sys.argv[2].encode("utf-8", "surrogateescape")[:2000] + b"\\n")
+answer = b""
+while True:
+    block = s.recv(4096)
+    if not block:
+        break
+    answer += block
+if not answer:
+    sys.exit(1)
+sys.stdout.buffer.write(answer + b"\\n")' {place} "$1"
+"""
+
+
+class Answer:
+    """``with Answer(folder, secret) as env:`` is the environment for an ssh that may ask.
+
+    ``secret`` is called when ssh asks, at most ``times`` times: an open shared connection needs none.
+    """
+
+    def __init__(self, folder: str, secret: Callable[[], str], times: int = 1) -> None:
+        self._folder = folder
+        self._secret = secret
+        self._left = times
+        self._socket = socket.socket(socket.AF_UNIX)
+        self.prompts: list[str] = []
+
+    def __enter__(self) -> Mapping[str, str]:
+        import tempfile
+
+        os.makedirs(self._folder, 0o700, exist_ok=True)
+        self._place = tempfile.mkdtemp(prefix="ask-", dir=_short(self._folder))
+        path, program = os.path.join(self._place, "socket"), os.path.join(self._place, "ask")
+        self._socket.bind(path)
+        self._socket.listen(4)
+        fd = os.open(program, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700)
+        with open(fd, "w", encoding="utf-8") as target:
+            target.write(_PROGRAM.format(python=shlex.quote(sys.executable), place=shlex.quote(path)))
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+        # Before 8.4 ssh asks a program only if it believes in a display.
+        asks = {"SSH_ASKPASS": program, "SSH_ASKPASS_REQUIRE": "force", "DISPLAY": os.environ.get("DISPLAY", ":")}
+        return {**os.environ, **asks}
+
+    def __exit__(self, *_: object) -> None:
+        from shutil import rmtree
+
+        self._left = 0
+        self._socket.close()
+        rmtree(self._place, ignore_errors=True)
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                asking, _ = self._socket.accept()
+            except OSError:
+                return
+            with asking:
+                try:
+                    self._reply(asking)
+                except OSError:
+                    continue
+
+    def _reply(self, asking: socket.socket) -> None:
+        if not _is_us(asking):
+            return
+        with asking.makefile("rb") as source:
+            prompt = source.readline(4000).decode("utf-8", "replace").strip()
+        self.prompts.append(prompt)
+        wanted = any(word in prompt.lower() for word in ("password", "passphrase", "passcode"))
+        if self._left > 0 and wanted:
+            self._left -= 1
+            asking.sendall(self._secret().encode("utf-8", "surrogateescape"))
+
+
+def ask_person(login: Login) -> str:
+    """From the keyring of the system where there is one and it knows, else from the terminal."""
+    user = login.user or ""
+    ring = _keyring()
+    found = ring.get_password(SERVICE, f"{user}@{login.host_key or login.address}") if ring is not None else None
+    if found is not None:
+        return str(found)
+    from getpass import getpass
+
+    return getpass(f"{user}@{login.address}'s password: ")
+
+
+def keep(login: Login, secret: str) -> bool:
+    """Give it to the system's keyring; False where there is none. It is never put into a file of ours."""
+    ring = _keyring()
+    if ring is None:
+        return False
+    ring.set_password(SERVICE, f"{login.user or ''}@{login.host_key or login.address}", secret)
+    return True
+
+
+def _keyring() -> Any:
+    """The system's keyring by the library of that name, which people who want it install beside us."""
+    try:
+        keyring: Any = __import__("keyring")
+    except ImportError:
+        return None
+    return keyring if getattr(keyring.get_keyring(), "priority", 0) >= 1 else None
+
+
+def _is_us(asking: socket.socket) -> bool:
+    if sys.platform != "linux":
+        return True  # the folder lets nobody else in
+    raw = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return bool(struct.unpack("3i", raw)[1] == os.getuid())
+
+
+def _short(folder: str) -> str | None:
+    """A socket's name may not be long; the system's own temporary folder serves where ours is too deep."""
+    return folder if len(os.fsencode(folder)) < 70 else None

@@ -1,0 +1,186 @@
+"""Words for the user's own ``ssh``: checked names, options, quoting, and what its complaints mean. Pure.
+
+Host keys are always checked, against the pinned key where there is one and else against the user's own known hosts;
+no option and no file can switch that off. Agents and displays are not forwarded.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import os
+
+from holdfast.errors import ConfigError, HoldfastError, HostKeyError, UnreachableError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.model import Login
+
+# What our pinned keys are filed under: a machine may change its address, not its key.
+ALIAS = "holdfast-target"
+KEEP_ALIVE_S = 3
+KEEP_ALIVE_MISSES = 4
+PERSIST_S = 600
+# These need no quoting in sh, bash, zsh, csh, tcsh or fish ...
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+=,:@")
+# ... these are themselves between double quotes in all of them, and these between single quotes.
+_IN_DOUBLE = _PLAIN | frozenset(" ();'<>[]*?&|#~{}^")
+_IN_SINGLE = (_IN_DOUBLE | frozenset('"$`%')) - frozenset("'")
+_LONGEST = 60_000
+# Reads the words of a command from stdin, where no shell can touch them, and becomes that command.
+_UNWRAP = (
+    "import os,json;r=lambda n,d=b'':d if len(d)>=n else r(n,d+os.read(0,min(n-len(d),65536)));"
+    "a=[w.encode('utf-8','surrogateescape') for w in json.loads(r(int(r(8))).decode())];os.execvp(a[0],a)"
+)
+
+
+def check(login: Login) -> None:
+    """Refuse names that could be anything but a name before a process is started with them."""
+    for what, word in (("address", login.address), ("username", login.user or "x")):
+        if not word or word[0] in "-@" or not set(word) <= _PLAIN | set("%") or "//" in word or len(word) > 255:
+            raise ConfigError(
+                f"{what} cannot be {word!r}", where=f"{login.name}.compute", hint="a plain host name or address"
+            )
+    if "%" in login.address and ":" not in login.address:
+        raise ConfigError(
+            f"address cannot be {login.address!r}", where=f"{login.name}.compute", hint="a plain host name or address"
+        )
+    if login.port is not None and not 0 < login.port < 65536:
+        raise ConfigError(f"port cannot be {login.port}", where=f"{login.name}.compute", hint="22 is the usual one")
+
+
+def destination(login: Login) -> list[str]:
+    words = []
+    if login.port is not None:
+        words += ["-p", str(login.port)]
+    if login.user is not None:
+        words += ["-l", login.user]
+    return [*words, "--", login.address]
+
+
+def options(login: Login, *, shared: str, timeout: int, ask: bool = False) -> list[str]:
+    """``shared`` is the socket of the shared connection, empty for a connection of its own; ``ask`` allows prompts."""
+    said = {
+        "BatchMode": "no" if ask else "yes",
+        "StrictHostKeyChecking": "yes",
+        "UpdateHostKeys": "no",
+        "ForwardAgent": "no",
+        "ForwardX11": "no",
+        "ClearAllForwardings": "yes",
+        "PermitLocalCommand": "no",
+        "RemoteCommand": "none",
+        "RequestTTY": "no",
+        "ServerAliveInterval": str(KEEP_ALIVE_S),
+        "ServerAliveCountMax": str(KEEP_ALIVE_MISSES),
+        "ConnectTimeout": str(timeout),
+        "LogLevel": "ERROR",
+        "ControlMaster": "auto" if shared else "no",
+        "ControlPath": shared or "none",
+        "ControlPersist": str(PERSIST_S) if shared else "no",
+    }
+    if ask:
+        said["NumberOfPasswordPrompts"] = "1"
+    if login.host_key:
+        said.update(pinned(known_hosts_file(login)))
+    if login.identity:
+        said.update(IdentityFile=_escaped(login.identity), IdentitiesOnly="yes")
+    return [word for name, value in said.items() for word in ("-o", f"{name}={value}")]
+
+
+def pinned(file: str) -> dict[str, str]:
+    """Options that make one file the only source of host keys."""
+    place = _escaped(file)
+    return {"UserKnownHostsFile": place, "GlobalKnownHostsFile": place, "HostKeyAlias": ALIAS, "CheckHostIP": "no"}
+
+
+def known_hosts_file(login: Login) -> str:
+    return os.path.join(login.folder, "known_hosts")
+
+
+def known_hosts_text(login: Login) -> str:
+    return f"{ALIAS} {login.host_key}\n"
+
+
+def command(argv: tuple[str, ...]) -> tuple[str, bytes]:
+    """One line for whatever shell is there, and what must go into its stdin first."""
+    line = " ".join(_quoted(word) for word in argv)
+    if all(set(word) <= _IN_DOUBLE or set(word) <= _IN_SINGLE for word in argv) and len(line) < _LONGEST:
+        return line, b""
+    import json
+
+    words = json.dumps(argv).encode("ascii")
+    wrapped = ("python3", "-c", _UNWRAP)
+    return " ".join(_quoted(word) for word in wrapped), b"%08d" % len(words) + words
+
+
+def fingerprint(key: str) -> str:
+    """``SHA256:...`` of a public key in its ``type base64`` form, as ``ssh-keygen -l`` prints it."""
+    digest = hashlib.sha256(binascii.a2b_base64(key.split()[1].encode("ascii"))).digest()
+    return "SHA256:" + binascii.b2a_base64(digest, newline=False).decode("ascii").rstrip("=")
+
+
+def meaning(login: Login, words: str) -> HoldfastError | None:
+    """What ssh meant by its last words; None where they were not about the connection."""
+    lines = [line for line in words.replace("\r", "").splitlines() if line.strip()]
+    last = lines[-1] if lines else ""
+    if "Host key verification failed" in words or "host key is known" in words:
+        return _host_key_error(login, words)
+    if "Permission denied" in last or "Too many authentication failures" in words:
+        hint = f"holdfast computetarget test {login.name} shows what is tried; attach again to install a key"
+        return UnreachableError("the machine does not let us in", where=_at(login), answer=last, hint=hint)
+    for part, what, hint in _COMPLAINTS:
+        if part in words:
+            answer = next(line for line in lines if part in line)
+            return UnreachableError(what, where=_at(login), answer=answer, hint=hint.format(name=login.name))
+    return None
+
+
+_TEST = "holdfast computetarget test {name}"
+_COMPLAINTS = (
+    ("Could not resolve hostname", "its name is not known here", "is the address right, and the network up?"),
+    ("Connection refused", "the machine answers, but no SSH server does", "is sshd running there, on this port?"),
+    ("timed out", "the machine does not answer", "is it switched on and reachable? " + _TEST),
+    ("No route to host", "there is no way to the machine", "is the network or VPN up? " + _TEST),
+    ("Network is unreachable", "there is no way to the machine", "is the network or VPN up? " + _TEST),
+    ("Connection closed by", "the machine hung up", _TEST),
+    ("Connection reset", "the connection was cut", _TEST),
+    ("kex_exchange_identification", "the machine hung up before saying who it is", _TEST),
+    ("UNPROTECTED PRIVATE KEY", "the private key is open to others", "chmod 600 the file named in privateKeyFile"),
+    ("command not found", "a program is missing there", _TEST),
+    ("not found", "a program is missing there", _TEST),
+)
+
+
+def _host_key_error(login: Login, words: str) -> HostKeyError:
+    sent = next((line.strip().rstrip(".") for line in words.splitlines() if line.strip().startswith("SHA256:")), "")
+    if login.host_key is None:
+        hint = f"attach it, which shows the key and pins it: holdfast attach {_at(login)} --name {login.name}"
+        what = "the key of this machine is not known here; nothing was sent"
+        return HostKeyError(what, where=_at(login), answer=sent or words.strip().splitlines()[-1], hint=hint)
+    answer = f"pinned:  {fingerprint(login.host_key)}\noffered: {sent or 'a key of another type'}"
+    hint = (
+        "was the machine installed anew? Ask who runs it. Then: holdfast computetarget detach "
+        f"{login.name}, and attach it again"
+    )
+    return HostKeyError(
+        "this is not the machine that was attached; nothing was sent", where=_at(login), answer=answer, hint=hint
+    )
+
+
+def _at(login: Login) -> str:
+    user = f"{login.user}@" if login.user else ""
+    port = f":{login.port}" if login.port else ""
+    return f"{user}{login.address}{port}"
+
+
+def _quoted(word: str) -> str:
+    # zsh would look up a command for a word that begins with an equals sign
+    if word and set(word) <= _PLAIN and word[0] != "=":
+        return word
+    return f"'{word}'" if set(word) <= _IN_SINGLE else f'"{word}"'
+
+
+def _escaped(path: str) -> str:
+    """A path as ssh's configuration reads it: percent signs are its own, blanks end a word."""
+    path = path.replace("%", "%%")
+    return f'"{path}"' if " " in path else path

@@ -1,0 +1,135 @@
+"""A machine over SSH, by the user's own OpenSSH client: their configuration, agent and jump hosts work as typed.
+
+One connection per machine is shared by everything that runs on it; where that is not possible each command makes its
+own. The socket lies in a folder that nobody else can enter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+
+from holdfast.errors import UnreachableError
+from holdfast.hosts import openssh
+from holdfast.hosts.askpass import Answer, ask_person
+from holdfast.hosts.local import spawn
+from holdfast.runner import wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from holdfast.errors import HoldfastError
+    from holdfast.model import Login
+    from holdfast.ports import Stream
+
+CONNECT_TIMEOUT_S = 10
+_LONGEST_SOCKET = 104 - 18  # of a unix socket's name, less the ending that ssh adds while it makes one
+
+
+class SshHost:
+    """``secret`` is what to answer when ssh asks for one; without it ssh is told not to ask."""
+
+    def __init__(
+        self,
+        login: Login,
+        *,
+        timeout: int = CONNECT_TIMEOUT_S,
+        shared: bool = True,
+        secret: Callable[[], str] | None = None,
+    ) -> None:
+        openssh.check(login)
+        self._login = login
+        self._timeout = timeout
+        self._shared = shared
+        self._secret = secret or ((lambda: ask_person(login)) if login.asks else None)
+        self._answer: Answer | None = None
+        self._env: Mapping[str, str] | None = None
+
+    def run(self, argv: tuple[str, ...]) -> Stream:
+        line, first = openssh.command(argv)
+        stream = self._spawn((*self.words(), *openssh.destination(self._login), line))
+        if first:
+            try:
+                wire.write_all(stream.stdin, first)
+            except wire.Closed:
+                pass  # whoever reads the answer finds that there is none
+        return stream
+
+    def close(self) -> None:
+        """The shared connection stays for the next command and ends by itself."""
+        if self._answer is not None:
+            self._answer.__exit__()
+            self._answer = None
+
+    def meaning(self, complaint: str) -> HoldfastError | None:
+        return openssh.meaning(self._login, complaint)
+
+    def words(self) -> tuple[str, ...]:
+        """``ssh`` with all its options; a destination and a command may follow."""
+        write_pin(self._login)
+        shared = control_socket(self._login) if self._shared else ""
+        said = openssh.options(self._login, shared=shared, timeout=self._timeout, ask=self._secret is not None)
+        return ("ssh", "-T", *said)
+
+    def _spawn(self, argv: tuple[str, ...]) -> Stream:
+        if self._secret is not None and self._answer is None:
+            self._answer = Answer(os.path.dirname(self._login.folder), self._secret, times=4)
+            self._env = self._answer.__enter__()
+        try:
+            return spawn(argv, self._env)
+        except FileNotFoundError as error:
+            hint = "install OpenSSH's client: apt-get install openssh-client"
+            raise UnreachableError("there is no ssh on this machine", answer=str(error), hint=hint) from error
+
+
+def write_pin(login: Login) -> None:
+    """The pinned key, where ssh reads it. The .compute file is its home; this copy is made anew whenever it differs."""
+    if not login.host_key:
+        return
+    path, text = openssh.known_hosts_file(login), openssh.known_hosts_text(login)
+    try:
+        with open(path, encoding="ascii") as source:
+            if source.read() == text:
+                return
+    except (FileNotFoundError, ValueError):
+        pass
+    os.makedirs(login.folder, 0o700, exist_ok=True)
+    beside = f"{path}.{os.getpid()}.tmp"
+    with open(beside, "w", encoding="ascii") as target:
+        target.write(text)
+    os.replace(beside, path)
+
+
+def control_socket(login: Login) -> str:
+    """Where the shared connection's socket lies; empty where there can be none."""
+    if sys.platform == "win32" or os.environ.get("HOLDFAST_SSH_SHARED") == "no":
+        return ""
+    who = "\0".join(str(value) for value in login._asdict().values()) + os.environ.get("SSH_AUTH_SOCK", "")
+    name = hashlib.sha256(who.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    for folder in _private_folders(login):
+        path = os.path.join(folder, name)
+        if len(os.fsencode(path)) <= _LONGEST_SOCKET and "%" not in path and " " not in path and _is_private(folder):
+            return path
+    return ""
+
+
+def _private_folders(login: Login) -> list[str]:
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    folders = [os.path.join(runtime, "holdfast")] if runtime and os.path.isdir(runtime) else []
+    if sys.platform != "win32":
+        folders += [os.path.join(os.path.dirname(login.folder), "s"), f"/tmp/holdfast-{os.getuid()}"]
+    return folders
+
+
+def _is_private(folder: str) -> bool:
+    """Made by us, entered by nobody else; a folder that somebody else put there is left alone."""
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        pass
+    except OSError:
+        return False
+    found = os.lstat(folder)
+    return (found.st_mode & 0o170777) == 0o040700 and (sys.platform == "win32" or found.st_uid == os.getuid())

@@ -1,0 +1,119 @@
+"""What a machine has that a person attaching it wants to know. Asked once, so it may take its time."""
+
+import fcntl
+import os
+import pwd
+import subprocess
+import sys
+import time
+
+from . import facts, wire
+
+
+def survey(home: "bytes") -> "dict[str, object]":
+    room = os.statvfs(home)
+    return {
+        "python": {"path": sys.executable, "version": "%d.%d.%d" % sys.version_info[:3]},
+        "system": _system(),
+        "cpus": os.cpu_count() or 1,
+        "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "disk": {"free": room.f_bavail * room.f_frsize, "inodes": room.f_favail},
+        "clock_ns": int(time.time() * 1e9),
+        "shell": pwd.getpwuid(os.getuid()).pw_shell,
+        "user": pwd.getpwuid(os.getuid()).pw_name,
+        "locks": _locks_work(home),
+        "engines": {name: _engine(name) for name in ("docker", "podman") if facts.which(name)},
+        "gpus": _gpus(),
+        "ends_at_logout": ends_at_logout(),
+    }
+
+
+def ends_at_logout() -> "str":
+    """Why this machine would end our processes when the last connection closes; empty if it would not."""
+    user = pwd.getpwuid(os.getuid()).pw_name
+    if os.path.exists("/var/lib/systemd/linger/" + user) or not os.path.isdir("/run/systemd/users"):
+        return ""
+    value, place = "no", ""
+    for path in ["/etc/systemd/logind.conf", *_drop_ins("/etc/systemd/logind.conf.d")]:
+        for line in _text(path).splitlines():
+            name, _, word = line.partition("=")
+            if name.strip() == "KillUserProcesses":
+                value, place = word.strip().lower(), path
+    if value not in ("yes", "true", "1", "on"):
+        return ""
+    return "%s says KillUserProcesses=yes; ask for: loginctl enable-linger %s" % (place, user)
+
+
+def _system() -> "str":
+    for line in _text("/etc/os-release").splitlines():
+        if line.startswith("PRETTY_NAME="):
+            return line.partition("=")[2].strip('"')
+    return "%s %s" % (os.uname().sysname, os.uname().release)
+
+
+def _engine(name: "str") -> "dict[str, str]":
+    """Its version, or why it cannot be used."""
+    said, code = _ask([name, "version", "--format", "{{.Server.Version}}"])
+    if name == "podman" or code:
+        other, worked = _ask([name, "version", "--format", "{{.Client.Version}}"])
+        if name == "podman" and not worked:
+            return {"version": other}
+        return {"error": said.splitlines()[-1] if said else "it does not answer"}
+    return {"version": said}
+
+
+def _gpus() -> "list[dict[str, str]]":
+    if not facts.which("nvidia-smi"):
+        return []
+    said, code = _ask(["nvidia-smi", "--query-gpu=name,memory.total,driver_version,uuid", "--format=csv,noheader"])
+    if code:
+        return [{"error": said.splitlines()[-1] if said else "nvidia-smi does not answer"}]
+    rows = [[word.strip() for word in line.split(",")] for line in said.splitlines()]
+    return [{"name": row[0], "memory": row[1], "driver": row[2], "uuid": row[3]} for row in rows if len(row) == 4]
+
+
+def _locks_work(home: "bytes") -> "str":
+    """Locks and appends decide what is alive and what is whole: a file system without them is no place for runs."""
+    path = os.path.join(home, b"locks-work.%d" % os.getpid())
+    first = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    second = os.open(path, os.O_RDWR | os.O_APPEND)
+    try:
+        fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return "two processes can hold one lock"
+        except BlockingIOError:
+            pass
+        wire.write_all(first, b"a")
+        wire.write_all(second, b"b")
+        return "" if os.pread(first, 2, 0) == b"ab" else "appended bytes overwrite each other"
+    except OSError as error:
+        return str(error)
+    finally:
+        os.close(first)
+        os.close(second)
+        os.unlink(path)
+
+
+def _drop_ins(folder: "str") -> "list[str]":
+    try:
+        return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".conf"))
+    except OSError:
+        return []
+
+
+def _text(path: "str") -> "str":
+    try:
+        with open(path, encoding="utf-8", errors="replace") as source:
+            return source.read()
+    except OSError:
+        return ""
+
+
+def _ask(argv: "list[str]") -> "tuple[str, int]":
+    nothing, pipe, same = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
+    try:
+        done = subprocess.run(argv, check=False, stdin=nothing, stdout=pipe, stderr=same, timeout=20)
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error), 1
+    return done.stdout.decode("utf-8", "replace").strip(), done.returncode
