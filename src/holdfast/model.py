@@ -61,6 +61,7 @@ class Job(Record):
     on_end: str = ""
     fetch_outputs: str = "small"
     parent_run_id: str | None = None
+    retries: int = 0
 
 
 class Identity(Record):

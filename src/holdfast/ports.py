@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from holdfast.errors import HoldfastError
-    from holdfast.model import Json, Plan
+    from holdfast.model import Json
 else:
     Protocol = object  # ports are for the type checker; at run time nobody asks
 
@@ -31,6 +31,10 @@ class Host(Protocol):
     of argv arrive as they are, whatever characters they hold. ``close`` is called once, when the command is over.
     ``meaning`` is asked when a command gave no answer: its last words on stderr as an error that a person can act
     on, or None where they were not about the way there.
+
+    ``at_terminal`` gives the words of a command that runs argv there at the terminal of whoever runs it here.
+    ``reach_port`` gives a stream to a port of the machine's own loopback, or None where that is our own. ``sever``
+    ends what ``close`` leaves for the next command.
     """
 
     def run(self, argv: tuple[str, ...]) -> Stream: ...
@@ -38,6 +42,12 @@ class Host(Protocol):
     def close(self) -> None: ...
 
     def meaning(self, complaint: str) -> HoldfastError | None: ...
+
+    def at_terminal(self, argv: tuple[str, ...]) -> tuple[str, ...]: ...
+
+    def reach_port(self, port: int) -> Stream | None: ...
+
+    def sever(self) -> None: ...
 
 
 class Channel(Protocol):
@@ -65,7 +75,7 @@ class Launcher(Protocol):
     asks and returns.
     """
 
-    def start(self, channel: Channel, plan: Plan, told: Json) -> str: ...
+    def start(self, channel: Channel, plan: Json, told: Json) -> str: ...
 
     def look(self, channel: Channel, tickets: list[str]) -> dict[str, str]: ...
 

@@ -12,7 +12,8 @@ import time
 
 from holdfast.errors import ConfigError, StoreError
 from holdfast.record import Record
-from holdfast.runner.objects import Batch, Changed, Entry, HashOnly, Unreadable, encode_tree, has
+from holdfast.runner.objects import Batch, Entry, HashOnly, encode_tree, has
+from holdfast.runner.pour import Changed, Unreadable
 from holdfast.statcache import StatCache, digest_in, file_record, folder_record, is_racy
 from holdfast.walk import OWNER_EXECUTES, READ_FLAGS, Findings, Folder, LeftOut, Walk, shown
 

@@ -124,7 +124,9 @@ def split_address(address: str, port: int | None) -> tuple[str, int | None]:
     host, colon, digits = address.rpartition(":")
     if address.startswith("["):
         host, _, rest = address[1:].partition("]")
-        return host, int(rest[1:]) if rest[1:].isdigit() else port
+        if not rest:
+            return host, port
+        return (host, int(rest[1:])) if rest[0] == ":" and rest[1:].isdigit() else (address, port)
     if colon and ":" not in host and digits.isdigit():
         return host, int(digits)
     return address, port

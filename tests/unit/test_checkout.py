@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runner import objects
+from holdfast.runner import objects, pour
 from holdfast.runner.checkout import checkout
 from holdfast.runner.objects import Batch, Damaged, Entry, encode_tree
 
@@ -46,14 +46,14 @@ def link(name: bytes, target: bytes) -> Entry:
 
 
 def test_files_folders_links_and_modes_come_back(root: bytes, tmp_path: Path) -> None:
-    inner = store(root, {b"data": b"x" * (objects.CHUNK + 7)})
+    inner = store(root, {b"data": b"x" * (pour.CHUNK + 7)})
     tree = store(root, {b"run.sh": b"#!/bin/sh\n", b"empty": b""}, folder(b"d", inner), link(b"l", b"../gone"))
     umask = os.umask(0o027)
     try:
-        assert checkout(root, tree, os.fsencode(tmp_path / "w")) == (3, objects.CHUNK + 7 + 10)
+        assert checkout(root, tree, os.fsencode(tmp_path / "w")) == (3, pour.CHUNK + 7 + 10)
     finally:
         os.umask(umask)
-    assert (tmp_path / "w/d/data").read_bytes() == b"x" * (objects.CHUNK + 7)
+    assert (tmp_path / "w/d/data").read_bytes() == b"x" * (pour.CHUNK + 7)
     assert os.readlink(tmp_path / "w/l") == "../gone"
     assert [(tmp_path / "w" / name).stat().st_mode & 0o777 for name in ("run.sh", "empty", "d")] == [
         0o750,

@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.environments.lock import CondaPackage, Lock, env_key, from_json, from_text, lock_file, matches, to_text
+from holdfast.environments.lock import (
+    CondaPackage,
+    Lock,
+    env_key,
+    from_json,
+    from_text,
+    lock_file,
+    matches,
+    needs_project,
+    to_text,
+)
 from holdfast.environments.spec import Interpreter, PipOptions
 from holdfast.errors import ConfigError
 
@@ -42,7 +52,8 @@ def test_a_lock_comes_back_without_its_secrets() -> None:
 
 
 def test_its_form() -> None:
-    assert list(CONTENT) == ["v", "spec", "platform", "python", "conda", "pip", "pip_options", "own_package", "builder"]
+    parts = ["v", "spec", "platform", "python", "conda", "pip", "pip_options", "pip_bytes", "own_package", "builder"]
+    assert list(CONTENT) == parts
     assert list(CONTENT["conda"][0]) == ["name", "version", "build", "url", "sha256", "size"]
     assert lock_file("gpu") == "aml_config/gpu.lock"
 
@@ -52,7 +63,7 @@ def test_the_key_of_an_environment() -> None:
     assert len(key) == 32
     shuffled = LOCK._replace(conda=LOCK.conda[::-1], pip=LOCK.pip[::-1])
     assert env_key(shuffled, "/home/ada/.holdfast/envs") == key
-    assert env_key(LOCK._replace(spec="c" * 64), "/home/ada/.holdfast/envs") == key
+    assert env_key(LOCK._replace(spec="c" * 64, pip_bytes=7), "/home/ada/.holdfast/envs") == key
     assert env_key(LOCK, "/data/envs") != key
     for change in (
         {"builder": "uv 2"},
@@ -90,6 +101,10 @@ def test_whether_a_lock_is_for_a_spec() -> None:
         (("pip", 0), "x==1"),
         (("pip", 0), "x>=1 --hash=sha256:00"),
         (("pip", 0), 3),
+        (("pip", 0), "x @ git+ext::sh"),
+        (("pip", 0), "x @ git+https://host/x@--upload-pack=id"),
+        (("pip", 0), "./../../x-1-py3-none-any.whl --hash=sha256:00"),
+        (("pip_bytes",), "many"),
         (("pip_options", "config"), "x"),
         (("pip_options", "index_url"), ["x"]),
         (("pip_options", "pre"), "yes"),
@@ -108,10 +123,28 @@ def test_a_hostile_lock(path: tuple[str | int, ...], value: object) -> None:
     assert caught.value.answer
 
 
-@pytest.mark.parametrize("name", CONTENT)
+@pytest.mark.parametrize("name", sorted(set(CONTENT) - {"pip_bytes"}))
 def test_a_lock_without_one_of_its_parts(name: str) -> None:
     with pytest.raises(ConfigError):
         from_json({key: value for key, value in CONTENT.items() if key != name}, "a.lock")
+
+
+def test_sizes_came_later() -> None:
+    older = {key: value for key, value in CONTENT.items() if key != "pip_bytes"}
+    assert from_json(older, "a.lock") == from_json(CONTENT, "a.lock")
+
+
+@pytest.mark.parametrize(
+    ("change", "needed"),
+    [
+        ({"own_package": True}, True),
+        ({"pip": ("./wheels/a-1-py3-none-any.whl --hash=sha256:00",)}, True),
+        ({"pip_options": PipOptions(find_links=("./wheels",))}, True),
+        ({"pip_options": PipOptions(find_links=("https://host/wheels",))}, False),
+    ],
+)
+def test_whether_it_is_installed_from_the_project(change: dict[str, Any], needed: bool) -> None:
+    assert needs_project(LOCK._replace(**{"own_package": False, **change})) is needed
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000, "1e999", '{"v": NaN}', "\x00"])

@@ -35,9 +35,11 @@ pandas==2.0 \\
 git+https://github.com/org/repo.git@v1.0#egg=My_Repo
 other @ git+ssh://git@github.com/org/other@abc123#subdirectory=py
 -e git+https://github.com/org/third@main#egg=third
+fourth @ git+file:///srv/git/fourth.git@v2
 """
     spec = good(tmp_path, text)
     assert spec.to_json()["pip"] == [
+        "fourth @ git+file:///srv/git/fourth.git@v2",
         "my-repo @ git+https://github.com/org/repo.git@v1.0",
         "numpy<2,>=1.20",
         "other @ git+ssh://git@github.com/org/other@abc123#subdirectory=py",
@@ -46,7 +48,7 @@ other @ git+ssh://git@github.com/org/other@abc123#subdirectory=py
         "third @ git+https://github.com/org/third@main",
         'torch==2.3.1 ; sys_platform == "linux"',
     ]
-    assert [entry.line for entry in spec.pip] == [3, 4, 5, 6, 9, 10, 11]
+    assert [entry.line for entry in spec.pip] == [3, 4, 5, 6, 9, 10, 11, 12]
 
 
 def test_options_as_pytorch_prints_them(tmp_path: Path) -> None:
@@ -61,7 +63,6 @@ def test_options_as_pytorch_prints_them(tmp_path: Path) -> None:
 --only-binary :all:
 --no-binary numpy,scipy
 --trusted-host packages.example.org
---prefer-binary
 torch
 """
     spec = good(tmp_path, text)
@@ -75,7 +76,39 @@ torch
         "no_binary": ["numpy", "scipy"],
         "trusted_hosts": ["packages.example.org"],
     }
-    assert [finding.message for finding in spec.warnings] == ["--prefer-binary has no effect here"]
+    assert spec.warnings == ()
+
+
+def test_several_options_on_one_line(tmp_path: Path) -> None:
+    text = (
+        "--pre --extra-index-url https://wheels.example.org/whl/nightly/cu126\n-i https://a.example.org/ -f ./wheels\n"
+    )
+    spec = good(tmp_path, f"{text}torch\n")
+    assert spec.pip_options.to_json() == {
+        "index_url": "https://a.example.org/",
+        "extra_index_urls": ["https://wheels.example.org/whl/nightly/cu126"],
+        "find_links": ["./wheels"],
+        "pre": True,
+    }
+    assert [entry.raw for entry in spec.option_lines][:2] == [
+        "--pre",
+        "--extra-index-url https://wheels.example.org/whl/nightly/cu126",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "required"),
+    [
+        ("--require-hashes\nnumpy\n", True),
+        ("numpy==1.0 --hash=sha256:aa\nscipy\n", True),
+        ("numpy\n-c limits.txt\n", True),
+        ("numpy\n./a-1-py3-none-any.whl\n", False),  # we know the hash of a file that is here
+    ],
+)
+def test_a_hash_asks_for_all_hashes(tmp_path: Path, text: str, required: bool) -> None:
+    (tmp_path / "a-1-py3-none-any.whl").touch()
+    (tmp_path / "limits.txt").write_text("numpy==1.0 --hash=sha256:aa\n")
+    assert good(tmp_path, text).pip_options.require_hashes is required
 
 
 def test_other_files_of_the_project(tmp_path: Path) -> None:
@@ -87,23 +120,52 @@ def test_other_files_of_the_project(tmp_path: Path) -> None:
     assert spec.to_json()["constraints"] == ["numpy<2"]
 
 
-def test_the_project_itself(tmp_path: Path) -> None:
-    spec = good(tmp_path, "-e .\nnumpy\n")
+def test_the_project_itself_and_what_it_requires(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\nname = "mine"\ndependencies = ["scipy>=1"]\n'
+        '[project.optional-dependencies]\nDev_Tools = ["pytest"]\nother = ["black"]\n'
+    )
+    spec = good(tmp_path, "-e .[dev-tools]\nnumpy\n")
     assert spec.own_package
-    assert spec.to_json()["pip"] == ["numpy"]
-    assert spec.warnings[0].message == "what this project's own setup.py requires is not read"
+    assert spec.to_json()["pip"] == ["numpy", "pytest", "scipy>=1"]
+    assert spec.warnings == ()
+    _, findings = spec_of(tmp_path, "-e .[gone]\n")
+    assert [(finding.severity, finding.message) for finding in findings] == [
+        ("error", "this project has no extra gone")
+    ]
+    assert findings[0].hint == "its extras: dev-tools, other"
+
+
+def test_a_setup_program_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "setup.py").write_text("from setuptools import setup\nsetup(name='mine')\n")
+    assert good(tmp_path, "-e .\n").warnings == ()
+    (tmp_path / "setup.py").write_text("from setuptools import setup\nsetup(install_requires=['scipy'])\n")
+    (warning,) = good(tmp_path, "-e .\n").warnings
+    assert (warning.file, warning.message) == (
+        "setup.py",
+        "what this project's own package requires is not read from here",
+    )
+    spec, findings = spec_of(tmp_path, "-e .[dev]\n")
+    assert spec is None
+    assert findings[-1].message == "the extra dev of this project cannot be read"
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("-e git+ext::sh%20-c%20id", "only git over https or ssh"),
-        ("x @ git+ext::sh", "only git over https or ssh"),
+        ("-e git+ext::sh%20-c%20id", "only git over https, ssh or file"),
+        ("x @ git+ext::sh", "only git over https, ssh or file"),
         ("ext::sh", "ext::sh cannot be fetched"),
-        ("git+file:///etc", "only git over https or ssh"),
-        ("git+ssh://-oProxyCommand=id@host/x", "only git over https or ssh"),
-        ("git+ssh://a@-oProxyCommand=id/x", "only git over https or ssh"),
-        ("git+https://host/x@--upload-pack=id", "only git over https or ssh"),
+        ("git+file://host/x", "only git over https, ssh or file"),
+        ("git+file:///x@--upload-pack=id", "only git over https, ssh or file"),
+        ("--prefer-binary", "the option --prefer-binary is not one"),
+        ("--use-feature fast-deps", "the option --use-feature is not one"),
+        ("torch --extra-index-url https://host/simple", "is not a requirement"),
+        ("torch --config-settings a=b", "is not a requirement"),
+        ("torch --hash=md5:00", "is not a requirement"),
+        ("git+ssh://-oProxyCommand=id@host/x", "only git over https, ssh or file"),
+        ("git+ssh://a@-oProxyCommand=id/x", "only git over https, ssh or file"),
+        ("git+https://host/x@--upload-pack=id", "only git over https, ssh or file"),
         ("hg+https://host/x", "cannot be fetched"),
         ("-r ../outside.txt", "is not a file of this project"),
         ("-r https://host/requirements.txt", "is not a file of this project"),

@@ -58,3 +58,27 @@ def test_what_was_taken_out_is_put_back_from_the_file() -> None:
         "a @ https://u:p@host/a.whl?sig=1 --hash=sha256:00"
     )
     assert restored("a @ https://host/a.whl.asc", known) == "a @ https://host/a.whl.asc"
+
+
+@pytest.mark.parametrize(
+    ("known", "locked", "whole"),
+    [
+        (
+            "x @ git+https://tok@host/r.git@main#subdirectory=s",
+            f"x @ git+https://host/r.git@{'0' * 40}#subdirectory=s",
+            f"x @ git+https://tok@host/r.git@{'0' * 40}#subdirectory=s",
+        ),
+        ("x @ git+ssh://git@host/r", f"x @ git+ssh://host/r@{'0' * 40}", f"x @ git+ssh://git@host/r@{'0' * 40}"),
+        ("http://u:p@host/chan", "http://host/chan/noarch/a-1-0.conda", "http://u:p@host/chan/noarch/a-1-0.conda"),
+        ("http://u:p@host/chan", "http://host/channel/noarch/a-1-0.conda", "http://host/channel/noarch/a-1-0.conda"),
+        (
+            "http://host/t/ab-12/chan",
+            "http://host/chan/noarch/a-1-0.conda",
+            "http://host/t/ab-12/chan/noarch/a-1-0.conda",
+        ),
+        ("--index-url http://u:p@host/simple/", "http://host/simple/", "http://u:p@host/simple/"),
+    ],
+)
+def test_what_a_lock_says_otherwise_than_the_file(known: str, locked: str, whole: str) -> None:
+    assert restored(locked, [known]) == whole
+    assert scrub(whole) == locked

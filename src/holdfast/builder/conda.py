@@ -38,6 +38,7 @@ from rattler.package.build_string import BuildString
 from rattler.package_cache import PackageCache
 
 from .failure import Failed, from_output
+from .scrubbing import forget_channels
 
 if TYPE_CHECKING:
     from .report import Report
@@ -63,18 +64,29 @@ def solve(spec: Json, facts: Json, cache: str) -> list[Json]:
         raise asyncio.run(question.refusal(str(error))) from None
     except (GatewayError, FetchRepoDataError) as error:
         raise from_output([str(error)], ", ".join(question.urls), otherwise="unreachable") from None
+    finally:
+        forget_channels(question.notes, question.urls)
 
 
 def install(lock: Json, request: Json, report: Report) -> Installed:
     """Link the lock's packages into ``beside``, made for the path that it will have afterwards."""
     for package in lock["conda"]:
         _check_local_archive(package)
+    if request.get("offline") and (absent := not_in_cache(lock["conda"], request["cache"])):
+        what = f"offline, and not in the cache: {', '.join(package['url'].rsplit('/', 1)[1] for package in absent)}"
+        raise Failed("unreachable", what, hint="run it once with a connection")
     progress = _Progress(lock["conda"], report)  # type: ignore[abstract]  # its methods are empty, not abstract
     try:
         asyncio.run(_link([_record(package) for package in lock["conda"]], lock["platform"], request, progress))
     except InstallerError as error:
         raise from_output([str(error)], _named_in(str(error), lock["conda"])) from None
     return progress.times()
+
+
+def not_in_cache(packages: list[Json], cache: str) -> list[Json]:
+    """Those that would have to be fetched."""
+    place = os.path.join(cache, "conda")
+    return asyncio.run(_absent(packages, place)) if os.path.isdir(place) else packages
 
 
 class _Question:
@@ -85,7 +97,8 @@ class _Question:
         self.wanted = [_match_spec(text) for text in _with_python(spec)]
         self.platforms = [Subdir(facts["platform"]), Subdir("noarch")]
         self.virtual = {name: version for name, version in facts.get("virtual", {}).items() if version is not None}
-        self.gateway = Gateway(cache_dir=Path(cache) / "repodata")
+        self.notes = os.path.join(cache, "repodata")
+        self.gateway = Gateway(cache_dir=Path(self.notes))
 
     async def answer(self) -> list[RepoDataRecord]:
         """By strict priority of the channels, and where that has no answer, by conda's looser old rule."""
@@ -224,14 +237,13 @@ def _record(package: Json) -> RepoDataRecord:
     return RepoDataRecord(record, name, package["url"], channel)
 
 
+async def _absent(packages: list[Json], place: str) -> list[Json]:
+    there = await PackageCache(place).index()
+    return [package for package in packages if not there.contains_record(_record(package))]
+
+
 async def _link(records: list[RepoDataRecord], platform: str, request: Json, progress: _Progress) -> None:
     packages = PackageCache(os.path.join(request["cache"], "conda"))
-    if request.get("offline"):
-        there = await packages.index()
-        missing = [record.file_name for record in records if not there.contains_record(record)]
-        if missing:
-            hint = "run it once with a connection"
-            raise Failed("unreachable", f"offline, and not in the cache: {', '.join(missing)}", hint=hint)
     await rattler_install(
         records,
         request["beside"],

@@ -9,12 +9,16 @@ from typing import Any
 from .failure import HINTS, Failed
 
 # A conda archive is kept unpacked, at about four times its size, and is on the disk itself while that happens.
-UNPACKED = 5
+CONDA_UNPACKED = 5
+# A wheel is unpacked as it comes; its bytecode and what is written beside it come on top.
+WHEEL_UNPACKED = 3
 
 
 def needed(lock: dict[str, Any] | None) -> int:
-    """What the lock's packages take when none is in the cache; files from an index do not tell their size."""
-    return sum(package.get("size") or 0 for package in (lock or {}).get("conda", ())) * UNPACKED
+    """What the lock's packages take when none is in the cache, as far as channels and indexes tell sizes."""
+    lock = lock or {}
+    archives = sum(package.get("size") or 0 for package in lock.get("conda") or ())
+    return archives * CONDA_UNPACKED + (lock.get("pip_bytes") or 0) * WHEEL_UNPACKED
 
 
 def full(request: dict[str, Any]) -> Failed:

@@ -18,7 +18,7 @@ SIGNS = (
         "unreachable",
         re.compile(
             r"network was disabled|error sending request|HTTP status|Failed to fetch|dns error|timed out"
-            r"|error decoding response body|connection (?:refused|reset|closed)",
+            r"|error decoding response body|connection (?:refused|reset|closed)|Git operation failed",
             re.IGNORECASE,
         ),
     ),
@@ -34,6 +34,7 @@ HINTS = {
     "platform": "pin a version that has files for this platform and Python",
     "unsatisfiable": "loosen one of the requirements named above",
 }
+NO_GIT = "install git there: what the file asks for is in a repository"
 LONGEST = 2000
 
 
@@ -58,7 +59,8 @@ def from_output(lines: Sequence[str], where: str, otherwise: str = "internal") -
     kind = next((kind for kind, sign in SIGNS if sign.search(text)), otherwise)
     # Of a build that failed, uv's hint says no more than that it failed.
     said = [line.partition("hint: ")[2] for line in lines if line.startswith("hint: ") and kind != "compiler"]
-    return Failed(kind, _plain(lines)[:LONGEST], where=where, hint=" ".join(said) or HINTS.get(kind, ""))
+    hint = NO_GIT if "Git executable not found" in text else " ".join(said) or HINTS.get(kind, "")
+    return Failed(kind, _plain(lines)[:LONGEST], where=where, hint=hint)
 
 
 def _plain(lines: Sequence[str]) -> str:

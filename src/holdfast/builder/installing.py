@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 SYSTEMS = {"Linux": "linux", "Darwin": "osx"}
+WITH_A_RUN = "it is a file of the project, which comes with a run: holdfast submit builds the environment there"
 MACHINES = {"x86_64": "64", "aarch64": "aarch64", "arm64": "arm64"}
 
 
@@ -32,9 +33,10 @@ def install(request: Json, report: Report) -> Json:
     """Build in ``beside`` what works after the caller renames it to ``prefix``."""
     lock, beside, prefix = request["lock"], request["beside"], request["prefix"]
     _check(request)
+    uv = Uv(request, report)
+    _check_room(request, uv)
     remove_tree(beside)
     ledger: Json = {"download_s": 0.0, "link_s": 0.0, "compile_s": 0.0, "packages": len(lock["conda"]), "bytes": 0}
-    uv = Uv(request, report)
     _lay_base(request, uv, ledger, report)
     _install_pip(lock, beside, uv, ledger)
     own_paths = install_own_package(request, uv) if request.get("own_package") else []
@@ -58,8 +60,37 @@ def _check(request: Json) -> None:
     if lock["platform"] != here:
         hint = "lock again for this target: holdfast env lock"
         raise Failed("platform", f"the lock is for {lock['platform']}, this machine is {here}", hint=hint)
-    if disk.needed(lock) > disk.free(request["beside"]):
-        raise disk.full(request)
+    for line in lock["pip"]:
+        if line.startswith("./") and not os.path.exists(os.path.join(request.get("project") or "", line.split()[0])):
+            raise Failed("unreachable", f"{line.split()[0]} is not on this machine", hint=WITH_A_RUN)
+
+
+def _check_room(request: Json, uv: Uv) -> None:
+    """Before anything is fetched. What is in the cache takes no room: it is linked."""
+    lock, free = request["lock"], disk.free(request["beside"])
+    if disk.needed(lock) <= free:
+        return
+    if lock["conda"]:
+        from . import conda
+
+        lock = {**lock, "conda": conda.not_in_cache(lock["conda"], request["cache"])}
+    if lock.get("pip_bytes") and disk.needed({**lock, "pip_bytes": 0}) <= free and _is_cached(request, uv):
+        lock = {**lock, "pip_bytes": 0}
+    if disk.needed(lock) > free:
+        raise disk.full({**request, "lock": lock})
+
+
+def _is_cached(request: Json, uv: Uv) -> bool:
+    lock = request["lock"]
+    python = request["python"] if not lock["conda"] else sys.executable
+    words = ["--dry-run", "--offline", "--no-deps", "--target", request["beside"], "--python", python]
+    words += ["--python-version", lock["python"]["version"], "-r", "-"]
+    said = "\n".join(lock["pip"]) + "\n"
+    try:
+        told = uv.run("pip", "install", *words, *index_words(lock["pip_options"]), said=said)
+    except Failed:
+        return False
+    return not any("Would download" in line for line in told.lines)
 
 
 def _lay_base(request: Json, uv: Uv, ledger: Json, report: Report) -> None:

@@ -53,4 +53,6 @@ def clean_environment() -> dict[str, str]:
     """Ours, without what makes a Python or uv look somewhere else."""
     names = (name for name in os.environ if not name.startswith("PYTHON") and name not in ("VIRTUAL_ENV", "UV_PYTHON"))
     # A Python that writes bytecode as it starts would leave some that is bound to the building place.
-    return {**{name: os.environ[name] for name in names}, "PYTHONDONTWRITEBYTECODE": "1"}
+    # And nobody sits here who could type a password for a repository.
+    ours = {"PYTHONDONTWRITEBYTECODE": "1", "GIT_TERMINAL_PROMPT": "0"}
+    return {**{name: os.environ[name] for name in names}, **ours}

@@ -16,7 +16,7 @@ BETWEEN_S = 0.05
 
 
 class Report:
-    """Nothing leaves by it that still has a secret in a URL, except the events that are answers."""
+    """Nothing leaves by it that still has a secret in a URL."""
 
     def __init__(self, out: int, log: str | None) -> None:
         self._out = os.fdopen(out, "wb", buffering=0)

@@ -8,6 +8,7 @@ from .failure import Failed
 
 NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 WHEEL = re.compile(r"(?:^|/)([A-Za-z0-9._]+)-[^/]+\.whl")
+HASH = re.compile(r"\s--hash[= ]\s*(sha\d+:[0-9a-f]+)")
 PINNED_BY_COMMIT = re.compile(r"git\+\S+@[0-9a-f]{40}\b")
 
 
@@ -25,8 +26,21 @@ def name_of(line: str) -> str:
     return re.sub(r"[-_.]+", "-", found[1]).lower() if found else ""
 
 
+def hashes_of(line: str) -> set[str]:
+    return set(HASH.findall(line))
+
+
+def without_hashes(line: str) -> str:
+    return HASH.sub("", line).strip()
+
+
+def is_commit(line: str) -> bool:
+    """Whether the line names a state of a repository that is its own hash."""
+    return PINNED_BY_COMMIT.search(line) is not None
+
+
 def check_pinned(lines: list[str]) -> None:
     """Nothing is installed that could be another thing tomorrow."""
     for line in lines:
-        if "--hash=sha" not in line and not PINNED_BY_COMMIT.search(line):
+        if not hashes_of(line) and not is_commit(line):
             raise Failed("hash", "the lock has no hash for this", where=line, hint="holdfast env lock writes a new one")

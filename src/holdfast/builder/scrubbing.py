@@ -4,31 +4,52 @@ from __future__ import annotations
 
 import os
 import re
+from typing import Any
 
 SCHEME = r"(?P<scheme>\b[a-zA-Z][a-zA-Z0-9+.-]*://)"
 USER = re.compile(SCHEME + r"[^\s/?#'\"<>]*@")
 QUERY = re.compile(r"(?P<address>\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s?#'\"<>]*)\?[^\s#'\"<>)]*")
-CONDA_TOKEN = re.compile(r"(://[^\s'\"<>/]+/t/)[^\s'\"<>/]+")
+USERINFO = re.compile(r"(?<=://)[^\s/?#'\"<>]+@")
+TOKEN = re.compile(r"/t/[\w-]+(?=/|\Z)")
+CONDA_TOKEN = re.compile(r"(://[^\s'\"<>/]+)/t/[\w-]+(?=/|\Z|[\s'\"<>])")
 
 
 def scrub(text: str) -> str:
     """The text without ``user:password@``, query strings and conda's ``/t/token`` in its URLs."""
     if "://" not in text:
         return text
-    return CONDA_TOKEN.sub(r"\1***", QUERY.sub(r"\g<address>", USER.sub(r"\g<scheme>", text)))
+    return CONDA_TOKEN.sub(r"\1", QUERY.sub(r"\g<address>", USER.sub(r"\g<scheme>", text)))
+
+
+def scrubbed(value: Any) -> Any:
+    """Plain data with every text in it scrubbed."""
+    if isinstance(value, str):
+        return scrub(value)
+    if isinstance(value, list):
+        return [scrubbed(item) for item in value]
+    if isinstance(value, dict):
+        return {name: scrubbed(item) for name, item in value.items()}
+    return value
 
 
 def forget_queries(cache: str, asked: str) -> None:
     """Remove what uv noted about addresses with a query in ``asked``: its notes have them whole."""
     queries = {found[0].partition("?")[2].encode() for found in QUERY.finditer(asked)} - {b""}
-    if not queries:
-        return
-    for folder, folders, names in os.walk(cache):
-        folders[:] = [
-            name for name in folders if not name.startswith("archive-")
-        ]  # what is in packages is nobody's note
-        for path in (os.path.join(folder, name) for name in names if name.endswith((".http", ".msgpack", ".rev"))):
+    _forget(cache, queries, (".http", ".msgpack", ".rev"))
+
+
+def forget_channels(cache: str, urls: list[str]) -> None:
+    """The same of what py-rattler noted about channels with a password or a token."""
+    words = {found[0] for url in urls for found in (*USERINFO.finditer(url), *TOKEN.finditer(url))}
+    _forget(cache, {word.encode() for word in words}, ("-cache-v1", ".info.json"))
+
+
+def _forget(cache: str, secrets: set[bytes], endings: tuple[str, ...]) -> None:
+    for folder, folders, names in os.walk(cache) if secrets else ():
+        # What is in packages is nobody's note.
+        folders[:] = [name for name in folders if not name.startswith("archive-")]
+        for path in (os.path.join(folder, name) for name in names if name.endswith(endings)):
             with open(path, "rb") as file:
                 content = file.read()
-            if any(query in content for query in queries):
+            if any(secret in content for secret in secrets):
                 os.unlink(path)

@@ -9,10 +9,12 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Any
 
+from . import hashes, sizes
 from .failure import Failed
 from .interpreter import ask
 from .locked_files import from_pylock, from_uv_lock
 from .requirement_lines import name_of, requirement_lines
+from .scrubbing import scrubbed
 from .uv import Uv, builder_versions, index_words
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ def solve(request: Json, report: Report) -> Json:
         python = _python_of(packages)
     else:
         python = _python_given(request)
-    lines, options = _pip_part(spec, packages, _python_words(request, python), uv, request)
+    lines, options, files = _pip_part(spec, packages, _python_words(request, python), uv, request)
     report.progress("solve", spec["kind"], 1, 1)
     lock = {
         "v": 1,
@@ -58,10 +60,11 @@ def solve(request: Json, report: Report) -> Json:
         "conda": packages,
         "pip": sorted(lines),
         "pip_options": options,
+        "pip_bytes": sizes.total(lines, files, facts["platform"]),
         "own_package": bool(spec.get("own_package")),
         "builder": builder_versions(),
     }
-    return {"lock": lock}
+    return {"lock": scrubbed(lock)}
 
 
 def _python_of(packages: list[Json]) -> Json:
@@ -101,24 +104,21 @@ def _uv_platform(facts: Json) -> str:
 
 def _pip_part(
     spec: Json, packages: list[Json], python_words: list[str], uv: Uv, request: Json
-) -> tuple[list[str], Json]:
+) -> tuple[list[str], Json, dict[str, sizes.File]]:
+    """Lines, options, and the files that the lines speak of as far as they are known."""
     options: Json = dict(spec.get("pip_options") or {})
     if spec.get("locked"):
+        files = sizes.files_in(spec["locked"])
         if os.path.basename(spec["source"]).startswith("pylock"):
-            return from_pylock(spec, options)
-        return from_uv_lock(spec, options, request, python_words[:2], uv)
+            return *from_pylock(spec, options), files
+        return *from_uv_lock(spec, options, request, python_words[:2], uv), files
     if not spec.get("pip"):
-        return [], options
+        return [], options, {}
     words = [*python_words, *index_words(options)]
-    taken = _versions_of_conda(packages, spec["pip"])
-    try:
-        lines = _compile(spec, words, taken, uv)
-    except Failed as failed:
-        if failed.kind != "unsatisfiable" or not taken:
-            raise
-        # As pip does: what conda installed is replaced where the pip part cannot live with it.
-        return _compile(spec, words, {}, uv), options
-    return [line for line in lines if name_of(line) not in taken], options
+    unsaid = {UNSAID[name] for name in map(name_of, spec["pip"]) if name in UNSAID}
+    lines = _compile(spec, words, _versions_of_conda(packages, spec["pip"]), unsaid, uv)
+    lines = hashes.with_stated(hashes.completed(lines, spec, request.get("project") or ""), spec, unsaid)
+    return lines, options, _files(lines, words, uv)
 
 
 def _versions_of_conda(packages: list[Json], pip: list[str]) -> dict[str, str]:
@@ -129,7 +129,18 @@ def _versions_of_conda(packages: list[Json], pip: list[str]) -> dict[str, str]:
     return {name: version for name, version in versions.items() if name and name not in asked}
 
 
-def _compile(spec: Json, words: list[str], taken: dict[str, str], uv: Uv) -> list[str]:
+def _compile(spec: Json, words: list[str], taken: dict[str, str], unsaid: set[str], uv: Uv) -> list[str]:
+    try:
+        lines = _compile_with(spec, words, taken, unsaid, uv)
+    except Failed as failed:
+        if failed.kind != "unsatisfiable" or not taken:
+            raise
+        # As pip does: what conda installed is replaced where the pip part cannot live with it.
+        return _compile_with(spec, words, {}, unsaid, uv)
+    return [line for line in lines if name_of(line) not in taken]
+
+
+def _compile_with(spec: Json, words: list[str], taken: dict[str, str], unsaid: set[str], uv: Uv) -> list[str]:
     folder = tempfile.mkdtemp()
     try:
         constraints = os.path.join(folder, "constraints.txt")
@@ -137,9 +148,18 @@ def _compile(spec: Json, words: list[str], taken: dict[str, str], uv: Uv) -> lis
             file.writelines(f"{line}\n" for line in spec.get("constraints") or ())
             file.writelines(f"{name}=={version}\n" for name, version in taken.items())
         asked = ["pip", "compile", "-", "--generate-hashes", "--no-header", "--no-annotate", "--no-strip-extras"]
-        unsaid = {UNSAID[name] for name in map(name_of, spec["pip"]) if name in UNSAID}
         said = "\n".join([*spec["pip"], *sorted(unsaid)]) + "\n"
         told = uv.run(*asked, "--constraints", constraints, *words, said=said, where=spec.get("source", ""))
     finally:
         shutil.rmtree(folder)
     return requirement_lines(told.printed)
+
+
+def _files(lines: list[str], words: list[str], uv: Uv) -> dict[str, sizes.File]:
+    """Asked a second time, of the cache alone: what has hashes in one format has sizes in another."""
+    said = "\n".join(lines) + "\n"
+    try:
+        told = uv.run("pip", "compile", "-", "--no-deps", "--offline", "--format", "pylock.toml", *words, said=said)
+    except Failed:
+        return {}  # nothing depends on it but a warning that a disk is too small
+    return sizes.files_in(told.printed)

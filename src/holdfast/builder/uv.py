@@ -27,6 +27,7 @@ REPEATED = {
     "no_binary": "--no-binary",
     "trusted_hosts": "--allow-insecure-host",
 }
+KNOWN = {*REPEATED, "extra_index_urls", "index_url", "no_index", "pre", "torch_backend", "require_hashes"}
 DOWNLOADED = re.compile(r"^ ?(?:Downloaded|Built) (\S+)")
 
 
@@ -92,7 +93,7 @@ class Uv:
                 for line in process.stderr:
                     told.append(line.rstrip("\n"))
                     self._hear(told, total)
-            forget_queries(self._cache, said)
+            forget_queries(self._cache, "\n".join([said, *words]))
             printed.seek(0)
             if process.returncode:
                 raise from_output(told, where)
@@ -106,7 +107,10 @@ class Uv:
 
 
 def index_words(options: dict[str, Any]) -> list[str]:
-    """The pip options of a project file as uv spells them."""
+    """The pip options of a project file as uv spells them; hashes are our own affair, all others are honoured here."""
+    if unknown := set(options) - KNOWN:
+        what = f"this builder does not know the option {', '.join(sorted(unknown))}"
+        raise Failed("internal", what, hint="it was asked by a newer Holdfast: update the older of the two")
     words = [word for url in options.get("extra_index_urls") or () for word in ("--index", url)]
     if words:
         words += ["--index-strategy", "unsafe-best-match"]  # pip takes the best of all indexes, and files rely on it

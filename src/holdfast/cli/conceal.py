@@ -6,7 +6,7 @@ import os
 import sys
 
 _OPTIONS = ("--password", "-w", "--private-key-passphrase")
-_VARIABLE = "HOLDFAST_SECRET_FD"
+_VARIABLE = "_HOLDFAST_SECRET_FD"  # for ourselves, from one exec to the next
 
 
 def conceal(argv: list[str]) -> None:

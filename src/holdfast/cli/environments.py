@@ -76,9 +76,9 @@ class Bench:
         with Progress(sys.stderr) as progress:
             return engine.solve(self.home, self.project, asked, lambda said: progress.update(_words(said)))
 
-    def build(self, environment: Environment, progress: Progress) -> Json:
-        """Make it on the target; what the time was spent on."""
-        for header, _ in self.channel.stream("prepare", environment=environment.to_build()):
+    def build(self, environment: Environment, progress: Progress) -> Json | None:
+        """Make it on the target; what the time was spent on, or None where it was already there."""
+        for header, _ in self.channel.stream("prepare", environment=environment.to_build(self.project.root)):
             said = header.get("progress")
             if isinstance(said, dict):
                 progress.update(_words(said))
@@ -87,8 +87,8 @@ class Bench:
                 raise ConfigError(what, where=environment.source, answer=rest)
             if header.get("end"):
                 ledger = header.get("ledger")
-                return ledger if isinstance(ledger, dict) else {}
-        return {}
+                return ledger if isinstance(ledger, dict) else None
+        return None
 
     def describe(self, script: str) -> Json:
         asked = engine.ask(self.project, self.chosen, script, self.channel)

@@ -93,6 +93,7 @@ SUBMIT = (
     Option(("--timeout",), "timeout", "End the run after this time, for example 4h or 90m.", metavar="TIME"),
     Option(("--grace",), "grace", "How long a run may take to end by itself when asked. Default: 30s.", metavar="TIME"),
     Option(("--notify",), "notify", "Command to run, or URL to post to, when the run ends.", metavar="COMMAND|URL"),
+    Option(("--retries",), "retries", "Start a run again that is lost with its machine, up to N times.", metavar="N"),
     Option(("--keep-work",), "keep_work", "Keep the run's folder even if it completes.", kind="flag"),
     Option(("--yes", "-y"), "yes", "Do not ask before storing more than 1 GB of new files.", kind="flag"),
     Option(

@@ -6,7 +6,7 @@ import os
 import sys
 
 from holdfast.cli.terminal import Progress, is_tty, show
-from holdfast.engine import outputs
+from holdfast.engine import outputs, reconcile
 from holdfast.engine.follow import Follower
 from holdfast.engine.line import Line
 from holdfast.errors import Detached, StoreError, UnreachableError
@@ -14,10 +14,8 @@ from holdfast.store import runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import TextIO
 
-    from holdfast.engine.channel import RunnerChannel
     from holdfast.store.home import Home
     from holdfast.targets import Target
 
@@ -111,8 +109,7 @@ def watch(home: Home, line: Line, uid: str, run_id: str, log: LogWriter, skip: i
     """Show a run's log from a byte on until it ends. Ctrl-C stops the watching and never the run."""
     try:
         with Preparing() as preparing:
-            follower = Follower(home, uid, log.write, preparing.read, skip)
-            return _persist(line, lambda channel: _to_the_end(home, follower, channel, uid))
+            return _through_all_attempts(home, line, uid, log, preparing, skip)
     except OSError as error:
         if error.filename is None:  # not of our own files: the stream that we write to
             raise
@@ -127,16 +124,27 @@ def watch(home: Home, line: Line, uid: str, run_id: str, log: LogWriter, skip: i
         sys.stderr.flush()
 
 
-def _persist(line: Line, act: Callable[[RunnerChannel], str]) -> str:
+def _through_all_attempts(home: Home, line: Line, uid: str, log: LogWriter, preparing: Preparing, skip: int) -> str:
+    """A run that is lost with its machine may be started again; whoever watches goes on with the new attempt."""
+    while True:
+        run = runs.read(home, uid)
+        follower = Follower(home, uid, log.write, preparing.read, skip, run.attempt_name)
+        state = _to_the_end(home, line, follower, uid)
+        if state == "gone":
+            reconcile.settle(home, [run])
+        if runs.read(home, uid).attempt_number == run.attempt_number:
+            return state
+        log.line("the run was lost with its machine and is started again")
+        skip = 0
+
+
+def _to_the_end(home: Home, line: Line, follower: Follower, uid: str) -> str:
+    """Whatever happens to the link meanwhile."""
     while True:
         try:
-            return act(line.channel)
+            state = follower.follow(line.channel)
+            if line.channel.hello()["store"] != home.id:
+                outputs.bring_by_policy(home, line.channel, runs.read(home, uid))
+            return state
         except UnreachableError as error:
             line.again(error)
-
-
-def _to_the_end(home: Home, follower: Follower, channel: RunnerChannel, uid: str) -> str:
-    state = follower.follow(channel)
-    if channel.hello()["store"] != home.id:
-        outputs.bring_by_policy(home, channel, runs.read(home, uid))
-    return state

@@ -285,7 +285,7 @@ COMMANDS = (
         rest=Positional("command", "A command to run there instead.", "COMMAND", required=False),
         examples=(("Run an old sweep", "holdfast shell python run.py"),),
     ),
-    Command(("du",), "Show what takes room in the store.", _AT + "store:du", (), essential=True),
+    Command(("du",), "Show what takes room in the store.", _AT + "store:du", ()),
     Command(
         ("store", "verify"),
         "Read everything that is stored and say what is not as it was written.",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.amlconfig.types import Finding
+    from holdfast.environments.edits import Edit
     from holdfast.environments.sources import Declared
     from holdfast.model import Project
     from holdfast.ports import Channel
@@ -50,10 +51,14 @@ class Environment(Record):
     why: str
     lock: Json
     interpreter: str | None
+    needs_project: bool
 
-    def to_build(self) -> Json:
-        """What the target needs to make it; goes to the runner's memory and is stored nowhere."""
-        own = bool(self.lock.get("own_package"))
+    def to_build(self, project: str = "") -> Json:
+        """What the target needs to make it; goes to the runner's memory and is stored nowhere.
+
+        ``project`` is the folder with the project's own files; a run has its own copy of them.
+        """
+        own = (project or True) if self.needs_project else False
         return {"key": self.key, "lock": self.lock, "interpreter": self.interpreter, "own_package": own}
 
     def in_plan(self) -> Json:
@@ -78,15 +83,14 @@ def ask(project: Project, chosen: Chosen, script: str, channel: Channel) -> Aske
         _refuse(findings)
         return None
     spec = flavour.flavoured(settled(spec, interpreter), facts)
-    findings += wheels.findings(spec, facts, interpreter) + retired.findings(spec, interpreter)
     findings += python_findings(spec, interpreter) if interpreter is not None else []
+    findings += _judged(spec, facts, interpreter)
     _refuse(findings)
     if spec.kind == "pip" and interpreter is None:
         hint = "name one that is there as pythonLocation in the .compute file"
         raise ConfigError(
             f"there is no Python {location!r} to build on", where=f"{chosen.compute.name}.compute", hint=hint
         )
-    findings += flavour.advice(spec, facts)
     return Asked(declared, spec, spec_key(spec, facts, interpreter), facts, path, tuple(findings))
 
 
@@ -161,7 +165,8 @@ def place(asked: Asked, found: lock.Lock, project: Project, target_home: str) ->
     whole = _restored(found.to_json(), asked.spec)
     why = asked.declared.why
     interpreter = asked.python if not found.conda else None
-    return Environment(key, prefix, f"{prefix}/bin/python", asked.declared.file, why, whole, interpreter)
+    python, needs_project = f"{prefix}/bin/python", lock.needs_project(found)
+    return Environment(key, prefix, python, asked.declared.file, why, whole, interpreter, needs_project)
 
 
 def _understood(answer: object) -> tuple[Facts, Interpreter | None, str | None]:
@@ -175,10 +180,29 @@ def _understood(answer: object) -> tuple[Facts, Interpreter | None, str | None]:
     return facts, Interpreter(str(python["version"]), str(python["identity"])), str(python["path"])
 
 
-def _refuse(findings: list[Finding]) -> None:
-    from holdfast.amlconfig.findings import raise_errors
+def _judged(spec: Spec, facts: Facts, interpreter: Interpreter | None) -> list[Finding]:
+    """What is known before anything is fetched, one finding for each place: what can be mended says how."""
+    gone = [_mendable(edit, "holdfast env fix") for edit in retired.edits(spec, interpreter)]
+    idle = [_mendable(edit, "holdfast env fix --gpu") for edit in flavour.edits(spec, facts)]
+    by_place: dict[tuple[str, int, int], Finding] = {}
+    for finding in (*gone, *idle, *wheels.findings(spec, facts, interpreter)):
+        by_place.setdefault((finding.file, finding.line, finding.column), finding)
+    return sorted(by_place.values(), key=lambda finding: (finding.file, finding.line, finding.column))
 
-    raise_errors(findings)
+
+def _mendable(edit: Edit, command: str) -> Finding:
+    return edit.finding._replace(hint=f"{edit.finding.hint}, or let it be written: {command}")
+
+
+def _refuse(findings: list[Finding]) -> None:
+    """Raise the first error; the others stand in its answer, for there is no other command that tells them."""
+    errors = [finding for finding in findings if finding.severity == "error"]
+    if errors:
+        from holdfast.amlconfig.findings import place as place_of
+        from holdfast.amlconfig.findings import render
+
+        first, *others = errors
+        raise ConfigError(first.message, where=place_of(first), answer=render(others).rstrip("\n"), hint=first.hint)
 
 
 def _own_mark(found: lock.Lock, project: Project) -> str:
@@ -190,7 +214,8 @@ def _own_mark(found: lock.Lock, project: Project) -> str:
 
 
 def _restored(plain: Json, spec: Spec) -> Json:
-    known = [entry.text for entry in (*spec.pip, *spec.conda, *spec.option_lines)] + list(spec.channels)
+    entries = (*spec.pip, *spec.constraints, *spec.conda, *spec.option_lines)
+    known = [entry.text for entry in entries] + list(spec.channels)
     return {name: _fill(value, known) for name, value in plain.items()}
 
 

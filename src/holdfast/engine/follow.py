@@ -33,23 +33,25 @@ class Follower:
         on_log: Callable[[bytes], None],
         on_event: Callable[[bytes], None] | None = None,
         skip: int = 0,
+        attempt: str = "a1",
     ) -> None:
         self._home = home
         self._uid = uid
+        self._attempt = attempt
         self._on_log = on_log
         self._on_event = on_event
-        self._log = Tail(home.run(uid, "a1", "log"), skip)
-        self._events = Tail(home.run(uid, "a1", "events.jsonl"))
+        self._log = Tail(home.run(uid, attempt, "log"), skip)
+        self._events = Tail(home.run(uid, attempt, "events.jsonl"))
 
     def follow(self, channel: RunnerChannel, *, wait: bool = True) -> str:
-        home, uid = self._home, self._uid
+        home, uid, attempt = self._home, self._uid, self._attempt
         shared = channel.hello()["store"] == home.id
-        have = {} if shared else ingest.lengths(home, uid)
+        have = {} if shared else ingest.lengths(home, uid, attempt)
         self._show()
         state = "alive"
-        for header, payload in channel.stream("pull", uid=uid, attempt="a1", have=have, carry=not shared, wait=wait):
+        for header, payload in channel.stream("pull", uid=uid, attempt=attempt, have=have, carry=not shared, wait=wait):
             if header.get("file"):
-                ingest.append(home, uid, header, payload)
+                ingest.append(home, uid, attempt, header, payload)
             self._show()
             state = str(header.get("state", state))
         return state

@@ -50,10 +50,10 @@ def _bring(home: Home, channel: RunnerChannel, run: Run, rows: list[Json]) -> No
     for row in rows:
         place = _place(run, str(row["path"]))
         if "sha256" in row and not os.path.lexists(place):
-            _bring_one(channel, run.uid, row, place)
+            _bring_one(channel, run, row, place)
 
 
-def _bring_one(channel: RunnerChannel, uid: str, row: Json, place: str) -> None:
+def _bring_one(channel: RunnerChannel, run: Run, row: Json, place: str) -> None:
     """Goes on where an earlier try stopped; the hash of the whole decides."""
     os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
     beside = f"{place}.part"
@@ -62,7 +62,9 @@ def _bring_one(channel: RunnerChannel, uid: str, row: Json, place: str) -> None:
         state = hashlib.sha256()
         while block := target.read(1024 * 1024):
             state.update(block)
-        for header, payload in channel.stream("fetch", uid=uid, path=row["path"], offset=target.tell()):
+        for header, payload in channel.stream(
+            "fetch", uid=run.uid, attempt=run.attempt_name, path=row["path"], offset=target.tell()
+        ):
             if payload and header.get("offset") == target.tell() and target.tell() + len(payload) <= _size(row):
                 target.write(payload)
                 state.update(payload)

@@ -8,6 +8,7 @@ import time
 from holdfast.engine.channel import connect
 from holdfast.engine.follow import Follower
 from holdfast.engine.known import target_of
+from holdfast.engine.retry import may_start_again, start_again
 from holdfast.errors import HoldfastError, UnreachableError
 from holdfast.runner.sync import unlink_quietly
 from holdfast.store import runs
@@ -58,7 +59,7 @@ def settle(home: Home, found: list[Run], tell: Callable[[str], None] | None = No
 def _settle_on(home: Home, target: Target, group: list[Run]) -> None:
     channel = connect(home, target)
     try:
-        tickets = [f"{run.uid}/a1" for run in group]
+        tickets = [run.ticket for run in group]
         states = target.launcher.look(channel, tickets)
         for run, ticket in zip(group, tickets, strict=True):
             _settle_one(home, target, channel, run, states[ticket])
@@ -68,19 +69,21 @@ def _settle_on(home: Home, target: Target, group: list[Run]) -> None:
 
 def _settle_one(home: Home, target: Target, channel: RunnerChannel, run: Run, state: str) -> None:
     if state in ("absent", "alive") and _is_cancel_pending(run):
-        target.launcher.stop(channel, f"{run.uid}/a1", "the user")
+        target.launcher.stop(channel, run.ticket, "the user")
     elif state == "absent":
         reason = "the submitting command failed or was killed before the script was started"
-        channel.ask("discard", uid=run.uid, reason=reason)
+        channel.ask("discard", uid=run.uid, attempt=run.attempt_name, reason=reason)
     elif state == "gone":
-        channel.ask("bury", uid=run.uid)
-    Follower(home, run.uid, _unheard).follow(channel, wait=False)
+        channel.ask("bury", uid=run.uid, attempt=run.attempt_name)
+    Follower(home, run.uid, _unheard, attempt=run.attempt_name).follow(channel, wait=False)
+    run = runs.read(home, run.uid)
+    if state == "gone" and may_start_again(run):
+        start_again(home, target, channel, run)
 
 
 def _is_cancel_pending(run: Run) -> bool:
     """Somebody wrote down that it shall end, and perhaps was killed before the target heard of it."""
-    asked = any(line.get("type") == "cancel" for line in run.client)
-    return asked and not any(event.get("type") == "stopping" for event in run.events)
+    return run.is_cancelled and not any(event.get("type") == "stopping" for event in run.events)
 
 
 def _unheard(_block: bytes) -> None:

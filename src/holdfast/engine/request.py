@@ -30,6 +30,7 @@ class Asked(Record):
     grace: str | None = None
     notify: str | None = None
     keep_work: bool = False
+    retries: str | None = None
 
 
 def make_job(
@@ -62,7 +63,14 @@ def make_job(
         on_end=asked.notify or on_end,
         fetch_outputs=config.fetch_outputs or "small",
         parent_run_id=os.environ.get("HOLDFAST_RUN_ID"),
+        retries=_count(asked.retries) if asked.retries else 0,
     )
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 4):
+        raise UsageError(f"--retries {text}: that is not a number of times")
+    return int(text)
 
 
 def _environment(asked: Asked, config: RunConfig, ask: Callable[[str], str]) -> Mapping[str, str]:

@@ -18,6 +18,6 @@ def cancel(home: Home, uid: str, by: str) -> str:
     target = target_of(run.request, home.path)
     channel = connect(home, target)
     try:
-        return target.launcher.stop(channel, f"{uid}/a1", by)
+        return target.launcher.stop(channel, run.ticket, by)
     finally:
         channel.close()

@@ -100,20 +100,20 @@ class Submitter:
         """Where the target keeps another store, the run and its content go there too."""
         channel, launcher = self._line.channel, self._target.launcher
         if channel.hello()["store"] == self._home.id:
-            return launcher.start(channel, plan, told)
+            return launcher.start(channel, plan.to_json(), told)
         told = {**told, "request": request}
         shipment = Shipment(self._home, channel, plan.project_id, self._on_upload)
         shipment.send_ahead(plan.tree)
         follow.ask_early(channel, plan.uid)
         try:
-            ticket = launcher.start(channel, plan, told)
+            ticket = launcher.start(channel, plan.to_json(), told)
         except Lacking as error:
             if error.refused:
                 what, hint = "the target could not keep what was sent", "is its disk full?"
                 raise StoreError(what, where=self._target.name, answer=error.refused, hint=hint) from None
             shipment.send_missing(plan.tree)
             follow.ask_early(channel, plan.uid)
-            ticket = launcher.start(channel, plan, told)
+            ticket = launcher.start(channel, plan.to_json(), told)
         shipment.remember(plan.tree)
         return ticket
 
@@ -166,6 +166,7 @@ def _request(project: Project, job: Job, target: Target, taken: Snapshot, store:
         "created_ns": time.time_ns(),
         "parent_run_id": job.parent_run_id,
         "fetch_outputs": job.fetch_outputs,
+        "retries": job.retries,
         "user": _user(),
         "client_store": store,
         "client": _host_name(),

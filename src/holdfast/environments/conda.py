@@ -9,6 +9,7 @@ from holdfast.amlconfig.dependencies import read_conda
 from holdfast.amlconfig.types import CondaDependencies, Finding
 from holdfast.environments.matchspec import NotAMatchSpecError, parse
 from holdfast.environments.pip import STANDARD, PipItems, shown
+from holdfast.environments.requirements import take_own_requirements
 from holdfast.environments.spec import Entry, Spec
 from holdfast.environments.versions import from_conda
 
@@ -33,6 +34,7 @@ def read_conda_file(root: str, file: str) -> tuple[Spec, list[Finding]]:
     items = PipItems(root)
     for item in declared.pip or ():
         items.take(Entry("", file, item.line, item.column, item.text), os.path.dirname(file))
+    take_own_requirements(items)
     findings += items.findings
     pythons = [package for package, _ in wanted if package.name == "python"]
     spec = Spec(

@@ -10,6 +10,7 @@ import json
 import re
 
 from holdfast.environments import requirement
+from holdfast.environments.pip import is_fetchable
 from holdfast.environments.secrets import scrub
 from holdfast.environments.spec import Interpreter, PipOptions, scrubbed
 from holdfast.errors import ConfigError
@@ -38,7 +39,10 @@ class CondaPackage(Record):
 
 
 class Lock(Record):
-    """``spec`` is the key of what was solved; ``pip`` are lines ``name==1.2 --hash=sha256:...``."""
+    """``spec`` is the key of what was solved; ``pip`` are lines ``name==1.2 --hash=sha256:...``.
+
+    ``pip_bytes`` is the size of their files as far as it is known.
+    """
 
     spec: str
     platform: str
@@ -46,6 +50,7 @@ class Lock(Record):
     conda: tuple[CondaPackage, ...] = ()
     pip: tuple[str, ...] = ()
     pip_options: PipOptions = PipOptions()
+    pip_bytes: int = 0
     own_package: bool = False
     builder: str = ""
 
@@ -61,6 +66,7 @@ class Lock(Record):
             "conda": [package._asdict() for package in packages],
             "pip": sorted(map(scrub, self.pip)),
             "pip_options": scrubbed(self.pip_options.to_json()),
+            "pip_bytes": self.pip_bytes,
             "own_package": self.own_package,
             "builder": self.builder,
         }
@@ -100,11 +106,17 @@ def from_json(content: object, where: str) -> Lock:
             conda=tuple(_package(item) for item in table.items("conda")),
             pip=tuple(_pip_line(item) for item in table.items("pip")),
             pip_options=_options(table.value("pip_options")),
+            pip_bytes=table.number("pip_bytes") if "pip_bytes" in table.content else 0,
             own_package=table.flag("own_package"),
             builder=table.text("builder"),
         )
     except _DamageError as error:
         raise _damaged(where, str(error)) from None
+
+
+def needs_project(lock: Lock) -> bool:
+    """Whether it can only be installed where the project's own files are."""
+    return lock.own_package or any(item.startswith("./") for item in (*lock.pip, *lock.pip_options.find_links))
 
 
 def matches(lock: Lock, key: str) -> bool:
@@ -115,7 +127,7 @@ def matches(lock: Lock, key: str) -> bool:
 def env_key(lock: Lock, prefix_parent: str) -> str:
     """Names the environment that is built from a lock below a folder; two specs with equal locks share it."""
     content = lock.to_json()
-    del content["spec"]
+    del content["spec"], content["pip_bytes"]
     canonical = json.dumps({"lock": content, "below": prefix_parent}, sort_keys=True, separators=(",", ":"))
     # Half of the digits: the key is part of paths in first lines of scripts, which old kernels cut at 127 signs.
     return hashlib.sha256(canonical.encode("utf-8", "surrogateescape")).hexdigest()[:32]
@@ -180,11 +192,15 @@ def _pip_line(item: object) -> str:
     if not isinstance(item, str) or not item.isprintable():
         raise _DamageError("pip holds something that is not text")
     if item.startswith("./"):
+        if ".." in item.split(" --")[0].split("/"):
+            raise _DamageError("pip holds a file outside the project")
         return item
     try:
         wanted = requirement.parse(item)
     except requirement.NotARequirementError as error:
         raise _DamageError(f"pip holds something that is not a requirement: {error}") from None
+    if wanted.url and not is_fetchable(wanted.url):
+        raise _DamageError(f"pip holds {wanted.name} from where nothing can be fetched")
     if not wanted.url and not (wanted.hashes and wanted.specifier.startswith("==")):
         raise _DamageError(f"pip holds {wanted.name} without an exact version and hash")
     return item

@@ -28,14 +28,21 @@ subprocess threading urllib string copy operator warnings zipfile tempfile sqlit
 STANDARD = frozenset(_STANDARD_NAMES.split())
 _ADDRESS = re.compile(r"(https?|file)://[^\s\"'`<>|;]+")
 _GIT = re.compile(
-    r"git\+(https?|ssh)://(?!-)(?:[^\s/@]*@)?(?!-)[^\s/@#-][^\s@#]*(?:@(?!-)[^\s@#]+)?(?:#[\w=&.\[\],/-]+)?"
+    r"git\+(?:(?:https?|ssh)://(?!-)(?:[^\s/@]*@)?(?!-)[^\s/@#-]|file:///)"
+    r"[^\s@#]*(?:@(?!-)[^\s@#]+)?(?:#[\w=&.\[\],/-]+)?"
 )
+_OPTION_BEGINS = re.compile(r"\s+(?=--?[a-zA-Z])")
+_STATES_HASH = re.compile(r"\s--hash[= ]")
 _ARCHIVES = (".whl", ".tar.gz", ".zip", ".tar.bz2")
 _SHORT = {"-i": "--index-url", "-f": "--find-links", "-r": "--requirement", "-c": "--constraint", "-e": "--editable"}
 _ADDRESS_OPTIONS = {"--index-url": "index_url", "--extra-index-url": "extra_index_urls"}
 _NAME_OPTIONS = {"--only-binary": "only_binary", "--no-binary": "no_binary", "--trusted-host": "trusted_hosts"}
 _FLAGS = {"--no-index": "no_index", "--pre": "pre", "--require-hashes": "require_hashes"}
-_WITHOUT_EFFECT = ("--prefer-binary", "--use-feature", "--no-cache-dir", "--upgrade", "-U")
+# What pip knows and we cannot do: a line that is passed over would make another environment than its author meant.
+_INSTEAD = {
+    "--prefer-binary": "write --only-binary :all:, or pin a version that has a wheel",
+    "--use-feature": "delete this line: it speaks to pip itself",
+}
 
 
 class PipItems:
@@ -48,6 +55,7 @@ class PipItems:
         self.option_lines: list[Entry] = []
         self.findings: list[Finding] = []
         self.own_package = False
+        self.own_extras: set[str] = set()
         self.included: set[tuple[str, bool]] = set()
         self._options: dict[str, str | bool | tuple[str, ...]] = {}
 
@@ -59,7 +67,8 @@ class PipItems:
         """Read ``at.raw``."""
         text = at.raw.strip()
         if text.startswith("-"):
-            self._option(at, text, folder)
+            for part in _OPTION_BEGINS.split(text):
+                self._option(at._replace(raw=part), folder)
             return
         try:
             requirement = self._requirement(at, text, folder)
@@ -71,6 +80,8 @@ class PipItems:
         if requirement.name in STANDARD and not requirement.url:
             self.warn(at, f"{requirement.name} is part of Python, not a package", "delete this line")
             return
+        if _STATES_HASH.search(text):
+            self._options["require_hashes"] = True  # as pip has it: where one has a hash, all need one
         (self.constraints if constrains else self.entries).append(at._replace(text=requirement.text))
 
     def add_index(self, address: str, *, is_default: bool) -> None:
@@ -88,8 +99,8 @@ class PipItems:
     def _find(self, severity: Literal["error", "warning"], at: Entry, message: str, hint: str) -> None:
         self.findings.append(Finding(severity, at.file, at.line, at.column, message, hint))
 
-    def _option(self, at: Entry, text: str, folder: str) -> None:
-        name, value = _split_option(text)
+    def _option(self, at: Entry, folder: str) -> None:
+        name, value = _split_option(at.raw)
         self.option_lines.append(at._replace(text=f"{name} {value}".strip()))
         if name in _ADDRESS_OPTIONS:
             if self._is_address(at, name, value):
@@ -105,11 +116,10 @@ class PipItems:
             self._include(at, value, folder, constrains=name == "--constraint")
         elif name == "--editable":
             self._editable(at, value, folder)
-        elif name in _WITHOUT_EFFECT:
-            self.warn(at, f"{name} has no effect here", "delete this line")
         else:
             known = ", ".join((*_ADDRESS_OPTIONS, "--find-links", *_NAME_OPTIONS, *_FLAGS))
-            self.error(at, f"the option {shown(name)} is not one that an environment can have", f"one of: {known}")
+            hint = _INSTEAD.get(name, f"one of: {known}")
+            self.error(at, f"the option {shown(name)} is not one that an environment can have", hint)
 
     def _include(self, at: Entry, value: str, folder: str, *, constrains: bool) -> None:
         from holdfast.environments.requirements import take_file
@@ -148,8 +158,7 @@ class PipItems:
         path, _, extras = value.partition("[")
         if files.inside(self.root, folder, path) == ".":
             self.own_package = True
-            if extras:
-                self.warn(at, f"the extra [{extras} of this project is not read", "name its packages here as well")
+            self.own_extras |= {normal(extra) for extra in extras.rstrip("] ").split(",") if extra.strip()}
             return
         if "://" in value or "::" in value:
             self.take(at._replace(raw=value), folder)
@@ -166,16 +175,16 @@ class PipItems:
             return self._local_file(at, requirement.url[5:], folder, requirement)
         if requirement.url.startswith("git+"):
             return self._repository(at, requirement)
-        if requirement.url and not _ADDRESS.fullmatch(requirement.url):
+        if requirement.url and not is_fetchable(requirement.url):
             self.error(at, f"{shown(requirement.url)} cannot be fetched", "write an https address")
             return None
         wheel = parse_wheel(requirement.url)
         return requirement._replace(name=wheel.name) if wheel and not requirement.name else requirement
 
     def _repository(self, at: Entry, requirement: Requirement) -> Requirement | None:
-        if not _GIT.fullmatch(requirement.url):
+        if not is_fetchable(requirement.url):
             hint = "write name @ git+https://host/repository@commit"
-            self.error(at, f"{shown(requirement.url)} cannot be fetched: only git over https or ssh is", hint)
+            self.error(at, f"{shown(requirement.url)} cannot be fetched: only git over https, ssh or file is", hint)
             return None
         egg = re.search(r"[#&]egg=([A-Za-z0-9._-]+)", requirement.url)
         if egg and not requirement.name:
@@ -199,6 +208,11 @@ class PipItems:
         if stated.hashes and digest not in stated.hashes:
             self.error(at, f"{path} is not the file whose hash stands here; it has {digest}", "find out which is right")
         return Requirement("", (), "", f"./{path}", stated.marker, (digest,))
+
+
+def is_fetchable(url: str) -> bool:
+    """Whether nothing but fetching can come of it: some of git's transports start programs."""
+    return bool(_GIT.fullmatch(url) if url.startswith("git+") else _ADDRESS.fullmatch(url))
 
 
 def shown(text: str) -> str:

@@ -42,6 +42,22 @@ def read_pyproject(root: str, file: str) -> tuple[Spec, list[Finding]]:
     return pip_spec(file, items, requires_python(project)), items.findings
 
 
+def take_project(items: PipItems) -> None:
+    """What the project itself requires, where that is written as data; a ``setup.py`` is a program."""
+    text = read_text(items.root, FILE) if exists(items.root, FILE) else ""
+    project = _table(parse_toml(FILE, text), "project")
+    if project and not _is_dynamic(project):
+        _take_all(items, FILE, text, project)
+        _take_extras(items, text, _table(project, "optional-dependencies"))
+        return
+    for name in ("setup.py", "setup.cfg"):
+        if exists(items.root, name) and "install_requires" in read_text(items.root, name):
+            message = "what this project's own package requires is not read from here"
+            items.warn(Entry("", name), message, "name those packages beside -e . as well")
+    for extra in sorted(items.own_extras):
+        items.error(Entry("", FILE), f"the extra {extra} of this project cannot be read", "name its packages instead")
+
+
 def read_script(root: str, file: str) -> tuple[Spec, list[Finding]]:
     text = read_text(root, file)
     headers = _HEADER.findall(text)
@@ -92,6 +108,16 @@ def _take_all(items: PipItems, file: str, text: str, table: Json) -> None:
             items.error(at, f"{shown(item)} is an option, not a requirement", "options belong into requirements.txt")
         else:
             items.take(at)
+
+
+def _take_extras(items: PipItems, text: str, extras: Json) -> None:
+    by_name = {re.sub(r"[-_.]+", "-", name).lower(): packages for name, packages in extras.items()}
+    for extra in sorted(items.own_extras):
+        if extra in by_name:
+            _take_all(items, FILE, text, {"dependencies": by_name[extra]})
+        else:
+            known = ", ".join(sorted(by_name)) or "none"
+            items.error(Entry("", FILE), f"this project has no extra {extra}", f"its extras: {known}")
 
 
 def _take_dynamic(items: PipItems, file: str, document: Json) -> None:

@@ -21,9 +21,7 @@ _COMMENT = re.compile(r"(^|\s+)#.*$")
 def read_requirements(root: str, file: str) -> tuple[Spec, list[Finding]]:
     items = PipItems(root)
     take_file(items, file)
-    if items.own_package:
-        own = Entry("", file)
-        items.warn(own, "what this project's own setup.py requires is not read", "name those packages here as well")
+    take_own_requirements(items)
     return pip_spec(file, items, None), items.findings
 
 
@@ -32,6 +30,14 @@ def take_file(items: PipItems, file: str, *, constrains: bool = False) -> None:
     items.included.add((file, constrains))
     for number, column, line in _logical_lines(read_text(items.root, file)):
         items.take(Entry("", file, number, column, line), os.path.dirname(file), constrains=constrains)
+
+
+def take_own_requirements(items: PipItems) -> None:
+    """What ``-e .`` asks for besides: the project's own requirements, with those of its extras."""
+    if items.own_package:
+        from holdfast.environments.pyproject import take_project
+
+        take_project(items)
 
 
 def pip_spec(file: str, items: PipItems, python: str | None) -> Spec:

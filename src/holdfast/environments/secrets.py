@@ -16,7 +16,8 @@ _QUERY = rf"\?(?:[^{_NO_URL}'#]|'(?![\s,;:)\]}}]|\Z))*"
 _USERINFO = re.compile(rf"({_SLASHES})[^{_NO_URL}/\\?#]*@")
 _URL_QUERY = re.compile(rf"({_SLASHES}[^{_NO_URL}?#]*){_QUERY}")
 _PATH_QUERY = re.compile(rf"(/[^{_NO_URL}?#]*)(?=\?[\w.~%-]+=){_QUERY}")
-_CONDA_TOKEN = re.compile(rf"({_SLASHES}[^{_NO_URL}/?#]+)/t/[\w-]{{8,}}(?=/|\Z|[{_NO_URL}])")
+_CONDA_TOKEN = re.compile(rf"({_SLASHES}[^{_NO_URL}/?#]+)/t/[\w-]+(?=/|\Z|[{_NO_URL}'])")
+_REPOSITORY = re.compile(r"(git\+[a-z]+://(?:[^/@]*@)?[^@#]+)")
 _URL = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*://[^{_NO_URL}]+")
 
 
@@ -33,8 +34,16 @@ def scrub(text: str) -> str:
 def restored(text: str, known: Iterable[str]) -> str:
     """``text`` with the secrets of every URL that ``known`` texts have whole; the opposite of ``scrub``."""
     for url in {url for line in known for url in _URL.findall(line)}:
-        bare = scrub(url)
-        if bare != url:
-            whole = url.replace("\\", r"\\")
-            text = re.sub(rf"{re.escape(bare)}(?=[\s#;'\"]|\Z)", whole, text)
+        whole, end = _restorable(url)
+        bare = scrub(whole)
+        if bare != whole:
+            whole = whole.replace("\\", r"\\")
+            text = re.sub(rf"{re.escape(bare)}(?={end}|[\s#;'\"]|\Z)", whole, text)
     return text
+
+
+def _restorable(url: str) -> tuple[str, str]:
+    """The part of a known URL that a lock has as well, and what may follow it there."""
+    if found := _REPOSITORY.match(url):
+        return found[1], "@"  # the project names a branch, the lock a commit
+    return (url, r"\Z") if "?" in url else (url.rstrip("/"), "/")  # a channel's files lie below it

@@ -32,6 +32,15 @@ class LocalHost:
         """There is no way there that could be broken."""
         return None
 
+    def at_terminal(self, argv: tuple[str, ...]) -> tuple[str, ...]:
+        return argv
+
+    def reach_port(self, port: int) -> Stream | None:  # noqa: ARG002
+        return None
+
+    def sever(self) -> None:
+        """Nothing is held open between commands."""
+
 
 def spawn(argv: tuple[str, ...], env: Mapping[str, str] | None = None) -> Stream:
     """A child in a process group of its own, so that Ctrl-C reaches the client alone."""

@@ -10,7 +10,7 @@ import hashlib
 import os
 import sys
 
-from holdfast.errors import UnreachableError
+from holdfast.errors import ConfigError, UnreachableError
 from holdfast.hosts import openssh
 from holdfast.hosts.askpass import Answer, ask_person
 from holdfast.hosts.local import spawn
@@ -65,6 +65,25 @@ class SshHost:
 
     def meaning(self, complaint: str) -> HoldfastError | None:
         return openssh.meaning(self._login, complaint)
+
+    def at_terminal(self, argv: tuple[str, ...]) -> tuple[str, ...]:
+        line, first = openssh.command(argv)
+        if first:
+            what = "a name with these characters cannot be given to a shell there"
+            raise ConfigError(what, where=f"{self._login.name}.compute", answer=repr(argv[0]))
+        return (*self.words(), "-t", *openssh.destination(self._login), line)
+
+    def reach_port(self, port: int) -> Stream | None:
+        return self._spawn((*self.words(), "-W", f"127.0.0.1:{port}", *openssh.destination(self._login)))
+
+    def sever(self) -> None:
+        if not self._shared or not control_socket(self._login):
+            return
+        import subprocess
+
+        words = (*self.words(), "-O", "exit", *openssh.destination(self._login))
+        nothing = subprocess.DEVNULL
+        subprocess.run(words, stdin=nothing, stdout=nothing, stderr=nothing, check=False)  # there may be none
 
     def words(self) -> tuple[str, ...]:
         """``ssh`` with all its options; a destination and a command may follow."""

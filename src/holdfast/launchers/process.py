@@ -6,16 +6,16 @@ from holdfast.ports import Lacking
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.model import Json, Plan
+    from holdfast.model import Json
     from holdfast.ports import Channel
 
 
 class ProcessLauncher:
-    def start(self, channel: Channel, plan: Plan, told: Json) -> str:
-        answer = channel.ask("start", plan=plan.to_json(), secrets=told)
+    def start(self, channel: Channel, plan: Json, told: Json) -> str:
+        answer = channel.ask("start", plan=plan, secrets=told)
         if answer.get("state") == "missing":
             raise Lacking(str(answer.get("refused") or ""))
-        return f"{plan.uid}/{plan.attempt}"
+        return f"{plan['uid']}/{plan['attempt']}"
 
     def look(self, channel: Channel, tickets: list[str]) -> dict[str, str]:
         states = channel.ask("look", tickets=tickets)["states"]

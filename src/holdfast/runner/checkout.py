@@ -5,7 +5,7 @@ import hashlib
 import os
 import sys
 
-from . import objects
+from . import objects, pour
 from .sync import write_all
 
 _FICLONE = 0x40049409
@@ -104,7 +104,7 @@ def _copy_verified(entry: "objects.Entry", path: "bytes", source: "int", target:
     got = 0
     at_end = False
     while not at_end and got <= entry.size:
-        asked = min(objects.CHUNK, entry.size - got + 1)
+        asked = min(pour.CHUNK, entry.size - got + 1)
         piece = os.read(source, asked)
         at_end = len(piece) < asked
         hasher.update(piece)

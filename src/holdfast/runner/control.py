@@ -83,7 +83,7 @@ def _close_for_the_dead(attempt: "bytes") -> "None":
     first = _first_event(attempt)
     uid = os.path.basename(os.path.dirname(attempt))
     if first is not None and first.get("boot_id") != hostfacts.boot_id():
-        reason = "the machine was restarted while it ran"
+        reason = "the target was rebooted at %s" % hostfacts.boot_time()
     elif first is None:
         reason = "the runner was killed before the script was started"
     else:

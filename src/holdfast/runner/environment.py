@@ -40,7 +40,10 @@ def ensure(
     tell: "Callable[[dict[str, object]], None]",
     stopped: "Callable[[], bool]",
 ) -> "dict[str, object]":
-    """The note that a finished environment carries, after building it if it was not there."""
+    """The note that a finished environment carries, after building it if it was not there.
+
+    Its ledger is None unless it was built now.
+    """
     key = str(environment["key"])
     place = os.path.join(home, b"envs", key.encode("ascii"))
     os.makedirs(os.path.join(home, b"locks"), 0o700, exist_ok=True)
@@ -48,14 +51,15 @@ def ensure(
     note = read_note(place)
     if note is not None:
         os.utime(place)  # when it was last used: what prune goes by
-        return note
+        return dict(note, ledger=None)
     lock = os.open(os.path.join(home, b"locks", b"env-" + key.encode("ascii")), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _wait_for(lock, tell, stopped)
         note = read_note(place)
-        if note is None:
-            _build(home, runner, environment, place, log, tell, stopped, lock)
-            note = read_note(place)
+        if note is not None:
+            return dict(note, ledger=None)
+        _build(home, runner, environment, place, log, tell, stopped, lock)
+        note = read_note(place)
         if note is None:
             raise CannotBuild("the environment was made and cannot be read: %s" % os.fsdecode(place))
         return note
@@ -167,15 +171,19 @@ def _build(
     beside = place + b".tmp"
     remove_tree(beside)  # what a builder left that was killed
     os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
+    lock_file = dict(environment["lock"])  # type: ignore[call-overload]
+    project = environment.get("own_package")  # True where nobody said in which folder it is
+    project = project if isinstance(project, str) else None
     request = {
         "verb": "install",
-        "lock": environment["lock"],
+        "lock": lock_file,
         "prefix": os.fsdecode(place),
         "beside": os.fsdecode(beside),
         "cache": os.fsdecode(os.path.join(home, b"cache", b"packages")),
         "python": environment.get("interpreter"),
         "offline": False,
-        "own_package": environment.get("own_package"),
+        "project": project,
+        "own_package": project if lock_file.get("own_package") else None,
         "log": os.fsdecode(log),
     }
     program = os.path.join(os.fsdecode(home), "runner", runner, "builder", "__main__.py")

@@ -20,6 +20,18 @@ def boot_id() -> "str":
         return _ask("sysctl", "-n", "kern.bootsessionuuid") or "unknown"
 
 
+def boot_time() -> "str":
+    """When this machine was started, in words."""
+    import time
+
+    try:
+        with open("/proc/stat") as source:
+            stamp = next(int(line.split()[1]) for line in source if line.startswith("btime "))
+    except (OSError, StopIteration, ValueError):
+        return "an unknown time"
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(stamp))
+
+
 def start_time(pid: "int") -> "str":
     """When the process started, in whatever unit this system counts; empty if there is no such process."""
     if sys.platform.startswith("linux"):

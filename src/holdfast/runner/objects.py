@@ -11,6 +11,7 @@ import stat
 import sys
 from collections import namedtuple
 
+from .pour import CHUNK, Unreadable, check_unchanged, pour, read_source
 from .sync import fsync_path, make_private, sync_file_system, unlink_quietly, write_all
 
 TYPE_CHECKING = False
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 TREE_VERSION = 1
 MAX_DEPTH = 200  # far beyond real projects, and below the interpreter's recursion limit
-CHUNK = 1 << 20
 
 # name and target are bytes; kind is "file", "dir" or "link"; a link has a target, the others a digest
 Entry = namedtuple("Entry", ("name", "kind", "executable", "size", "digest", "target"))
@@ -45,18 +45,6 @@ class Damaged(Exception):
     def __str__(self) -> "str":
         name = self.path.decode("utf-8", "backslashreplace") or "object"
         return "{} ({}): {}".format(name, self.digest, self.why)
-
-
-class Changed(Exception):
-    """A file was modified while it was being read, or holds more than the ``size`` it claims."""
-
-    def __init__(self, size: "int") -> "None":
-        super().__init__(size)
-        self.size = size
-
-
-class Unreadable(Exception):
-    """The source could not be read; an OSError, in contrast, comes from the store."""
 
 
 def object_path(root: "bytes", digest: "str") -> "bytes":
@@ -192,8 +180,8 @@ class HashOnly:
         if not stat.S_ISREG(before.st_mode):
             raise Unreadable("not a regular file")
         if before.st_size <= CHUNK:
-            data = _read_source(source, before.st_size + 1)
-            _check_unchanged(source, before, len(data))
+            data = read_source(source, before.st_size + 1)
+            check_unchanged(source, before, len(data))
             if on_bytes is not None:
                 on_bytes(len(data))
             return self.add_bytes(data), before
@@ -208,7 +196,7 @@ class HashOnly:
 
     def _add_large(self, source: "int", before: "os.stat_result", on_bytes: "OnBytes") -> "str":
         self.new_objects += 1
-        return _pour(source, before, on_bytes, len)
+        return pour(source, before, on_bytes, len)
 
 
 class Batch(HashOnly):
@@ -266,7 +254,7 @@ class Batch(HashOnly):
     def _add_large(self, source: "int", before: "os.stat_result", on_bytes: "OnBytes") -> "str":
         temporary, descriptor = self._create()
         try:
-            digest = _pour(source, before, on_bytes, lambda piece: write_all(descriptor, piece))
+            digest = pour(source, before, on_bytes, lambda piece: write_all(descriptor, piece))
         except BaseException:
             os.close(descriptor)
             unlink_quietly(temporary)
@@ -350,42 +338,6 @@ def _bytes(name: "object") -> "bytes":
     if not isinstance(name, str):
         raise ValueError("a name must be text, not {!r}".format(name))
     return name.encode("utf-8", "surrogateescape")
-
-
-def _pour(
-    source: "int",
-    before: "os.stat_result",
-    on_bytes: "OnBytes",
-    write: "Callable[[bytes], object]",
-) -> "str":
-    """Hash a file in one pass while handing on its pieces."""
-    hasher = hashlib.sha256()
-    got = 0
-    while True:
-        piece = _read_source(source, CHUNK)
-        got += len(piece)
-        if not piece or got > before.st_size:
-            break
-        hasher.update(piece)
-        write(piece)
-        if on_bytes is not None:
-            on_bytes(len(piece))
-    _check_unchanged(source, before, got)
-    return hasher.hexdigest()
-
-
-def _read_source(source: "int", size: "int") -> "bytes":
-    try:
-        return os.read(source, size)
-    except OSError as error:
-        raise Unreadable(error.strerror) from error
-
-
-def _check_unchanged(source: "int", before: "os.stat_result", got: "int") -> "None":
-    after = os.fstat(source)
-    same = (before.st_mtime_ns, before.st_ctime_ns) == (after.st_mtime_ns, after.st_ctime_ns)
-    if got != before.st_size or got != after.st_size or not same:
-        raise Changed(before.st_size)
 
 
 def _lock_batches(root: "bytes", exclusive: "bool") -> "int | None":

@@ -8,7 +8,7 @@ import hashlib
 import os
 import time
 
-from . import objects, wire
+from . import objects, pour, wire
 from .sync import unlink_quietly
 
 _AT_ONCE_BYTES = 64 * 1024 * 1024
@@ -34,7 +34,7 @@ class Arrivals:
                 self._put_down(
                     piece, digest, at, size, str(header.get("copy") or ""), int(str(header.get("span") or 0))
                 )
-        except (OSError, ValueError, objects.Unreadable, objects.Changed) as error:
+        except (OSError, ValueError, pour.Unreadable, pour.Changed) as error:
             self._refused = self._refused or "%s: %s" % (digest, error)
             self._leave()
 

@@ -22,13 +22,13 @@ _FILES = ("events.jsonl", "log", "runner.log", "outputs.jsonl", "control.jsonl",
 _FOLDERS = ("metrics", "gpu")
 
 
-def lengths(home: Home, uid: str) -> dict[str, int]:
+def lengths(home: Home, uid: str, attempt: str) -> dict[str, int]:
     """How much of each file of the attempt we have: the cursor is the file itself."""
-    attempt = home.run(uid, "a1")
+    folder_of = home.run(uid, attempt)
     found: dict[str, int] = {}
     for folder in ("", *_FOLDERS):
         try:
-            entries = list(os.scandir(os.path.join(attempt, folder)))
+            entries = list(os.scandir(os.path.join(folder_of, folder)))
         except FileNotFoundError:
             continue
         for entry in entries:
@@ -38,13 +38,13 @@ def lengths(home: Home, uid: str) -> dict[str, int]:
     return found
 
 
-def append(home: Home, uid: str, header: Json, payload: bytes) -> None:
+def append(home: Home, uid: str, attempt: str, header: Json, payload: bytes) -> None:
     name, offset = header.get("file"), header.get("offset")
     if not isinstance(name, str) or not is_mirrored(name):
         raise UnreachableError("the target sent a file that no run has", answer=repr(name)[:200])
     if hashlib.sha256(payload).hexdigest() != header.get("sha256"):
         raise UnreachableError("a piece of a file arrived damaged", answer=name, hint="try again")
-    path = home.run(uid, "a1", name)
+    path = home.run(uid, attempt, name)
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     with home.lock("mirror"), Named(path):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0), 0o600)

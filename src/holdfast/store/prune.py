@@ -43,9 +43,13 @@ def expire(
 def _age(home: Home, record: Json) -> float:
     """Seconds since the run wrote its last event, by the file's own time."""
     try:
-        return time.time() - os.stat(home.run(str(record["uid"]), "a1", "events.jsonl")).st_mtime
+        return time.time() - os.stat(_events(home, str(record["uid"]))).st_mtime
     except FileNotFoundError:
         return 0.0
+
+
+def _events(home: Home, uid: str) -> str:
+    return home.run(uid, f"a{runs.last_attempt(home.run(uid))}", "events.jsonl")
 
 
 def _runs(home: Home, uids: set[str], act: bool) -> Json:
@@ -58,7 +62,9 @@ def _runs(home: Home, uids: set[str], act: bool) -> Json:
 def _work(home: Home, uids: list[str], act: bool) -> Json:
     folders = [
         path
-        for path in (home.run(uid, "a1", "work") for uid in uids)
+        for path in (
+            home.run(uid, f"a{n + 1}", "work") for uid in uids for n in range(runs.last_attempt(home.run(uid)))
+        )
         if os.path.isdir(path) and not os.path.islink(path)
     ]
     size = sum(map(size_of, folders))

@@ -35,9 +35,24 @@ class Run(Record):
     client: list[Json]
     problem: str = ""
 
+    attempt_number: int = 1
+
     @property
     def attempt(self) -> str:
-        return os.path.join(self.path, "a1")
+        return os.path.join(self.path, self.attempt_name)
+
+    @property
+    def attempt_name(self) -> str:
+        return f"a{self.attempt_number}"
+
+    @property
+    def ticket(self) -> str:
+        return f"{self.uid}/{self.attempt_name}"
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Somebody wrote down that it shall end."""
+        return any(line.get("type") == "cancel" for line in self.client)
 
 
 def claim(home: Home, project: Project) -> Identity:
@@ -91,11 +106,29 @@ def read(home: Home, uid: str) -> Run:
     path = home.run(uid)
     request, problem = _request(os.path.join(path, "run.json"))
     try:
-        events = read_lines(os.path.join(path, "a1", "events.jsonl").encode("utf-8", "surrogateescape"))
+        number = last_attempt(path)
+        events = read_lines(os.path.join(path, f"a{number}", "events.jsonl").encode("utf-8", "surrogateescape"))
         client = read_lines(os.path.join(path, "client.jsonl").encode("utf-8", "surrogateescape"))
     except OSError as error:
         return Run(uid, path, request, [], [], problem or f"{path}: {error}")
-    return Run(uid, path, request, events, client, problem)
+    return Run(uid, path, request, events, client, problem, number)
+
+
+def last_attempt(path: str) -> int:
+    """The number of a run's newest attempt: the one that counts."""
+    number = 1
+    while os.path.isdir(os.path.join(path, f"a{number + 1}")):
+        number += 1
+    return number
+
+
+def read_plan(run: Run) -> Json | None:
+    """The plan of the newest attempt that has one here."""
+    for number in range(run.attempt_number, 0, -1):
+        found, problem = _request(os.path.join(run.path, f"a{number}", "plan.json"))
+        if not problem:
+            return found
+    return None
 
 
 def uids(home: Home) -> Iterator[str]:

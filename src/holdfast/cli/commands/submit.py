@@ -65,6 +65,7 @@ def _understand(parsed: Parsed) -> tuple[Project, Job, Chosen, Target]:
         grace=parsed.text("grace"),
         notify=parsed.text("notify"),
         keep_work=parsed.flag("keep_work"),
+        retries=parsed.text("retries"),
     )
     job = request.make_job(asked, project, chosen.config, target.name, said["onEnd"], _ask_secret)
     return project, job, chosen, target

@@ -1,0 +1,69 @@
+"""Hashes that a project states are the ones that count, whatever an index says about its files today."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from .failure import Failed
+from .requirement_lines import hashes_of, is_commit, name_of, without_hashes
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+SDIST = re.compile(r"(.+)-([^-]+)\.(?:tar\.gz|zip|tar\.bz2)")
+HINT = "uv pip compile --generate-hashes writes a requirements file with all of them"
+
+
+def with_stated(lines: list[str], spec: dict[str, Any], ours: Collection[str]) -> list[str]:
+    """The lines of a lock, with the project's hashes in place of the index's.
+
+    As pip has it: where one requirement has a hash, all need one, but for ``ours``, which no file asks for.
+    """
+    stated: dict[str, set[str]] = {}
+    for line in (*spec["pip"], *(spec.get("constraints") or ())):
+        if hashes := hashes_of(line):
+            stated.setdefault(name_of(line), set()).update(hashes)
+    required = bool((spec.get("pip_options") or {}).get("require_hashes"))
+    where = spec.get("source", "")
+    return [_one(line, stated.get(name_of(line)), required and name_of(line) not in ours, where) for line in lines]
+
+
+def completed(lines: list[str], spec: dict[str, Any], project: str) -> list[str]:
+    """The lines, with the hashes of source archives in folders of this machine, of which uv tells none."""
+    found = {}
+    for folder in (spec.get("pip_options") or {}).get("find_links") or ():
+        if folder.startswith(("./", "file://")):
+            place = os.path.join(project, unquote(folder.removeprefix("file://")))
+            for entry in os.scandir(place) if os.path.isdir(place) else ():
+                if name := SDIST.fullmatch(entry.name):
+                    found[f"{name_of(name[1])}=={name[2]}"] = entry.path
+    return [_completed(line, found, spec.get("source", "")) for line in lines]
+
+
+def _completed(line: str, found: dict[str, str], where: str) -> str:
+    if hashes_of(line) or is_commit(line):
+        return line
+    if line not in found:
+        hint = "name an index that tells hashes, or copy the file into the project"
+        raise Failed("hash", f"nobody tells a hash of {line}, so any file could come", where=where, hint=hint)
+    with open(found[line], "rb") as file:
+        return f"{line} --hash=sha256:{hashlib.sha256(file.read()).hexdigest()}"
+
+
+def _one(line: str, stated: set[str] | None, required: bool, where: str) -> str:
+    wanted = without_hashes(line)
+    if stated is None:
+        if required:
+            reason = "a git repository cannot have one" if is_commit(line) else "none is stated"
+            raise Failed("hash", f"every package needs a hash here, and for {wanted} {reason}", where=where, hint=HINT)
+        return line
+    offered = hashes_of(line)
+    if all(each.startswith("sha256:") for each in (*stated, *offered)) and not stated & offered:
+        what = f"hash mismatch: no file of {wanted} has a hash that is stated for it"
+        hint = "find out which is right: the file was changed, or the line is wrong"
+        raise Failed("hash", what, where=where, hint=hint)
+    return " ".join([wanted, *(f"--hash={each}" for each in sorted(stated))])
