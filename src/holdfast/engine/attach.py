@@ -29,7 +29,7 @@ _FIND_PYTHON = (
     "/opt/conda/bin/python3 /opt/miniconda3/bin/python3 /anaconda/bin/python3 python3.13 python3.12 python3.11 "
     "python3.10 python3.9 python3.8 python3.7 python3.6 python; do "
     'q=`command -v $p 2>/dev/null` && $q -c "import sys; sys.exit(sys.version_info < (3, 6))" 2>/dev/null '
-    "&& echo found $q && exit 0; done; exit 1"
+    "&& echo && echo found $q && exit 0; done; exit 1"
 )
 
 

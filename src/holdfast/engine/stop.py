@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.engine.channel import connect
 from holdfast.engine.known import target_of
+from holdfast.errors import UnreachableError
 from holdfast.store import runs
 
 TYPE_CHECKING = False
@@ -19,5 +20,8 @@ def cancel(home: Home, uid: str, by: str) -> str:
     channel = connect(home, target)
     try:
         return target.launcher.stop(channel, run.ticket, by)
+    except UnreachableError as error:
+        hint = f"the wish is kept: it will be ended by the first command that reaches {target.name}"
+        raise UnreachableError(error.what, where=error.where, answer=error.answer, hint=hint) from error
     finally:
         channel.close()

@@ -19,7 +19,7 @@ place = os.path.join(home, b"runner", asked["runner"].encode("ascii"))
 
 
 def say(word: "str") -> "None":
-    os.write(1, ("%s %s\n" % (asked["nonce"], word)).encode("ascii"))
+    os.write(1, ("\n%s %s\n" % (asked["nonce"], word)).encode("ascii"))  # what a shell printed may lack a line end
 
 
 def receive(size: "int") -> "bytes":

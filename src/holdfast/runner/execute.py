@@ -14,12 +14,13 @@ if MYPY:
     from .pull import Reply
 
 BLOCK = 64 * 1024
+AT_ONCE = 4096  # so much a pipe takes without stopping the writer, once it takes anything
 GRACE_S = 2.0
 LOOK_S = 0.1
 
 
-class Silent(Exception):
-    """Nothing was heard of the client for longer than it promised."""
+class Silent(wire.Closed):
+    """Nothing was heard of the client for longer than it promised: the link is broken."""
 
 
 def execute(
@@ -38,99 +39,109 @@ def execute(
         return
     argv = [_bytes(word) for word in asked["argv"]]  # type: ignore[attr-defined]
     work = os.path.join(attempt, b"work")
+    folder = work if os.path.isdir(work) else attempt
+    stdin = subprocess.PIPE if asked.get("input") else subprocess.DEVNULL
     try:
-        command = _spawn(
-            argv,
-            _variables(home, runner, attempt, plan),
-            work if os.path.isdir(work) else attempt,
-            umask,
-            subprocess.PIPE if asked.get("input") else subprocess.DEVNULL,
-        )
+        command = _spawn(argv, _variables(home, runner, attempt, plan), folder, umask, stdin)
     except OSError as error:
         reply.send(b"holdfast: %s: %s\n" % (argv[0], str(error.strerror).encode("utf-8", "replace")), stream=2)
         reply.end(code=127 if isinstance(error, FileNotFoundError) else 126)
         return
-    reply.send(began=command.pid)
     try:
-        _Attendance(command, reader, reply, float(str(asked["patience"]))).hold()
-    except Silent as error:
-        raise wire.Closed("the client fell silent") from error
+        reply.send(began=command.pid)
+        _Attendance(command, reader, asked.get("id")).hold(float(str(asked["patience"])))
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         _end(command)
     code = command.returncode
     reply.end(code=128 - code if code < 0 else code)
 
 
 class _Attendance:
-    """Carries what the command writes to the client and what the client writes to the command, until it ends."""
+    """Carries what the command writes to the client and what the client writes to the command, until it ends.
 
-    def __init__(
-        self, command: "subprocess.Popen[bytes]", reader: "wire.FrameReader", reply: "Reply", patience: "float"
-    ) -> "None":
+    Nothing here waits for one of them alone: a client that does not read, or a command that does not, is still heard.
+    """
+
+    def __init__(self, command: "subprocess.Popen[bytes]", reader: "wire.FrameReader", request: "object") -> "None":
         self._command = command
         self._reader = reader
-        self._reply = reply
-        self._patience = patience
+        self._request = request
         self._outputs = {command.stdout.fileno(): 1, command.stderr.fileno(): 2}  # type: ignore[union-attr]
         self._input = command.stdin
-        self._pending = b""
-        self._has_ended = False
+        self._to_client = b""
+        self._to_command = b""
+        self._is_last = False
         if self._input is not None:
             os.set_blocking(self._input.fileno(), False)
 
-    def hold(self) -> "None":
-        # An alarm also ends a write that a broken link has stopped.
+    def hold(self, patience: "float") -> "None":
         signal.signal(signal.SIGALRM, _raise_silent)
-        signal.setitimer(signal.ITIMER_REAL, self._patience)
-        while True:
-            over = self._command.poll() is not None  # asked first: all that it wrote is then there to be read
-            waiting = [self._input] if self._pending else []
-            pause = 0.0 if over or self._reader.pending() else LOOK_S
-            ready, writable, _ = select.select([self._reader.fd, *self._outputs], waiting, [], pause)
-            said = [self._carry(fd) for fd in ready if fd in self._outputs]
-            if self._reader.pending() or self._reader.fd in ready:
-                self._hear()
-            if writable:
-                self._feed()
-            if over and not said:
-                return
+        signal.setitimer(signal.ITIMER_REAL, patience)
+        over = False
+        while not over:
+            exited = self._command.poll() is not None  # asked first: all that it wrote is then there to be read
+            over = self._pass_on(patience, 0.0 if exited and not self._to_client else LOOK_S) and exited
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
-    def _carry(self, fd: "int") -> "None":
+    def _pass_on(self, patience: "float", pause: "float") -> "bool":
+        """Whatever can be done now, or comes within the pause; whether there was nothing to say to the client."""
+        outputs = [] if self._to_client else list(self._outputs)
+        sinks = [1] if self._to_client else []
+        if self._to_command and self._input is not None:
+            sinks.append(self._input.fileno())
+        pending = self._reader.pending()
+        ready, writable, _ = select.select([self._reader.fd, *outputs], sinks, [], 0.0 if pending else pause)
+        nothing = not self._to_client and not any(fd in outputs for fd in ready)
+        for fd in ready:
+            if fd in outputs:
+                self._take(fd)
+        for fd in writable:
+            if fd == 1:
+                wire.write_all(1, self._to_client[:AT_ONCE])
+                self._to_client = self._to_client[AT_ONCE:]
+            else:
+                self._feed(fd)
+        if pending or self._reader.fd in ready:
+            self._hear()
+            signal.setitimer(signal.ITIMER_REAL, patience)
+        return nothing
+
+    def _take(self, fd: "int") -> "None":
         block = os.read(fd, BLOCK)
         if block:
-            self._reply.send(block, stream=self._outputs[fd])
+            self._say(block, stream=self._outputs[fd])
         else:
             del self._outputs[fd]
 
     def _hear(self) -> "None":
         header, payload = self._reader.frame()
-        signal.setitimer(signal.ITIMER_REAL, self._patience)
         if self._input is None:
             if payload:
-                self._reply.send(taken=len(payload))  # it wants no more, and nobody should wait for it
+                self._say(taken=len(payload))  # it wants no more, and nobody should wait for it
             return
-        self._pending += payload
-        self._has_ended = self._has_ended or bool(header.get("last"))
-        if self._has_ended and not self._pending:
-            self._close_input()
+        self._to_command += payload
+        self._is_last = self._is_last or bool(header.get("last"))
+        self._close_input_at_end()
 
-    def _feed(self) -> "None":
-        taken = len(self._pending)
+    def _feed(self, fd: "int") -> "None":
+        taken = len(self._to_command)
         try:
-            taken = os.write(self._input.fileno(), self._pending)  # type: ignore[union-attr]
+            taken = os.write(fd, self._to_command)
         except BlockingIOError:
             return
         except BrokenPipeError:
-            self._has_ended = True
-        self._pending = self._pending[taken:]
-        self._reply.send(taken=taken)
-        if self._has_ended and not self._pending:
-            self._close_input()
+            self._is_last = True
+        self._to_command = self._to_command[taken:]
+        self._say(taken=taken)
+        self._close_input_at_end()
 
-    def _close_input(self) -> "None":
-        self._input.close()  # type: ignore[union-attr]
-        self._input = None
+    def _close_input_at_end(self) -> "None":
+        if self._is_last and not self._to_command and self._input is not None:
+            self._input.close()
+            self._input = None
+
+    def _say(self, payload: "bytes" = b"", **fields: "object") -> "None":
+        self._to_client += wire.pack(dict(fields, re=self._request), payload)
 
 
 def _spawn(
@@ -140,14 +151,15 @@ def _spawn(
         os.umask(umask)
         hostfacts.die_with_parent(signal.SIGKILL)
 
+    pipe = subprocess.PIPE
     try:
         return subprocess.Popen(
             argv,
             bufsize=0,
             stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            preexec_fn=settle,
+            stdout=pipe,
+            stderr=pipe,
+            preexec_fn=settle,  # noqa: PLW1509 - there are no threads here
             cwd=folder,
             env=env,
             start_new_session=True,
@@ -155,7 +167,7 @@ def _spawn(
     except FileNotFoundError:
         if argv[0] != b"python":
             raise
-        return _spawn([b"python3", *argv[1:]], env, folder, umask, stdin)  # as for scripts
+        return _spawn([b"python3", *argv[1:]], env, folder, umask, stdin)  # as for the script itself
 
 
 def _variables(home: "bytes", runner: "str", attempt: "bytes", plan: "dict[str, object]") -> "dict[bytes, bytes]":
@@ -164,23 +176,21 @@ def _variables(home: "bytes", runner: "str", attempt: "bytes", plan: "dict[str, 
     note = None
     if isinstance(chosen, dict):
         note = environment.read_note(os.path.join(home, b"envs", _bytes(chosen["key"])))
-    ours = prepare.variables(home, runner, attempt, plan, note or {})
-    return child.environment(dict(os.environb), {}, ours)
+    return child.environment(dict(os.environb), {}, prepare.variables(home, runner, attempt, plan, note or {}))
 
 
 def _end(command: "subprocess.Popen[bytes]") -> "None":
     """End what is left of the command and of all that it started."""
     family = hostfacts.descendants(command.pid) if command.poll() is None else []
-    until = time.monotonic() + GRACE_S
-    number = signal.SIGTERM
-    while _tell_group(command.pid, number) or any(hostfacts.start_time(pid) for pid in family):
-        kill.tell(family, number)
-        command.poll()
-        if time.monotonic() > until + GRACE_S:
-            return
-        number = signal.SIGKILL if time.monotonic() > until else signal.SIGCONT
-        time.sleep(0.01)
-    command.wait()
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for each in (number, signal.SIGCONT):  # what is stopped hears nothing else
+            _tell_group(command.pid, each)
+            kill.tell(family, each)
+        until = time.monotonic() + GRACE_S
+        while time.monotonic() < until:
+            if command.poll() is not None and not _tell_group(command.pid, 0) and not any(map(_is_there, family)):
+                return
+            time.sleep(0.01)
 
 
 def _tell_group(group: "int", number: "int") -> "bool":
@@ -192,8 +202,12 @@ def _tell_group(group: "int", number: "int") -> "bool":
         return False
 
 
+def _is_there(pid: "int") -> "bool":
+    return bool(hostfacts.start_time(pid))
+
+
 def _raise_silent(_number: "int", _frame: "object") -> "None":
-    raise Silent()
+    raise Silent("the client fell silent")
 
 
 def _plan(attempt: "bytes") -> "dict[str, object] | None":

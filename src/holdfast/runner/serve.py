@@ -49,6 +49,9 @@ class Session:
             "stop": self._stop,
             "bury": self._bury,
             "discard": self._discard,
+            "list": self._list,
+            "exec": self._exec,
+            "input": self._input,
         }
 
     def converse(self) -> "None":
@@ -193,6 +196,22 @@ class Session:
 
     def _discard(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
         reply.end(state=control.discard(self._attempt(header), "failed", str(header["reason"])))
+
+    def _list(self, _header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
+        from . import catalog
+
+        for run in catalog.runs(self.home):
+            reply.send(run=run)
+        reply.end()
+
+    def _exec(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
+        from . import execute
+
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        execute.execute(self.home, self.runner, self._attempt(header), header, self.umask, self.reader, reply)
+
+    def _input(self, _header: "dict[str, object]", _payload: "bytes", _reply: "pull.Reply") -> "None":
+        """Said to a command that has ended meanwhile."""
 
     def _attempt(self, header: "dict[str, object]") -> "bytes":
         return launch.attempt_path(self.home, str(header["uid"]), str(header.get("attempt", "a1")))

@@ -1,0 +1,96 @@
+"""Leaving a machine as it was before it was attached: our runs, our key, our folder, and our connection to it."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast import targets
+from holdfast.engine import outputs, reconcile
+from holdfast.engine.channel import connect
+from holdfast.engine.examine import machine
+from holdfast.engine.known import target_of
+from holdfast.errors import HoldfastError, UnreachableError, UsageError
+from holdfast.record import Record
+from holdfast.runner.remove import remove_tree
+from holdfast.store import history, runs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.amlconfig.types import ComputeTarget
+    from holdfast.engine.channel import RunnerChannel
+    from holdfast.store.home import Home
+    from holdfast.store.runs import Run
+
+
+class Purged(Record):
+    """How many runs went from there, and how many other clients still use the store that therefore stays."""
+
+    runs: int
+    others: int
+
+
+def purge(home: Home, compute: ComputeTarget, agree: Callable[[int, int], None]) -> Purged:
+    """``agree`` may refuse: it is told number and size of the outputs that are nowhere else."""
+    target = machine(compute, home.path)
+    channel = connect(home, target)
+    try:
+        _refuse_our_own(home, compute, channel)
+        mine = _runs_on(home, compute)
+        reconcile.settle(home, mine)
+        _bring_home(home, channel, [runs.read(home, run.uid) for run in mine], agree)
+        gone = channel.ask("purge", client=home.id).get("gone")
+    except UnreachableError as error:
+        hint = f"holdfast computetarget detach {compute.name} without --purge forgets it here only"
+        what = f"{error.what}; nothing was removed, there or here"
+        raise UnreachableError(what, where=error.where, answer=error.answer, hint=hint) from error
+    finally:
+        channel.close()
+    purged = _understood(gone, compute)
+    target.host.sever()
+    remove_tree(os.fsencode(targets.login(compute, home.path).folder))
+    return purged
+
+
+def _refuse_our_own(home: Home, compute: ComputeTarget, channel: RunnerChannel) -> None:
+    if channel.hello()["store"] == home.id:
+        what = "the runs on this target are your own history; they are not purged with it"
+        raise UsageError(what, where=home.path, hint=f"holdfast computetarget detach {compute.name}, without --purge")
+
+
+def _runs_on(home: Home, compute: ComputeTarget) -> list[Run]:
+    """Runs of ours on that machine, whatever name or address it had when they were started."""
+    here = targets.login(compute, home.path).folder
+    return [run for run in (runs.read(home, uid) for uid in runs.uids(home)) if _folder(home, run) == here]
+
+
+def _folder(home: Home, run: Run) -> str:
+    if run.problem or not run.request.get("reached_by"):
+        return ""
+    try:
+        return targets.login(target_of(run.request, home.path).compute, home.path).folder
+    except HoldfastError:
+        return ""  # of a kind that this version does not know
+
+
+def _bring_home(home: Home, channel: RunnerChannel, mine: list[Run], agree: Callable[[int, int], None]) -> None:
+    sizes = []
+    for run in mine:
+        outputs.bring_by_policy(home, channel, run)
+        rows = [row for row in history.output_rows(run) if "sha256" in row]
+        missing = [row for row in rows if not os.path.lexists(os.path.join(run.attempt, "outputs", str(row["path"])))]
+        sizes += [size if isinstance(size := row.get("size"), int) else 0 for row in missing]
+    if sizes:
+        agree(len(sizes), sum(sizes))
+
+
+def _understood(gone: object, compute: ComputeTarget) -> Purged:
+    said = gone if isinstance(gone, dict) else {}
+    live = said.get("live")
+    if isinstance(live, list) and live:
+        what = "there are still runs of yours alive on it; nothing was removed, there or here"
+        cancel = "; ".join(f"holdfast cancel -r {run_id}" for run_id in live)
+        raise UsageError(what, where=compute.name, answer=", ".join(map(str, live)), hint=cancel)
+    numbers = [value if isinstance(value, int) else 0 for value in (said.get("runs"), said.get("others"))]
+    return Purged(*numbers)

@@ -1,0 +1,251 @@
+"""Links that break: nothing is lost, nothing comes twice, and nobody is told a verdict that nobody knows."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from conftest import eventually
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from sshlab import Host, Lab, User
+
+    from ssh.conftest import Laptop
+
+# Prints and logs until a file appears; what it wrote is known from its own record on the target.
+STEADY = """
+import holdfast, os, sys, time
+n = 0
+while not os.path.exists(os.path.expanduser('~/enough')):
+    n += 1
+    print('line', n)
+    holdfast.log('n', n, step=n)
+    time.sleep(0.005)
+print('lines', n)
+"""
+
+
+@pytest.mark.parametrize("how", ["drop", "reset", "unreachable"])
+def test_a_cut_while_streaming_loses_and_repeats_nothing(
+    attached: Laptop, gpu1: Host, ada: User, lab: Lab, how: str
+) -> None:
+    attached.script(STEADY)
+    client = Watched(attached.start("submit", "-c", "lab1", "train.py"))
+    client.wait_for(b"line 20\n")
+    lab.cut(gpu1, how=how)
+    client.wait_for_words("unreachable since")
+    ada.run("touch", "enough")
+    lab.heal(gpu1)
+    assert client.finish() == 0
+    assert "answers again" in client.err
+    _check_equal(attached, ada, client)
+
+
+def test_a_short_cut_is_not_even_noticed(attached: Laptop, gpu1: Host, ada: User, lab: Lab) -> None:
+    attached.script(STEADY)
+    client = Watched(attached.start("submit", "-c", "lab1", "train.py"))
+    client.wait_for(b"line 20\n")
+    lab.cut(gpu1)
+    ada.run("touch", "enough")
+    lab.heal(gpu1)
+    assert client.finish() == 0
+    assert "unreachable" not in client.err
+    _check_equal(attached, ada, client)
+
+
+@pytest.mark.parametrize("way", ["to", "from"])
+def test_a_link_that_is_cut_in_one_direction(attached: Laptop, gpu1: Host, ada: User, lab: Lab, way: str) -> None:
+    attached.script(STEADY)
+    client = Watched(attached.start("submit", "-c", "lab1", "train.py"))
+    client.wait_for(b"line 20\n")
+    lab.cut(gpu1, one_way=way)
+    client.wait_for_words("unreachable since", limit=60)
+    ada.run("touch", "enough")
+    lab.heal(gpu1)
+    assert client.finish() == 0
+    _check_equal(attached, ada, client)
+
+
+def test_the_server_killed_while_streaming(attached: Laptop, gpu1: Host, ada: User) -> None:
+    attached.script(STEADY)
+    client = Watched(attached.start("submit", "-c", "lab1", "train.py"))
+    client.wait_for(b"line 20\n")
+    gpu1.kill_sshd()
+    client.wait_for_words("unreachable since")
+    ada.run("touch", "enough")
+    gpu1.start_sshd()
+    assert client.finish() == 0
+    _check_equal(attached, ada, client)
+
+
+def test_a_run_that_ended_while_nobody_could_see_it(attached: Laptop, gpu1: Host, ada: User, lab: Lab) -> None:
+    attached.script(STEADY + "open('outputs/x', 'w').write('kept'); sys.exit(3)\n")
+    client = Watched(attached.start("submit", "-c", "lab1", "train.py"))
+    client.wait_for(b"line 20\n")
+    client.process.send_signal(signal.SIGKILL)
+    client.finish()
+    lab.cut(gpu1, how="unreachable")
+    attached.close_connections()
+    ada.run("touch", "enough")
+    listed = attached.holdfast("history", "list", "-o", "json")
+    assert [record["status"] for record in listed.json] == ["Running"]
+    assert "lab1 is unreachable since" in listed.err
+    assert attached.holdfast("status").code == 0
+    lab.heal(gpu1)
+    record = attached.wait_for_end()
+    assert (record["status"], record["exit_code"]) == ("Failed", 3)
+    assert attached.holdfast("history", "info", "-a", "outputs/x").out == b"kept"
+    _check_equal(attached, ada, None)
+
+
+def test_a_cancel_that_could_not_be_delivered_is_not_forgotten(
+    attached: Laptop, gpu1: Host, ada: User, lab: Lab
+) -> None:
+    attached.script(STEADY)
+    attached.holdfast("submit", "-c", "lab1", "--no-wait", "train.py")
+    eventually(lambda: attached.record()["status"] == "Running")
+    lab.cut(gpu1, how="unreachable")
+    attached.close_connections()
+    result = attached.holdfast("cancel")
+    assert result.code == 69, result
+    assert "will be" in result.err
+    lab.heal(gpu1)
+    assert attached.wait_for_end()["status"] == "Canceled"
+    assert not [process for process in ada.processes() if "train.py" in " ".join(process.argv)]
+
+
+def test_an_upload_goes_on_where_it_was_cut(attached: Laptop, gpu1: Host, ada: User, lab: Lab) -> None:
+    attached.script("import hashlib; print(hashlib.sha256(open('big.bin','rb').read()).hexdigest())")
+    (attached.project / "big.bin").write_bytes(os.urandom(12_000_000))
+    lab.slow(gpu1, bytes_per_second=2_000_000)
+    before = lab.traffic(gpu1).bytes_to
+    client = Watched(attached.start("submit", "-c", "lab1", "train.py"))
+    eventually(
+        lambda: any((ada.path(".holdfast/arriving")).glob("*")) if ada.path(".holdfast/arriving").exists() else False
+    )
+    eventually(lambda: max(path.stat().st_size for path in ada.path(".holdfast/arriving").glob("*")) > 6_000_000)
+    gpu1.kill_sshd()
+    client.wait_for_words("unreachable since")
+    gpu1.start_sshd()
+    lab.slow(gpu1)
+    assert client.finish() == 0, client.err
+    assert lab.traffic(gpu1).bytes_to - before < 17_000_000
+
+
+def test_a_machine_that_reboots_loses_the_run_and_keeps_what_it_wrote(attached: Laptop, gpu1: Host, ada: User) -> None:
+    attached.script(STEADY)
+    client = Watched(attached.start("submit", "-c", "lab1", "train.py"))
+    client.wait_for(b"line 50\n")
+    gpu1.reboot()
+    assert client.finish() == 125, client.err
+    record = attached.record()
+    assert record["status"] == "Lost"
+    assert "the target was rebooted at 20" in record["reason"]
+    assert b"line 50\n" in attached.holdfast("logs").out
+    _check_equal(attached, ada, client)
+
+
+def test_a_lost_run_is_started_again_as_often_as_was_asked_for(attached: Laptop, gpu1: Host, ada: User) -> None:
+    attached.script("import os, sys\nprint('boot', sys.argv)\n" + STEADY)
+    client = Watched(attached.start("submit", "-c", "lab1", "--retries", "1", "train.py"))
+    client.wait_for(b"line 20\n")
+    gpu1.reboot()
+    client.wait_for_words("answers again")
+    eventually(lambda: b"started again" in client.out and client.out.count(b"line 20\n") == 2)
+    ada.run("touch", "enough")
+    assert client.finish() == 0, client.err
+    assert attached.record()["status"] == "Completed"
+    uid = attached.record()["uid"]
+    assert sorted(path.name for path in (attached.home / "runs" / uid).glob("a*")) == ["a1", "a2"]
+
+
+def test_the_work_folder_removed_while_it_runs(attached: Laptop, gpu1: Host, ada: User) -> None:
+    attached.script(STEADY)
+    client = Watched(attached.start("submit", "-c", "lab1", "train.py"))
+    client.wait_for(b"line 20\n")
+    uid = attached.record()["uid"]
+    ada.run("rm", "-rf", f"/home/ada/.holdfast/runs/{uid}/a1/work")
+    ada.run("touch", "enough")
+    client.finish()
+    assert attached.holdfast("logs").out.endswith(b"\n")
+    assert b"line 20\n" in attached.holdfast("logs").out
+    assert attached.wait_for_end()["status"] in ("Completed", "Failed")
+
+
+def test_a_laptop_that_sleeps_and_wakes_at_another_address(attached: Laptop, gpu1: Host, ada: User) -> None:
+    attached.script(STEADY)
+    client = Watched(attached.start("submit", "-c", "lab1", "train.py"))
+    client.wait_for(b"line 20\n")
+    client.process.send_signal(signal.SIGSTOP)
+    attached.client.move()
+    ada.run("touch", "enough")
+    client.process.send_signal(signal.SIGCONT)
+    assert client.finish() == 0, client.err
+    _check_equal(attached, ada, client)
+
+
+def test_a_slow_and_lossy_link_is_no_cut(attached: Laptop, gpu1: Host, ada: User, lab: Lab) -> None:
+    attached.script("print(len(open('data.bin', 'rb').read()))")
+    (attached.project / "data.bin").write_bytes(bytes(range(256)) * 1000)
+    lab.slow(gpu1, bytes_per_second=64_000, loss=0.05)
+    result = attached.holdfast("submit", "-c", "lab1", "train.py")
+    assert result.code == 0, result
+    assert "unreachable" not in result.err
+
+
+class Watched:
+    """A command whose words are read while it runs."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self._parts: dict[str, list[bytes]] = {"out": [], "err": []}
+        self._threads = [threading.Thread(target=self._read, args=(name,)) for name in self._parts]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def out(self) -> bytes:
+        return b"".join(self._parts["out"])
+
+    @property
+    def err(self) -> str:
+        return b"".join(self._parts["err"]).decode("utf-8", "replace")
+
+    def wait_for(self, words: bytes, limit: float = 60) -> None:
+        eventually(lambda: words in self.out or self.process.poll() is not None, limit)
+        assert words in self.out, self.err
+
+    def wait_for_words(self, words: str, limit: float = 60) -> None:
+        eventually(lambda: words in self.err or self.process.poll() is not None, limit)
+        assert words in self.err, self.err
+
+    def finish(self) -> int:
+        code = self.process.wait(timeout=120)
+        for thread in self._threads:
+            thread.join()
+        return code
+
+    def _read(self, name: str) -> None:
+        with getattr(self.process, f"std{name}") as stream:
+            while block := stream.read1(65536):
+                self._parts[name].append(block)
+
+
+def _check_equal(laptop: Laptop, user: User, client: Watched | None) -> None:
+    """What is here, what is there and what was shown are the same bytes."""
+    uid = laptop.record()["uid"]
+    there, here = user.path(f".holdfast/runs/{uid}/a1"), laptop.home / "runs" / uid / "a1"
+    for path in [there / "log", there / "events.jsonl", *(there / "metrics").iterdir()]:
+        assert path.read_bytes() == (here / path.relative_to(there)).read_bytes(), path
+    log = (here / "log").read_bytes()
+    whole = log[: log.rfind(b"\n") + 1]  # a machine that went down may have cut a line
+    lines = [int(line.split()[1]) for line in whole.splitlines() if line.startswith(b"line ")]
+    assert lines == list(range(1, len(lines) + 1))
+    if client is not None:
+        assert log in client.out
