@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 def main() -> NoReturn:
     """Ends the process without Python's own tidying up, which takes longer than everything a small command does."""
-    code = _main()
+    try:
+        code = _main()
+    except KeyboardInterrupt:  # while our own modules were still being read
+        code = 130
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -13,9 +13,8 @@ import pytest
 from ssh.conftest import PASSWORD
 
 if TYPE_CHECKING:
-    from sshlab import Host, Lab, User
-
     from ssh.conftest import Laptop
+    from sshlab import Host, Lab, User
 
 
 def test_by_a_key_of_ones_own(attached: Laptop, gpu1: Host) -> None:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from sshlab import Host, User
-
     from ssh.conftest import Laptop
+    from sshlab import Host, User
 
 HELLO = "import sys, holdfast; holdfast.log('x', 1); print('hello from', sys.version_info[:2])"
 

@@ -14,9 +14,8 @@ from conftest import eventually
 if TYPE_CHECKING:
     import subprocess
 
-    from sshlab import Host, Lab, User
-
     from ssh.conftest import Laptop
+    from sshlab import Host, Lab, User
 
 # Prints and logs until a file appears; what it wrote is known from its own record on the target.
 STEADY = """
