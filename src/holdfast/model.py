@@ -43,6 +43,7 @@ class Login(Record):
     host_key: str | None = None
     identity: str | None = None
     asks: bool = False
+    patience: int = 10
 
 
 class Job(Record):
@@ -103,6 +104,7 @@ class Plan(Record):
     keep_work: bool
     shims: str | None
     environment: Json | None = None
+    idle: Json | None = None
 
     def to_json(self) -> Json:
         plain: Json = self._asdict()

@@ -24,8 +24,9 @@ def make_plan(
     share_base: str | None,
     shims: str | None,
     environment: Json | None = None,
+    idle: Json | None = None,
 ) -> Plan:
-    """``shims`` is a folder of programs that the script finds first on its PATH."""
+    """``shims`` is a folder of programs that the script finds first on its PATH; ``idle`` switches the machine off."""
     return Plan(
         uid=identity.uid,
         run_id=identity.run_id,
@@ -47,6 +48,7 @@ def make_plan(
         keep_work=job.keep_work,
         shims=shims,
         environment=environment,
+        idle=idle,
     )
 
 

@@ -75,8 +75,11 @@ def choose(places: Sequence[str], name: str, target: str | None = None) -> Chose
     return Chosen(config, compute, findings)
 
 
-def resolve(compute: ComputeTarget, home: str) -> Target:
-    """The row of the kinds table for a target. ``home`` is this user's own store, which is also that of ``local``."""
+def resolve(compute: ComputeTarget, home: str, *, patience: int = 10) -> Target:
+    """The row of the kinds table for a target. ``home`` is this user's own store, which is also that of ``local``.
+
+    ``patience``: how many seconds a machine may take to answer at all.
+    """
     row = KINDS.get(compute.type)
     if row is None:
         known = compute.type in _LATER
@@ -94,7 +97,7 @@ def resolve(compute: ComputeTarget, home: str) -> Target:
     return Target(
         name=compute.name,
         kind=compute.type,
-        host=host(login(compute, home)),
+        host=host(login(compute, home)._replace(patience=patience)),
         launcher=launcher(),
         runtime=runtime(python),
         runner_python=runner,

@@ -74,7 +74,7 @@ def read_compute(path: str | os.PathLike[str], shown: str = "") -> tuple[Compute
         start_command=form.text("startCommand"),
         stop_command=form.text("stopCommand"),
         stop_on_target=form.text("stopOnTarget"),
-        stop_when_idle_minutes=form.number("stopWhenIdleMinutes", 1, 100_000, 30),
+        stop_when_idle_minutes=_minutes(form),
         extra=form.extra(),
     )
     _check_password(form, target.name)
@@ -125,6 +125,17 @@ def _login_word(form: Form, name: str) -> str | None:
         form.error(name, f"{name} cannot be {text!r}", f"write {name}: without blanks and not beginning with '-'")
         return None
     return text
+
+
+def _minutes(form: Form) -> float | None:
+    text = form.text("stopWhenIdleMinutes")
+    if text is None:
+        return None
+    whole, _, part = text.partition(".")
+    if text.isascii() and whole.isdigit() and (part or "0").isdigit() and len(text) < 9 and float(text) > 0:
+        return float(text)
+    form.error("stopWhenIdleMinutes", f"{text!r} is not a number of minutes", "write stopWhenIdleMinutes: 30")
+    return None
 
 
 def _host_key(form: Form) -> str | None:

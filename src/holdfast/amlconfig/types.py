@@ -63,7 +63,7 @@ class ComputeTarget(Record):
     start_command: str | None = None
     stop_command: str | None = None
     stop_on_target: str | None = None
-    stop_when_idle_minutes: int | None = None
+    stop_when_idle_minutes: float | None = None
     extra: Mapping[str, Raw] = {}
 
 

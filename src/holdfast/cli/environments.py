@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from holdfast.engine.channel import RunnerChannel
     from holdfast.engine.environment import Environment
     from holdfast.environments.lock import Lock
+    from holdfast.environments.spec import Facts
     from holdfast.model import Json, Project
     from holdfast.store.home import Home
     from holdfast.targets import Chosen, Target
@@ -97,6 +98,7 @@ class Bench:
         found = engine.remembered(self.home, self.project, asked, self.chosen.config.name)
         row: Json = {"declared": asked.declared.file, "why": asked.declared.why, "kind": asked.spec.kind}
         row.update(spec=asked.key, solved=found is not None, packages=None, environment=None, built=False)
+        row.update(torch_build=asked.spec.pip_options.torch_backend or None, gpu=_gpu(asked.facts))
         if found is not None:
             environment = engine.place(asked, found, self.project, self.target.home or self.home.path)
             packages = sorted(
@@ -104,6 +106,14 @@ class Bench:
             )
             row.update(environment=environment.key, packages=packages, built=os.path.isdir(environment.prefix))
         return row
+
+
+def _gpu(facts: Facts) -> str | None:
+    """In words; None where the target has no card of NVIDIA's."""
+    if not facts.cuda:
+        return None
+    cards = ", ".join(sorted(set(facts.capabilities)))
+    return f"driver {facts.driver}, CUDA {facts.cuda} and older, compute capability {cards}"
 
 
 def _plain(line: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.cli.options import ATTACH, CONFIGURATION, NAME, OLD_TARGET, PROJECT, RUN, SUBMIT, WORD
+from holdfast.cli.machine_table import MACHINES
+from holdfast.cli.options import CONFIGURATION, NAME, OLD_TARGET, PROJECT, RUN, SUBMIT, WORD
 from holdfast.cli.parse import Command, Option, Positional
 
 _AT = "holdfast.cli.commands."
@@ -153,6 +154,22 @@ COMMANDS = (
         ),
     ),
     Command(
+        ("history", "pull"),
+        "Bring the runs that others started on a machine into your history.",
+        _AT + "machines:pull",
+        (
+            Option(
+                ("--run-configuration", "-c", "--runconfig"),
+                "config",
+                "Run configuration or target to look at.",
+                metavar="NAME",
+                required=True,
+            ),
+            PROJECT,
+        ),
+        description="They keep their ids and get numbers of your own. Afterwards logs, info and cancel work on them.",
+    ),
+    Command(
         ("history", "delete"),
         "Delete runs for good: their logs, metrics and outputs.",
         _AT + "history:delete",
@@ -231,29 +248,7 @@ COMMANDS = (
         _AT + "targets:check",
         (PROJECT,),
     ),
-    Command(("computetarget", "list"), "List the names of all targets.", _AT + "targets:list_targets", (PROJECT,)),
-    Command(
-        ("computetarget", "show"),
-        "Show a target as it is understood.",
-        _AT + "targets:show_target",
-        (NAME, PROJECT),
-        (WORD,),
-    ),
-    Command(("computetarget", "detach"), "Remove a target's files.", _AT + "targets:detach", (NAME, PROJECT), (WORD,)),
-    Command(
-        ("computetarget", "attach"),
-        "Name a machine once, to run on it from then on.",
-        _AT + "attach:attach",
-        ATTACH,
-        (Positional("kind", "remotedocker, remote or cluster; or USER@HOST for all your projects.", required=False),),
-        aliases=(("computecontext", "attach"), ("attach",)),
-        examples=(
-            ("By a key or agent of yours, for all projects", "holdfast attach ada@gpu1.example.org"),
-            ("For this project", "holdfast computetarget attach remote --name lab1 --address gpu1 --username ada"),
-        ),
-        description="The machine's key is shown and pinned. A password is used once, to install a key of our own.",
-        essential=True,
-    ),
+    *MACHINES,
     Command(
         ("runconfiguration", "list"),
         "List the names of all run configurations.",

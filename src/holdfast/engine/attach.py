@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.amlconfig.emit import Settings
+    from holdfast.ports import Host
     from holdfast.store.home import Home
 
 IMAGE = "python:3.12-slim"
@@ -105,7 +106,7 @@ def settle_key(login: Login, accept: str | None, agree: Callable[[str], bool]) -
 def enter(home: Home, login: Login, root: str | None, secret: str | None, *, own_key: bool) -> tuple[Login, Entry]:
     """Log in by the user's keys or the secret, look around, and with a secret or on wish install a key of our own."""
     host = SshHost(login, shared=secret is None, secret=None if secret is None else lambda: secret)
-    python = _find_python(host)
+    python = find_python(host)
     channel = RunnerChannel(host, python, root, login.name, os.path.join(home.path, "cache", "runner"))
     try:
         clients = _labels(channel.ask("register", client=home.id, label=_label())["clients"])
@@ -170,7 +171,7 @@ def _absolute(entry: Entry) -> str | None:
     return str(path) if path else None
 
 
-def _find_python(host: SshHost) -> str:
+def find_python(host: Host) -> str:
     """``python3`` where the login finds one that will do, else the first usable one of the usual places."""
     stream = host.run(("sh", "-c", _FIND_PYTHON))
     os.close(stream.stdin)

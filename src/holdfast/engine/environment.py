@@ -11,6 +11,7 @@ import os
 
 from holdfast.environments import gpu as flavour
 from holdfast.environments import lock, retired, secrets, sources, wheels
+from holdfast.environments.edits import applied
 from holdfast.environments.read import read
 from holdfast.environments.spec import Facts, Interpreter, Spec, python_findings, settled, spec_key
 from holdfast.errors import ConfigError, InternalError
@@ -106,8 +107,12 @@ def fixed(project: Project, chosen: Chosen, channel: Channel, *, gpu: bool) -> t
     answer = channel.ask("facts", python=chosen.compute.python_location or "python")["facts"]
     facts, interpreter, _ = _understood(answer)
     before = _text(os.path.join(project.root, declared.file)) or ""
-    after = retired.fix(before, spec, interpreter)
-    return declared.file, before, flavour.fix(after, spec, facts) if gpu and after == before else after
+    edits = retired.edits(spec, interpreter)
+    gone = {(edit.entry.line, edit.entry.column) for edit in edits}
+    idle = flavour.edits(spec, facts) if gpu else []
+    edits += [edit for edit in idle if (edit.entry.line, edit.entry.column) not in gone]
+    here = (edit for edit in edits if edit.entry.file == declared.file and edit.entry.line)
+    return declared.file, before, applied(before, here)
 
 
 def remembered(home: Home, project: Project, asked: Asked, config: str) -> lock.Lock | None:
@@ -173,7 +178,10 @@ def _understood(answer: object) -> tuple[Facts, Interpreter | None, str | None]:
     if not isinstance(answer, dict):
         raise InternalError("the runner did not say what machine it is on", answer=repr(answer)[:200])
     virtual = {str(name): None if value is None else str(value) for name, value in answer["virtual"].items()}
-    facts = Facts(platform=str(answer["platform"]), virtual=virtual)
+    gpu = answer.get("gpu")
+    cards = gpu if isinstance(gpu, dict) else {"driver": "", "capabilities": ()}
+    capabilities = tuple(map(str, cards["capabilities"]))
+    facts = Facts(str(answer["platform"]), virtual, str(cards["driver"]), capabilities)
     python = answer.get("python")
     if not isinstance(python, dict):
         return facts, None, None
@@ -185,7 +193,7 @@ def _judged(spec: Spec, facts: Facts, interpreter: Interpreter | None) -> list[F
     gone = [_mendable(edit, "holdfast env fix") for edit in retired.edits(spec, interpreter)]
     idle = [_mendable(edit, "holdfast env fix --gpu") for edit in flavour.edits(spec, facts)]
     by_place: dict[tuple[str, int, int], Finding] = {}
-    for finding in (*gone, *idle, *wheels.findings(spec, facts, interpreter)):
+    for finding in (*gone, *idle, *flavour.unusable(spec, facts), *wheels.findings(spec, facts, interpreter)):
         by_place.setdefault((finding.file, finding.line, finding.column), finding)
     return sorted(by_place.values(), key=lambda finding: (finding.file, finding.line, finding.column))
 

@@ -27,7 +27,7 @@ def execute(
     stdin: int | None,
     write: Callable[[int, bytes], None],
 ) -> int:
-    """Run it to its end. ``write`` gets what it says, with 1 or 2 for the stream; ``stdin`` is handed on where given."""
+    """Run it to its end. ``write`` gets what it says, with 1 or 2 for the stream; ``stdin``, if any, is handed on."""
     speaker = _Speaker(channel, stdin)
     asked = {"uid": run.uid, "attempt": run.attempt_name, "argv": list(argv), "input": stdin is not None}
     try:

@@ -83,7 +83,7 @@ def understand(said: object) -> Offer | None:
     if not (isinstance(run_id, str) and _is_run_id(run_id) and _is_count(number)):
         return None
     kept, attempts = dict(_fields(request)), _attempts(said.get("attempts"))
-    if not attempts or not _NEEDED <= set(kept):
+    if not attempts or not set(kept) >= _NEEDED:
         return None
     return Offer(uid, run_id, int(str(number)), kept, attempts)
 

@@ -143,7 +143,13 @@ def _plan(
         share_base=target.share_base,
         shims=target.shims,
         environment=environment.in_plan() if environment is not None else None,
+        idle=_idle(target),
     )
+
+
+def _idle(target: Target) -> Json | None:
+    command, minutes = target.compute.stop_on_target, target.compute.stop_when_idle_minutes
+    return {"command": command, "minutes": minutes or 30} if command else None
 
 
 def _linked(job: Job) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from holdfast.amlconfig.types import Finding
 from holdfast.environments import matchspec, requirement
@@ -13,28 +14,39 @@ from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from holdfast.environments.spec import Facts, Spec
 
 
 class Build(Record):
-    """A published build of torch: the cards it holds code for, and the minor versions of torch 2 there are of it."""
+    """Builds of torch for one CUDA: the cards that they hold code for, and the minor versions of torch 2.
 
+    Code for a card serves the later ones of its generation, so of the newest cards only the generation counts.
+    """
+
+    name: str
     oldest_card: tuple[int, int]
-    newest_card: tuple[int, int]
+    newest_generation: int
     torches: range
 
 
-# Newest first; the last ones are still published, so their ranges are open.
-BUILDS: Mapping[str, Build] = {
-    "cu130": Build((7, 5), (12, 1), range(9, 100)),
-    "cu128": Build((7, 0), (12, 1), range(7, 100)),
-    "cu126": Build((5, 0), (9, 0), range(6, 100)),
-    "cu124": Build((5, 0), (9, 0), range(4, 7)),
-    "cu121": Build((5, 0), (9, 0), range(1, 6)),
-    "cu118": Build((3, 7), (9, 0), range(8)),
-}
+# As PyTorch's release matrix and build scripts had it on that day. Newest first; open ranges are still published.
+CHECKED = "2026-11-15"
+_OPEN = 40
+BUILDS: tuple[Build, ...] = (
+    Build("cu132", (7, 5), _OPEN, range(12, _OPEN)),
+    Build("cu130", (7, 5), _OPEN, range(9, _OPEN)),
+    Build("cu128", (7, 5), 12, range(11, 12)),
+    Build("cu128", (7, 0), 12, range(8, 11)),
+    Build("cu128", (7, 5), _OPEN, range(7, 8)),
+    Build("cu126", (5, 0), 9, range(6, 15)),
+    Build("cu124", (5, 0), 9, range(4, 7)),
+    Build("cu121", (5, 0), 9, range(1, 6)),
+    Build("cu118", (3, 7), 9, range(8)),
+)
+# On Arm the same builds hold code for fewer cards, and older ones do not exist.
+_ARM_OLDEST_CARD, _ARM_OLDEST_CUDA = (8, 0), (12, 6)
 _TORCH = ("torch", "torchvision", "torchaudio")
 # The index of PyTorch and its mirrors: one folder for every build.
 _TORCH_INDEX = re.compile(r"(https?://[^\s?#]+/whl/)(cpu|cu\d+)/?")
@@ -45,16 +57,26 @@ _MINOR_COMPATIBLE = 11
 
 def advice(spec: Spec, facts: Facts) -> list[Finding]:
     """What would leave the GPU idle, or cannot run on it; nothing for a target without one."""
-    return [edit.finding for edit in edits(spec, facts)]
+    return [edit.finding for edit in edits(spec, facts)] + unusable(spec, facts)
 
 
 def edits(spec: Spec, facts: Facts) -> list[Edit]:
     """The changes after which the GPU is used."""
     if not facts.cuda:
         return []
-    found = [edit for entry in spec.pip for edit in _pip_edits(entry, facts)]
+    found = [edit for entry in spec.pip for edit in _pip_edits(entry, spec, facts)]
     found += [edit for entry in spec.conda for edit in _conda_edits(entry)]
     return found + list(_index_edits(spec, facts))
+
+
+def unusable(spec: Spec, facts: Facts) -> list[Finding]:
+    """What no change can mend."""
+    if not facts.cuda or not _leaves_open(spec) or not _minors(_torch_version(spec)) or _best(facts, ""):
+        return []
+    entry = next(entry for entry in spec.pip if _is_torch(entry))
+    reason = _misfit(BUILDS[-1], facts)
+    message = f"no build of torch 2 can use the GPU of this target: the oldest {reason}; the CPU build is taken"
+    return [Finding("warning", entry.file, entry.line, entry.column, message, "choose another target for long runs")]
 
 
 def fix(text: str, spec: Spec, facts: Facts) -> str:
@@ -64,46 +86,44 @@ def fix(text: str, spec: Spec, facts: Facts) -> str:
 
 def flavoured(spec: Spec, facts: Facts) -> Spec:
     """``spec`` with the build of torch that suits the target, where its author left that open."""
-    torches = _torches(spec)
-    options = spec.pip_options
-    addresses = (options.index_url, *options.extra_index_urls, *options.find_links)
-    is_chosen = options.no_index or any(_TORCH_INDEX.match(address) for address in addresses)
-    if not torches or is_chosen or any("+" in wanted.specifier or wanted.hashes for wanted in torches):
+    if not _leaves_open(spec):
         return spec
-    version = ",".join(wanted.specifier for wanted in torches if wanted.name == "torch" and wanted.specifier)
-    return spec._replace(pip_options=options._replace(torch_backend=torch_backend(facts, version)))
+    backend = torch_backend(facts, _torch_version(spec))
+    return spec._replace(pip_options=spec.pip_options._replace(torch_backend=backend))
 
 
 def torch_backend(facts: Facts, version: str = "") -> str:
-    """The build for a target: for the driver's own CUDA or an older one if there is any, and for every card.
+    """The build for a target: of the newest torch that its driver and every card can run.
 
-    ``cpu`` where there is no GPU; empty where that is not known, or where no build suits.
+    ``cpu`` where there is no GPU that torch could use; empty where that is not known, and for versions of torch of
+    which we know no builds.
     """
-    if "__cuda" not in facts.virtual or not facts.platform.startswith("linux"):
+    if "__cuda" not in facts.virtual or not facts.platform.startswith("linux") or not _minors(version):
         return ""
-    if not facts.cuda:
-        return "cpu"
-    cards = [release(capability)[:2] for capability in facts.capabilities]
-    suiting = [
-        name
-        for name, build in BUILDS.items()
-        if _runs(name, facts)
-        and all(build.oldest_card <= card <= build.newest_card for card in cards)
-        and _has_version(build, version)
-    ]
-    return next((name for name in suiting if _cuda_of(name) <= release(facts.cuda)), "") or "".join(suiting[-1:])
+    best = _best(facts, version) if facts.cuda else None
+    return best.name if best else "cpu"
 
 
-def _pip_edits(entry: Entry, facts: Facts) -> Iterator[Edit]:
+def _best(facts: Facts, version: str) -> Build | None:
+    """A driver also runs newer minor versions of its CUDA; its own or an older one is the safer choice."""
+    minors = _minors(version)
+    suiting = [build for build in BUILDS if minors & set(build.torches) and not _misfit(build, facts)]
+
+    def rank(build: Build) -> tuple[int, bool, int]:
+        major, minor = _cuda_of(build.name)
+        is_own = (major, minor) <= release(facts.cuda)
+        number = major * 10 + minor
+        return max(minors & set(build.torches)), is_own, number if is_own else -number
+
+    return max(suiting, key=rank, default=None)
+
+
+def _pip_edits(entry: Entry, spec: Spec, facts: Facts) -> Iterator[Edit]:
     if entry.text.startswith("./"):
         return
     wanted = requirement.parse(entry.text)
-    local = wanted.specifier.partition("+")[2] or wanted.url.partition("%2B")[2] or wanted.url.partition("+")[2]
-    if wanted.name in _TORCH and local.startswith("cpu"):
-        new = f"{wanted.name}{wanted.specifier.partition('+')[0]}"
-        yield Edit(entry, new, f"{wanted.name} is pinned to its CPU build, and this target has an NVIDIA GPU")
-    elif wanted.name in _TORCH and _CUDA_TAG.match(local) and not _runs(local, facts):
-        yield Edit(entry, f"{wanted.name}{wanted.specifier.partition('+')[0]}", _too_old(local, facts), "error")
+    if wanted.name in _TORCH:
+        yield from _torch_edits(entry, wanted, spec, facts)
     elif wanted.name == "tensorflow-cpu":
         new = f"tensorflow[and-cuda]{wanted.specifier}"
         yield Edit(entry, new, "tensorflow-cpu never uses a GPU, and this target has one")
@@ -113,6 +133,24 @@ def _pip_edits(entry: Entry, facts: Facts) -> Iterator[Edit]:
     elif wanted.name == "tensorflow" and wanted.specifier.startswith("==1."):
         new = f"tensorflow-gpu{wanted.specifier}"
         yield Edit(entry, new, "tensorflow 1 never uses a GPU, and this target has one")
+
+
+def _torch_edits(entry: Entry, wanted: requirement.Requirement, spec: Spec, facts: Facts) -> Iterator[Edit]:
+    local = wanted.specifier.partition("+")[2] or wanted.url.partition("%2B")[2] or wanted.url.partition("+")[2]
+    bare = wanted.specifier.partition("+")[0]
+    version = bare if wanted.name == "torch" else ""
+    is_served = bool(_best(facts, version)) or not _minors(version) or not _served(facts)
+    new = f"{wanted.name}{bare}" if is_served else f"torch{_served(facts)}"
+    tag = _CUDA_TAG.match(local)
+    if local.startswith("cpu"):
+        message = f"{wanted.name} is pinned to its CPU build, and this target has an NVIDIA GPU"
+        if _best(facts, ""):
+            yield Edit(entry, new, message)
+    elif tag and (reason := _why_not(tag[0], version, facts)):
+        yield Edit(entry, new, f"this build of torch {reason}", "error")
+    elif wanted.name == "torch" and _leaves_open(spec) and not is_served:
+        reason = _misfit([build for build in BUILDS if _minors(version) & set(build.torches)][-1], facts)
+        yield Edit(entry, new, f"every build of {wanted.text} {reason}", "error")
 
 
 def _conda_edits(entry: Entry) -> Iterator[Edit]:
@@ -128,40 +166,96 @@ def _conda_edits(entry: Entry) -> Iterator[Edit]:
 
 
 def _index_edits(spec: Spec, facts: Facts) -> Iterator[Edit]:
-    better = torch_backend(facts)
+    version = _torch_version(spec)
+    better = _best(facts, version)
     for place in spec.option_lines:
         found = _TORCH_INDEX.search(place.raw)
         if not found or not better:
             continue
-        new = place.raw.replace(found[0].rstrip("/"), f"{found[1]}{better}")
+        new = place.raw.replace(found[0].rstrip("/"), f"{found[1]}{better.name}")
         if found[2] == "cpu":
             yield Edit(place, new, "these are the CPU builds of torch, and this target has an NVIDIA GPU")
-        elif not _runs(found[2], facts):
-            yield Edit(place, new, _too_old(found[2], facts), "error")
+        elif reason := _why_not(found[2], version, facts):
+            yield Edit(place, new, f"this build of torch {reason}", "error")
+
+
+def _leaves_open(spec: Spec) -> bool:
+    """Whether torch is asked for, and nothing says which build."""
+    options = spec.pip_options
+    addresses = (options.index_url, *options.extra_index_urls, *options.find_links)
+    if options.no_index or any(_TORCH_INDEX.match(address) for address in addresses):
+        return False
+    wanted = _torches(spec)
+    return bool(wanted) and not any("+" in one.specifier or one.hashes for one in wanted)
+
+
+def _torch_version(spec: Spec) -> str:
+    wanted = (one.specifier.partition("+")[0] for one in _torches(spec) if one.name == "torch")
+    return ",".join(filter(None, wanted))
 
 
 def _torches(spec: Spec) -> list[requirement.Requirement]:
-    wanted = [requirement.parse(entry.text) for entry in spec.pip if not entry.text.startswith("./")]
-    return [one for one in wanted if one.name in _TORCH and not one.url]
+    wanted = [requirement.parse(entry.text) for entry in spec.pip if _is_torch(entry)]
+    return [one for one in wanted if not one.url]
 
 
-def _has_version(build: Build, version: str) -> bool:
-    patches = range(4)
-    return any(allows(version, f"2.{minor}.{patch}") for minor in build.torches for patch in patches)
+def _is_torch(entry: Entry) -> bool:
+    return not entry.text.startswith("./") and requirement.parse(entry.text).name in _TORCH
 
 
-def _runs(backend: str, facts: Facts) -> bool:
+@lru_cache
+def _minors(version: str) -> frozenset[int]:
+    """The minor versions of torch 2 that a constraint leaves, of those we know builds of."""
+    known = {minor for build in BUILDS for minor in build.torches}
+    return frozenset(minor for minor in known if any(allows(version, f"2.{minor}.{patch}") for patch in range(4)))
+
+
+def _served(facts: Facts) -> str:
+    """The constraint that leaves every torch 2 which the target can run with its GPU."""
+    served = {minor for build in BUILDS if not _misfit(build, facts) for minor in build.torches}
+    clauses = [f">=2.{min(served)}"] if served and min(served) > 0 else []
+    clauses += [f"<2.{max(served) + 1}"] if served and max(served) + 1 < _OPEN else []
+    return ",".join(clauses)
+
+
+def _why_not(name: str, version: str, facts: Facts) -> str:
+    """Why no build of that name, such as ``cu126``, runs on the target; empty if one does, or as far as we know."""
+    if not _runs(name, facts):
+        return _too_old(name, facts)
+    reasons = [
+        _misfit(build, facts) for build in BUILDS if build.name == name and _minors(version) & set(build.torches)
+    ]
+    return reasons[0] if reasons and all(reasons) else ""
+
+
+def _misfit(build: Build, facts: Facts) -> str:
+    """Why the target cannot run it; empty if it can. Cards that we know nothing of are no obstacle."""
+    oldest = build.oldest_card
+    if facts.platform == "linux-aarch64":
+        if _cuda_of(build.name) < _ARM_OLDEST_CUDA:
+            return "is not there for Arm"
+        oldest = max(oldest, _ARM_OLDEST_CARD)
+    if not _runs(build.name, facts):
+        return _too_old(build.name, facts)
+    for capability in facts.capabilities:
+        card = release(capability)[:2]
+        if card < oldest or card[0] > build.newest_generation:
+            return f"has no code for a card of this target, which has compute capability {capability}"
+    return ""
+
+
+def _runs(name: str, facts: Facts) -> bool:
     """Whether the driver serves the CUDA that a build such as ``cu126`` was made with."""
-    needed, have = _cuda_of(backend), release(facts.cuda)
+    needed, have = _cuda_of(name), release(facts.cuda)
     return have[:1] >= needed[:1] if needed[0] >= _MINOR_COMPATIBLE else have[:2] >= needed
 
 
-def _cuda_of(backend: str) -> tuple[int, int]:
-    found = _CUDA_TAG.match(backend)
+def _cuda_of(name: str) -> tuple[int, int]:
+    found = _CUDA_TAG.match(name)
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
-def _too_old(backend: str, facts: Facts) -> str:
-    needed = ".".join(map(str, _cuda_of(backend)))
+def _too_old(name: str, facts: Facts) -> str:
+    needed = ".".join(map(str, _cuda_of(name)))
     driver = f"driver {facts.driver} of this target" if facts.driver else "driver of this target"
-    return f"this build of torch needs CUDA {needed}; the {driver} serves CUDA {facts.cuda} and older"
+    return f"needs CUDA {needed}; the {driver} serves CUDA {facts.cuda} and older"

@@ -35,13 +35,11 @@ class SshHost:
         self,
         login: Login,
         *,
-        timeout: int = CONNECT_TIMEOUT_S,
         shared: bool = True,
         secret: Callable[[], str] | None = None,
     ) -> None:
         openssh.check(login)
         self._login = login
-        self._timeout = timeout
         self._shared = shared
         self._secret = secret or ((lambda: ask_person(login)) if login.asks else None)
         self._answer: Answer | None = None
@@ -89,7 +87,7 @@ class SshHost:
         """``ssh`` with all its options; a destination and a command may follow."""
         write_pin(self._login)
         shared = control_socket(self._login) if self._shared else ""
-        said = openssh.options(self._login, shared=shared, timeout=self._timeout, ask=self._secret is not None)
+        said = openssh.options(self._login, shared=shared, timeout=self._login.patience, ask=self._secret is not None)
         return ("ssh", "-T", *said)
 
     def _spawn(self, argv: tuple[str, ...]) -> Stream:
@@ -125,7 +123,8 @@ def control_socket(login: Login) -> str:
     """Where the shared connection's socket lies; empty where there can be none."""
     if sys.platform == "win32" or os.environ.get("HOLDFAST_SSH_SHARED") == "no":
         return ""
-    who = "\0".join(str(value) for value in login._asdict().values()) + os.environ.get("SSH_AUTH_SOCK", "")
+    said = (value for name, value in login._asdict().items() if name != "patience")
+    who = "\0".join(map(str, (*said, os.environ.get("SSH_AUTH_SOCK"))))
     name = hashlib.sha256(who.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     for folder in _private_folders(login):
         path = os.path.join(folder, name)

@@ -3,17 +3,31 @@
 import os
 import sys
 
-from . import jsonl
+from . import hostfacts, jsonl
+
+MYPY = False
+if MYPY:
+    import ctypes
 
 _MACHINES = {"x86_64": "64", "amd64": "64", "aarch64": "aarch64", "arm64": "arm64", "ppc64le": "ppc64le"}
 _ASK = (
     "import os, platform, sys; print(platform.python_version()); print(platform.python_implementation()); "
     "print(sys.prefix); print(os.path.realpath(sys.executable))"
 )
+_NVIDIA = "/proc/driver/nvidia"
+# One of these is there wherever a driver of NVIDIA's is: on Linux, in WSL, on a Jetson.
+_DRIVERS = ("/dev/nvidiactl", _NVIDIA + "/version", "/dev/dxg", "/dev/nvmap")
+_NVIDIA_SMI_S = 30
 
 
 def facts(home: "bytes", python: "str") -> "dict[str, object]":
-    return {"platform": platform(), "virtual": virtual_packages(), "python": interpreter(home, python)}
+    cards = gpu(home)
+    return {
+        "platform": platform(),
+        "virtual": virtual_packages(cards),
+        "gpu": cards,
+        "python": interpreter(home, python),
+    }
 
 
 def platform() -> "str":
@@ -23,28 +37,114 @@ def platform() -> "str":
     return "%s-%s" % (system, _MACHINES.get(machine, machine))
 
 
-def virtual_packages() -> "dict[str, str | None]":
-    """Conda's names for what the machine itself brings; None where it is not there."""
-    found = {"__unix": "0", "__linux": None, "__glibc": None, "__osx": None, "__cuda": cuda_version()}
+def virtual_packages(cards: "dict[str, object] | None") -> "dict[str, object]":
+    """Conda's names for what the machine itself brings; None where it is not there, no name where nobody knows."""
+    found = {"__unix": "0", "__linux": None, "__glibc": None, "__osx": None}  # type: dict[str, object]
     if sys.platform == "darwin":
         found["__osx"] = os.uname().release
     else:
         found["__linux"] = os.uname().release.split("-")[0]
         found["__glibc"] = _glibc()
+    if cards is None or cards["cuda"]:
+        found["__cuda"] = cards["cuda"] if cards else None
     return found
 
 
-def cuda_version() -> "str | None":
-    """The newest CUDA that the installed driver can run, asked of the driver itself."""
+def gpu(home: "bytes") -> "dict[str, object] | None":
+    """Driver, the newest CUDA that it serves, and the compute capabilities of the NVIDIA cards; None without any.
+
+    Asking may take seconds, so the answer is remembered for as long as boot, driver and cards stay the same. A machine
+    without such a driver pays for a few looks at the disk.
+    """
+    program = which("nvidia-smi")
+    has_driver = any(map(os.path.exists, _DRIVERS))
+    if program is None and not has_driver:
+        return None
+    note = os.path.join(home, b"cache", b"gpus.jsonl")
+    state = _gpu_state(program)
+    for line in jsonl.read_lines(note):
+        if line.get("state") == state:
+            return {name: line[name] for name in ("driver", "cuda", "capabilities")}
+    found = (_ask_nvidia_smi(program) if program else None) or _ask_nvml()
+    if found is not None:
+        os.makedirs(os.path.dirname(note), 0o700, exist_ok=True)
+        jsonl.append_line(note, dict(found, state=state))
+        return found
+    # A program without a driver is left over; a driver that tells no more than this may still have cards.
+    return {"driver": "", "cuda": _cuda_of_driver(), "capabilities": []} if has_driver else None
+
+
+def _gpu_state(program: "str | None") -> "str":
+    parts = [hostfacts.boot_id(), _identity(os.path.realpath(program)) if program else ""]
+    try:
+        with open(_NVIDIA + "/version") as source:
+            parts.append(source.read())
+        parts += sorted(os.listdir(_NVIDIA + "/gpus"))
+    except OSError:
+        pass  # in WSL there is none
+    return "\n".join(parts)
+
+
+def _ask_nvidia_smi(program: "str") -> "dict[str, object] | None":
+    """By what it prints, for its exit code is lost where nobody waits for children."""
+    import re
+
+    told = _printed([program, "--query-gpu=driver_version,compute_cap", "--format=csv,noheader"], _NVIDIA_SMI_S)
+    cards = re.findall(r"^([\d.]+), (\d+\.\d+)\s*$", told or "", re.MULTILINE)
+    cuda = (
+        re.search(r"CUDA (?:\w+ )?Version *: *(\d+\.\d+)", _printed([program], _NVIDIA_SMI_S) or "") if cards else None
+    )
+    if not cards or cuda is None:
+        return None
+    return {"driver": cards[0][0], "cuda": cuda.group(1), "capabilities": [capability for _, capability in cards]}
+
+
+def _ask_nvml() -> "dict[str, object] | None":
+    """The library under nvidia-smi, where the program is not on the path or too old to know capabilities."""
+    import ctypes
+
+    try:
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        if nvml.nvmlInit_v2() != 0:
+            return None
+        driver, cuda, count = ctypes.create_string_buffer(96), ctypes.c_int(), ctypes.c_uint()
+        failed = nvml.nvmlSystemGetDriverVersion(driver, 96)
+        failed += nvml.nvmlSystemGetCudaDriverVersion_v2(ctypes.byref(cuda))
+        failed += nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
+        capabilities = [_nvml_capability(nvml, number) for number in range(count.value)]
+        nvml.nvmlShutdown()
+    except (OSError, AttributeError):
+        return None
+    if failed or not capabilities or not all(capabilities):
+        return None
+    told = driver.value.decode("ascii", "replace")
+    return {"driver": told, "cuda": _cuda(cuda.value), "capabilities": capabilities}
+
+
+def _cuda_of_driver() -> "str":
+    """Asked of the driver's own library: a Jetson has no other."""
     import ctypes
 
     try:
         number = ctypes.c_int(0)
         if ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(number)) != 0:
-            return None
+            return ""
     except (OSError, AttributeError):
-        return None
-    return "%d.%d" % (number.value // 1000, number.value % 1000 // 10)
+        return ""
+    return _cuda(number.value)
+
+
+def _cuda(number: "int") -> "str":
+    return "%d.%d" % (number // 1000, number % 1000 // 10)
+
+
+def _nvml_capability(nvml: "ctypes.CDLL", number: "int") -> "str":
+    import ctypes
+
+    card, major, minor = ctypes.c_void_p(), ctypes.c_int(), ctypes.c_int()
+    failed = nvml.nvmlDeviceGetHandleByIndex_v2(number, ctypes.byref(card))
+    failed += nvml.nvmlDeviceGetCudaComputeCapability(card, ctypes.byref(major), ctypes.byref(minor))
+    return "" if failed else "%d.%d" % (major.value, minor.value)
 
 
 def interpreter(home: "bytes", name: "str") -> "dict[str, object] | None":
@@ -93,14 +193,18 @@ def _is_script(path: "str") -> "bool":
 
 
 def _ask(path: "str") -> "list[str] | None":
+    lines = (_printed([path, "-I", "-c", _ASK], 60) or "").split("\n")
+    return lines if len(lines) >= 4 else None
+
+
+def _printed(argv: "list[str]", limit_s: "int") -> "str | None":
     import subprocess
 
     try:
-        said = subprocess.check_output([path, "-I", "-c", _ASK], stderr=subprocess.DEVNULL, timeout=60)
+        said = subprocess.check_output(argv, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=limit_s)
     except (OSError, subprocess.SubprocessError):
         return None
-    lines = said.decode("utf-8", "replace").split("\n")
-    return lines if len(lines) >= 4 else None
+    return said.decode("utf-8", "replace")
 
 
 def _glibc() -> "str | None":

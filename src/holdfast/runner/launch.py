@@ -8,7 +8,7 @@ Both inherit the locked ``alive`` file, so that "alive" means: at least one of t
 import os
 import signal
 
-from . import hostfacts, jsonl, kill, records, wire
+from . import hostfacts, idle, jsonl, kill, records, wire
 from .remove import remove_tree
 from .supervise import Secrets, Supervisor
 
@@ -78,6 +78,9 @@ def _guard(attempt: "bytes", supervisor: "Supervisor") -> "None":
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # the supervisor is the one to talk to
         _outlive(attempt, pid)
+        wish = supervisor.plan.get("idle")
+        if isinstance(wish, dict):
+            idle.become(supervisor.home, supervisor.runner, str(supervisor.plan["uid"]), wish)
     finally:
         os._exit(0)
 

@@ -22,7 +22,7 @@ _COLUMNS = frozenset(("run_number", "duration", "run_id", "script_name", "start_
 
 
 def list_runs(parsed: Parsed) -> int:
-    _, project, index = pick.here(parsed)
+    home, project, index = pick.here(parsed)
     try:
         found = index.of_store() if parsed.flag("all") else index.of_project(project.id)
     finally:
@@ -32,6 +32,11 @@ def list_runs(parsed: Parsed) -> int:
         sys.stderr.write("no runs yet; start one: holdfast submit -c local train.py\n")
         return 0
     emit(found, fmt=parsed.text("output"), query=parsed.text("query"), columns=_columns(found))
+    if not asked:
+        from holdfast.cli.commands.power import tell_idle
+
+        sys.stdout.flush()
+        tell_idle(home, project, found)
     return 0
 
 

@@ -13,13 +13,15 @@ from holdfast import project as projects
 from holdfast import settings, targets
 from holdfast.cli.show import open_line
 from holdfast.engine import request
-from holdfast.errors import UsageError
+from holdfast.errors import UnreachableError, UsageError
 from holdfast.store.home import location, open_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
+    from holdfast.engine.line import Line
     from holdfast.model import Job, Project
+    from holdfast.store.home import Home
     from holdfast.targets import Chosen, Target
 
 
@@ -30,10 +32,30 @@ def submit(parsed: Parsed) -> int:
 
         return print_plan(parsed, project, job, target)
     home = open_home()
-    line = open_line(home, target)
+    line = _reach(home, target)
     from holdfast.cli.submission import Submission
 
     return Submission(parsed, home, chosen, target, line).run(project, job)
+
+
+def _reach(home: Home, target: Target) -> Line:
+    """A target that is switched off and can be switched on is; nobody else waits here."""
+    line = open_line(home, target)
+    if not target.compute.start_command:
+        return line
+    try:
+        line.channel.hello()
+        return line
+    except UnreachableError as error:
+        from holdfast.cli.commands.power import bring_up
+        from holdfast.engine import power
+
+        line.close()
+        if not power.may_start(home, target.compute):
+            hint = f"it has a startCommand; to allow it: holdfast computetarget trust {target.name}"
+            raise UnreachableError(error.what, where=error.where, answer=error.answer, hint=hint) from error
+        bring_up(home, target.compute)
+        return open_line(home, target)
 
 
 def _understand(parsed: Parsed) -> tuple[Project, Job, Chosen, Target]:

@@ -8,12 +8,13 @@ import sys
 from holdfast import project as projects
 from holdfast import targets
 from holdfast.cli.output import emit
-from holdfast.cli.terminal import show
+from holdfast.cli.terminal import human_bytes, is_tty, show
 from holdfast.errors import UsageError
-from holdfast.store.home import location
+from holdfast.store.home import location, open_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from holdfast.amlconfig.types import ComputeTarget
     from holdfast.cli.parse import Parsed
 
 
@@ -25,7 +26,7 @@ def list_targets(parsed: Parsed) -> int:
 def show_target(parsed: Parsed) -> int:
     """The target as it is understood, with the file it comes from."""
     places = _places(parsed)
-    name = _name(parsed)
+    name = name_of(parsed)
     chosen = targets.choose(places, "local", name)
     found = {key: value for key, value in chosen.compute._asdict().items() if value not in (None, {})}
     found["file"] = targets.find(places, f"{name}.compute")
@@ -34,12 +35,14 @@ def show_target(parsed: Parsed) -> int:
 
 
 def detach(parsed: Parsed) -> int:
-    """Remove the target's files. Runs that were made on it stay."""
+    """Remove the target's files. Runs that were made on it stay, unless --purge takes them from there."""
     places = _places(parsed)
-    name = _name(parsed)
+    name = name_of(parsed)
     compute = targets.find(places, f"{name}.compute")
     if compute is None:
         raise UsageError(f"there is no target named {name!r}", hint=f"known here: {', '.join(targets.targets(places))}")
+    if parsed.flag("purge"):
+        _purge(targets.choose(places, "local", name).compute, sure=parsed.flag("yes"))
     runconfig = targets.find((os.path.dirname(compute),), f"{name}.runconfig")
     for path in (compute, runconfig):
         if path is not None:
@@ -57,7 +60,7 @@ def create_configuration(parsed: Parsed) -> int:
     from holdfast.amlconfig.write import new_runconfig, save
 
     places = _places(parsed)
-    name, target = _name(parsed), parsed.text("target") or "local"
+    name, target = name_of(parsed), parsed.text("target") or "local"
     if target not in targets.targets(places):
         hint = f"known here: {', '.join(targets.targets(places))}"
         raise UsageError(f"there is no target named {target!r}", hint=hint)
@@ -72,10 +75,10 @@ def create_configuration(parsed: Parsed) -> int:
 
 def delete_configuration(parsed: Parsed) -> int:
     places = _places(parsed)
-    path = targets.find(places, f"{_name(parsed)}.runconfig")
+    path = targets.find(places, f"{name_of(parsed)}.runconfig")
     if path is None:
         known = ", ".join(targets.configurations(places)) or "none"
-        raise UsageError(f"there is no run configuration named {_name(parsed)!r}", hint=f"known here: {known}")
+        raise UsageError(f"there is no run configuration named {name_of(parsed)!r}", hint=f"known here: {known}")
     os.unlink(path)
     sys.stderr.write(f"removed {show(path)}\n")
     return 0
@@ -96,12 +99,35 @@ def check(parsed: Parsed) -> int:
     return 65 if any(finding.severity == "error" for finding in findings) else 0
 
 
+def _purge(compute: ComputeTarget, *, sure: bool) -> None:
+    from holdfast.engine.purge import purge
+
+    def agree(count: int, size: int) -> None:
+        what = f"{count} output{'' if count == 1 else 's'} ({human_bytes(size)}) of your runs are only there"
+        if sure:
+            return
+        if is_tty(sys.stdin) and is_tty(sys.stderr):
+            sys.stderr.write(f"{what}. Remove them? [y/N] ")
+            sys.stderr.flush()
+            if sys.stdin.readline().strip().lower() in ("y", "yes"):
+                return
+        hint = "holdfast experiment return -r RUN brings a run's outputs here; --yes removes them"
+        raise UsageError(f"{what}; nothing was removed, there or here", where=compute.name, hint=hint)
+
+    gone = purge(open_home(), compute, agree)
+    words = f"{compute.name}: {gone.runs} run{'' if gone.runs == 1 else 's'} and your key were removed there"
+    if gone.others:
+        others = f"{gone.others} other{'' if gone.others == 1 else 's'}"
+        words += f"; what is shared stays for {others} who use the store there"
+    sys.stderr.write(f"{show(words)}\n")
+
+
 def _places(parsed: Parsed) -> tuple[str, ...]:
     project = projects.find(parsed.text("project") or os.getcwd())
     return targets.folders(project.root, location())
 
 
-def _name(parsed: Parsed) -> str:
+def name_of(parsed: Parsed) -> str:
     name = parsed.text("name") or parsed.text("word")
     if not name:
         raise UsageError("no name was given", hint="--name NAME")

@@ -1,0 +1,116 @@
+"""The commands about machines and about being on them, as data: a part of the table."""
+
+from __future__ import annotations
+
+from holdfast.cli.options import ATTACH, NAME, PROJECT, RUN, WORD
+from holdfast.cli.parse import Command, Option, Positional
+
+_AT = "holdfast.cli.commands."
+MACHINES = (
+    Command(("computetarget", "list"), "List the names of all targets.", _AT + "targets:list_targets", (PROJECT,)),
+    Command(
+        ("computetarget", "show"),
+        "Show a target as it is understood.",
+        _AT + "targets:show_target",
+        (NAME, PROJECT),
+        (WORD,),
+    ),
+    Command(
+        ("computetarget", "test"),
+        "Look at a target the way a run will meet it, and say how to mend what is wrong.",
+        _AT + "machines:test",
+        (NAME, PROJECT),
+        (WORD,),
+        examples=(("All that can go wrong between here and there", "holdfast computetarget test lab1"),),
+        description="The exit code is 0 if a run can start there, 69 if the machine cannot be reached, "
+        "76 if it shows another key than the pinned one, 65 if something has to be set.",
+    ),
+    Command(
+        ("computetarget", "detach"),
+        "Remove a target's files; with --purge also all that we left on the machine.",
+        _AT + "targets:detach",
+        (
+            NAME,
+            PROJECT,
+            Option(
+                ("--purge",),
+                "purge",
+                "Remove your runs and your key there, and what is shared if nobody else uses it.",
+                kind="flag",
+            ),
+            Option(("--yes", "-y"), "yes", "Do not ask about outputs that are only there.", kind="flag"),
+        ),
+        (WORD,),
+    ),
+    Command(
+        ("computetarget", "trust"),
+        "Allow a target's startCommand and stopCommand, as they are now, to run on this machine.",
+        _AT + "power:trust",
+        (NAME, PROJECT),
+        (WORD,),
+    ),
+    Command(
+        ("computetarget", "start"),
+        "Switch a target on by its startCommand and wait until it answers.",
+        _AT + "power:start",
+        (NAME, PROJECT),
+        (WORD,),
+    ),
+    Command(
+        ("computetarget", "stop"),
+        "Switch a target off by its stopCommand.",
+        _AT + "power:stop",
+        (NAME, PROJECT),
+        (WORD,),
+    ),
+    Command(
+        ("computetarget", "attach"),
+        "Name a machine once, to run on it from then on.",
+        _AT + "attach:attach",
+        ATTACH,
+        (Positional("kind", "remotedocker, remote or cluster; or USER@HOST for all your projects.", required=False),),
+        aliases=(("computecontext", "attach"), ("attach",)),
+        examples=(
+            ("By a key or agent of yours, for all projects", "holdfast attach ada@gpu1.example.org"),
+            ("For this project", "holdfast computetarget attach remote --name lab1 --address gpu1 --username ada"),
+        ),
+        description="The machine's key is shown and pinned. A password is used once, to install a key of our own.",
+        essential=True,
+    ),
+    Command(
+        ("exec",),
+        "Run a command beside a run: on its machine, in its folder, with its variables.",
+        _AT + "inside:execute",
+        (RUN, PROJECT),
+        rest=Positional("command", "The command and its arguments, handed on untouched.", "COMMAND [ARGUMENTS]"),
+        examples=(
+            ("What its GPUs do", "holdfast exec -r last -- nvidia-smi"),
+            ("Feed it from here", "holdfast exec -r last -- python - < look.py"),
+        ),
+        description="The exit code is the command's own. It ends when this command does. Values of -e, --env-file and "
+        "--secret are kept nowhere, so it does not have them.",
+    ),
+    Command(
+        ("ssh",),
+        "Open a shell on the machine of a run, in its folder, or on a target.",
+        _AT + "inside:ssh",
+        (
+            RUN._replace(default=None),
+            Option(("--run-configuration", "-c", "--runconfig"), "config", "This target instead.", metavar="NAME"),
+            PROJECT,
+        ),
+        description="Without -r and -c it is the last run's.",
+    ),
+    Command(
+        ("forward",),
+        "Make a port of a run's machine reachable here, on 127.0.0.1, until Ctrl-C.",
+        _AT + "inside:forward",
+        (RUN, PROJECT),
+        (
+            Positional(
+                "ports", "A port there, and the one to use here if it shall be another.", "PORT[:LOCAL]", many=True
+            ),
+        ),
+        examples=(("TensorBoard that the run started", "holdfast forward -r last 6006"),),
+    ),
+)
