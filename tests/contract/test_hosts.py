@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 import signal
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from conftest import alive, eventually
 from holdfast.hosts.local import LocalHost
+from holdfast.hosts.ssh import SshHost
+from holdfast.model import Login
+from sshlab import Lab, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from holdfast.ports import Host, Stream
+    from sshlab import User
 
-# Each is a class whose instances need no arguments, or a function that gives a host.
-HOSTS = [LocalHost]
+HOSTS = ["local", "ssh", "ssh-apart", "ssh-fish", "ssh-tcsh"]
 
 HOSTILE = {
     "empty": "",
@@ -47,11 +53,29 @@ HOSTILE = {
 PRINT_ARGUMENTS = "import os, sys; os.write(1, b''.join(os.fsencode(word) + b'\\0' for word in sys.argv[1:]))"
 
 
-@pytest.fixture(params=HOSTS, ids=lambda made: made.__name__)
-def host(request: pytest.FixtureRequest) -> Iterator[Host]:
-    made: Host = request.param()
-    yield made
-    made.close()
+class Place(NamedTuple):
+    """A host, and the way to put a program on it."""
+
+    host: Host
+    program: Callable[[str, str], str]
+
+
+@pytest.fixture(scope="module", params=HOSTS)
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("place")
+    if request.param == "local":
+        yield Place(LocalHost(), lambda name, text: _write(folder / name, text))
+        return
+    try:
+        with Lab(hosts=("box",)) as lab, pytest.MonkeyPatch.context() as patch:
+            yield _over_ssh(lab, folder, request.param, patch)
+    except Unavailable as why:
+        pytest.skip(f"NOT TESTED: {why}")
+
+
+@pytest.fixture
+def host(place: Place) -> Host:
+    return place.host
 
 
 @pytest.mark.parametrize("word", HOSTILE.values(), ids=HOSTILE)
@@ -65,12 +89,9 @@ def test_many_words_arrive_in_order(host: Host) -> None:
     assert _output(host, ("python3", "-c", PRINT_ARGUMENTS, *words)) == expected
 
 
-def test_a_program_with_a_hostile_name_is_found(host: Host, tmp_path: os.PathLike[str]) -> None:
-    program = os.path.join(tmp_path, os.fsdecode(b"my $(id) 'tool' \xff"))
-    with open(program, "w") as script:
-        script.write("#!/bin/sh\nprintf '%s' \"$1\"\n")
-    os.chmod(program, 0o755)
-    assert _output(host, (program, "-n")) == b"-n"
+def test_a_program_with_a_hostile_name_is_found(place: Place) -> None:
+    program = place.program(os.fsdecode(b"my $(id) 'tool' \xff"), "#!/bin/sh\nprintf '%s' \"$1\"\n")
+    assert _output(place.host, (program, "-n")) == b"-n"
 
 
 def test_every_byte_passes_in_both_directions(host: Host) -> None:
@@ -140,6 +161,34 @@ def test_a_command_that_is_killed_ends_its_streams(host: Host) -> None:
     assert _read(stream.stdout) == b""
     os.close(stream.stdin)
     _finish(stream)
+
+
+def _over_ssh(lab: Lab, folder: Path, kind: str, patch: pytest.MonkeyPatch) -> Place:
+    """The test is not on the lab's network; an ``ssh`` that is found first on the path goes there."""
+    box, client = lab["box"], lab.client(folder / "home")
+    shell = {"ssh-fish": "/usr/bin/fish", "ssh-tcsh": "/bin/tcsh"}.get(kind, "/bin/bash")
+    user = box.user("ada", shell=shell)
+    user.authorize(client.key())
+    words = " ".join(shlex.quote(word) for word in client.prefix())
+    (folder / "bin").mkdir()
+    _write(folder / "bin" / "ssh", f'#!/bin/sh\nexec {words} {shutil.which("ssh")} "$@"\n')
+    patch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
+    patch.setenv("HOME", str(client.home))
+    key = " ".join(box.public_key("ed25519").split()[:2])
+    login = Login("box", str(folder / "ssh" / "box"), box.hostname, "ada", host_key=key)
+    made = SshHost(login, shared=kind != "ssh-apart")
+    return Place(made, lambda name, text: _written_there(user, name, text))
+
+
+def _written_there(user: User, name: str, text: str) -> str:
+    user.write(name, text, 0o755)
+    return f"{user.home}/{name}"
+
+
+def _write(path: Path, text: str) -> str:
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
 
 
 def _output(host: Host, argv: tuple[str, ...], stdin: bytes = b"") -> bytes:

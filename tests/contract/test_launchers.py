@@ -44,7 +44,7 @@ def test_a_run_goes_from_absent_to_alive_to_closed(launcher: Launcher, channel: 
     os.mkfifo(gate)
     plan = _plan(tmp_path, "cat", str(gate))
     assert launcher.look(channel, [f"{plan.uid}/a1"]) == {f"{plan.uid}/a1": "absent"}
-    ticket = launcher.start(channel, plan, NOTHING_SECRET)
+    ticket = launcher.start(channel, plan.to_json(), NOTHING_SECRET)
     assert launcher.look(channel, [ticket]) == {ticket: "alive"}
     gate.write_text("go")
     eventually(lambda: launcher.look(channel, [ticket]) == {ticket: "closed"})
@@ -54,17 +54,17 @@ def test_a_start_whose_answer_was_lost_can_be_repeated(
     launcher: Launcher, channel: RunnerChannel, tmp_path: Path
 ) -> None:
     plan = _plan(tmp_path, "sh", "-c", f"echo started >> {tmp_path}/starts")
-    ticket = launcher.start(channel, plan, NOTHING_SECRET)
-    assert launcher.start(channel, plan, NOTHING_SECRET) == ticket
+    ticket = launcher.start(channel, plan.to_json(), NOTHING_SECRET)
+    assert launcher.start(channel, plan.to_json(), NOTHING_SECRET) == ticket
     eventually(lambda: launcher.look(channel, [ticket]) == {ticket: "closed"})
-    assert launcher.start(channel, plan, NOTHING_SECRET) == ticket
+    assert launcher.start(channel, plan.to_json(), NOTHING_SECRET) == ticket
     assert (tmp_path / "starts").read_text() == "started\n"
 
 
 def test_another_client_re_joins_from_the_ticket_alone(
     launcher: Launcher, channel: RunnerChannel, tmp_path: Path
 ) -> None:
-    ticket = launcher.start(channel, _plan(tmp_path, "sleep", "600"), NOTHING_SECRET)
+    ticket = launcher.start(channel, _plan(tmp_path, "sleep", "600").to_json(), NOTHING_SECRET)
     other = _connect(tmp_path)
     try:
         assert type(launcher)().look(other, [ticket]) == {ticket: "alive"}
@@ -76,7 +76,7 @@ def test_another_client_re_joins_from_the_ticket_alone(
 
 
 def test_many_are_looked_at_in_one_question(launcher: Launcher, channel: RunnerChannel, tmp_path: Path) -> None:
-    tickets = [launcher.start(channel, _plan(tmp_path, "true"), NOTHING_SECRET) for _ in range(3)]
+    tickets = [launcher.start(channel, _plan(tmp_path, "true").to_json(), NOTHING_SECRET) for _ in range(3)]
     never = f"{'0' * 32}/a1"
     eventually(lambda: set(launcher.look(channel, tickets).values()) == {"closed"})
     assert launcher.look(channel, [*tickets, never]) == {**dict.fromkeys(tickets, "closed"), never: "absent"}
@@ -87,7 +87,7 @@ def test_a_stop_that_comes_before_the_start_prevents_it(
 ) -> None:
     plan = _plan(tmp_path, "touch", str(tmp_path / "ran"))
     assert launcher.stop(channel, f"{plan.uid}/a1", "ada") == "closed"
-    ticket = launcher.start(channel, plan, NOTHING_SECRET)
+    ticket = launcher.start(channel, plan.to_json(), NOTHING_SECRET)
     assert launcher.look(channel, [ticket]) == {ticket: "closed"}
     assert not (tmp_path / "ran").exists()
 
