@@ -61,7 +61,7 @@ def offered_key(login: Login) -> str:
             "HashKnownHosts": "no",
         }
         words = [word for name, value in said.items() for word in ("-o", f"{name}={value}")]
-        done = _ask(["ssh", "-T", *words, *openssh.destination(login), "true"])
+        done = run_here(["ssh", "-T", *words, *openssh.destination(login), "true"])
         try:
             with open(file, encoding="ascii") as source:
                 _, kind, key = source.readline().split()[:3]
@@ -74,13 +74,13 @@ def offered_key(login: Login) -> str:
 
 def is_known(login: Login, key: str) -> bool:
     """Whether the user's own known hosts have this very key for this machine."""
-    said = _ask(["ssh", "-G", *openssh.destination(login)]).stdout.decode("utf-8", "replace")
+    said = run_here(["ssh", "-G", *openssh.destination(login)]).stdout.decode("utf-8", "replace")
     config = dict(line.partition(" ")[::2] for line in said.splitlines())
     host, port = config.get("hostname", login.address), config.get("port", "22")
     name = config.get("hostkeyalias") or (host if port == "22" else f"[{host}]:{port}")
     files = f"{config.get('userknownhostsfile', '')} {config.get('globalknownhostsfile', '')}".split()
     for file in files:
-        found = _ask(["ssh-keygen", "-F", name, "-f", os.path.expanduser(file)]).stdout.decode("utf-8", "replace")
+        found = run_here(["ssh-keygen", "-F", name, "-f", os.path.expanduser(file)]).stdout.decode("utf-8", "replace")
         if any(key in line for line in found.splitlines() if not line.startswith("#")):
             return True
     return False
@@ -126,7 +126,7 @@ def make_key(login: Login) -> str:
     path = os.path.join(login.folder, "key")
     if not os.path.exists(path):
         os.makedirs(login.folder, 0o700, exist_ok=True)
-        done = _ask(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"holdfast {_label()}", "-f", path])
+        done = run_here(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"holdfast {_label()}", "-f", path])
         if done.returncode:
             raise ConfigError("no key could be made", where=path, answer=done.stderr.decode("utf-8", "replace"))
     with open(f"{path}.pub", encoding="ascii") as source:
@@ -233,7 +233,7 @@ def _drain(fd: int) -> bytes:
         found += block
 
 
-def _ask(argv: list[str]) -> subprocess.CompletedProcess[bytes]:
+def run_here(argv: list[str]) -> subprocess.CompletedProcess[bytes]:
     try:
         return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     except FileNotFoundError as error:

@@ -6,12 +6,11 @@ import errno
 import os
 import signal
 import socket
-import subprocess
 import threading
 import time
 
 from holdfast import targets
-from holdfast.engine.attach import find_python
+from holdfast.engine.attach import find_python, run_here
 from holdfast.engine.channel import connect
 from holdfast.errors import ConfigError, HoldfastError, HostKeyError, UnreachableError
 from holdfast.hosts import openssh
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from holdfast.amlconfig.types import ComputeTarget
     from holdfast.model import Json, Login
+    from holdfast.ports import Host
     from holdfast.store.home import Home
     from holdfast.targets import Target
 
@@ -146,7 +146,7 @@ class _Examination:
         """As far as a login would begin, and no further."""
         words = SshHost(self._login, shared=False).words()
         argv = [words[0], "-o", "PreferredAuthentications=none", *words[1:], *openssh.destination(self._login), "true"]
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        done = run_here(argv)
         said = done.stderr.decode("utf-8", "replace")
         if done.returncode and "Permission denied" not in said:
             meant = openssh.meaning(self._login, said)
@@ -158,7 +158,9 @@ class _Examination:
 
     def _enter(self) -> Iterator[Tick]:
         mark = os.urandom(8).hex()
-        said = self._ask(("sh", "-c", f"echo {mark} $SHELL"), mark)
+        anew = SshHost(self._login, shared=False)  # an open connection would hide that nobody is let in any more
+        said = _ask(anew, ("sh", "-c", f"echo {mark} $SHELL"), mark)
+        anew.close()
         if said.code == 255 and not said.words:
             meant = self._target.host.meaning(said.complaint)
             error = meant or UnreachableError("ssh could not log in", answer=_last_line(said.complaint))
@@ -180,7 +182,7 @@ class _Examination:
     def _python(self) -> Iterator[Tick]:
         mark = os.urandom(8).hex()
         before = time.time()
-        said = self._ask((self._target.runner_python, "-c", _ASK_PYTHON.format(mark)), mark)
+        said = _ask(self._target.host, (self._target.runner_python, "-c", _ASK_PYTHON.format(mark)), mark)
         after = time.time()
         there = _seconds(said.words)
         if there is None:
@@ -210,19 +212,6 @@ class _Examination:
         yield _logout(facts)
         yield _engines(facts, wanted=self._compute.type in _CONTAINERS)
         yield _gpus(facts)
-
-    def _ask(self, argv: tuple[str, ...], mark: str) -> _Said:
-        """One command, given so much time; whatever shells print before its answer is only counted."""
-        stream = self._target.host.run(argv)
-        late = threading.Event()
-        limit = threading.Timer(ANSWER_S, _end, (stream.pid, late))
-        limit.start()
-        os.close(stream.stdin)
-        out, complaint = _drain(stream.stdout), _drain(stream.stderr).decode("utf-8", "replace")
-        code = os.waitstatus_to_exitcode(os.waitpid(stream.pid, 0)[1])
-        limit.cancel()
-        noise, found, words = out.decode("utf-8", "replace").partition(mark)
-        return _Said(words.split() if found else [], len(noise), complaint, code, late.is_set())
 
     def _way_in(self) -> str:
         login = self._login
@@ -314,15 +303,27 @@ def _gpus(facts: Json) -> Tick:
 
 def _effective(login: Login) -> dict[str, str]:
     """What the user's ssh makes of this target, with all its configuration."""
-    done = subprocess.run(
-        ["ssh", "-G", *openssh.destination(login)], stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
+    done = run_here(["ssh", "-G", *openssh.destination(login)])
     if done.returncode:
         answer = done.stderr.decode("utf-8", "replace").strip()
         raise ConfigError(
             "your ssh does not understand its configuration", answer=answer, hint=f"ssh -G {login.address}"
         )
     return dict(line.partition(" ")[::2] for line in done.stdout.decode("utf-8", "replace").splitlines())
+
+
+def _ask(host: Host, argv: tuple[str, ...], mark: str) -> _Said:
+    """One command, given so much time; whatever shells print before its answer is only counted."""
+    stream = host.run(argv)
+    late = threading.Event()
+    limit = threading.Timer(ANSWER_S, _end, (stream.pid, late))
+    limit.start()
+    os.close(stream.stdin)
+    out, complaint = _drain(stream.stdout), _drain(stream.stderr).decode("utf-8", "replace")
+    code = os.waitstatus_to_exitcode(os.waitpid(stream.pid, 0)[1])
+    limit.cancel()
+    noise, found, words = out.decode("utf-8", "replace").partition(mark)
+    return _Said(words.split() if found else [], len(noise), complaint, code, late.is_set())
 
 
 def _end(pid: int, late: threading.Event) -> None:

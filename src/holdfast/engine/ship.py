@@ -66,10 +66,8 @@ class Shipment:
         if self._last() == tree:
             return
         os.makedirs(os.path.dirname(self._note), 0o700, exist_ok=True)
-        beside = f"{self._note}.{os.getpid()}.tmp"
-        with open(beside, "w", encoding="ascii") as target:
-            target.write(tree)
-        os.replace(beside, self._note)
+        with open(self._note, "w", encoding="ascii") as target:
+            target.write(tree)  # half a name is no name, and the target is asked instead
 
     def _last(self) -> str:
         try:

@@ -55,7 +55,7 @@ class Answer:
         import tempfile
 
         os.makedirs(self._folder, 0o700, exist_ok=True)
-        self._place = tempfile.mkdtemp(prefix="ask-", dir=_short(self._folder))
+        self._place = tempfile.mkdtemp(prefix="ask-", suffix=".tmp", dir=_short(self._folder))
         path, program = os.path.join(self._place, "socket"), os.path.join(self._place, "ask")
         self._socket.bind(path)
         self._socket.listen(4)

@@ -89,7 +89,7 @@ def _leftovers(home: Home, act: bool) -> Json:
 def _halves(home: Home) -> Iterator[str]:
     from glob import escape, iglob
 
-    for place in ("*", "*/*", "runs/*/*", "shims/*/*"):
+    for place in ("*", "*/*", "runs/*/*", "shims/*/*", "ssh/*/*"):
         yield from filter(_is_half, iglob(os.path.join(escape(home.path), place)))
 
 

@@ -115,7 +115,7 @@ def _purge(compute: ComputeTarget, *, sure: bool) -> None:
         raise UsageError(f"{what}; nothing was removed, there or here", where=compute.name, hint=hint)
 
     gone = purge(open_home(), compute, agree)
-    words = f"{compute.name}: {gone.runs} run{'' if gone.runs == 1 else 's'} and your key were removed there"
+    words = f"{compute.name}: {gone.runs} run{'' if gone.runs == 1 else 's'} and all else of ours were removed there"
     if gone.others:
         others = f"{gone.others} other{'' if gone.others == 1 else 's'}"
         words += f"; what is shared stays for {others} who use the store there"
