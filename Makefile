@@ -12,7 +12,8 @@ demo: $(VENV)/.ready
 	@$(BIN)/python tools/demo.py
 
 test: check
-	@sh tools/packages.sh git=git zsh=zsh fish=fish strace=strace faketime=faketime cc=gcc rsync=rsync
+	@sh tools/packages.sh git=git zsh=zsh fish=fish tcsh=tcsh strace=strace faketime=faketime cc=gcc rsync=rsync \
+		ssh=openssh-client sshd=openssh-server ip=iproute2 iptables=iptables nsenter=util-linux
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 check: $(VENV)/.ready

@@ -2,6 +2,7 @@
 # Programs that the tests and benches drive for real. Installed where that is possible; otherwise said loudly, and the
 # tests that need one say so again when they skip.
 set -eu
+PATH="$PATH:/usr/sbin:/sbin"  # where servers and network tools live
 missing=""
 for pair in "$@"; do
   command -v "${pair%%=*}" >/dev/null 2>&1 || missing="$missing ${pair#*=}"

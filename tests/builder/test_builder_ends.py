@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lab.channel import Channel
+    from lab.index import Index
     from lab.server import Server
 
 HERE: dict[str, Any] = {"python": sys.executable}
@@ -113,6 +114,31 @@ def test_too_little_space_is_said_before(tmp_path: Path, channel: Channel) -> No
     assert not builder.cache.joinpath("conda").exists()
 
 
+def test_the_size_of_wheels_is_in_the_lock(pip_lock: dict[str, Any], index: Index) -> None:
+    assert pip_lock["pip_bytes"] == (index.path / WHEEL.lstrip("/")).stat().st_size
+
+
+def test_too_little_space_for_wheels_is_said_before(tmp_path: Path, served: Server, pip_lock: dict[str, Any]) -> None:
+    served.paths.clear()
+    answer = Builder(tmp_path).install({**pip_lock, "pip_bytes": 10**15})
+    assert answer.last["kind"] == "disk"
+    assert answer.last["what"].startswith("about 3,000,000,000 MB are needed, ")
+    assert answer.last["what"].endswith(" MB are free")
+    assert served.paths == []
+
+
+def test_what_is_in_the_cache_needs_no_space(builder: Builder, channel: Channel, served: Server) -> None:
+    options = {"index_url": f"{served.url}/simple/"}
+    lock = builder.lock(conda_spec(channel.file_url, "tinynum", pip=("tinypip",), pip_options=options))
+    assert lock["pip_bytes"]
+    builder.environment(lock, "first")
+    large = {**lock, "pip_bytes": 10**15, "conda": [{**package, "size": 10**15} for package in lock["conda"]]}
+    assert (builder.environment(large, "second") / "bin/python").exists()
+    unknown = {**large, "pip": [*lock["pip"], f"tinytale==1.0 --hash=sha256:{'0' * 64}"]}
+    answer = builder.install(unknown, "third")
+    assert (answer.last["kind"], "3,000,000,000 MB are needed" in answer.last["what"]) == ("disk", True)
+
+
 @pytest.mark.parametrize("kind", ["conda", "pip"])
 def test_a_disk_that_fills_up(tmp_path: Path, channel: Channel, kind: str) -> None:
     small = tmp_path / "small"
@@ -131,6 +157,7 @@ def test_a_disk_that_fills_up(tmp_path: Path, channel: Channel, kind: str) -> No
         write_wheel(tmp_path / "wheels", "large", "1", {"large.dat": "a" * 30_000_000})
         links = {"find_links": [str(tmp_path / "wheels")], "no_index": True}
         lock = Builder(tmp_path).lock({**pip_spec("large"), "pip_options": links}, **HERE)
+        assert lock["pip_bytes"] == 0  # a folder tells no sizes either
     builder = Builder(small)
     builder.log = tmp_path / "log"
     answer = builder.install(lock, within=within)

@@ -250,8 +250,14 @@ def test_a_lock_for_another_machine_is_refused(builder: Builder, served: Server)
 
 
 def test_no_secret_stays_in_the_environment(builder: Builder, served: Server) -> None:
+    """The answer to a solve has none; who asks for the installation fills them in."""
     url = f"{served.url.replace('//', '//ada:s3cret@')}/files/tinypip-1.1-py3-none-any.whl?sig=s3cret"
-    prefix = builder.environment(builder.lock(pip_spec(f"tinypip @ {url}"), **HERE))
+    answer = builder.solve(pip_spec(f"tinypip @ {url}"), **HERE)
+    bare = f"{served.url}/files/tinypip-1.1-py3-none-any.whl"
+    assert answer.last["lock"]["pip"][0].startswith(f"tinypip @ {bare} --hash=")
+    assert "s3cret" not in answer.text
+    whole = {**answer.last["lock"], "pip": [answer.last["lock"]["pip"][0].replace(bare, url)]}
+    prefix = builder.environment(whole)
     assert json.loads((prefix / SITE / "tinypip-1.1.dist-info/direct_url.json").read_text())["url"] == (
         f"{served.url}/files/tinypip-1.1-py3-none-any.whl"
     )

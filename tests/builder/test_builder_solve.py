@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lab.server import Server
 
 HERE = {"python": sys.executable}
+WHEELS = ("tinydep-0.5-py3-none-any.whl", "tinypip-1.1-py3-none-any.whl")
 
 
 def test_a_conda_file_becomes_addresses_and_hashes(builder: Builder, channel: Channel) -> None:
@@ -163,6 +164,20 @@ def test_a_dead_index_is_named_without_its_password(builder: Builder) -> None:
     assert "s3cret" not in answer.text + builder.log.read_text()
 
 
+def test_a_lock_has_no_password(builder: Builder, channel: Channel, index: Index) -> None:
+    """Neither of a channel nor of an index, both of which would answer nobody without it."""
+    with serve(channel.path) as shop, serve(index.path) as served:
+        shop.password = served.password = "ada:s3cret"
+        options = {"index_url": f"{served.with_password()}/simple/", "extra_index_urls": [f"{served.with_password()}/"]}
+        answer = builder.solve(conda_spec(shop.with_password(), "tinynum", pip=("tinypip",), pip_options=options))
+    lock = answer.last["lock"]
+    assert {package["url"].rsplit("/", 2)[0] for package in lock["conda"]} == {shop.url}
+    assert lock["pip_options"] == {"index_url": f"{served.url}/simple/", "extra_index_urls": [f"{served.url}/"]}
+    assert "s3cret" not in answer.text + builder.log.read_text()
+    held = [path for path in builder.cache.rglob("*") if path.is_file() and b"s3cret" in path.read_bytes()]
+    assert held == []
+
+
 def test_a_python_that_does_not_run(builder: Builder) -> None:
     answer = builder.solve(pip_spec("tinypip"), python="/nowhere/python")
     assert (answer.last["kind"], answer.last["where"]) == ("platform", "/nowhere/python")
@@ -182,6 +197,7 @@ def test_locks_of_others_need_no_index(builder: Builder, index: Index, tmp_path:
     lock = builder.lock(spec, project=str(project), **HERE)
     assert [line.split(" ")[0] for line in lock["pip"]] == ["tinydep==0.5", "tinypip==1.1"]
     assert all("--hash=sha256:" in line for line in lock["pip"])
+    assert lock["pip_bytes"] == sum((index.path / "files" / name).stat().st_size for name in WHEELS)
     assert lock["pip_options"]["index_url"].rstrip("/") == f"{server.url}/simple"
     assert lock["own_package"] is True
 

@@ -4,9 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.builder.failure import from_output
+from holdfast.builder.failure import Failed, from_output
+from holdfast.builder.hashes import completed
 from holdfast.builder.requirement_lines import check_pinned, name_of, requirement_lines
 from holdfast.builder.scrubbing import scrub
+from holdfast.builder.sizes import files_in, total
 
 PLAIN = st.text(st.characters(codec="ascii", categories=("L", "N")), min_size=1, max_size=8)
 
@@ -19,7 +21,7 @@ PLAIN = st.text(st.characters(codec="ascii", categories=("L", "N")), min_size=1,
         ("get 'http://host/a.whl?sig=abc&x=1#sha256=12' now", "get 'http://host/a.whl#sha256=12' now"),
         ("(http://host/a.whl?sig=abc) failed", "(http://host/a.whl) failed"),
         ('{"url":"https://u:p@h/a?b"}', '{"url":"https://h/a"}'),
-        ("https://conda.example.org/t/tk-123/chan/linux-64", "https://conda.example.org/t/***/chan/linux-64"),
+        ("https://conda.example.org/t/tk-123/chan/linux-64", "https://conda.example.org/chan/linux-64"),
         ("is it user@host? yes", "is it user@host? yes"),
     ],
 )
@@ -58,6 +60,32 @@ def test_what_could_change_is_not_pinned() -> None:
     for loose in ("a==1", "a @ git+https://host/a.git@main", "a @ https://host/a.whl"):
         with pytest.raises(Exception, match="no hash"):
             check_pinned([loose])
+
+
+def test_what_nobody_tells_a_hash_of_is_refused() -> None:
+    with pytest.raises(Failed, match=r"nobody tells a hash of bare==1\.0") as caught:
+        completed(["bare==1.0"], {"source": "requirements.txt"}, "")
+    assert (caught.value.kind, caught.value.where) == ("hash", "requirements.txt")
+
+
+@pytest.mark.parametrize(
+    ("platform", "size"),
+    [("linux-64", 100 + 7), ("osx-arm64", 300 + 7), ("linux-aarch64", 0 + 7), ("linux-ppc64le", 300 + 7)],
+)
+def test_sizes_are_those_of_the_platform(platform: str, size: int) -> None:
+    """As uv.lock and as pylock.toml write it: wheels for two systems with a source, and a source alone."""
+    locked = f"""
+    sdist = {{ url = "https://host/a-1.tar.gz", hash = "sha256:{"1" * 64}", size = 900 }}
+    wheels = [
+        {{ url = "https://host/a-1-cp311-cp311-manylinux1_x86_64.whl", hash = "sha256:{"2" * 64}", size = 100 }},
+        {{ url = "https://host/a-1-cp311-cp311-macosx_11_0_arm64.whl", hash = "sha256:{"3" * 64}", size = 300 }},
+    ]
+    sdist = {{ url = "https://host/b-1.tar.gz", upload-time = 1, size = 7, hashes = {{ sha256 = "{"4" * 64}" }} }}
+    wheels = [{{ url = "https://host/c-1-py3-none-any.whl", hashes = {{ sha256 = "{"5" * 64}" }} }}]
+    """
+    lines = ["a==1" + "".join(f" --hash=sha256:{each * 64}" for each in "123"), f"b==1 --hash=sha256:{'4' * 64}"]
+    lines += [f"c==1 --hash=sha256:{'5' * 64}", f"d @ git+https://host/d@{'0' * 40}"]
+    assert total(lines, files_in(locked), platform) == size
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import managed
+from builder.wheels import write_wheel
 from conftest import HOLDFAST
 from lab.server import serve
 from managed import builds, conda_file, environments, lend_packages, manage, prepared, requirements, shown
@@ -87,7 +88,25 @@ def test_comments_and_order_are_no_other_environment(desk: Desk, index: Server) 
     assert len(environments(desk)) == 2
 
 
-def test_an_own_package_is_the_runs_own_copy(desk: Desk, index: Server) -> None:
+@pytest.mark.parametrize("first", ["prepare", "submit"])
+def test_files_of_the_project_are_installed(desk: Desk, first: str) -> None:
+    """Whoever builds it, from the project's own folder or from a run's copy of it."""
+    manage(desk)
+    desk.script("import direct, linked; print(direct.FROM, linked.FROM)\n")
+    write_wheel(desk.project / "wheels", "linked", "1.0", {"linked.py": "FROM = 'a folder'\n"})
+    write_wheel(desk.project / "more", "direct", "1.0", {"direct.py": "FROM = 'a path and'\n"})
+    lines = ["--no-index", "-f wheels", "linked", "more/direct-1.0-py3-none-any.whl", ""]
+    (desk.project / "requirements.txt").write_text("\n".join(lines))
+    if first == "prepare":
+        assert prepared(desk)["packages"] == 2
+    result = desk.submit("train.py")
+    assert result.code == 0, shown(result)
+    assert "a path and a folder" in result.text
+    assert builds(desk) == 1
+
+
+@pytest.mark.parametrize("first", ["prepare", "submit"])
+def test_an_own_package_is_the_runs_own_copy(desk: Desk, index: Server, first: str) -> None:
     manage(desk)
     desk.script("import sys, mine; print(mine.__file__, mine.SAYS)\n")
     package = desk.script("SAYS = 'before'\n", "src/mine/__init__.py")
@@ -97,9 +116,11 @@ def test_an_own_package_is_the_runs_own_copy(desk: Desk, index: Server) -> None:
         f'[[tool.uv.index]]\nurl = "{managed.index().simple(index.url)}"\ndefault = true\n'
     )
     desk.script(BACKEND, "backend.py")
-    first = desk.submit("train.py")
-    assert first.code == 0, shown(first)
-    assert f"{desk.attempt()}/work/src/mine/__init__.py before" in first.text
+    if first == "prepare":
+        assert prepared(desk)["packages"] == 1
+    before = desk.submit("train.py")
+    assert before.code == 0, shown(before)
+    assert f"{desk.attempt()}/work/src/mine/__init__.py before" in before.text
     package.write_text("SAYS = 'after'\n")
     second = desk.submit("train.py")
     assert f"{desk.attempt()}/work/src/mine/__init__.py after" in second.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,26 @@ def test_a_lock_is_written_used_and_said_to_be_outdated(desk: Desk, index: Serve
     assert "aml_config/local.lock no longer matches requirements.txt; holdfast env lock -c local" in second.err
     assert desk.holdfast("env", "lock").code == 0
     assert "no longer matches" not in desk.submit("train.py").err
+
+
+def test_what_is_there_is_said_to_be_there(desk: Desk, index: Server) -> None:
+    """With the time that it took to see that, not with the times of the first build."""
+    manage(desk)
+    requirements(desk, index.url, "tinypip")
+    first = prepared(desk)
+    assert {"solve_s", "download_s", "link_s", "compile_s"} <= set(first)
+    index.paths.clear()
+    started = time.monotonic()
+    again = desk.holdfast("experiment", "prepare", "-c", "local")
+    assert again.json == {
+        "environment": first["environment"],
+        "source": "requirements.txt",
+        "already_there": True,
+        "check_s": again.json["check_s"],
+    }
+    assert 0 < again.json["check_s"] < time.monotonic() - started
+    assert f"already there: environment {first['environment']}, checked in {again.json['check_s']:.3f} s" in again.err
+    assert index.paths == []
 
 
 def test_a_damaged_lock_is_refused(desk: Desk, index: Server) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rattler.index import index_fs
 
 from lab.conda_package import File, Package, write_package
-from lab.machine_python import IDENTITY, machine_python
+from lab.machine_python import IDENTITY, OLDEST, machine_python, oldest_python
 from lab.shelf import kept
 
 PLACEHOLDER = "/opt/placeholder_" + "placehold_" * 20
@@ -38,6 +38,11 @@ def build_tampered_channel(folder: Path) -> Channel:
     return Channel(_channels(folder) / "tampered")
 
 
+def build_old_channel(folder: Path) -> Channel:
+    """A channel that has a Python 3.6 and nothing else; for machines that have one."""
+    return Channel(kept(folder, "old-channel", f"{OLDEST} py-rattler {version('py-rattler')}", _write_old_channel))
+
+
 def _channels(folder: Path) -> Path:
     return kept(folder, "channels", f"{IDENTITY} py-rattler {version('py-rattler')}", _write_channels)
 
@@ -49,6 +54,11 @@ def _write_channels(place: Path) -> None:
     asyncio.run(index_fs(channel))
     shutil.copytree(channel, tampered, copy_function=os.link)
     write_package(_pure("tinynum", "1.1", "WHOLE = 'tampered'\n"), tampered)
+
+
+def _write_old_channel(place: Path) -> None:
+    write_package(oldest_python(), place)
+    asyncio.run(index_fs(place))
 
 
 def _noarch_packages() -> list[Package]:

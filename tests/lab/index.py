@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lab.shelf import HERE, kept
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
 REQUIRES_PYTHON = ">=3.8"
@@ -37,6 +37,7 @@ class Wheel(NamedTuple):
     requires: tuple[str, ...] = ()
     tag: str = "py3-none-any"
     description: str = ""
+    requires_python: str = REQUIRES_PYTHON
 
     @property
     def stem(self) -> str:
@@ -56,11 +57,28 @@ class Listed(NamedTuple):
     sha256: str
     size: int
     metadata_sha256: str = ""
+    requires_python: str = REQUIRES_PYTHON
+
+    @property
+    def project(self) -> str:
+        return self.name.replace("_", "-")
 
 
 def build_index(folder: Path) -> Index:
     """The index, made in ``folder`` or found there from an earlier call."""
     return Index(kept(folder, "index", "", _write_index))
+
+
+def build_index_of(folder: Path, name: str, wheels: Sequence[Wheel]) -> Index:
+    """An index that has these wheels and nothing else."""
+    return Index(kept(folder, name, repr(wheels), lambda place: write_index(place, wheels)))
+
+
+def write_index(place: Path, wheels: Sequence[Wheel]) -> None:
+    """The same, now, in a folder of the caller's."""
+    files = place / "files"
+    files.mkdir(parents=True)
+    _write_pages(place / "simple", [_listed_wheel(wheel, files) for wheel in wheels])
 
 
 def _write_index(place: Path) -> None:
@@ -87,7 +105,8 @@ def _listed_wheel(wheel: Wheel, files: Path) -> Listed:
     content, metadata = _wheel_bytes(wheel), _metadata(wheel)
     (files / wheel.filename).write_bytes(content)
     (files / f"{wheel.filename}.metadata").write_bytes(metadata)
-    return Listed(wheel.name, wheel.version, wheel.filename, _sha256(content), len(content), _sha256(metadata))
+    about = (_sha256(content), len(content), _sha256(metadata), wheel.requires_python)
+    return Listed(wheel.name, wheel.version, wheel.filename, *about)
 
 
 def _wheel_bytes(wheel: Wheel) -> bytes:
@@ -112,7 +131,7 @@ def _metadata(wheel: Wheel) -> bytes:
         "Metadata-Version: 2.1",
         f"Name: {wheel.name}",
         f"Version: {wheel.version}",
-        f"Requires-Python: {REQUIRES_PYTHON}",
+        f"Requires-Python: {wheel.requires_python}",
         *(f"Requires-Dist: {requirement}" for requirement in wheel.requires),
     ]
     return ("\n".join(lines) + f"\n\n{wheel.description}").encode()
@@ -135,7 +154,7 @@ def _listed_sdist(files: Path) -> Listed:
 def _write_pages(simple: Path, listed: Iterable[Listed]) -> None:
     projects: dict[str, list[Listed]] = {}
     for file in listed:
-        projects.setdefault(file.name, []).append(file)
+        projects.setdefault(file.project, []).append(file)
     links = "".join(f'<a href="{name}/">{name}</a><br>\n' for name in projects)
     meta = {"api-version": "1.1"}
     _write_page(simple, links, {"meta": meta, "projects": [{"name": name} for name in projects]})
@@ -156,7 +175,7 @@ def _json_file(file: Listed) -> dict[str, Any]:
         "filename": file.filename,
         "url": f"../../files/{file.filename}",
         "hashes": {"sha256": file.sha256},
-        "requires-python": REQUIRES_PYTHON,
+        "requires-python": file.requires_python,
         "size": file.size,
         "core-metadata": {"sha256": file.metadata_sha256} if file.metadata_sha256 else False,
     }
@@ -166,7 +185,7 @@ def _html_file(file: Listed) -> str:
     metadata = f' data-core-metadata="sha256={file.metadata_sha256}"' if file.metadata_sha256 else ""
     return (
         f'<a href="../../files/{file.filename}#sha256={file.sha256}"'
-        f' data-requires-python="{html.escape(REQUIRES_PYTHON)}"{metadata}>{file.filename}</a><br>\n'
+        f' data-requires-python="{html.escape(file.requires_python)}"{metadata}>{file.filename}</a><br>\n'
     )
 
 

@@ -1,11 +1,12 @@
-"""A conda package ``python``, made from the Python that runs the tests."""
+"""Conda packages ``python``, made from the Python that runs the tests, or from another one of this machine."""
 
 from __future__ import annotations
 
 import os
 import platform
+import re
+import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,39 +30,49 @@ LEFT_OUT = {
 # What identifies the package's content, without reading it: the version holds the build's date.
 IDENTITY = f"{sys.version} {sys.base_prefix}"
 
-PREFIX = Path(sys.base_prefix)
-NAME = f"python{sys.version_info.major}.{sys.version_info.minor}"
+OLDEST = Path.home() / ".pyenv/versions/3.6.15"
 
 
 def machine_python() -> Package:
     """The interpreter and its standard library, without tests; it needs this machine's system libraries."""
+    return _python(Path(sys.base_prefix), platform.python_version())
+
+
+def oldest_python() -> Package:
+    """The same of a Python 3.6, which the fixes of old projects ask for."""
+    told = subprocess.run([OLDEST / "bin/python", "--version"], check=True, capture_output=True, text=True).stdout
+    return _python(OLDEST, told.split()[1])
+
+
+def _python(prefix: Path, version: str) -> Package:
+    name = "python" + ".".join(re.findall(r"\d+", version)[:2])
     files = {
-        f"bin/{NAME}": File(_finding_its_library((PREFIX / "bin" / NAME).read_bytes()), 0o755),
-        "bin/python": File(link_to=NAME),
-        "bin/python3": File(link_to=NAME),
+        f"bin/{name}": File(_finding_its_library((prefix / "bin" / name).read_bytes(), prefix), 0o755),
+        "bin/python": File(link_to=name),
+        "bin/python3": File(link_to=name),
     }
-    for path in (*sorted((PREFIX / "lib").glob("libpython3*.so*")), *_standard_library()):
-        files[path.relative_to(PREFIX).as_posix()] = _file(path)
-    return Package("python", platform.python_version(), files, subdir="linux-64")
+    for path in (*sorted((prefix / "lib").glob("libpython3*.so*")), *_standard_library(prefix / "lib" / name)):
+        files[path.relative_to(prefix).as_posix()] = _file(path, prefix)
+    return Package("python", version, files, subdir="linux-64")
 
 
-def _finding_its_library(program: bytes) -> bytes:
+def _finding_its_library(program: bytes, prefix: Path) -> bytes:
     """Make it look for libpython beside itself; in as many bytes as before, for nothing in an ELF file may move."""
-    before = f"{PREFIX}/lib".encode() + b"\0"
+    before = f"{prefix}/lib".encode() + b"\0"
     after = b"$ORIGIN/../lib".ljust(len(before), b"\0")
     if before in program and len(after) > len(before):
-        raise ValueError(f"{PREFIX}/lib is too short to be rewritten: run the tests with a Python in a longer path")
+        raise ValueError(f"{prefix}/lib is too short to be rewritten: run the tests with a Python in a longer path")
     return program.replace(before, after)
 
 
-def _standard_library() -> Iterator[Path]:
-    for folder, inner, names in os.walk(sysconfig.get_path("stdlib")):
+def _standard_library(library: Path) -> Iterator[Path]:
+    for folder, inner, names in os.walk(library):
         inner[:] = sorted(name for name in inner if name not in LEFT_OUT and not name.startswith("config-"))
         yield from (Path(folder, name) for name in sorted(names) if name not in LEFT_OUT)
 
 
-def _file(path: Path) -> File:
+def _file(path: Path, prefix: Path) -> File:
     if path.is_symlink() and not os.path.isabs(path.readlink()):
         return File(link_to=os.fspath(path.readlink()))
     holds_prefix = path.name.startswith("_sysconfigdata")
-    return File(path.read_bytes(), path.stat().st_mode & 0o777, placeholder=str(PREFIX) if holds_prefix else "")
+    return File(path.read_bytes(), path.stat().st_mode & 0o777, placeholder=str(prefix) if holds_prefix else "")

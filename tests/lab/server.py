@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import ssl
+import subprocess
+import sys
 import threading
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
@@ -29,8 +33,9 @@ class Fault(NamedTuple):
 
 
 @contextmanager
-def serve(folder: Path) -> Iterator[Server]:
-    with Server(folder) as server:
+def serve(folder: Path, certificate: Path | None = None) -> Iterator[Server]:
+    """With a ``certificate`` (see ``write_certificate``) it speaks TLS, and nobody has a reason to trust it."""
+    with Server(folder, certificate) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:
@@ -41,15 +46,36 @@ def serve(folder: Path) -> Iterator[Server]:
             thread.join()
 
 
+def write_certificate(path: Path) -> Path:
+    """Key and certificate of 127.0.0.1 in one file, signed by nobody."""
+    words = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
+    key = path.with_suffix(".key")
+    made = ["openssl", *words.split(), "-keyout", str(key), "-out", str(path)]
+    subprocess.run(made, check=True, capture_output=True)
+    path.write_bytes(key.read_bytes() + path.read_bytes())
+    return path
+
+
 class Server(ThreadingHTTPServer):
-    """``paths`` are the requests so far, ``bytes_sent`` the bodies; ``faults`` may change at any time."""
+    """``paths`` are the requests so far, ``bytes_sent`` the bodies; ``faults`` may change at any time.
+
+    Who does not know the ``password`` (``user:word``) gets nothing, who does not show the ``signature`` in the query
+    gets no file below ``/files/``.
+    """
 
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, certificate: Path | None) -> None:
         super().__init__(("127.0.0.1", 0), _Answer)
+        self.scheme = "https" if certificate else "http"
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
         self.folder = folder
+        self.password = ""
+        self.signature = ""
         self.faults: dict[str, Fault] = {}
         self.paths: list[str] = []
         self.bytes_sent = 0
@@ -58,7 +84,15 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
+        return f"{self.scheme}://127.0.0.1:{self.server_port}"
+
+    def with_password(self) -> str:
+        return self.url.replace("//", f"//{self.password}@")
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """As always, but a client that does not trust our certificate may hang up."""
+        if not isinstance(sys.exc_info()[1], ssl.SSLError):
+            super().handle_error(request, client_address)
 
 
 class _Answer(SimpleHTTPRequestHandler):
@@ -78,11 +112,25 @@ class _Answer(SimpleHTTPRequestHandler):
         with self.server.counting:
             self.server.paths.append(path)
         fault = self.server.faults.get(path, Fault())
+        if not self._is_welcome(path):
+            fault = Fault(status=HTTPStatus.UNAUTHORIZED if self.server.password else HTTPStatus.FORBIDDEN)
         self.server.closing.wait(fault.delay)
         try:
             self._send(fault, with_body)
         except ConnectionError:
             self.close_connection = True  # whoever asked is gone, perhaps killed by the test
+
+    def _is_welcome(self, path: str) -> bool:
+        basic = "Basic " + base64.b64encode(self.server.password.encode()).decode()
+        if self.server.password and self.headers.get("Authorization") != basic:
+            return False
+        return not path.startswith("/files/") or self.server.signature in urlsplit(self.path).query
+
+    def end_headers(self) -> None:
+        """As always, but whoever is asked for a password is told how to give it: git asks for that."""
+        if self.server.password:
+            self.send_header("WWW-Authenticate", "Basic realm=lab")
+        super().end_headers()
 
     def _send(self, fault: Fault, with_body: bool) -> None:
         if fault.status:

@@ -101,3 +101,16 @@ def attached(laptop: Laptop, gpu1: Host, ada: User) -> Laptop:
     result = laptop.attach(ada, gpu1)
     assert result.code == 0, result
     return laptop
+
+
+@pytest.fixture
+def second(attached: Laptop, lab: Lab, gpu1: Host, ada: User, tmp_path: Path) -> Iterator[Laptop]:
+    """Another machine with another store, attached to the same account after the first one."""
+    place = tmp_path / "second"
+    place.mkdir()
+    made = Laptop(place, lab.client(tmp_path / "second-home", "second"))
+    ada.authorize(made.client.key())
+    result = made.attach(ada, gpu1)
+    assert result.code == 0, result
+    yield made
+    made.close_connections()

@@ -32,7 +32,7 @@ def spec_of(root: Path, text: str, file: str) -> Spec:
         (
             "--index-url https://wheels.example.org/whl/cpu",
             "12.4",
-            "--index-url https://wheels.example.org/whl/cu124",
+            "--index-url https://wheels.example.org/whl/cu126",
         ),
         (
             "--extra-index-url https://wheels.example.org/whl/cpu/",
@@ -42,7 +42,7 @@ def spec_of(root: Path, text: str, file: str) -> Spec:
         (
             "--index-url https://wheels.example.org/whl/cu130",
             "12.4",
-            "--index-url https://wheels.example.org/whl/cu124",
+            "--index-url https://wheels.example.org/whl/cu126",
         ),
         ("torch==2.9.0+cu130", "12.4", "torch==2.9.0"),
         ("torch==1.2.0+cu92", "9.0", "torch==1.2.0"),
@@ -76,6 +76,53 @@ def test_a_driver_that_is_too_old_is_an_error(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "facts", "reason", "fixed"),
+    [
+        ("torch==2.9.0+cu130", card("13.0", "7.0"), "capability 7.0", "torch==2.9.0"),
+        ("torch==2.11.0+cu128", card("12.8", "7.0"), "capability 7.0", "torch==2.11.0"),
+        ("torch==2.10.0+cu128", card("12.8", "7.0"), "", ""),
+        ("torch==2.6.0+cu126", card("12.8", "12.0"), "capability 12.0", "torch>=2.7,<2.12"),
+        ("torchvision==0.21.0+cu126", card("12.8", "12.0"), "capability 12.0", "torchvision==0.21.0"),
+        ("torch==2.15.0", card("12.4"), "needs CUDA 13.0; the driver 535.104 of this target", "torch<2.15"),
+        ("torch>=2.15", card("13.0", "7.0"), "capability 7.0", "torch<2.15"),
+        ("torch==2.3.1", card("12.8", "12.0"), "capability 12.0", "torch>=2.7,<2.12"),
+        ("torch==2.8.0", card("11.4", "3.7"), "needs CUDA 12.6", "torch<2.8"),
+        ("--index-url https://wheels.example.org/whl/cu130", card("13.0", "6.1"), "capability 6.1", "{0}cu126"),
+        ("torch==1.13.1+cu117", card("11.4"), "", ""),
+    ],
+)
+def test_cards_and_drivers_that_a_build_is_not_for(
+    tmp_path: Path, line: str, facts: Facts, reason: str, fixed: str
+) -> None:
+    fixed = fixed.format("--index-url https://wheels.example.org/whl/")
+    spec = spec_of(tmp_path, f"{line}\n", "requirements.txt")
+    found = gpu.advice(spec, facts)
+    assert [(finding.severity, finding.hint) for finding in found] == ([("error", f"write {fixed}")] if fixed else [])
+    assert all(reason in finding.message for finding in found)
+    mended = gpu.fix(f"{line}\n", spec, facts)
+    assert mended == f"{fixed or line}\n"
+    assert gpu.advice(spec_of(tmp_path, mended, "requirements.txt"), facts) == []
+
+
+def test_a_card_that_no_torch_can_use(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, "numpy\ntorch\n", "requirements.txt")
+    (finding,) = gpu.advice(spec, card("10.2"))
+    assert (finding.severity, finding.line) == ("warning", 2)
+    assert finding.message.startswith("no build of torch 2 can use the GPU of this target: the oldest needs CUDA 11.8")
+    assert gpu.flavoured(spec, card("10.2")).pip_options.torch_backend == "cpu"
+    assert gpu.advice(spec_of(tmp_path, "numpy\n", "requirements.txt"), card("10.2")) == []
+
+
+def test_the_table_agrees_with_itself() -> None:
+    """Every minor version of torch 2 has builds, and none twice of the same name."""
+    named = [(build.name, minor) for build in gpu.BUILDS for minor in build.torches]
+    assert len(named) == len(set(named))
+    assert {minor for _, minor in named} == set(range(40))
+    numbers = [int(build.name[2:]) for build in gpu.BUILDS]
+    assert numbers == sorted(numbers, reverse=True)
+
+
 def test_conda_packages(tmp_path: Path) -> None:
     text = "dependencies:\n- pytorch=2.1=py3.11_cpu_0\n- cpuonly  # no\n- pytorch-cpu=1.1\n- numpy\n"
     spec = spec_of(tmp_path, text, "env.yml")
@@ -86,14 +133,29 @@ def test_conda_packages(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("facts", "backend"),
     [
-        (card("12.4"), "cu124"),
-        (card("12.2"), "cu121"),
+        # The newest torch for CUDA 12, which a driver for an older CUDA 12 runs as well.
+        (card("12.4"), "cu126"),
+        (card("12.0"), "cu126"),
+        # Of two builds of the same torch the one for the driver's own CUDA.
         (card("13.0"), "cu130"),
+        (card("13.2"), "cu132"),
+        (card("14.1"), "cu132"),
+        # Volta and older are in no build for CUDA 13.
+        (card("13.0", "7.0"), "cu126"),
+        (card("13.0", "7.5"), "cu130"),
         (card("12.9", "12.0"), "cu128"),
         (card("12.9", "6.1"), "cu126"),
         (card("11.4", "3.7"), "cu118"),
-        (card("10.2"), ""),
-        (card("12.4", "2.0"), ""),
+        (card("12.4", "9.0"), "cu126"),
+        (card("12.4", "12.0"), "cu128"),
+        (card("13.0", "13.0"), "cu130"),
+        (card("10.2"), "cpu"),
+        (card("12.4", "2.0"), "cpu"),
+        (Facts("linux-64", {"__cuda": "12.4"}, "550.54", ("7.0", "8.0")), "cu126"),
+        (Facts("linux-64", {"__cuda": "12.8"}, "570.26", ("6.1", "12.0")), "cpu"),
+        (Facts("linux-aarch64", {"__cuda": "12.4"}, "550.54", ("9.0",)), "cu126"),
+        (Facts("linux-aarch64", {"__cuda": "11.8"}, "520.61", ("9.0",)), "cpu"),
+        (Facts("linux-aarch64", {"__cuda": "13.0"}, "580.65", ("7.5",)), "cpu"),
         (NONE, "cpu"),
         (Facts("osx-arm64", {"__cuda": None}), ""),
         (Facts("linux-64"), ""),
@@ -106,7 +168,8 @@ def test_the_build_of_torch_for_a_target(facts: Facts, backend: str) -> None:
 @pytest.mark.parametrize(
     ("text", "backend"),
     [
-        ("torch\n", "cu124"),
+        ("torch\n", "cu126"),
+        ("torchvision\n", "cu126"),
         ("torch==2.4.1\ntorchvision\n", "cu124"),
         ("numpy\n", ""),
         ("torch==1.10.2\n", ""),

@@ -6,7 +6,7 @@ import os
 import sys
 
 from holdfast.cli.terminal import Progress, is_tty, show
-from holdfast.engine import outputs, reconcile
+from holdfast.engine import outputs
 from holdfast.engine.follow import Follower
 from holdfast.engine.line import Line
 from holdfast.errors import Detached, StoreError, UnreachableError
@@ -129,8 +129,13 @@ def _through_all_attempts(home: Home, line: Line, uid: str, log: LogWriter, prep
     while True:
         run = runs.read(home, uid)
         follower = Follower(home, uid, log.write, preparing.read, skip, run.attempt_name)
-        state = _to_the_end(home, line, follower, uid)
+        try:
+            state = _to_the_end(home, line, follower, uid)
+        finally:
+            follower.close()
         if state == "gone":
+            from holdfast.engine import reconcile
+
             reconcile.settle(home, [run])
         if runs.read(home, uid).attempt_number == run.attempt_number:
             return state

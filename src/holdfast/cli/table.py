@@ -215,7 +215,7 @@ COMMANDS = (
     ),
     Command(
         ("project", "restore"),
-        "Bring back the code of a run; what is there now is saved first.",
+        "Bring back a run's code; what is there now is saved first.",
         _AT + "restore:restore",
         (
             RUN,

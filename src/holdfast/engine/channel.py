@@ -100,9 +100,9 @@ class RunnerChannel:
             header, payload = self._frame()
             if header.get("re") != number:
                 continue  # what was left of a request that the caller did not hear out
-            if header.get("errno") in _REFUSED:
+            if str(header.get("errno")) in _REFUSED:
                 what, hint = f"the target's disk refused to {verb}", "is it full or read-only, or something in the way?"
-                raise StoreError(what, where=self._home or self._name, answer=str(header["error"]), hint=hint)
+                raise StoreError(what, where=self._home or self._name, answer=str(header.get("error")), hint=hint)
             if header.get("error"):
                 raise InternalError(f"the runner could not {verb}", where=self._name, answer=str(header["error"]))
             yield header, payload

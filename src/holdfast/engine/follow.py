@@ -56,6 +56,10 @@ class Follower:
             state = str(header.get("state", state))
         return state
 
+    def close(self) -> None:
+        for tail in (self._log, self._events):
+            tail.close()
+
     def _show(self) -> None:
         if self._on_event is not None:
             for block in self._events.new():
@@ -84,3 +88,8 @@ class Tail:
             if not block:
                 return
             yield block
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1

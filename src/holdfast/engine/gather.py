@@ -140,7 +140,11 @@ def _bring(home: Home, channel: RunnerChannel, offer: Offer) -> None:
     for name in offer.attempts:
         os.makedirs(home.run(offer.uid, name), 0o700, exist_ok=True)
     for name in offer.attempts:
-        Follower(home, offer.uid, _unheard, attempt=name).follow(channel, wait=False)
+        follower = Follower(home, offer.uid, _unheard, attempt=name)
+        try:
+            follower.follow(channel, wait=False)
+        finally:
+            follower.close()
     outputs.bring_by_policy(home, channel, runs.read(home, offer.uid))
 
 

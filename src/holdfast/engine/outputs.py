@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
 
+_LONGEST = 4000  # of a name below outputs/; no system takes a longer one
 SMALL = 16 * 1024 * 1024
 
 
@@ -78,7 +79,7 @@ def _bring_one(channel: RunnerChannel, run: Run, row: Json, place: str) -> None:
 
 def _place(run: Run, path: str) -> str:
     words = path.split("/")
-    if any(word in ("", ".", "..") or "\0" in word or "\\" in word for word in words):
+    if len(path) > _LONGEST or any(word in ("", ".", "..") or "\0" in word or "\\" in word for word in words):
         raise UnreachableError("the target named an output that no folder can hold", answer=repr(path)[:200])
     return os.path.join(run.attempt, "outputs", *words)
 

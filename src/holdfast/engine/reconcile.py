@@ -75,7 +75,11 @@ def _settle_one(home: Home, target: Target, channel: RunnerChannel, run: Run, st
         channel.ask("discard", uid=run.uid, attempt=run.attempt_name, reason=reason)
     elif state == "gone":
         channel.ask("bury", uid=run.uid, attempt=run.attempt_name)
-    Follower(home, run.uid, _unheard, attempt=run.attempt_name).follow(channel, wait=False)
+    follower = Follower(home, run.uid, _unheard, attempt=run.attempt_name)
+    try:
+        follower.follow(channel, wait=False)
+    finally:
+        follower.close()
     run = runs.read(home, run.uid)
     if state == "gone" and may_start_again(run):
         start_again(home, target, channel, run)

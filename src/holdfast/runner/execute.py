@@ -41,17 +41,19 @@ def execute(
     work = os.path.join(attempt, b"work")
     folder = work if os.path.isdir(work) else attempt
     stdin = subprocess.PIPE if asked.get("input") else subprocess.DEVNULL
+    hostfacts.adopt_orphans()
+    before = hostfacts.descendants(os.getpid())
     try:
         command = _spawn(argv, _variables(home, runner, attempt, plan), folder, umask, stdin)
     except OSError as error:
-        reply.send(b"holdfast: %s: %s\n" % (argv[0], str(error.strerror).encode("utf-8", "replace")), stream=2)
+        reply.send(b"holdfast: %s: %s\n" % (argv[0], os.strerror(error.errno or 0).encode("utf-8")), stream=2)
         reply.end(code=127 if isinstance(error, FileNotFoundError) else 126)
         return
     try:
         reply.send(began=command.pid)
         _Attendance(command, reader, asked.get("id")).hold(float(str(asked["patience"])))
     finally:
-        _end(command)
+        _end(command, before)
     code = command.returncode
     reply.end(code=128 - code if code < 0 else code)
 
@@ -179,31 +181,31 @@ def _variables(home: "bytes", runner: "str", attempt: "bytes", plan: "dict[str, 
     return child.environment(dict(os.environb), {}, prepare.variables(home, runner, attempt, plan, note or {}))
 
 
-def _end(command: "subprocess.Popen[bytes]") -> "None":
-    """End what is left of the command and of all that it started."""
-    family = hostfacts.descendants(command.pid) if command.poll() is None else []
+def _end(command: "subprocess.Popen[bytes]", before: "list[int]") -> "None":
+    """End what is left of the command and of all that it started, double forks and new sessions included."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         for each in (number, signal.SIGCONT):  # what is stopped hears nothing else
             _tell_group(command.pid, each)
-            kill.tell(family, each)
+            kill.tell(_family(command, before), each)
         until = time.monotonic() + GRACE_S
-        while time.monotonic() < until:
-            if command.poll() is not None and not _tell_group(command.pid, 0) and not any(map(_is_there, family)):
-                return
+        while _family(command, before) and time.monotonic() < until:
             time.sleep(0.01)
 
 
-def _tell_group(group: "int", number: "int") -> "bool":
-    """Whether there was anybody to tell."""
+def _family(command: "subprocess.Popen[bytes]", before: "list[int]") -> "list[int]":
+    """All that runs below this process and was not there before the command, nor belongs to something that was."""
+    if command.poll() is not None:
+        kill.reap()
+    others = {pid for root in before for pid in [root, *hostfacts.descendants(root)]}
+    return [pid for pid in hostfacts.descendants(os.getpid()) if pid not in others]
+
+
+def _tell_group(group: "int", number: "int") -> "None":
+    """For systems where orphans are not ours."""
     try:
         os.killpg(group, number)
-        return True
     except (ProcessLookupError, PermissionError):
-        return False
-
-
-def _is_there(pid: "int") -> "bool":
-    return bool(hostfacts.start_time(pid))
+        return
 
 
 def _raise_silent(_number: "int", _frame: "object") -> "None":

@@ -20,6 +20,7 @@ from holdfast.store.index import Index
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
+    from holdfast.engine.forward import Lane
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
     from holdfast.targets import Target
@@ -66,7 +67,7 @@ def forward(parsed: Parsed) -> int:
     target = target_of(run.request, home.path)
     if not target.compute.address:
         for there, _ in wanted:
-            sys.stdout.write(f"http://{engine.HERE}:{there}/\n")
+            sys.stdout.write(f"http://127.0.0.1:{there}/\n")
         sys.stderr.write("the run is on this machine: it can be reached there already\n")
         return 0
     channel = connect(home, target)
@@ -74,14 +75,9 @@ def forward(parsed: Parsed) -> int:
         channel.hello()
     finally:
         channel.close()
-    lanes = [engine.open_lane(there, here) for there, here in wanted]
-    for (_, here), lane in zip(wanted, lanes, strict=True):
-        if here not in (0, lane.here):
-            sys.stderr.write(f"port {here} is taken here; {lane.here} is used instead\n")
-        sys.stdout.write(f"http://{engine.HERE}:{lane.here}/\n")
-    sys.stdout.flush()
-    sys.stderr.write(f"port {', '.join(str(lane.there) for lane in lanes)} of {target.name}, until Ctrl-C\n")
     try:
+        lanes = [engine.open_lane(there, here) for there, here in wanted]
+        _announce(target.name, [here for _, here in wanted], lanes)
         engine.serve(target.host, lanes, lambda words: _tell(target.name, words))
     except KeyboardInterrupt:
         sys.stderr.write("\n")
@@ -127,6 +123,15 @@ def _ports(word: str) -> tuple[int, int]:
     if not 0 < numbers[0] < 65536 or not 0 <= numbers[1] < 65536 or (colon and not here):
         raise UsageError(f"{word!r} is not PORT or PORT:LOCAL", hint="for example 6006, or 6006:8080")
     return numbers[0], numbers[1]
+
+
+def _announce(name: str, wanted: list[int], lanes: list[Lane]) -> None:
+    for here, lane in zip(wanted, lanes, strict=True):
+        if here not in (0, lane.here):
+            sys.stderr.write(f"port {here} is taken here; {lane.here} is used instead\n")
+        sys.stdout.write(f"http://127.0.0.1:{lane.here}/\n")
+    sys.stderr.write(f"port {', '.join(str(lane.there) for lane in lanes)} of {show(name)}, until Ctrl-C\n")
+    sys.stdout.flush()
 
 
 def _tell(name: str, words: str) -> None:

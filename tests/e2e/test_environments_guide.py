@@ -1,0 +1,122 @@
+"""The conda files printed in the guide: refused as they stand, and what ``env fix`` makes of them is built and runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import managed
+from lab.channel import build_old_channel
+from lab.index import Index, Wheel, build_index_of
+from lab.machine_python import OLDEST
+from lab.server import serve
+from managed import environments, lend_packages, manage, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conftest import Desk
+    from lab.server import Server
+
+pytestmark = pytest.mark.skipif(not OLDEST.exists(), reason="no Python 3.6 here")
+
+GUIDE = Path(__file__).resolve().parent.parent / "corpus" / "environments" / "guide"
+# Several languages print the very same file; it is built once.
+FILES = {path.read_bytes(): path for path in sorted(GUIDE.glob("*/*.yml"), reverse=True)}.values()
+REFUSED = {
+    "cntk": "cntk.ai no longer has wheels",
+    "cntk-1bit": "with 1-bit SGD in the ordinary GPU build",
+    "tensorflow": "No candidates were found for python 3.5.2.*",
+}
+FIXED = {"cntk": "cntk_gpu 2.7", "cntk-1bit": "cntk_gpu 2.7", "tensorflow": "tensorflow_gpu 2.6.2"}
+SAYS = """
+import importlib, sys
+for name in ("cntk_gpu", "tensorflow_gpu"):
+    try:
+        module = importlib.import_module(name)
+    except ImportError:
+        continue
+    print(name, module.VERSION, "with numpy", module.numpy.VERSION, "on", sys.version.split()[0], "in", sys.prefix)
+"""
+
+
+def for_oldest(name: str, version: str, *requires: str, tag: str = "manylinux1") -> Wheel:
+    """A wheel with the name, the version and the tags that the public index has it with."""
+    source = f"VERSION = {version!r}\n" + ("import numpy\n" if requires else "")
+    whole_tag = f"cp36-cp36m-{tag}_x86_64"
+    return Wheel(name, version, source, requires, whole_tag, requires_python=">=3.6")
+
+
+def index() -> Index:
+    wheels = [
+        for_oldest("cntk_gpu", "2.5.1", "numpy>=1.11", "scipy>=0.17"),
+        for_oldest("cntk_gpu", "2.7", "numpy>=1.11", "scipy>=0.17"),
+        for_oldest("tensorflow_gpu", "2.6.2", "numpy~=1.19.2", tag="manylinux2010"),
+        for_oldest("numpy", "1.19.5"),
+        for_oldest("scipy", "1.5.4"),
+        Wheel("pip", "21.3.1", "", requires_python=">=3.6"),
+        # What somebody gets who asks for no version, or for another Python.
+        Wheel("tensorflow_gpu", "2.12.0", "", tag="cp37-cp37m-manylinux2010_x86_64", requires_python=">=3.7"),
+        Wheel("numpy", "2.3.0", "", tag="cp311-cp311-manylinux_2_28_x86_64", requires_python=">=3.11"),
+    ]
+    return build_index_of(managed.SHELF, "guide-index", wheels)
+
+
+@pytest.fixture
+def served() -> Iterator[Server]:
+    with serve(index().path) as server:
+        yield server
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_what_fix_writes_is_built_with_a_python_of_the_channel(desk: Desk, served: Server, file: Path) -> None:
+    """This machine's own Python is too new for every one of them."""
+    declared = declare(desk, served, file)
+    text = f"channels:\n- {build_old_channel(managed.SHELF).file_url}\n- nodefaults\n{file.read_text()}"
+    declared.write_text(text)
+    refused = desk.submit("train.py")
+    assert refused.code == 65, shown(refused)
+    assert REFUSED[file.stem] in shown(refused)
+    assert "python=3.6" in shown(refused)
+    assert "holdfast env fix" in shown(refused)
+    assert environments(desk) == []
+
+    fixed = desk.holdfast("env", "fix")
+    assert fixed.code == 0, shown(fixed)
+    result = desk.submit("train.py")
+    assert result.code == 0, shown(result)
+    assert_runs(desk, result.text, file)
+    (row,) = environments(desk)
+    assert row["python"] == OLDEST.name
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_what_fix_writes_is_built_on_a_python_that_fits(desk: Desk, served: Server, file: Path) -> None:
+    """No channel is asked then: the file is exactly the guide's."""
+    declare(desk, served, file).write_bytes(file.read_bytes())
+    manage_oldest(desk)
+    assert desk.holdfast("env", "fix").code == 0
+    result = desk.submit("train.py")
+    assert result.code == 0, shown(result)
+    assert_runs(desk, result.text, file)
+
+
+def declare(desk: Desk, served: Server, file: Path) -> Path:
+    manage(desk)
+    lend_packages(desk)
+    desk.script(SAYS)
+    desk.env["UV_DEFAULT_INDEX"] = index().simple(served.url)
+    return desk.project / "aml_config" / "conda_dependencies.yml"
+
+
+def manage_oldest(desk: Desk) -> None:
+    text = f"type: local\nuserManagedEnvironment: false\npythonLocation: {OLDEST}/bin/python\n"
+    (desk.project / "aml_config" / "local.compute").write_text(text)
+
+
+def assert_runs(desk: Desk, said: str, file: Path) -> None:
+    wanted = "cntk_gpu 2.5.1" if "cntk_gpu-2.5.1" in file.read_text() else FIXED[file.stem]
+    (row,) = environments(desk)
+    assert f"{wanted} with numpy 1.19.5 on {OLDEST.name} in {desk.home}/envs/{row['key']}\n" in said

@@ -1,0 +1,79 @@
+"""A target that lies: it speaks the protocol and sends whatever it likes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from typing import TYPE_CHECKING
+
+from holdfast.engine.channel import RunnerChannel
+from holdfast.ports import Stream
+from holdfast.runner import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from holdfast.errors import HoldfastError
+    from holdfast.model import Json
+
+    Answers = Callable[[Json], Iterator[bytes]]
+
+
+class HostileHost:
+    """Where the command goes that should be our runner. ``answers`` gives the bytes that come back for a request."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+
+    def run(self, argv: tuple[str, ...]) -> Stream:
+        heard, stdin = os.pipe()
+        stdout, says = os.pipe()
+        stderr, complains = os.pipe()
+        threading.Thread(target=self._speak, args=(heard, says, complains), daemon=True).start()
+        return Stream(os.getpid(), stdin, stdout, stderr)
+
+    def close(self) -> None:
+        """It holds nothing."""
+
+    def at_terminal(self, argv: tuple[str, ...]) -> tuple[str, ...]:
+        return argv
+
+    def reach_port(self, port: int) -> Stream | None:
+        return None
+
+    def sever(self) -> None:
+        """It holds nothing."""
+
+    def meaning(self, complaint: str) -> HoldfastError | None:
+        return None
+
+    def _speak(self, heard: int, says: int, complains: int) -> None:
+        reader = wire.FrameReader(heard)
+        try:
+            asked = wire._header(reader.line())
+            hello = {"protocol": wire.PROTOCOL, "store": "f" * 32, "boot_id": "b", "host": "evil", "python": "3"}
+            wire.write_all(says, f"{asked['nonce']} ready\n".encode() + wire.pack({"hello": hello}))
+            while True:
+                header, _ = reader.frame()
+                for data in self._answers(header):
+                    wire.write_all(says, data)
+        except (wire.Closed, wire.BadFrame, OSError):
+            pass
+        finally:
+            for fd in (heard, says, complains):
+                os.close(fd)
+
+
+def channel(answers: Answers) -> RunnerChannel:
+    return RunnerChannel(HostileHost(answers), "python3", None, "evil")
+
+
+def piece(request: Json, name: object, data: bytes, **more: object) -> bytes:
+    """A frame of a pull that is right in everything but what the caller wants wrong."""
+    header = {"re": request["id"], "file": name, "offset": 0, "sha256": hashlib.sha256(data).hexdigest(), **more}
+    return wire.pack(header, data)
+
+
+def end(request: Json, **fields: object) -> bytes:
+    return wire.pack({"re": request["id"], "end": True, **fields})

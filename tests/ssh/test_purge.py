@@ -1,0 +1,92 @@
+"""``detach --purge``: the machine is as it was before it was attached, and nothing is lost that somebody may want."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from conftest import eventually
+from ssh.conftest import PASSWORD
+
+if TYPE_CHECKING:
+    from conftest import Desk
+    from ssh.conftest import Laptop
+    from sshlab import Host, Lab, User
+
+PURGE = ("computetarget", "detach", "lab1", "--purge")
+WAITING = "import time; print('up', flush=True); time.sleep(600)"
+
+
+def test_all_is_as_it_was(laptop: Laptop, gpu1: Host, ada: User) -> None:
+    def seen() -> tuple[object, ...]:
+        return ada.files(), ada.sockets(), ada.processes()
+
+    before = seen()
+    assert laptop.attach(ada, gpu1, "--password", PASSWORD).code == 0
+    laptop.script("import holdfast; holdfast.log('x', 1); open('outputs/m', 'w').write('kept')")
+    assert laptop.holdfast("submit", "-c", "lab1", "train.py").code == 0
+    laptop.script(WAITING, "wait.py")
+    assert laptop.holdfast("submit", "-c", "lab1", "--no-wait", "wait.py").code == 0
+    run_id = laptop.record()["run_id"]
+    assert seen() != before
+    refused = laptop.holdfast(*PURGE)
+    assert (refused.code, run_id in refused.err, f"holdfast cancel -r {run_id}" in refused.err) == (2, True, True)
+    assert ".ssh" in {Path(name).name for name in ada.files()}
+    laptop.holdfast("cancel")
+    assert laptop.wait_for_end()["status"] == "Canceled"
+    result = laptop.holdfast(*PURGE)
+    assert result.code == 0, result
+    assert "2 runs" in result.err
+    eventually(lambda: seen() == before)
+    assert not list((laptop.project / "aml_config").iterdir())
+    assert [path.name for path in (laptop.home / "ssh").iterdir() if path.name != "s"] == []
+    assert laptop.holdfast("history", "info", "-r", "1", "-a", "outputs/m").out == b"kept"
+
+
+def test_a_machine_that_does_not_answer_is_not_forgotten(attached: Laptop, lab: Lab, gpu1: Host) -> None:
+    attached.close_connections()
+    lab.cut(gpu1, "reset")
+    result = attached.holdfast(*PURGE)
+    assert result.code == 69
+    assert "nothing was removed" in result.err
+    assert (attached.project / "aml_config" / "lab1.compute").exists()
+    assert attached.holdfast("computetarget", "detach", "lab1").code == 0
+    assert not (attached.project / "aml_config" / "lab1.compute").exists()
+
+
+def test_what_others_have_there_stays(attached: Laptop, second: Laptop, gpu1: Host, ada: User) -> None:
+    for person in (attached, second):
+        assert person.attach(ada, gpu1, "-k").code == 0
+        person.script("print('said')")
+        assert person.holdfast("submit", "-c", "lab1", "train.py").code == 0
+    lines = ada.path(".ssh/authorized_keys").read_text().splitlines()
+    result = attached.holdfast(*PURGE)
+    assert result.code == 0, result
+    assert "stays for 1 other" in result.err
+    left = ada.path(".ssh/authorized_keys").read_text().splitlines()
+    assert left == [line for line in lines if line != lines[-2]]
+    assert [path.name for path in ada.path(".holdfast/runs").iterdir()] == [second.record()["uid"]]
+    second.script("print('again')")
+    assert b"again\n" in second.holdfast("submit", "-c", "lab1", "train.py").out
+
+
+def test_outputs_that_are_nowhere_else_are_asked_for(attached: Laptop, ada: User) -> None:
+    attached.script("open('outputs/large', 'wb').write(bytes(17 * 1024 * 1024))")
+    assert attached.holdfast("submit", "-c", "lab1", "train.py").code == 0
+    result = attached.holdfast(*PURGE)
+    assert result.code == 2
+    assert "1 output (17.8 MB) of your runs are only there" in result.err
+    assert ada.path(".holdfast").exists()
+    assert attached.holdfast(*PURGE, "--yes").code == 0
+    assert not ada.path(".holdfast").exists()
+
+
+def test_ones_own_history_is_not_purged(desk: Desk) -> None:
+    (desk.project / "aml_config").mkdir()
+    (desk.project / "aml_config" / "here.compute").write_text("type: local\n")
+    desk.script("print(1)")
+    assert desk.holdfast("submit", "-c", "here", "train.py").code == 0
+    result = desk.holdfast("computetarget", "detach", "here", "--purge")
+    assert result.code == 2
+    assert "your own history" in result.err
+    assert desk.record()["status"] == "Completed"

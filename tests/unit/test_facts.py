@@ -1,0 +1,77 @@
+"""What a machine says about itself: here about cards of NVIDIA's, by a program that stands in for theirs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.runner import facts
+from lab.machine_python import OLDEST
+from lab.nvidia import write_nvidia_smi
+
+SOURCE = str(Path(holdfast.__file__).parent)
+ASK = "import json, sys; from runner import facts; print(json.dumps(facts.facts(sys.argv[1].encode(), sys.executable)))"
+HAS_DRIVER = any(map(os.path.exists, facts._DRIVERS))
+
+
+def asked(home: Path, path: Path, python: str = sys.executable) -> dict[str, Any]:
+    """In a process of its own, as the runner is."""
+    env = {"PYTHONPATH": SOURCE, "PATH": str(path)}
+    done = subprocess.run([python, "-B", "-c", ASK, str(home)], check=True, capture_output=True, text=True, env=env)
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+@pytest.mark.parametrize("python", [sys.executable, str(OLDEST / "bin/python")])
+def test_driver_and_cards_are_told_and_remembered(tmp_path: Path, python: str) -> None:
+    if not Path(python).exists():
+        pytest.skip("no Python 3.6 here")
+    path = write_nvidia_smi(tmp_path / "bin", "550.54.14", "12.4", "8.0", "9.0")
+    for _ in range(3):
+        answer = asked(tmp_path, path, python)
+        assert answer["gpu"] == {"driver": "550.54.14", "cuda": "12.4", "capabilities": ["8.0", "9.0"]}
+        assert answer["virtual"]["__cuda"] == "12.4"
+        assert answer["python"]["path"] == python
+    assert (path / "calls").read_text().splitlines() == [
+        "--query-gpu=driver_version,compute_cap --format=csv,noheader",
+        "",
+    ]
+
+
+def test_another_driver_is_asked_anew(tmp_path: Path) -> None:
+    path = write_nvidia_smi(tmp_path / "bin", "550.54.14", "12.4", "8.0")
+    assert asked(tmp_path, path)["gpu"]["driver"] == "550.54.14"
+    write_nvidia_smi(tmp_path / "bin", "580.159.04", "13.0", "8.0")
+    assert asked(tmp_path, path)["gpu"] == {"driver": "580.159.04", "cuda": "13.0", "capabilities": ["8.0"]}
+
+
+@pytest.mark.skipif(HAS_DRIVER, reason="this machine has a driver of NVIDIA's")
+@pytest.mark.parametrize("is_left_over", [False, True], ids=["nothing", "a program without a driver"])
+def test_a_machine_without_cards(tmp_path: Path, is_left_over: bool) -> None:
+    path = write_nvidia_smi(tmp_path / "bin", "", "") if is_left_over else tmp_path
+    answer = asked(tmp_path, path)
+    assert answer["gpu"] is None
+    assert answer["virtual"]["__cuda"] is None
+    assert not (tmp_path / "cache" / "gpus.jsonl").exists()
+
+
+@pytest.mark.skipif(HAS_DRIVER, reason="this machine has a driver of NVIDIA's")
+def test_a_machine_without_cards_starts_nothing_and_loads_nothing(tmp_path: Path) -> None:
+    ask = "import sys; from runner import facts; facts.gpu(sys.argv[1].encode()); print('ctypes' in sys.modules)"
+    env = {"PYTHONPATH": SOURCE, "PATH": str(tmp_path)}
+    command = [sys.executable, "-S", "-B", "-c", ask, str(tmp_path)]
+    assert subprocess.run(command, check=True, capture_output=True, text=True, env=env).stdout == "False\n"
+
+
+@pytest.mark.skipif(not HAS_DRIVER, reason="this machine has no driver of NVIDIA's")
+def test_the_library_knows_what_the_program_knows(tmp_path: Path) -> None:
+    (program,) = [facts.which("nvidia-smi")]
+    assert program is not None
+    assert facts._ask_nvml() == facts._ask_nvidia_smi(program)
