@@ -108,10 +108,12 @@ def _submit_step(stage: Stage, before: set[str], death: kills.Death) -> str:
 def followers(place: Path, rng: random.Random, size: Size, *, far: bool) -> list[Kill]:
     """``logs -f``, killed while it streams; the next one shows every byte once."""
     stages = Stages(place, far=far)
-    done = []
-    for _ in range(size.moments):
+    done: list[Kill] = []
+    for _ in range(10 * size.moments):  # on a busy machine the run may be over before its follower can be killed
+        if len(done) == size.moments:
+            break
         stage = stages.next()
-        run_id = stage.start_run(30, 0.005)
+        run_id = stage.start_run(60, 0.005)
         death = kills.kill_in_time(stage, ("logs", "-f", "-r", run_id), rng)
         if death.killed:
             again = stage.say("logs", "-f", "-r", run_id)

@@ -53,6 +53,7 @@ def execute(
         reply.send(began=command.pid)
         _Attendance(command, reader, asked.get("id")).hold(float(str(asked["patience"])))
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)  # what follows must not be interrupted
         _end(command, before)
     code = command.returncode
     reply.end(code=128 - code if code < 0 else code)
@@ -83,7 +84,6 @@ class _Attendance:
         while not over:
             exited = self._command.poll() is not None  # asked first: all that it wrote is then there to be read
             over = self._pass_on(patience, 0.0 if exited and not self._to_client else LOOK_S) and exited
-        signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _pass_on(self, patience: "float", pause: "float") -> "bool":
         """Whatever can be done now, or comes within the pause; whether there was nothing to say to the client."""
@@ -99,8 +99,7 @@ class _Attendance:
                 self._take(fd)
         for fd in writable:
             if fd == 1:
-                wire.write_all(1, self._to_client[:AT_ONCE])
-                self._to_client = self._to_client[AT_ONCE:]
+                self._speak()
             else:
                 self._feed(fd)
         if pending or self._reader.fd in ready:
@@ -114,6 +113,14 @@ class _Attendance:
             self._say(block, stream=self._outputs[fd])
         else:
             del self._outputs[fd]
+
+    def _speak(self) -> "None":
+        """As much as the client takes without stopping us."""
+        rest = memoryview(self._to_client)
+        while rest and select.select([], [1], [], 0)[1]:
+            wire.write_all(1, bytes(rest[:AT_ONCE]))
+            rest = rest[AT_ONCE:]
+        self._to_client = bytes(rest)
 
     def _hear(self) -> "None":
         header, payload = self._reader.frame()

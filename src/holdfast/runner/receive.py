@@ -22,18 +22,31 @@ class Arrivals:
         self._halves = os.path.join(home, b"arriving")
         self._batch = None  # type: objects.Batch | None
         self._half = None  # type: Half | None
+        self._unmade = set()  # type: set[str]
         self._refused = ""
 
-    def add(self, piece: "bytes", header: "dict[str, object]") -> "None":
-        """Take one more piece. Trouble is kept for later: a client that is sending does not read answers."""
-        digest, at, size = str(header["digest"]), int(str(header["at"])), int(str(header["size"]))
+    def add(self, payload: "bytes", header: "dict[str, object]") -> "None":
+        """Take what a frame holds. Trouble is kept for later: a client that is sending does not read answers."""
+        at = 0
+        for digest, size in header.get("many") or ():  # type: ignore[attr-defined]
+            self._take(str(digest), payload[at : at + size], {"at": 0, "size": size})
+            at += size
+        if "digest" in header:
+            self._take(str(header["digest"]), payload, header)
+
+    def _take(self, digest: "str", piece: "bytes", header: "dict[str, object]") -> "None":
         try:
-            if at == 0 and len(piece) == size:
+            if "spans" in header:
+                self._keep(self._made(piece, str(header["base"]), header["spans"]), digest)  # type: ignore[arg-type]
+            elif header["at"] == 0 and header["size"] == len(piece):
                 self._keep(piece, digest)
-            else:
-                self._put_down(
-                    piece, digest, at, size, str(header.get("copy") or ""), int(str(header.get("span") or 0))
-                )
+            elif digest not in self._unmade:
+                at, size, span = (int(str(header.get(name) or 0)) for name in ("at", "size", "span"))
+                self._put_down(piece, digest, at, size, str(header.get("copy") or ""), span)
+        except objects.Damaged:
+            # What it was to be made from is not here, or not whole. Nobody is to blame: it is still lacking.
+            self._unmade.add(digest)
+            self._leave()
         except (OSError, ValueError, pour.Unreadable, pour.Changed) as error:
             self._refused = self._refused or "%s: %s" % (digest, error)
             self._leave()
@@ -57,6 +70,7 @@ class Arrivals:
     def lacks(self, digests: "list[str]") -> "tuple[list[str], dict[str, int]]":
         """Those that are not here, and how much there is of those that were begun."""
         self._leave()
+        self._unmade.clear()
         self._forget_old()
         absent = [digest for digest in digests if not objects.has(self._root, digest)]
         begun = {}
@@ -74,6 +88,19 @@ class Arrivals:
         if self._batch.new_objects >= _AT_ONCE or self._batch.new_bytes >= _AT_ONCE_BYTES:
             self.commit()
 
+    def _made(self, fresh: "bytes", base: "str", spans: "list[list[int]]") -> "bytes":
+        """From parts of an object that is here, and from bytes that are not in it."""
+        old = objects.read(self._root, base)
+        at = 0
+        parts = []
+        for place, length in spans:
+            if place < 0:
+                parts.append(fresh[at : at + length])
+                at += length
+            else:
+                parts.append(old[place : place + length])
+        return b"".join(parts)
+
     def _put_down(self, piece: "bytes", digest: "str", at: "int", size: "int", copy: "str", span: "int") -> "None":
         if self._half is None or self._half.digest != digest:
             self._leave()
@@ -82,6 +109,8 @@ class Arrivals:
         if self._half.length != at:
             raise ValueError("a piece at %d arrived where %d was next" % (at, self._half.length))
         if copy:
+            if not objects.has(self._root, copy):
+                raise objects.Damaged(copy, "missing")
             self._half.copy(objects.object_path(self._root, copy), at, span)
         else:
             self._half.append(piece)
