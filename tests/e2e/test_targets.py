@@ -106,21 +106,23 @@ def test_check_prints_all_findings_at_once(desk: Desk) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "computetarget attach remotedocker --name my_dsvm --address a --username u --password p",
-        "computetarget attach remote -n my_dsvm -a a -u u -w p",
-        "computetarget attach cluster -n my_dsvm -a a -u u -k",
-        "computetarget attach remote -n x -a a -u u --private-key-file k --private-key-passphrase p",
-        "computetarget attach --name my_dsvm --address a --username u --password p --type remotedocker",
-        "computetarget attach --name my_dsvm --address a --username u --password p -type cluster",
-        "computecontext attach --name my_dsvm --address a --username u --password p --cluster",
-        "ml computetarget attach remotedocker --name my_dsvm --address a --username u --password p",
+        "computetarget attach remotedocker --name my_dsvm --address 127.0.0.1:1 --username u --password p",
+        "computetarget attach remote -n my_dsvm -a 127.0.0.1:1 -u u -w p",
+        "computetarget attach cluster -n my_dsvm -a 127.0.0.1:1 -u u -k",
+        "computetarget attach remote -n x -a 127.0.0.1:1 -u u --private-key-file k --private-key-passphrase p",
+        "computetarget attach --name my_dsvm --address 127.0.0.1:1 --username u --password p --type remotedocker",
+        "computetarget attach --name my_dsvm --address 127.0.0.1:1 --username u --password p -type cluster",
+        "computecontext attach --name my_dsvm --address 127.0.0.1:1 --username u --password p --cluster",
+        "ml computetarget attach remotedocker --name my_dsvm --address 127.0.0.1:1 --username u --password p",
     ],
 )
-def test_every_generation_of_attach_is_understood_and_refused_for_now(desk: Desk, words: str) -> None:
+def test_every_generation_of_attach_is_understood_and_writes_nothing_where_nobody_answers(
+    desk: Desk, words: str
+) -> None:
     result = desk.holdfast(*words.split())
-    assert result.code == 65
-    assert "targets over SSH come later" in result.err
-    assert not desk.home.exists()
+    assert result.code == 69, result
+    assert "no SSH server does" in result.err
+    assert not (desk.project / "aml_config").exists()
 
 
 @pytest.mark.parametrize("kind", ["docker", "localdocker", "remotedocker", "cluster", "nonsense"])

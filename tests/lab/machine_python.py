@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import platform
+import py_compile
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,8 +37,13 @@ OLDEST = Path.home() / ".pyenv/versions/3.6.15"
 
 
 def machine_python() -> Package:
-    """The interpreter and its standard library, without tests; it needs this machine's system libraries."""
-    return _python(Path(sys.base_prefix), platform.python_version())
+    """The interpreter and its standard library, without tests; it needs this machine's system libraries.
+
+    Its bytecode is in the package, as it is in those that everybody installs.
+    """
+    package = _python(Path(sys.base_prefix), platform.python_version())
+    modules = {name: file for name, file in package.files.items() if name.endswith(".py") and not file.placeholder}
+    return package._replace(files={**package.files, **_bytecode(modules)})
 
 
 def oldest_python() -> Package:
@@ -76,3 +84,16 @@ def _file(path: Path, prefix: Path) -> File:
         return File(link_to=os.fspath(path.readlink()))
     holds_prefix = path.name.startswith("_sysconfigdata")
     return File(path.read_bytes(), path.stat().st_mode & 0o777, placeholder=str(prefix) if holds_prefix else "")
+
+
+def _bytecode(modules: dict[str, File]) -> dict[str, File]:
+    """Unchecked, for an archive of ours keeps no times."""
+    compiled = {}
+    unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    with tempfile.TemporaryDirectory() as scratch:
+        source, target = Path(scratch, "source"), Path(scratch, "target")
+        for name, file in modules.items():
+            source.write_bytes(file.data)
+            py_compile.compile(str(source), str(target), name, doraise=True, invalidation_mode=unchecked)
+            compiled[importlib.util.cache_from_source(name)] = File(target.read_bytes())
+    return compiled
