@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -32,7 +32,7 @@ print('lines', n)
 
 @pytest.mark.parametrize("how", ["drop", "reset", "unreachable"])
 def test_a_cut_while_streaming_loses_and_repeats_nothing(
-    attached: Laptop, gpu1: Host, ada: User, lab: Lab, how: str
+    attached: Laptop, gpu1: Host, ada: User, lab: Lab, how: Literal["drop", "reset", "unreachable"]
 ) -> None:
     attached.script(STEADY)
     client = Watched(attached.start("submit", "-c", "lab1", "train.py"))
@@ -59,7 +59,9 @@ def test_a_short_cut_is_not_even_noticed(attached: Laptop, gpu1: Host, ada: User
 
 
 @pytest.mark.parametrize("way", ["to", "from"])
-def test_a_link_that_is_cut_in_one_direction(attached: Laptop, gpu1: Host, ada: User, lab: Lab, way: str) -> None:
+def test_a_link_that_is_cut_in_one_direction(
+    attached: Laptop, gpu1: Host, ada: User, lab: Lab, way: Literal["to", "from"]
+) -> None:
     attached.script(STEADY)
     client = Watched(attached.start("submit", "-c", "lab1", "train.py"))
     client.wait_for(b"line 20\n")

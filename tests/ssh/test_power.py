@@ -52,7 +52,7 @@ def test_a_machine_that_is_off_is_started_by_a_submit(attached: Laptop, gpu1: Ho
     assert "trust lab1" in result.err
     attached.holdfast("computetarget", "trust", "lab1")
     with attached.start("submit", "-c", "lab1", "train.py") as process:
-        eventually(lambda: (switch / "on").exists(), 60)
+        eventually((switch / "on").exists, 60)
         gpu1.boot()
         out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err

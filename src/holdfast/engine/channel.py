@@ -201,12 +201,13 @@ class RunnerChannel:
     def _hang_up(self) -> None:
         for fd in (self._stream.stdin, self._stream.stdout, self._stream.stderr):
             os.close(fd)
-        if sys.platform != "win32":
-            _reap(self._stream.pid)
+        _reap(self._stream.pid)
 
 
 def _reap(pid: int) -> None:
     """Take leave of children that have ended; one that has not is asked again with the next."""
+    if sys.platform == "win32":
+        return
     _ENDING.append(pid)
     for child in list(_ENDING):
         try:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from holdfast.targets import Target
 
 
+_TRIES = 3  # a prune on the target may run at the same time
+
+
 def plan_only(project: Project, job: Job, target: Target) -> tuple[Plan, Snapshot]:
     """The plan that a submit would follow. Reads the project, writes nothing."""
     taken = snapshot.scan(project.root, cache=None, skip=_linked(job)).store(None)
@@ -104,18 +107,20 @@ class Submitter:
         told = {**told, "request": request}
         shipment = Shipment(self._home, channel, plan.project_id, self._on_upload)
         shipment.send_ahead(plan.tree)
-        follow.ask_early(channel, plan.uid)
-        try:
-            ticket = launcher.start(channel, plan.to_json(), told)
-        except Lacking as error:
-            if error.refused:
-                what, hint = "the target could not keep what was sent", "is its disk full?"
-                raise StoreError(what, where=self._target.name, answer=error.refused, hint=hint) from None
-            shipment.send_missing(plan.tree)
+        refused = ""
+        for _ in range(_TRIES):
             follow.ask_early(channel, plan.uid)
-            ticket = launcher.start(channel, plan.to_json(), told)
-        shipment.remember(plan.tree)
-        return ticket
+            try:
+                ticket = launcher.start(channel, plan.to_json(), told)
+                shipment.remember(plan.tree)
+                return ticket
+            except Lacking as error:
+                refused = error.refused
+                if refused:
+                    break
+            shipment.send_missing(plan.tree)
+        what, hint = "the target could not keep what was sent", "is its disk full, or does somebody empty its store?"
+        raise StoreError(what, where=self._target.name, answer=refused or "parts of it are gone again", hint=hint)
 
     def _take(self, project: Project, job: Job, skip_unreadable: bool) -> Snapshot:
         cache = self._home.stat_cache(project.id)

@@ -13,6 +13,8 @@ import struct
 import sys
 import threading
 
+from holdfast.errors import ConfigError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,7 +50,7 @@ class Answer:
         self._folder = folder
         self._secret = secret
         self._left = times
-        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket = _unix_socket()
         self.prompts: list[str] = []
 
     def __enter__(self) -> Mapping[str, str]:
@@ -97,6 +99,12 @@ class Answer:
         if self._left > 0 and wanted:
             self._left -= 1
             asking.sendall(self._secret().encode("utf-8", "surrogateescape"))
+
+
+def _unix_socket() -> socket.socket:
+    if sys.platform == "win32":
+        raise ConfigError("a password cannot be handed to ssh on Windows", hint="use a key, or an agent")
+    return socket.socket(socket.AF_UNIX)
 
 
 def ask_person(login: Login) -> str:
