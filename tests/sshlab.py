@@ -485,7 +485,7 @@ class Host(Node):
 
     def restart_sshd(self) -> None:
         """End the listener, start another. Sessions live on."""
-        with suppress(FileNotFoundError, ValueError):
+        with suppress(FileNotFoundError, ValueError, ProcessLookupError, CommandFailed):
             self.kill(int(self.path("/run/sshd.pid").read_text()))
         self.start_sshd()
 

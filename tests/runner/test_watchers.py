@@ -131,7 +131,7 @@ def test_a_run_from_before_a_restart_is_told_as_such(post: Post) -> None:
     accepted["boot_id"] = "another boot"
     (run.folder / "events.jsonl").write_text(json.dumps(accepted) + "\n")
     assert post.bury(run) == "closed"
-    assert "restarted" in run.event("closed")["reason"]
+    assert "rebooted at 20" in run.event("closed")["reason"]
 
 
 @ONCE

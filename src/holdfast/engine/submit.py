@@ -68,6 +68,8 @@ class Submitter:
     ) -> tuple[Plan, Snapshot]:
         home, target = self._home, self._target
         taken = self._take(project, job, skip_unreadable)
+        if target.compute.address:
+            self._line.channel.hello()  # a machine that does not answer gets no run
         identity = runs.claim(home, project)
         plan = _plan(job, project, identity, taken.tree, target, environment)
         with home.lock(f"submit-{identity.uid}"):

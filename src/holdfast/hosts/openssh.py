@@ -125,6 +125,12 @@ def meaning(login: Login, words: str) -> HoldfastError | None:
     last = lines[-1] if lines else ""
     if "Host key verification failed" in words or "host key is known" in words:
         return _host_key_error(login, words)
+    if "UNPROTECTED PRIVATE KEY" in words:
+        answer = next(line for line in lines if "Permissions" in line or "UNPROTECTED" in line)
+        hint = f"chmod 600 {login.identity}" if login.identity else "chmod 600 the key"
+        return UnreachableError(
+            "a private key is open to others, and is not used", where=_at(login), answer=answer, hint=hint
+        )
     if "Permission denied" in last or "Too many authentication failures" in words:
         hint = f"holdfast computetarget test {login.name} shows what is tried; attach again to install a key"
         return UnreachableError("the machine does not let us in", where=_at(login), answer=last, hint=hint)
@@ -145,7 +151,6 @@ _COMPLAINTS = (
     ("Connection closed by", "the machine hung up", _TEST),
     ("Connection reset", "the connection was cut", _TEST),
     ("kex_exchange_identification", "the machine hung up before saying who it is", _TEST),
-    ("UNPROTECTED PRIVATE KEY", "the private key is open to others", "chmod 600 the file named in privateKeyFile"),
     ("command not found", "a program is missing there", _TEST),
     ("not found", "a program is missing there", _TEST),
 )
