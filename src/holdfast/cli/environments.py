@@ -19,12 +19,10 @@ if TYPE_CHECKING:
     from holdfast.environments.spec import Facts
     from holdfast.model import Json, Project
     from holdfast.store.home import Home
-    from holdfast.targets import Chosen, Target
+    from holdfast.targets import Chosen
 
 
-def settle(
-    home: Home, project: Project, chosen: Chosen, script: str, target: Target, channel: RunnerChannel
-) -> Environment | None:
+def settle(home: Home, project: Project, chosen: Chosen, script: str, channel: RunnerChannel) -> Environment | None:
     """The environment that the project declares, solved if it has not been; None where nothing is declared."""
     asked = engine.ask(project, chosen, script, channel)
     if asked is None:
@@ -41,7 +39,7 @@ def settle(
     if found is None:
         with Progress(sys.stderr) as progress:
             found = engine.solve(home, project, asked, lambda said: progress.update(_words(said)))
-    return engine.place(asked, found, project, target.home or home.path)
+    return engine.place(asked, found, project, str(channel.hello()["home"]))
 
 
 def _words(said: Json) -> str:
@@ -67,7 +65,7 @@ class Bench:
         self.channel.close()
 
     def settle(self, script: str) -> Environment | None:
-        return settle(self.home, self.project, self.chosen, script, self.target, self.channel)
+        return settle(self.home, self.project, self.chosen, script, self.channel)
 
     def solve(self, script: str) -> Lock:
         """The lock, solved anew even if one is remembered."""
@@ -100,7 +98,7 @@ class Bench:
         row.update(spec=asked.key, solved=found is not None, packages=None, environment=None, built=False)
         row.update(torch_build=asked.spec.pip_options.torch_backend or None, gpu=_gpu(asked.facts))
         if found is not None:
-            environment = engine.place(asked, found, self.project, self.target.home or self.home.path)
+            environment = engine.place(asked, found, self.project, str(self.channel.hello()["home"]))
             packages = sorted(
                 [f"{one.name}={one.version}" for one in found.conda] + [_plain(line) for line in found.pip]
             )

@@ -42,7 +42,7 @@ class Submission:
         if self._chosen.compute.user_managed_environment is False:
             from holdfast.cli.environments import settle
 
-            environment = settle(self._home, project, self._chosen, job.script, self._target, self._line.channel)
+            environment = settle(self._home, project, self._chosen, job.script, self._line.channel)
         with Progress(sys.stderr) as progress:
 
             def on_progress(files: int, size: int) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Asked(Record):
-    """What a project declares, read for one target."""
+    """What a project declares, read for one target; ``elsewhere`` is its interpreter where that is not here."""
 
     declared: Declared
     spec: Spec
@@ -40,6 +40,7 @@ class Asked(Record):
     facts: Facts
     python: str | None
     findings: tuple[Finding, ...]
+    elsewhere: Json | None = None
 
 
 class Environment(Record):
@@ -92,7 +93,10 @@ def ask(project: Project, chosen: Chosen, script: str, channel: Channel) -> Aske
         raise ConfigError(
             f"there is no Python {location!r} to build on", where=f"{chosen.compute.name}.compute", hint=hint
         )
-    return Asked(declared, spec, spec_key(spec, facts, interpreter), facts, path, tuple(findings))
+    elsewhere: Json | None = None
+    if chosen.compute.address and interpreter is not None:
+        elsewhere = {"version": interpreter.version, "identity": interpreter.identity}
+    return Asked(declared, spec, spec_key(spec, facts, interpreter), facts, path, tuple(findings), elsewhere)
 
 
 def fixed(project: Project, chosen: Chosen, channel: Channel, *, gpu: bool) -> tuple[str, str, str]:
@@ -138,12 +142,14 @@ def solve(home: Home, project: Project, asked: Asked, tell: Callable[[Json], Non
     from holdfast.runner import environment as runner
 
     facts: Json = {"platform": asked.facts.platform, "virtual": dict(asked.facts.virtual)}
+    if asked.elsewhere is not None:
+        facts["python"] = asked.elsewhere
     request: Json = {
         "verb": "solve",
         "spec": asked.spec.to_json(),
         "spec_key": asked.key,
         "facts": facts,
-        "python": asked.python if asked.spec.kind == "pip" else None,
+        "python": asked.python if asked.spec.kind == "pip" and asked.elsewhere is None else None,
         "cache": os.path.join(home.path, "cache", "packages"),
         "project": project.root,
         "log": os.path.join(home.path, "cache", "solve.log"),
