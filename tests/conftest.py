@@ -17,6 +17,9 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # Started in the background of a shell: what we start would be deaf to Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 HOLDFAST = Path(sys.executable).with_name("holdfast")
 
 

@@ -486,7 +486,10 @@ class Host(Node):
     def restart_sshd(self) -> None:
         """End the listener, start another. Sessions live on."""
         with suppress(FileNotFoundError, ValueError, ProcessLookupError, CommandFailed):
-            self.kill(int(self.path("/run/sshd.pid").read_text()))
+            old = int(self.path("/run/sshd.pid").read_text())
+            self.kill(old)
+            # Another one cannot have the port before this one has let go of it.
+            _eventually(lambda: old not in [one.pid for one in self.processes()], f"the end of sshd of {self.name}")
         self.start_sshd()
 
     def kill_sshd(self) -> None:

@@ -81,9 +81,10 @@ def test_a_runner_other_than_the_promised_one_is_not_installed(post: Post) -> No
     post.channel.hello()
     (installed,) = (post.home / "runner").iterdir()
     for wrong in (bundle.to_zip(), b"no zip at all"):
-        stream = LocalHost().run((post.python, "-I", "-S", "-c", UNPACK, bundle.boot_words()))
         asked = {"home": str(post.home), "runner": "0" * 64, "nonce": "n", "size": len(wrong)}
-        wire.write_all(stream.stdin, wire.dumps(asked) + b"\n" + wrong)
+        words = bundle.boot_words(), bundle.as_word(wire.dumps(asked))
+        stream = LocalHost().run((post.python, "-I", "-S", "-c", UNPACK, *words))
+        wire.write_all(stream.stdin, wrong)
         reader = wire.FrameReader(stream.stdout)
         with pytest.raises(wire.Closed):
             reader.line()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import json
 import os
 import threading
 from typing import TYPE_CHECKING
@@ -27,10 +29,11 @@ class HostileHost:
         self._answers = answers
 
     def run(self, argv: tuple[str, ...]) -> Stream:
+        asked = json.loads(base64.b64decode(argv[-1]))
         heard, stdin = os.pipe()
         stdout, says = os.pipe()
         stderr, complains = os.pipe()
-        threading.Thread(target=self._speak, args=(heard, says, complains), daemon=True).start()
+        threading.Thread(target=self._speak, args=(asked, heard, says, complains), daemon=True).start()
         return Stream(os.getpid(), stdin, stdout, stderr)
 
     def close(self) -> None:
@@ -48,10 +51,9 @@ class HostileHost:
     def meaning(self, complaint: str) -> HoldfastError | None:
         return None
 
-    def _speak(self, heard: int, says: int, complains: int) -> None:
+    def _speak(self, asked: Json, heard: int, says: int, complains: int) -> None:
         reader = wire.FrameReader(heard)
         try:
-            asked = wire._header(reader.line())
             hello = {"protocol": wire.PROTOCOL, "store": "f" * 32, "boot_id": "b", "host": "evil", "python": "3"}
             wire.write_all(says, f"{asked['nonce']} ready\n".encode() + wire.pack({"hello": hello}))
             while True:

@@ -22,7 +22,6 @@ DELAY = 0.1
 SUBMIT = ("submit", "-c", "lab1", "train.py")
 
 
-@pytest.mark.xfail(reason="there are four: over SSH what is said on stdin is heard a round trip after the command")
 def test_a_warm_submit_takes_three_round_trips(laptop: Laptop, gpu1: Host, ada: User, runtime: Path) -> None:
     laptop.env["XDG_RUNTIME_DIR"] = str(runtime)
     proxy = laptop.client.proxy(gpu1, "far.lab")

@@ -36,9 +36,14 @@ def to_zip() -> bytes:
 
 def boot_words() -> str:
     """The first program as one word that no shell will touch."""
+    return as_word(_read(os.path.join(_PACKAGE, "runner", "boot.py")))
+
+
+def as_word(data: bytes) -> str:
+    """Anything as a word without a character that a shell would touch."""
     import binascii
 
-    return binascii.b2a_base64(_read(os.path.join(_PACKAGE, "runner", "boot.py")), newline=False).decode("ascii")
+    return binascii.b2a_base64(data, newline=False).decode("ascii")
 
 
 def _sources() -> dict[str, str]:

@@ -138,16 +138,17 @@ class RunnerChannel:
 
     def _begin(self, parcel: bytes) -> None:
         self._nonce = os.urandom(8).hex()
+        asked = {"home": self._home, "runner": self._runner, "nonce": self._nonce, "size": len(parcel)}
+        words = (self._python, "-I", "-S", "-c", UNPACK, bundle.boot_words(), bundle.as_word(wire.dumps(asked)))
         try:
-            self._stream: Stream = self._host.run((self._python, "-I", "-S", "-c", UNPACK, bundle.boot_words()))
+            self._stream: Stream = self._host.run(words)
         except OSError as error:
             raise UnreachableError(
                 "the runner cannot be started", where=self._name, answer=str(error), hint=f"is {self._python} there?"
             ) from error
         self._reader = wire.FrameReader(self._stream.stdout)
-        asked = {"home": self._home, "runner": self._runner, "nonce": self._nonce, "size": len(parcel)}
         try:
-            wire.write_all(self._stream.stdin, wire.dumps(asked) + b"\n" + parcel)
+            wire.write_all(self._stream.stdin, parcel)
         except wire.Closed as error:
             raise self._silent(str(error)) from error
 

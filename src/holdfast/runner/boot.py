@@ -1,5 +1,6 @@
-# The first words spoken to a target: sent whole as `python -c`, with one JSON line on stdin. It finds or installs
-# the runner of the asked content hash, says so behind the nonce, and hands over. Names here are one letter short
+# The first words spoken to a target: sent whole as `python -c`, with what is asked as the word behind it: over SSH a
+# command is heard a trip before what follows it on stdin. It finds or installs the runner of the asked content hash,
+# says so behind the nonce, and hands over. Names here are one letter short
 # of the rest of the house because this text travels with every connection.
 import binascii
 import errno
@@ -7,13 +8,7 @@ import json
 import os
 import sys
 
-line = b""
-while not line.endswith(b"\n"):
-    byte = os.read(0, 1)
-    if not byte:
-        sys.exit("holdfast: no instructions on stdin")
-    line += byte
-asked = json.loads(line.decode("utf-8"))
+asked = json.loads(binascii.a2b_base64(sys.argv[2]).decode("utf-8"))
 home = os.path.expanduser((asked["home"] or os.path.join("~", ".holdfast")).encode("utf-8", "surrogateescape"))
 place = os.path.join(home, b"runner", asked["runner"].encode("ascii"))
 
