@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from holdfast.targets import Target
 
 _SOONEST_S, _LATEST_S = 0.1, 1.0
-# A link may break at any time; a runner that dies at once, time after time, is another matter.
+# A link may break at any time, and is made again for ever. Where there is no link, a runner that dies at once, time
+# after time, is another matter.
 _AT_ONCE_S = 1.0
 _STRIKES = 5
 
@@ -45,7 +46,8 @@ class Line:
     def again(self, error: UnreachableError) -> None:
         """Connect anew. A target that never answered is waited for by the patient alone."""
         at_once = time.monotonic() - self._since < _AT_ONCE_S
-        self._strikes = self._strikes + 1 if at_once and self.channel.has_answered else 0
+        is_strike = at_once and self.channel.has_answered and not self._target.compute.address
+        self._strikes = self._strikes + 1 if is_strike else 0
         if self._strikes >= _STRIKES or not (self.channel.has_answered or self._patient):
             raise error
         self._patient = True
