@@ -136,7 +136,7 @@ def _tell(compute: ComputeTarget, entry: engine.Entry | None) -> None:
         lines += [("login", entry.way), *found_lines(entry.facts)]
         others = len(entry.clients) - 1
         lines.append(
-            ("clients", f"{others} others use the store there" if others else "nobody else uses the store there")
+            ("clients", f"{others} more use the store there" if others else "nobody else uses the store there")
         )
     for name, text in lines:
         sys.stderr.write(f"  {name:<9} {show(text)}\n")
