@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -38,9 +37,10 @@ class Bytecode:
     def fill(self, sources: Mapping[str, str], report: Report) -> None:
         """Give every source (path in the environment, sha256) its bytecode."""
         missing: dict[str, list[str]] = {}
+        for folder in {os.path.dirname(self._target(path)) for path in sources}:
+            os.makedirs(folder, exist_ok=True)
         for path, sha256 in sources.items():
             target, kept = self._target(path), self._kept(path, sha256)
-            os.makedirs(os.path.dirname(target), exist_ok=True)
             if not os.path.exists(target) and not _take(kept, target):
                 missing.setdefault(kept, []).append(path)
         self._compiled = {kept: self._target(paths[0]) for kept, paths in missing.items()}
@@ -50,8 +50,9 @@ class Bytecode:
                 _take(self._target(paths[0]), self._target(path))
 
     def keep(self) -> None:
+        for folder in {os.path.dirname(kept) for kept in self._compiled}:
+            os.makedirs(folder, exist_ok=True)
         for kept, target in self._compiled.items():
-            os.makedirs(os.path.dirname(kept), exist_ok=True)
             if os.path.exists(kept):
                 continue
             if os.path.exists(target):
@@ -92,11 +93,10 @@ class Bytecode:
     def _write_jobs(self, paths: list[str], jobs: IO[bytes]) -> int:
         """All workers read from one file at one shared position, so each record is as long as the others."""
         records = [
-            json.dumps([os.path.join(self._beside, path), self._target(path), os.path.join(self._prefix, path)])
-            for path in paths
+            os.fsencode(f"{self._beside}/{path}\0{self._target(path)}\0{self._prefix}/{path}\0") for path in paths
         ]
-        width = max(map(len, records)) + 1
-        jobs.write("".join(record.ljust(width) for record in records).encode("ascii"))
+        width = max(map(len, records))
+        jobs.write(b"".join(record.ljust(width, b"\0") for record in records))
         jobs.seek(0)
         return width
 

@@ -1,22 +1,45 @@
-# Runs in the Python of the environment, which may be 3.6: JSON arrays [source, bytecode, name in tracebacks] come on
-# stdin, each as long as the argument says; a line goes to stdout for every file that is done with.
-import json
+# Runs in the Python of the environment, which may be 3.6. Records of source, bytecode and name in tracebacks come on
+# stdin, each as long as the argument says, zeros between and behind its parts; a line goes to stdout for every file
+# that is done with. Not py_compile: it writes beside and renames, and to load it takes longer than a small file.
+import importlib.util
+import marshal
 import os
-import py_compile
+import struct
 import sys
 
-# Unchecked: published files do not change, and a hard link has the times of whoever unpacked first.
-UNCHECKED = {}
-if hasattr(py_compile, "PycInvalidationMode"):
-    UNCHECKED["invalidation_mode"] = py_compile.PycInvalidationMode.UNCHECKED_HASH
 
-while True:
-    job = os.read(0, int(sys.argv[1]))
-    if not job:
-        break
-    source, bytecode, name = json.loads(job.decode("ascii"))
+def main() -> "None":
+    while True:
+        record = os.read(0, int(sys.argv[1]))
+        if not record:
+            return
+        source, bytecode, name = record.split(b"\0")[:3]
+        with open(source, "rb") as file:
+            content = file.read()
+        compiled = compiled_code(content, name.decode("utf-8", "surrogateescape"))
+        if compiled:
+            with open(bytecode, "wb", buffering=0) as file:
+                file.write(importlib.util.MAGIC_NUMBER + proof(source, content) + compiled)
+        os.write(1, b"\n")
+
+
+def compiled_code(content: "bytes", name: "str") -> "bytes":
     try:
-        py_compile.compile(source, cfile=bytecode, dfile=name, doraise=True, **UNCHECKED)  # type: ignore[arg-type]
-    except (py_compile.PyCompileError, ValueError, RecursionError):
-        pass  # templates and tests of other Pythons: what cannot be compiled cannot be imported
-    os.write(1, b"\n")
+        return marshal.dumps(compile(content, name, "exec", dont_inherit=True))
+    except Exception:
+        return b""  # templates and tests of other Pythons: what cannot be compiled cannot be imported
+
+
+def proof(source: "bytes", content: "bytes") -> "bytes":
+    """What says that the bytecode is that of the source.
+
+    A hash that is not checked: published files do not change, and a hard link has the times of whoever unpacked first.
+    Before 3.7 there is no other way than by time and size.
+    """
+    if hasattr(importlib.util, "source_hash"):
+        return b"\1\0\0\0" + importlib.util.source_hash(content)
+    about = os.stat(source)
+    return struct.pack("<II", int(about.st_mtime) & 0xFFFFFFFF, about.st_size & 0xFFFFFFFF)
+
+
+main()

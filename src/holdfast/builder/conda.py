@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote, urlsplit
 
 from rattler import (
     Channel,
@@ -47,7 +45,6 @@ Json = dict[str, Any]
 
 # conda's own words for "what the program brings along".
 DEFAULTS = ("https://repo.anaconda.com/pkgs/main", "https://repo.anaconda.com/pkgs/r")
-BLOCK = 1 << 20
 
 
 class Installed(NamedTuple):
@@ -70,8 +67,6 @@ def solve(spec: Json, facts: Json, cache: str) -> list[Json]:
 
 def install(lock: Json, request: Json, report: Report) -> Installed:
     """Link the lock's packages into ``beside``, made for the path that it will have afterwards."""
-    for package in lock["conda"]:
-        _check_local_archive(package)
     if request.get("offline") and (absent := not_in_cache(lock["conda"], request["cache"])):
         what = f"offline, and not in the cache: {', '.join(package['url'].rsplit('/', 1)[1] for package in absent)}"
         raise Failed("unreachable", what, hint="run it once with a connection")
@@ -208,24 +203,6 @@ def _locked(record: RepoDataRecord) -> Json:
         "sha256": record.sha256.hex(),
         "size": record.size or 0,
     }
-
-
-def _check_local_archive(package: Json) -> None:
-    """py-rattler checks what it downloads, but takes any file of a channel on the disk."""
-    address = urlsplit(package["url"])
-    if address.scheme != "file":
-        return
-    digest = hashlib.sha256()
-    try:
-        with open(unquote(address.path), "rb") as archive:
-            while block := archive.read(BLOCK):
-                digest.update(block)
-    except OSError as error:
-        hint = "is the channel's disk mounted?"
-        raise Failed("unreachable", str(error.strerror), where=package["url"], hint=hint) from None
-    if digest.hexdigest() != package["sha256"]:
-        what = f"hash mismatch: expected sha256 {package['sha256']}, got {digest.hexdigest()}"
-        raise from_output([what], package["url"])
 
 
 def _record(package: Json) -> RepoDataRecord:

@@ -1,4 +1,4 @@
-"""Hashes that a project states are the ones that count, whatever an index says about its files today."""
+"""Hashes that a project or a lock states are the ones that count, whatever an index or a folder has today."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import hashlib
 import os
 import re
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
-from .failure import Failed
+from .failure import Failed, from_output
 from .requirement_lines import hashes_of, is_commit, name_of, without_hashes
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
 SDIST = re.compile(r"(.+)-([^-]+)\.(?:tar\.gz|zip|tar\.bz2)")
+BLOCK = 1 << 20
 HINT = "uv pip compile --generate-hashes writes a requirements file with all of them"
 
 
@@ -42,6 +43,24 @@ def completed(lines: list[str], spec: dict[str, Any], project: str) -> list[str]
                 if name := SDIST.fullmatch(entry.name):
                     found[f"{name_of(name[1])}=={name[2]}"] = entry.path
     return [_completed(line, found, spec.get("source", "")) for line in lines]
+
+
+def check_local_archive(package: dict[str, Any]) -> None:
+    """py-rattler checks what it downloads, but takes any file of a channel on the disk."""
+    address = urlsplit(package["url"])
+    if address.scheme != "file":
+        return
+    digest = hashlib.sha256()
+    try:
+        with open(unquote(address.path), "rb") as archive:
+            while block := archive.read(BLOCK):
+                digest.update(block)
+    except OSError as error:
+        hint = "is the channel's disk mounted?"
+        raise Failed("unreachable", str(error.strerror), where=package["url"], hint=hint) from None
+    if digest.hexdigest() != package["sha256"]:
+        what = f"hash mismatch: expected sha256 {package['sha256']}, got {digest.hexdigest()}"
+        raise from_output([what], package["url"])
 
 
 def _completed(line: str, found: dict[str, str], where: str) -> str:

@@ -7,19 +7,24 @@ import os
 import platform
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from . import disk, openmpi
 from .bytecode import Bytecode
 from .failure import Failed
+from .hashes import check_local_archive
 from .interpreter import ask
 from .own_package import install_own_package
 from .requirement_lines import check_pinned
 from .scrubbing import scrub
-from .sealing import ABOUT, hash_files, remove_tree, rename_in_scripts, scrub_files, seal, size
+from .sealing import ABOUT, hash_files, remove_tree, rename_in_scripts, scrub_files, seal, settle, size
 from .uv import Uv, builder_versions, index_words
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from .interpreter import Interpreter
     from .report import Report
 
 Json = dict[str, Any]
@@ -40,15 +45,19 @@ def install(request: Json, report: Report) -> Json:
     _lay_base(request, uv, ledger, report)
     _install_pip(lock, beside, uv, ledger)
     own_paths = install_own_package(request, uv) if request.get("own_package") else []
-    rename_in_scripts(beside, prefix)
-    scrub_files(beside)
-    library_path = openmpi.provide(lock, beside, prefix)
-    hashes, bytecode = _compile(request, ledger, report)
-    told = {"library_path": library_path, "own_paths": own_paths}
-    ledger["bytes"] = size(beside)
-    ledger = {name: round(value, 3) for name, value in ledger.items()}
-    _describe(beside, {"lock": lock, "ledger": ledger, "builder": builder_versions(), **told})
-    seal(beside, hashes)
+    with ThreadPoolExecutor(2) as meanwhile:
+        interpreter = meanwhile.submit(ask, os.path.join(beside, "bin", "python"))
+        # What is unpacked goes to the disk while the rest is made; there is little to wait for at the end.
+        unpacked = meanwhile.submit(settle, beside)
+        rename_in_scripts(beside, prefix)
+        scrub_files(beside)
+        told = {"library_path": openmpi.provide(lock, beside, prefix), "own_paths": own_paths}
+        hashes, bytecode = _compile(request, interpreter, ledger, report)
+        ledger["bytes"] = size(beside)
+        ledger = {name: round(value, 3) for name, value in ledger.items()}
+        _describe(beside, {"lock": lock, "ledger": ledger, "builder": builder_versions(), **told})
+        seal(beside, hashes)
+        unpacked.result()
     bytecode.keep()
     return {"ledger": ledger, **told}
 
@@ -97,8 +106,10 @@ def _lay_base(request: Json, uv: Uv, ledger: Json, report: Report) -> None:
     """What the pip part is installed upon: conda packages, or a virtual environment of the given Python."""
     lock, beside = request["lock"], request["beside"]
     if lock["conda"]:
-        from . import conda
-
+        with ThreadPoolExecutor() as checkers:  # while py-rattler is loaded
+            checked = checkers.map(check_local_archive, lock["conda"])
+            from . import conda
+        list(checked)
         took = conda.install(lock, request, report)
         ledger["download_s"] += took.download_s
         ledger["link_s"] += took.link_s
@@ -122,12 +133,13 @@ def _install_pip(lock: Json, beside: str, uv: Uv, ledger: Json) -> None:
     ledger["packages"] += told.installed
 
 
-def _compile(request: Json, ledger: Json, report: Report) -> tuple[dict[str, str], Bytecode]:
+def _compile(
+    request: Json, interpreter: Future[Interpreter], ledger: Json, report: Report
+) -> tuple[dict[str, str], Bytecode]:
     beside = request["beside"]
     started = time.monotonic()
-    interpreter = ask(os.path.join(beside, "bin", "python"))
     hashes = hash_files(beside, _sources(beside))
-    bytecode = Bytecode(request["cache"], interpreter, beside, request["prefix"])
+    bytecode = Bytecode(request["cache"], interpreter.result(), beside, request["prefix"])
     bytecode.fill(hashes, report)
     ledger["compile_s"] = time.monotonic() - started
     return hashes, bytecode
@@ -136,10 +148,10 @@ def _compile(request: Json, ledger: Json, report: Report) -> tuple[dict[str, str
 def _sources(beside: str) -> list[str]:
     """All modules; scripts and what stands in no Python's library are not imported."""
     return [
-        os.path.relpath(os.path.join(folder, name), beside)
+        path[len(beside) + 1 :]
         for folder, _, names in os.walk(os.path.join(beside, "lib"))
-        for name in names
-        if name.endswith(".py") and not os.path.islink(os.path.join(folder, name))
+        for path in (os.path.join(folder, name) for name in names if name.endswith(".py"))
+        if not os.path.islink(path)
     ]
 
 

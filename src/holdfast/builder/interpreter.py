@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from typing import NamedTuple
 
 from .failure import Failed
 
+# Without json and platform, which take longer to be read than Python takes to start.
 QUESTION = """
-import importlib.util, json, platform, sys
+import importlib.util, os, sys
 magic = "".join("%02x" % byte for byte in bytearray(importlib.util.MAGIC_NUMBER[:2]))
-print(json.dumps([platform.python_version(), platform.python_implementation().lower(),
-                  "%s-%s" % (sys.implementation.cache_tag, magic), sys.base_prefix]))
+answer = [sys.version.split()[0], sys.implementation.name, "%s-%s" % (sys.implementation.cache_tag, magic)]
+os.write(1, os.fsencode("\\0".join(answer + [sys.base_prefix])))
 """
 
 
@@ -41,10 +41,10 @@ class Interpreter(NamedTuple):
 def ask(python: str) -> Interpreter:
     try:
         asked = [python, "-I", "-S", "-B", "-c", QUESTION]
-        answer = subprocess.run(asked, capture_output=True, env=clean_environment(), check=True, text=True)
-        return Interpreter(*json.loads(answer.stdout))
-    except (OSError, subprocess.CalledProcessError, ValueError) as error:
-        words = getattr(error, "stderr", "") or str(error)
+        answer = subprocess.run(asked, capture_output=True, env=clean_environment(), check=True)
+        return Interpreter(*os.fsdecode(answer.stdout).split("\0"))
+    except (OSError, subprocess.CalledProcessError, TypeError) as error:
+        words = os.fsdecode(getattr(error, "stderr", b"")) or str(error)
         hint = "is pythonLocation a Python 3.6 or newer?"
         raise Failed("platform", f"this Python does not run: {words.strip()}", where=python, hint=hint) from None
 

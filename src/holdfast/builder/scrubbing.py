@@ -18,7 +18,8 @@ def scrub(text: str) -> str:
     """The text without ``user:password@``, query strings and conda's ``/t/token`` in its URLs."""
     if "://" not in text:
         return text
-    return CONDA_TOKEN.sub(r"\1", QUERY.sub(r"\g<address>", USER.sub(r"\g<scheme>", text)))
+    # No URL goes over the end of a line, and most lines of long texts have none.
+    return "".join(_scrub_line(line) if "://" in line else line for line in text.splitlines(keepends=True))
 
 
 def scrubbed(value: Any) -> Any:
@@ -42,6 +43,10 @@ def forget_channels(cache: str, urls: list[str]) -> None:
     """The same of what py-rattler noted about channels with a password or a token."""
     words = {found[0] for url in urls for found in (*USERINFO.finditer(url), *TOKEN.finditer(url))}
     _forget(cache, {word.encode() for word in words}, ("-cache-v1", ".info.json"))
+
+
+def _scrub_line(line: str) -> str:
+    return CONDA_TOKEN.sub(r"\1", QUERY.sub(r"\g<address>", USER.sub(r"\g<scheme>", line)))
 
 
 def _forget(cache: str, secrets: set[bytes], endings: tuple[str, ...]) -> None:

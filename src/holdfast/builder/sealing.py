@@ -71,7 +71,21 @@ def seal(beside: str, known: dict[str, str]) -> None:
             mode = os.lstat(path).st_mode
             if mode & WRITABLE and not stat.S_ISLNK(mode):
                 os.chmod(path, stat.S_IMODE(mode) & ~WRITABLE)
-    _settle(beside)
+    settle(beside)
+
+
+def settle(place: str) -> None:
+    """Put everything on the disk; the caller's rename must not reach it before what it publishes."""
+    if sys.platform != "linux":
+        os.sync()
+        return
+    import ctypes
+
+    disk = os.open(place, os.O_RDONLY)
+    failed = ctypes.CDLL(None, use_errno=True).syncfs(disk)
+    os.close(disk)
+    if failed:
+        raise OSError(ctypes.get_errno(), "the environment could not be put on the disk", place)
 
 
 def verify(request: Json, report: Report) -> Json:
@@ -120,7 +134,7 @@ def _contents(root: str) -> tuple[dict[str, str], list[str]]:
     links: dict[str, str] = {}
     files: list[str] = []
     for entry in _walk(root):
-        path = os.path.relpath(entry.path, root)
+        path = entry.path[len(root) + 1 :]
         if entry.is_symlink():
             links[path] = os.readlink(entry.path)
         else:
@@ -134,20 +148,6 @@ def _walk(folder: str) -> Iterator[os.DirEntry[str]]:
             yield from _walk(entry.path)
         else:
             yield entry
-
-
-def _settle(place: str) -> None:
-    """The caller's rename must not reach the disk before what it publishes."""
-    if sys.platform != "linux":
-        os.sync()
-        return
-    import ctypes
-
-    disk = os.open(place, os.O_RDONLY)
-    failed = ctypes.CDLL(None, use_errno=True).syncfs(disk)
-    os.close(disk)
-    if failed:
-        raise OSError(ctypes.get_errno(), "the environment could not be put on the disk", place)
 
 
 def _hash_part(root: str, paths: list[str]) -> dict[str, str]:

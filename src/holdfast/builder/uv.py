@@ -8,7 +8,6 @@ import ssl
 import subprocess
 import sys
 import tempfile
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .failure import Failed, from_output
@@ -128,8 +127,11 @@ def index_words(options: dict[str, Any]) -> list[str]:
 
 
 def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        hint = f"{sys.executable} -m pip install uv py-rattler"
-        raise Failed("internal", f"{name} is not installed beside the builder", where=sys.prefix, hint=hint) from None
+    """As the folder says in which pip noted it: importlib.metadata takes longer to be read than all of this program."""
+    before, after = f"{name.replace('-', '_')}-", ".dist-info"
+    for place in filter(os.path.isdir, sys.path):
+        for note in os.listdir(place):
+            if note.startswith(before) and note.endswith(after):
+                return note[len(before) : -len(after)]
+    hint = f"{sys.executable} -m pip install uv py-rattler"
+    raise Failed("internal", f"{name} is not installed beside the builder", where=sys.prefix, hint=hint)
