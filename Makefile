@@ -29,8 +29,9 @@ fix: $(VENV)/.ready
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/.ready
-	@sh tools/packages.sh git=git rsync=rsync
+	@sh tools/packages.sh git=git rsync=rsync ssh=openssh-client sshd=openssh-server ip=iproute2 iptables=iptables
 	@[ -x .tools/dvc/bin/dvc ] || { $(BIN)/uv venv -q .tools/dvc && $(BIN)/uv pip install -q --python .tools/dvc/bin/python dvc==3.67.1; }
+	@[ -x .tools/mlflow/bin/mlflow ] || { $(BIN)/uv venv -q .tools/mlflow && $(BIN)/uv pip install -q --python .tools/mlflow/bin/python mlflow==3.17.2; }
 	PATH="$$PATH:$(CURDIR)/.tools/dvc/bin" $(BIN)/python bench/run.py
 
 soak: $(VENV)/.ready
