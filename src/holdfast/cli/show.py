@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast.cli.terminal import Progress, is_tty, show
+from holdfast.cli.terminal import Progress, is_tty
 from holdfast.engine import outputs
 from holdfast.engine.follow import Follower
-from holdfast.engine.line import Line
 from holdfast.errors import Detached, StoreError, UnreachableError
 from holdfast.store import runs
 
@@ -16,8 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TextIO
 
+    from holdfast.engine.line import Line
     from holdfast.store.home import Home
-    from holdfast.targets import Target
 
 
 class LogWriter:
@@ -78,31 +77,6 @@ class Preparing:
         last = json.loads(block.splitlines()[-1])
         done = f" {last['done']}/{last['total']}" if last.get("total") else ""
         self._progress.update(f"environment: {last.get('phase')}{done} {last.get('name') or ''}")
-
-
-class Notice:
-    """Says that the target cannot be reached, since when and why, and that it can be again. The run goes on."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def lost(self, error: UnreachableError) -> None:
-        import time
-
-        since = time.strftime("%H:%M:%S")
-        why = f" ({error.answer or error.what})"
-        sys.stderr.write(f"{self._name} is unreachable since {since}{show(why)}; the run goes on, trying again\n")
-        sys.stderr.flush()
-
-    def back(self) -> None:
-        sys.stderr.write(f"{self._name} answers again\n")
-        sys.stderr.flush()
-
-
-def open_line(home: Home, target: Target, *, patient: bool = False) -> Line:
-    """A patient line waits even for a target that has not answered yet: there is a run on it."""
-    notice = Notice(target.name)
-    return Line(home, target, notice.lost, notice.back, patient=patient)
 
 
 def watch(home: Home, line: Line, uid: str, run_id: str, log: LogWriter, skip: int = 0) -> str:

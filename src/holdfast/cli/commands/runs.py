@@ -8,7 +8,8 @@ import sys
 from holdfast import lifecycle
 from holdfast.cli import ending, pick
 from holdfast.cli.output import emit
-from holdfast.cli.show import LogWriter, open_line, watch
+from holdfast.cli.reach import open_line
+from holdfast.cli.show import LogWriter, watch
 from holdfast.cli.terminal import human_bytes, show
 from holdfast.engine import outputs, stop
 from holdfast.engine.known import target_of

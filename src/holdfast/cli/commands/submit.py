@@ -11,7 +11,7 @@ import sys
 
 from holdfast import project as projects
 from holdfast import settings, targets
-from holdfast.cli.show import open_line
+from holdfast.cli.reach import open_line
 from holdfast.engine import request
 from holdfast.errors import UnreachableError, UsageError
 from holdfast.store.home import location, open_home

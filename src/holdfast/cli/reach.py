@@ -1,0 +1,40 @@
+"""The connection of a command to its target, and what a person is told when it breaks. Light: it is begun first."""
+
+from __future__ import annotations
+
+import sys
+
+from holdfast.engine.line import Line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.errors import UnreachableError
+    from holdfast.store.home import Home
+    from holdfast.targets import Target
+
+
+class Notice:
+    """Says that the target cannot be reached, since when and why, and that it can be again. The run goes on."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def lost(self, error: UnreachableError) -> None:
+        import time
+
+        from holdfast.cli.terminal import show
+
+        since = time.strftime("%H:%M:%S")
+        why = f" ({error.answer or error.what})"
+        sys.stderr.write(f"{self._name} is unreachable since {since}{show(why)}; the run goes on, trying again\n")
+        sys.stderr.flush()
+
+    def back(self) -> None:
+        sys.stderr.write(f"{self._name} answers again\n")
+        sys.stderr.flush()
+
+
+def open_line(home: Home, target: Target, *, patient: bool = False) -> Line:
+    """A patient line waits even for a target that has not answered yet: there is a run on it."""
+    notice = Notice(target.name)
+    return Line(home, target, notice.lost, notice.back, patient=patient)
