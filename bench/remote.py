@@ -3,12 +3,14 @@
     python bench/remote.py [--quick] [--rounds N] [--disk FOLDER] [near far many big again flat log]
 
 The machine is one of the lab that the tests use: namespaces of its own with an sshd and a user whose shell files are
-empty, its disk in memory or, with --disk, in a folder of yours. Everything takes turns and the median is shown.
+empty. Its files and the client's are in memory or, with --disk, in a folder of yours. Everything takes turns and the
+median is shown.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import shutil
@@ -39,6 +41,7 @@ SENT = b"Executing user inputs"  # said when everything is on the machine and th
 FILE_SIZE = 4096
 PER_FOLDER = 100
 DELAY = 0.05
+MEMORY = "/dev/shm"
 TALK = """
 import random, time
 for _ in range(100):
@@ -47,12 +50,27 @@ for _ in range(100):
 """
 
 
+# What the runner does before it starts a run: nothing of it may be missing.
+LOOK = """
+import glob, sys, time
+store, tree = sys.argv[1:]
+sys.path.insert(0, glob.glob(store + "/runner/*")[0])
+from runner import objects
+started = time.perf_counter()
+assert objects.missing(store.encode() + b"/objects", tree) == []
+print((time.perf_counter() - started) * 1e3)
+"""
+
+
 def main() -> int:
     options = parse()
     shares = {"/disk": options.disk} if options.disk else {}
     try:
-        with Lab(("box",), shares) as lab, tempfile.TemporaryDirectory(prefix="hf-") as scratch:
-            print(f"the machine's files: {options.disk or 'in memory'}; medians of what was run in turn", flush=True)
+        with (
+            Lab(("box",), shares) as lab,
+            tempfile.TemporaryDirectory(prefix="hf-", dir=options.disk or MEMORY) as scratch,
+        ):
+            print(f"files in {options.disk or 'memory'}; medians of what was run in turn", flush=True)
             bench = Bench(lab, Path(scratch), options)
             part = 10 if options.quick else 1
             parts: dict[str, Callable[[], None]] = {
@@ -76,7 +94,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("parts", nargs="*", help="what to measure; everything if nothing is named")
     parser.add_argument("--quick", action="store_true", help="a tenth of the files and bytes")
     parser.add_argument("--rounds", type=int, default=25, help="of what is short; what is long takes a fifth of them")
-    parser.add_argument("--disk", type=Path, help="folder for what the machine keeps, instead of its memory")
+    parser.add_argument("--disk", type=Path, help="folder for the files of both sides, instead of memory")
     return parser.parse_args()
 
 
@@ -96,6 +114,7 @@ class Bench:
         self.host = lab["box"]
         self.user = self.host.user("ada")
         self.user.write("main.py", HELLO)
+        self.user.write("look.py", LOOK)
         self.client = lab.client(place / "home")
         self.user.authorize(self.client.key())
         self.there = "/disk/holdfast-bench" if options.disk else self.user.home
@@ -147,12 +166,11 @@ class Bench:
                 "tar | ssh tar x": lambda: box.watch(box.tar()),
                 "rsync -a -e ssh": lambda: box.watch(box.rsync("--whole-file")),
                 "holdfast submit": lambda: box.watch(SUBMIT, SENT, b"hello"),
-                "trivial": lambda: self.trivial.watch(SUBMIT, SENT),
             },
             self.rounds // 5,
             before=lambda: self.forget(box),
         )
-        self.show(f"upload of {files:,} x {size:,} bytes", "of best", "1.3", times)
+        self.show(f"upload of {files:,} x {size:,} bytes", "of best", "1.3", times, {})
         self.drop(box)
 
     def again(self, shape: str, files: int, per_folder: int) -> None:
@@ -167,11 +185,13 @@ class Bench:
             {
                 "rsync -a -e ssh": lambda: box.watch(rsync),
                 "holdfast submit": lambda: box.watch(SUBMIT, SENT),
-                "trivial": lambda: self.trivial.watch(SUBMIT, SENT),
             },
             self.rounds // 5,
         )
-        self.show(f"{files:,} unchanged files, {shape}", "of rsync", "1", times)
+        asked = median(box.milliseconds(box.ssh(PYTHON, "look.py", box.store, box.tree())) for _ in range(5)) / 1e3
+        self.show(
+            f"{files:,} unchanged files, {shape}", "of rsync", "1", times, {"holdfast: is all of it there?": asked}
+        )
         sent: dict[str, list[int]] = {"rsync -a -e ssh": [], "holdfast submit": []}
         for path in random.sample(sorted(box.project.glob("d*/*")), 3):
             change_a_line(path)
@@ -179,9 +199,8 @@ class Bench:
                 before = self.lab.traffic(self.host).bytes_to
                 box.watch(argv)
                 sent[name].append(self.lab.traffic(self.host).bytes_to - before)
-        print(f"{'  one line changed, bytes sent':<34}{'':>8}{'':>9}   (aim 100,000)")
         for name, sizes in sent.items():
-            print(f"  {name:<32}{median(sizes):>8,.0f}", flush=True)
+            print(f"{f'one line changed, {name}':<38}{median(sizes):>8,.0f} bytes   (aim 100,000)", flush=True)
         self.drop(box)
 
     def latency(self) -> None:
@@ -201,25 +220,27 @@ class Bench:
         times: dict[str, list[Moments]] = {name: [] for name in candidates}
         for number in range(max(3, rounds or self.rounds) + 1):
             for name, measure in candidates.items():
+                self.wait_until_idle()
                 before()
                 seen = measure()
                 if number:
                     times[name].append(seen)
         return times
 
-    def show(self, title: str, ratio: str, aim: str, times: dict[str, list[Moments]]) -> None:
-        """A submit is more than its shipping: that is what it costs more than a submit of twenty files."""
-        trivial = median(each.marks[0] for each in times.pop("trivial"))
+    def show(self, title: str, ratio: str, aim: str, times: dict[str, list[Moments]], more: dict[str, float]) -> None:
         rows = {name: median(each.total for each in seen) for name, seen in times.items() if not seen[0].marks}
         best = min(rows.values())
         marks = [median(column) for column in zip(*(each.marks for each in times["holdfast submit"]), strict=True)]
-        rows["holdfast: shipping alone"] = marks[0] - trivial
-        rows["holdfast submit, until started"] = marks[0]
-        if len(marks) > 1:
-            rows["holdfast submit, to first line"] = marks[1]
-        print(f"\n{title:<34}{'ms':>8}{ratio:>9}   (aim {aim})")
+        names = ("holdfast submit, until started", "holdfast submit, to first line")
+        rows.update({**more, **dict(zip(names, marks, strict=False))})
+        print(f"\n{title:<38}{'ms':>8}{ratio:>9}   (aim {aim})")
         for name, seconds in rows.items():
-            print(f"{name:<34}{seconds * 1e3:>8.0f}{seconds / best:>9.2f}", flush=True)
+            print(f"{name:<38}{seconds * 1e3:>8.0f}{seconds / best:>9.2f}", flush=True)
+
+    def wait_until_idle(self) -> None:
+        """A run that has ended still takes its copy of the project away."""
+        while any(not process.argv[0].startswith("sshd") for process in self.user.processes()):
+            time.sleep(0.01)
 
     def forget(self, box: Box) -> None:
         """The machine has the runner and nothing else of this store, and the client knows it."""
@@ -232,6 +253,7 @@ class Bench:
             os.sync()
 
     def drop(self, box: Box) -> None:
+        self.wait_until_idle()
         self.forget(box)
         box.hang_up()
         shutil.rmtree(box.place)
@@ -320,6 +342,15 @@ class Box:
                 *lines, left = (left + block).split(b"\n")
                 found += [(now - int(line)) / 1e6 for line in lines if line.isdigit()]
         return found
+
+    def milliseconds(self, argv: Sequence[str]) -> float:
+        with self._start(argv) as process:
+            return float(process.communicate()[0])
+
+    def tree(self) -> str:
+        """What the last submit sent."""
+        newest = max(self.home.glob("runs/*/run.json"), key=lambda path: path.stat().st_mtime_ns)
+        return str(json.loads(newest.read_bytes())["tree"])
 
     def _start(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
         env = {"HOLDFAST_HOME": str(self.home), "USER": "ada"}
