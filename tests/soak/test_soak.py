@@ -18,6 +18,7 @@ import pytest
 from faults import campaign, people_campaign, runner_campaign
 from faults.campaign import Kill, Size
 from faults.stage import processes_of
+from soak.page import write_beginning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     Part = Callable[[Path, random.Random], list[Kill]]
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "soak.md"
 UPKEEP = ("store prune", "store reindex", "history delete", "history list")
 KILLS: tuple[Part, ...] = (
     partial(campaign.first_submits, size=Size(None, 0)),
@@ -68,7 +68,7 @@ def test_a_thousand_kills(tmp_path: Path) -> None:
             os.kill(pid, signal.SIGKILL)
     kills = [kill for part in done[: len(KILLS)] for kill in part]
     people = [kill for part in done[len(KILLS) :] for kill in part]
-    PAGE.write_text(page(number, kills, people, families), encoding="utf-8")
+    write_beginning(page(number, kills, people, families))
     campaign.check([*kills, *people, *(cancel.kill for cancel in families)], number)
     steps = Counter(kill.step for kill in kills)
     assert len(kills) >= 1000
