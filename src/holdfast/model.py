@@ -105,6 +105,7 @@ class Plan(Record):
     shims: str | None
     environment: Json | None = None
     idle: Json | None = None
+    container: Json | None = None
 
     def to_json(self) -> Json:
         plain: Json = self._asdict()

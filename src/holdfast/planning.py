@@ -25,6 +25,7 @@ def make_plan(
     shims: str | None,
     environment: Json | None = None,
     idle: Json | None = None,
+    container: Json | None = None,
 ) -> Plan:
     """``shims`` is a folder of programs that the script finds first on its PATH; ``idle`` switches the machine off."""
     return Plan(
@@ -49,6 +50,7 @@ def make_plan(
         shims=shims,
         environment=environment,
         idle=idle,
+        container=container,
     )
 
 

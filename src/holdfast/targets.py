@@ -20,15 +20,22 @@ if TYPE_CHECKING:
 
     from holdfast.ports import Host, Launcher, Runtime
 
-_PROCESS, _PYTHON = "holdfast.launchers.process:ProcessLauncher", "holdfast.runtimes.python:PythonRuntime"
+_LOCAL, _SSH = "holdfast.hosts.local:LocalHost", "holdfast.hosts.ssh:SshHost"
+_PROCESS = "holdfast.launchers.process:ProcessLauncher"
+_PYTHON, _CONTAINER = "holdfast.runtimes.python:PythonRuntime", "holdfast.runtimes.container:ContainerRuntime"
 # type in a .compute file -> host, launcher, runtime; imported when a row is used.
 KINDS = {
-    "local": ("holdfast.hosts.local:LocalHost", _PROCESS, _PYTHON),
-    "remote": ("holdfast.hosts.ssh:SshHost", _PROCESS, _PYTHON),
+    "local": (_LOCAL, _PROCESS, _PYTHON),
+    "docker": (_LOCAL, _PROCESS, _CONTAINER),
+    "localdocker": (_LOCAL, _PROCESS, _CONTAINER),
+    "remote": (_SSH, _PROCESS, _PYTHON),
+    "remotedocker": (_SSH, _PROCESS, _CONTAINER),
+    "virtualmachine": (_SSH, _PROCESS, _CONTAINER),
 }
 # These are this machine: the runner is started by our own interpreter, and scripts find az and holdfast on their PATH.
-_HERE = ("local",)
-_LATER = ("docker", "localdocker", "remotedocker", "virtualmachine", "cluster", "slurm", "ray")
+_HERE = ("local", "docker", "localdocker")
+CONTAINED = ("docker", "localdocker", "remotedocker", "virtualmachine")
+_LATER = ("cluster", "slurm", "ray")
 
 
 class Target(Record):
@@ -92,8 +99,8 @@ def resolve(compute: ComputeTarget, home: str, *, patience: int = 10) -> Target:
     if here:
         root = os.path.abspath(os.path.expanduser(root)) if root else home
         share = os.path.expanduser(share) if share else None
-        shims = os.path.join(home, "shims", "run")
-    runner = sys.executable if here else _runner_python(python)
+        shims = os.path.join(home, "shims", "run") if compute.type not in CONTAINED else None
+    runner = sys.executable if here else _runner_python("" if compute.type in CONTAINED else python)
     return Target(
         name=compute.name,
         kind=compute.type,

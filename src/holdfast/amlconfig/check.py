@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
+from holdfast.amlconfig import compute, runconfig
 from holdfast.amlconfig.compute import read_compute
 from holdfast.amlconfig.dependencies import read_conda, read_spark
-from holdfast.amlconfig.runconfig import KEYS, read_runconfig
+from holdfast.amlconfig.runconfig import read_runconfig
 from holdfast.amlconfig.source import Source
 from holdfast.amlconfig.types import Finding
 
@@ -14,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from holdfast.amlconfig.types import RunConfig
+    from holdfast.amlconfig.types import ComputeTarget, RunConfig
 
 FOLDER = "aml_config"
 CONDA_FILE = f"{FOLDER}/conda_dependencies.yml"
@@ -36,7 +37,10 @@ def check_project(root: str | os.PathLike[str], known_targets: Collection[str] =
     for name in names:
         path, shown = os.path.join(root, FOLDER, name), f"{FOLDER}/{name}"
         if name.endswith(".compute"):
-            findings += read_compute(path, shown)[1]
+            target, found = read_compute(path, shown)
+            findings += found
+            if target is not None:
+                findings += _check_image(path, target, shown) + _check_dockerfile(root, path, target, shown)
         elif name.endswith(".runconfig"):
             config, found = read_runconfig(path, shown)
             findings += found
@@ -75,6 +79,24 @@ def _file_names(root: str) -> list[str]:
         return []
 
 
+def _check_image(path: str, target: ComputeTarget, shown: str) -> list[Finding]:
+    from holdfast.images import replaced
+
+    image, words = replaced(target.base_docker_image or "")
+    if not words:
+        return []
+    finding = Finding("warning", shown, 0, 0, words, f"write baseDockerImage: {image}, or an image of your own")
+    return [_at_key(path, shown, "baseDockerImage", finding)]
+
+
+def _check_dockerfile(root: str, path: str, target: ComputeTarget, shown: str) -> list[Finding]:
+    name = target.dockerfile
+    if name is None or os.path.isfile(os.path.join(root, name)):
+        return []
+    finding = Finding("error", shown, 0, 0, f"{name} does not exist", "name a file of the project, from its top folder")
+    return [_at_key(path, shown, "dockerfile", finding)]
+
+
 def _check_conda_file(root: str, path: str, config: RunConfig, shown: str) -> list[Finding]:
     name = config.conda_dependencies_file
     if name is None or name == CONDA_FILE or os.path.isfile(os.path.join(root, name)):
@@ -85,7 +107,7 @@ def _check_conda_file(root: str, path: str, config: RunConfig, shown: str) -> li
 
 def _at_key(path: str, shown: str, name: str, finding: Finding) -> Finding:
     """The finding, placed at the value of a top-level key where that can be seen."""
-    source = Source(path, shown or path, KEYS)
+    source = Source(path, shown or path, (*compute.KEYS, *runconfig.KEYS))
     for key, value in reversed(source.root.entries if source.root else ()):
         if key.text.lower() == name.lower():
             line, column = source.at(value.line, value.column)

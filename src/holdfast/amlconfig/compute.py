@@ -11,6 +11,8 @@ from holdfast.amlconfig.types import ComputeTarget
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Literal
+
     from holdfast.amlconfig.types import Finding
 
 KEYS = (
@@ -31,6 +33,13 @@ KEYS = (
     "root",
     "port",
     "engine",
+    "dockerfile",
+    "containerUser",
+    "shmSize",
+    "memory",
+    "cpus",
+    "network",
+    "dockerArguments",
     "gpus",
     "hostKey",
     "privateKeyFile",
@@ -42,6 +51,11 @@ KEYS = (
 TYPES = ("local", "docker", "localdocker", "remote", "remotedocker", "virtualmachine", "cluster", "slurm", "ray")
 _NEED_ADDRESS = ("remote", "remotedocker", "virtualmachine")
 _NEED_IMAGE = ("docker", "localdocker", "remotedocker", "virtualmachine")
+_WITHOUT_CONTAINER = ("local", "remote")
+_OF_CONTAINERS = ("dockerfile", "containerUser", "shmSize", "memory", "cpus", "network", "dockerArguments")
+# Docker refuses less memory; so little of either is a number without its unit.
+_LEAST_MEMORY = 6 << 20
+_LEAST_SHM = 1 << 20
 _PLACEHOLDERS = ("my_dsvm_ip_address", "my_name", "my_password")
 
 
@@ -52,13 +66,50 @@ def read_compute(path: str | os.PathLike[str], shown: str = "") -> tuple[Compute
     if source.root is None:
         return None, source.findings
     form = Form(source, source.root, KEYS)
-    target = ComputeTarget(
-        name=os.path.splitext(os.path.basename(path))[0],
+    target = _target(form, os.path.splitext(os.path.basename(path))[0])
+    _check_password(form, target.name)
+    _check_completeness(form, target)
+    _check_containers(form, target)
+    return source.result(target)
+
+
+def docker_arguments(form: Form, name: str, engine: str | None = None) -> tuple[str, ...] | None:
+    """Words for the engine's ``run``, every one of them looked at."""
+    words = form.words(name)
+    if words is None:
+        return None
+    from holdfast.amlconfig.docker_arguments import remarks
+
+    texts = tuple(text for text, _ in words)
+    for remark in remarks(texts, engine):
+        node = words[remark.word][1]
+        say = form.source.error if remark.severity == "error" else form.source.warn
+        say(node.line, node.column, remark.message, remark.hint)
+    return texts
+
+
+def image(form: Form, name: str) -> str | None:
+    text = _filled(form, name)
+    if text is None:
+        return None
+    from holdfast.images import complaint
+
+    message, hint = complaint(text)
+    if message:
+        form.error(name, message, hint)
+        return None
+    return text
+
+
+def _target(form: Form, name: str) -> ComputeTarget:
+    engine: Literal["docker", "podman"] | None = form.choice("engine", ("docker", "podman"))
+    return ComputeTarget(
+        name=name,
         type=_type(form) or "",
         python_location=_filled(form, "pythonLocation"),
         spark_submit_location=form.text("sparkSubmitLocation"),
         native_shared_directory=form.text("nativeSharedDirectory"),
-        base_docker_image=_filled(form, "baseDockerImage"),
+        base_docker_image=image(form, "baseDockerImage"),
         shared_volumes=form.flag("sharedVolumes"),
         nvidia_docker=form.flag("nvidiaDocker"),
         address=_login_word(form, "address"),
@@ -67,19 +118,23 @@ def read_compute(path: str | os.PathLike[str], shown: str = "") -> tuple[Compute
         yarn_deploy_mode=form.choice("yarnDeployMode", ("cluster", "client")),
         root=form.text("root"),
         port=form.number("port", 1, 65535, 22),
-        engine=form.choice("engine", ("docker", "podman")),
+        engine=engine,
+        dockerfile=form.path("dockerfile"),
+        container_user=_container_user(form),
+        shm_size=form.size("shmSize", _LEAST_SHM),
+        memory=form.size("memory", _LEAST_MEMORY),
+        cpus=form.decimal("cpus", "a number of processors", "2 or 1.5"),
+        network=_network(form),
+        docker_arguments=docker_arguments(form, "dockerArguments", engine),
         gpus=form.gpus("gpus"),
         host_key=_host_key(form),
         private_key_file=form.text("privateKeyFile"),
         start_command=form.text("startCommand"),
         stop_command=form.text("stopCommand"),
         stop_on_target=form.text("stopOnTarget"),
-        stop_when_idle_minutes=_minutes(form),
+        stop_when_idle_minutes=form.decimal("stopWhenIdleMinutes", "a number of minutes", "30"),
         extra=form.extra(),
     )
-    _check_password(form, target.name)
-    _check_completeness(form, target)
-    return source.result(target)
 
 
 def _type(form: Form) -> str | None:
@@ -127,15 +182,29 @@ def _login_word(form: Form, name: str) -> str | None:
     return text
 
 
-def _minutes(form: Form) -> float | None:
-    text = form.text("stopWhenIdleMinutes")
-    if text is None:
-        return None
-    whole, _, part = text.partition(".")
-    if text.isascii() and whole.isdigit() and (part or "0").isdigit() and len(text) < 9 and float(text) > 0:
-        return float(text)
-    form.error("stopWhenIdleMinutes", f"{text!r} is not a number of minutes", "write stopWhenIdleMinutes: 30")
+def _container_user(form: Form) -> str | None:
+    text = form.text("containerUser")
+    if text is None or (text.count(":") <= 1 and all(map(_is_name, text.split(":")))):
+        return text
+    hint = "write containerUser: root, a user of the image, or 1000:1000"
+    form.error("containerUser", f"containerUser cannot be {text!r}", hint)
     return None
+
+
+def _network(form: Form) -> str | None:
+    text = form.text("network")
+    if text is not None and not _is_name(text):
+        form.error("network", f"network cannot be {text!r}", "write network: bridge, host, none or a network's name")
+        return None
+    if text == "host":
+        message = "the script shares the machine's network: it reaches what listens on localhost there, and is reached"
+        form.warn("network", message)
+    return text
+
+
+def _is_name(text: str) -> bool:
+    plain = text.replace("_", "").replace(".", "").replace("-", "")
+    return text[:1] not in (".", "-") and plain.isascii() and plain.isalnum()
 
 
 def _host_key(form: Form) -> str | None:
@@ -175,8 +244,20 @@ def _check_password(form: Form, target: str) -> None:
 def _check_completeness(form: Form, target: ComputeTarget) -> None:
     if target.type in _NEED_ADDRESS and form.absent("address"):
         _ask_for(form, "address", f"a {target.type} target needs an address", "write address: host.example.org")
-    if target.type in _NEED_IMAGE and form.absent("baseDockerImage"):
+    if target.type in _NEED_IMAGE and form.absent("baseDockerImage") and form.absent("dockerfile"):
         _ask_for(form, "baseDockerImage", f"a {target.type} target needs an image", "write baseDockerImage: name:tag")
+
+
+def _check_containers(form: Form, target: ComputeTarget) -> None:
+    is_rootfs = (target.base_docker_image or "").startswith("rootfs:")
+    if is_rootfs and target.engine == "docker":
+        form.error("baseDockerImage", "docker cannot run a plain folder", "write engine: podman, or name an image")
+    if target.dockerfile and target.base_docker_image:
+        form.warn("baseDockerImage", "an image is built from dockerfile; this one is not used", "delete one of the two")
+    for name in _OF_CONTAINERS if target.type in _WITHOUT_CONTAINER else ():
+        if not form.absent(name):
+            hint = "delete this line, or use a target of type docker or remotedocker"
+            form.warn(name, f"{name} is for containers; a {target.type} target has none", hint)
 
 
 def _ask_for(form: Form, name: str, message: str, hint: str) -> None:

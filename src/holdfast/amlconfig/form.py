@@ -85,13 +85,28 @@ class Form:
             self.error(name, f"{text!r} is not a duration", f"write {name}: 30s, 20m, 4h or 2d")
         return seconds
 
-    def size(self, name: str) -> int | None:
+    def decimal(self, name: str, what: str, example: str) -> float | None:
+        """A positive number, which may have a fraction."""
+        text = self.text(name)
+        if text is None:
+            return None
+        whole, _, part = text.partition(".")
+        if text.isascii() and whole.isdigit() and (part or "0").isdigit() and len(text) < 9 and float(text) > 0:
+            return float(text)
+        self.error(name, f"{text!r} is not {what}", f"write {name}: {example}")
+        return None
+
+    def size(self, name: str, lowest: int = 1) -> int | None:
+        """Bytes. ``lowest`` catches a number whose unit was forgotten."""
         from holdfast.quantities import parse_size
 
         text = self.text(name)
         size = None if text is None else parse_size(text)
         if text is not None and size is None:
             self.error(name, f"{text!r} is not a size", f"write {name}: 500MB or 10GB")
+        elif size is not None and size < lowest:
+            self.error(name, f"{name} of {text} is too little to start anything", f"write {name}: 500MB or 10GB")
+            return None
         return size
 
     def path(self, name: str) -> str | None:
@@ -118,6 +133,14 @@ class Form:
             if not isinstance(node, Scalar):
                 self._expected(name, node, "a list of plain values", f"write {name}: and below it one '- value' a line")
         return tuple(self.item(node) for node in nodes if isinstance(node, Scalar))
+
+    def words(self, name: str) -> list[tuple[str, Scalar]] | None:
+        """Words of a command line and where they stand: a list, or one text taken apart as a shell does it."""
+        node = self._given(name)
+        if isinstance(node, Scalar):
+            return self._split(name, node)
+        nodes = self.entries(name)
+        return None if nodes is None else [word for item in nodes for word in self._option_and_value(name, item)]
 
     def entries(self, name: str) -> list[Node] | None:
         """A list of anything."""
@@ -220,6 +243,25 @@ class Form:
     def _expected(self, name: str, node: Node, wanted: str, hint: str) -> None:
         found = {Scalar: "one value", Sequence: "a list", Mapping: "a map"}[type(node)]
         self.source.error(node.line, node.column, f"{name} takes {wanted}; this is {found}", hint)
+
+    def _split(self, name: str, node: Scalar) -> list[tuple[str, Scalar]]:
+        import shlex
+
+        try:
+            return [(word, node) for word in shlex.split(node.text)]
+        except ValueError:
+            self.error(name, f"a quote in {name} is not closed", f"write {name}: and below it one '- word' a line")
+            return []
+
+    def _option_and_value(self, name: str, node: Node) -> list[tuple[str, Scalar]]:
+        """One word, or the two of ``- --ulimit nofile=1024``: no option has a blank in its name."""
+        if not isinstance(node, Scalar):
+            self._expected(name, node, "a list of plain values", f"write {name}: and below it one '- word' a line")
+            return []
+        option, _, value = node.text.strip().partition(" ")
+        if option.startswith("-") and "=" not in option and value:
+            return [(option, node), (value.strip(), node)]
+        return [(node.text, node)]
 
     def _inside(self, name: str, text: str) -> str | None:
         path = text.replace("\\", "/")

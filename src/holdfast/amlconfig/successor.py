@@ -6,10 +6,12 @@ warning.
 
 from __future__ import annotations
 
+from holdfast.amlconfig.compute import docker_arguments, image
 from holdfast.amlconfig.form import Form, raw
-from holdfast.amlconfig.nodes import Mapping, Scalar
+from holdfast.amlconfig.nodes import Mapping
 from holdfast.amlconfig.runconfig import framework
-from holdfast.amlconfig.types import RunConfig
+from holdfast.amlconfig.types import ComputeTarget, RunConfig
+from holdfast.errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 _READ = ("script", "arguments", "target", "framework", "maxRunDurationSeconds", "environment", "prepareEnvironment")
 _ENVIRONMENT = ("environmentVariables", "python", "docker", "spark")
 _PYTHON = ("userManagedDependencies", "interpreterPath", "condaDependenciesFile")
+_DOCKER = ("enabled", "baseImage", "sharedVolumes", "gpuSupport", "shmSize", "arguments", "baseImageRegistry")
+_REGISTRY = ("address", "username", "password")
+_IN_CONTAINER = {"local": "docker", "remote": "remotedocker"}
 
 
 def read_successor(source: Source, root: Mapping, name: str) -> RunConfig:
@@ -27,7 +32,6 @@ def read_successor(source: Source, root: Mapping, name: str) -> RunConfig:
     ignored = [key for key in form.nodes if key not in _READ]
     if ignored:
         form.source.warn(*form.place("script"), f"the 2018 format: not used here: {', '.join(ignored)}")
-    _point_out_docker(environment)
     script = form.text("script")
     return RunConfig(
         name=name,
@@ -38,13 +42,60 @@ def read_successor(source: Source, root: Mapping, name: str) -> RunConfig:
         conda_dependencies_file=python.path("condaDependenciesFile"),
         prepare_environment=form.flag("prepareEnvironment"),
         timeout=form.duration("maxRunDurationSeconds"),
+        container=_container(environment, name),
         extra={key: raw(form.nodes[key]) for key in ignored},
     )
 
 
-def _point_out_docker(environment: Form) -> None:
-    docker = environment.mapping("docker")
-    for key, value in docker.entries if docker else ():
-        if key.text == "enabled" and isinstance(value, Scalar) and value.text.lower() == "true":
-            hint = "make a .compute file with type: docker and baseDockerImage:, and name it as target"
-            environment.source.warn(value.line, value.column, "docker settings are not read from here", hint)
+def in_container(target: ComputeTarget, config: RunConfig) -> ComputeTarget:
+    """The target with what the run configuration says about containers; where both say something, the latter wins."""
+    if config.container is None:
+        return target
+    said = {name: value for name, value in config.container._asdict().items() if value is not None}
+    for name in ("name", "type", "extra"):
+        del said[name]
+    joined = target._replace(type=_IN_CONTAINER.get(target.type, target.type), **said)
+    if not joined.base_docker_image and not joined.dockerfile:
+        what = "docker is enabled, and neither this file nor its target names an image"
+        hint = "write environment.docker.baseImage: name:tag"
+        raise ConfigError(what, where=f"{config.name}.runconfig", hint=hint)
+    return joined
+
+
+def _container(environment: Form, name: str) -> ComputeTarget | None:
+    docker = Form(environment.source, environment.mapping("docker") or Mapping(False, 0, 0), _DOCKER)
+    if not docker.flag("enabled"):
+        return None
+    return ComputeTarget(
+        name=name,
+        type="docker",
+        base_docker_image=_qualified(image(docker, "baseImage"), _registry(docker)),
+        shared_volumes=docker.flag("sharedVolumes"),
+        nvidia_docker=docker.flag("gpuSupport"),
+        shm_size=_docker_size(docker, "shmSize"),
+        docker_arguments=docker_arguments(docker, "arguments"),
+    )
+
+
+def _registry(docker: Form) -> str:
+    registry = Form(docker.source, docker.mapping("baseImageRegistry") or Mapping(False, 0, 0), _REGISTRY)
+    address = registry.text("address") or ""
+    if not registry.absent("username") or not registry.absent("password"):
+        message = "a login in a file is never read; the engine's own is used"
+        hint = f"on the target: docker login {address}, then delete username and password here"
+        docker.warn("baseImageRegistry", message, hint)
+    return address.rstrip("/")
+
+
+def _qualified(name: str | None, registry: str) -> str | None:
+    return f"{registry}/{name}" if name and registry and not name.startswith(f"{registry}/") else name
+
+
+def _docker_size(docker: Form, name: str) -> int | None:
+    """As docker reads it: here ``2g`` is two times 1024³ bytes."""
+    from holdfast.quantities import parse_size
+
+    text = docker.text(name)
+    if text is None:
+        return None
+    return parse_size(f"{text}iB" if text[-1] in "kmgtKMGT" else text) or docker.size(name)

@@ -37,7 +37,7 @@ class GpuRequest(Record):
 
 
 class ComputeTarget(Record):
-    """A ``.compute`` file; its name is the file's stem.
+    """A ``.compute`` file; its name is the file's stem. Sizes are in bytes, ``dockerfile`` is a path in the project.
 
     There is no password: what the original wrote there is a handle of a key store that is gone.
     """
@@ -57,6 +57,13 @@ class ComputeTarget(Record):
     root: str | None = None
     port: int | None = None
     engine: Literal["docker", "podman"] | None = None
+    dockerfile: str | None = None
+    container_user: str | None = None
+    shm_size: int | None = None
+    memory: int | None = None
+    cpus: float | None = None
+    network: str | None = None
+    docker_arguments: tuple[str, ...] | None = None
     gpus: GpuRequest | None = None
     host_key: str | None = None
     private_key_file: str | None = None
@@ -70,7 +77,8 @@ class ComputeTarget(Record):
 class RunConfig(Record):
     """A ``.runconfig`` file of any generation; its name is the file's stem.
 
-    Times are in seconds, sizes in bytes, paths relative to the project with ``/``.
+    Times are in seconds, sizes in bytes, paths relative to the project with ``/``. ``container`` is what the form of
+    2018 says about containers, which a ``.compute`` file says otherwise; ``successor.in_container`` joins them.
     """
 
     name: str
@@ -92,6 +100,7 @@ class RunConfig(Record):
     fetch_outputs: Literal["all", "small", "none"] | None = None
     max_log_size: int | None = None
     gpus: GpuRequest | None = None
+    container: ComputeTarget | None = None
     extra: Mapping[str, Raw] = {}
 
 

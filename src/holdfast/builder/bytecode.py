@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from .interpreter import Interpreter
+    from .place import Place
     from .report import Report
 
 COMPILER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "compile_files.py")
@@ -27,11 +28,12 @@ class Bytecode:
     The cache holds one file per source; an empty one says that the source cannot be compiled.
     """
 
-    def __init__(self, cache: str, interpreter: Interpreter, beside: str, prefix: str) -> None:
+    def __init__(self, cache: str, interpreter: Interpreter, beside: str, prefix: str, place: Place) -> None:
         self._cache = os.path.join(os.path.abspath(cache), "pyc", interpreter.bytecode)
         self._interpreter = interpreter
         self._beside = beside
         self._prefix = prefix
+        self._place = place
         self._compiled: dict[str, str] = {}
 
     def fill(self, sources: Mapping[str, str], report: Report) -> None:
@@ -76,34 +78,29 @@ class Bytecode:
         if not paths:
             return
         paths.sort(key=lambda path: os.path.getsize(os.path.join(self._beside, path)), reverse=True)
-        done, saying = os.pipe()
-        with tempfile.TemporaryFile(buffering=0) as jobs:
+        with tempfile.NamedTemporaryFile(dir=os.path.dirname(self._beside), prefix=".jobs-", buffering=0) as jobs:
             width = self._write_jobs(paths, jobs)
-            count = min(os.cpu_count() or 1, len(paths))
-            workers = [self._worker(jobs, width, saying) for _ in range(count)]
-        os.close(saying)
-        with os.fdopen(done, "rb") as lines:
-            for number, _ in enumerate(lines, 1):
-                report.progress("compile", "", number, len(paths))
-        codes = [worker.wait() for worker in workers]
-        if any(codes):
+            python, count = os.path.join(self._beside, "bin", "python"), min(os.cpu_count() or 1, len(paths))
+            command = [python, "-I", "-S", "-B", "-W", "ignore", COMPILER, jobs.name, str(width), str(count)]
+            with subprocess.Popen(
+                self._place.words(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=clean_environment()
+            ) as compiler:
+                assert compiler.stdout
+                for number, _ in enumerate(compiler.stdout, 1):
+                    report.progress("compile", "", number, len(paths))
+        if compiler.returncode:
             where = os.path.join(self._prefix, "bin", "python")
-            raise Failed("internal", f"the environment's Python cannot compile (status {max(codes)})", where=where)
+            what = f"the environment's Python cannot compile (status {compiler.returncode})"
+            raise Failed("internal", what, where=where)
 
     def _write_jobs(self, paths: list[str], jobs: IO[bytes]) -> int:
-        """All workers read from one file at one shared position, so each record is as long as the others."""
+        """All processes read from one file at one shared position, so each record is as long as the others."""
         records = [
             os.fsencode(f"{self._beside}/{path}\0{self._target(path)}\0{self._prefix}/{path}\0") for path in paths
         ]
         width = max(map(len, records))
         jobs.write(b"".join(record.ljust(width, b"\0") for record in records))
-        jobs.seek(0)
         return width
-
-    def _worker(self, jobs: IO[bytes], width: int, saying: int) -> subprocess.Popen[bytes]:
-        python = os.path.join(self._beside, "bin", "python")
-        command = [python, "-I", "-S", "-B", "-W", "ignore", COMPILER, str(width)]
-        return subprocess.Popen(command, stdin=jobs, stdout=saying, env=clean_environment())
 
 
 def _take(source: str, target: str) -> bool:

@@ -1,6 +1,7 @@
-# Runs in the Python of the environment, which may be 3.6. Records of source, bytecode and name in tracebacks come on
-# stdin, each as long as the argument says, zeros between and behind its parts; a line goes to stdout for every file
-# that is done with. Not py_compile: it writes beside and renames, and to load it takes longer than a small file.
+# Runs in the Python of the environment, which may be 3.6, as so many processes as the last argument says. Records of
+# source, bytecode and name in tracebacks are in the file of the first, each as long as the second says, zeros between
+# and behind its parts; a line goes to stdout for every file that is done with. Not py_compile: it writes beside and
+# renames, and to load it takes longer than a small file.
 import importlib.util
 import marshal
 import os
@@ -8,9 +9,22 @@ import struct
 import sys
 
 
-def main() -> "None":
+def main(path: "str", width: "int", count: "int") -> "None":
+    jobs = os.open(path, os.O_RDONLY)  # all processes read at one shared position
+    others = []
+    for _ in range(count - 1):
+        pid = os.fork()
+        if pid == 0:
+            work(jobs, width)
+            os._exit(0)
+        others.append(pid)
+    work(jobs, width)
+    sys.exit(max([0] + [os.waitpid(pid, 0)[1] for pid in others]) and 1)
+
+
+def work(jobs: "int", width: "int") -> "None":
     while True:
-        record = os.read(0, int(sys.argv[1]))
+        record = os.read(jobs, width)
         if not record:
             return
         source, bytecode, name = record.split(b"\0")[:3]
@@ -42,4 +56,4 @@ def proof(source: "bytes", content: "bytes") -> "bytes":
     return struct.pack("<II", int(about.st_mtime) & 0xFFFFFFFF, about.st_size & 0xFFFFFFFF)
 
 
-main()
+main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -16,6 +16,7 @@ from .failure import Failed
 from .hashes import check_local_archive
 from .interpreter import ask
 from .own_package import install_own_package
+from .place import Place
 from .requirement_lines import check_pinned
 from .scrubbing import scrub
 from .sealing import ABOUT, hash_files, remove_tree, rename_in_scripts, scrub_files, seal, settle, size
@@ -44,9 +45,10 @@ def install(request: Json, report: Report) -> Json:
     ledger: Json = {"download_s": 0.0, "link_s": 0.0, "compile_s": 0.0, "packages": len(lock["conda"]), "bytes": 0}
     _lay_base(request, uv, ledger, report)
     _install_pip(lock, beside, uv, ledger)
+    place = Place(request)
     own_paths = install_own_package(request, uv) if request.get("own_package") else []
     with ThreadPoolExecutor(2) as meanwhile:
-        interpreter = meanwhile.submit(ask, os.path.join(beside, "bin", "python"))
+        interpreter = meanwhile.submit(ask, os.path.join(beside, "bin", "python"), place)
         # What is unpacked goes to the disk while the rest is made; there is little to wait for at the end.
         unpacked = meanwhile.submit(settle, beside)
         rename_in_scripts(beside, prefix)
@@ -114,7 +116,7 @@ def _lay_base(request: Json, uv: Uv, ledger: Json, report: Report) -> None:
         ledger["download_s"] += took.download_s
         ledger["link_s"] += took.link_s
         return
-    given = ask(request["python"])
+    given = ask(request["python"], Place(request))
     if given.version.split(".")[:2] != lock["python"]["version"].split(".")[:2]:
         what = f"the lock is for Python {lock['python']['version']}, this is {given.version}"
         raise Failed("platform", what, where=request["python"], hint="lock again: holdfast env lock")
@@ -139,7 +141,8 @@ def _compile(
     beside = request["beside"]
     started = time.monotonic()
     hashes = hash_files(beside, _sources(beside))
-    bytecode = Bytecode(request["cache"], interpreter.result(), beside, request["prefix"])
+    place = Place(request)
+    bytecode = Bytecode(request["cache"], interpreter.result(), beside, request["prefix"], place)
     bytecode.fill(hashes, report)
     ledger["compile_s"] = time.monotonic() - started
     return hashes, bytecode

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .failure import Failed
+
+if TYPE_CHECKING:
+    from .place import Place
 
 # Without json and platform, which take longer to be read than Python takes to start.
 QUESTION = """
@@ -38,9 +41,11 @@ class Interpreter(NamedTuple):
         return int(major), int(minor)
 
 
-def ask(python: str) -> Interpreter:
+def ask(python: str, place: Place | None = None) -> Interpreter:
+    """``place``: where that Python can run."""
     try:
         asked = [python, "-I", "-S", "-B", "-c", QUESTION]
+        asked = place.words(asked) if place is not None else asked
         answer = subprocess.run(asked, capture_output=True, env=clean_environment(), check=True)
         return Interpreter(*os.fsdecode(answer.stdout).split("\0"))
     except (OSError, subprocess.CalledProcessError, TypeError) as error:

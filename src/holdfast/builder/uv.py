@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .failure import Failed, from_output
 from .interpreter import clean_environment
+from .place import Place
 from .scrubbing import forget_queries
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Uv:
 
     def __init__(self, request: dict[str, Any], report: Report) -> None:
         self._report = report
+        self._place = Place(request)
         self._folder = request.get("project") or os.path.dirname(os.path.abspath(request["cache"]))
         self._cache = os.path.join(os.path.abspath(request["cache"]), "uv")
         self._always = ["--no-config", "--no-progress", "--color", "never", "--no-python-downloads"]
@@ -72,7 +74,7 @@ class Uv:
 
     def run(self, *words: str, said: str = "", where: str = "", total: int = 0, folder: str = "") -> Told:
         """Start it with ``said`` on stdin; a failure is raised as what it means."""
-        command = [UV, *words, *self._always]
+        command = self._place.words([UV, *words, *self._always], folder or self._folder)
         self._report.line("$ " + " ".join(command))
         told: list[str] = []
         with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as printed:
@@ -80,7 +82,7 @@ class Uv:
             given.seek(0)
             with subprocess.Popen(
                 command,
-                cwd=folder or self._folder,
+                cwd=(folder or self._folder) if self._place.is_here else None,
                 env=clean_environment(),
                 stdin=given,
                 stdout=printed,

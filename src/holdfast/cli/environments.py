@@ -7,13 +7,16 @@ import sys
 
 from holdfast import targets
 from holdfast.cli.terminal import Progress, show
+from holdfast.engine import containers
 from holdfast.engine import environment as engine
 from holdfast.engine.channel import connect
 from holdfast.errors import ConfigError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from holdfast.amlconfig.types import ComputeTarget
     from holdfast.engine.channel import RunnerChannel
+    from holdfast.engine.containers import Container
     from holdfast.engine.environment import Environment
     from holdfast.environments.lock import Lock
     from holdfast.environments.spec import Facts
@@ -22,9 +25,16 @@ if TYPE_CHECKING:
     from holdfast.targets import Chosen
 
 
-def settle(home: Home, project: Project, chosen: Chosen, script: str, channel: RunnerChannel) -> Environment | None:
+def settle(
+    home: Home,
+    project: Project,
+    chosen: Chosen,
+    script: str,
+    channel: RunnerChannel,
+    container: Container | None = None,
+) -> Environment | None:
     """The environment that the project declares, solved if it has not been; None where nothing is declared."""
-    asked = engine.ask(project, chosen, script, channel)
+    asked = engine.ask(project, chosen, script, channel, container)
     if asked is None:
         return None
     if asked.findings:
@@ -39,13 +49,25 @@ def settle(home: Home, project: Project, chosen: Chosen, script: str, channel: R
     if found is None:
         with Progress(sys.stderr) as progress:
             found = engine.solve(home, project, asked, lambda said: progress.update(_words(said)))
-    return engine.place(asked, found, project, str(channel.hello()["home"]))
+    return engine.place(asked, found, project, str(channel.hello()["home"]), container)
+
+
+def settle_container(compute: ComputeTarget, channel: RunnerChannel) -> Container:
+    """The engine and image of a container, with progress where an image must be fetched first."""
+    from holdfast.images import replaced
+
+    words = replaced(compute.base_docker_image or "")[1]
+    if words:
+        sys.stderr.write(f"WARNING: {show(words)}\n")
+    with Progress(sys.stderr) as progress:
+        return containers.settle(compute, channel, lambda said: progress.update(_words(said)))
 
 
 def _words(said: Json) -> str:
     total = said.get("total")
     count = f" {said.get('done')}/{total}" if total else ""
-    return f"environment: {said.get('phase')}{count} {show(str(said.get('name') or ''))}"
+    what = "" if said.get("phase") == "image" else f"environment: {said.get('phase')}"
+    return f"{what}{count} {show(str(said.get('name') or ''))}"
 
 
 class Bench:
@@ -57,6 +79,9 @@ class Bench:
         self.chosen = chosen
         self.target = targets.resolve(chosen.compute, home.path)
         self.channel = connect(home, self.target)
+        self.container = (
+            settle_container(chosen.compute, self.channel) if containers.is_contained(chosen.compute) else None
+        )
 
     def __enter__(self) -> Bench:
         return self
@@ -65,11 +90,11 @@ class Bench:
         self.channel.close()
 
     def settle(self, script: str) -> Environment | None:
-        return settle(self.home, self.project, self.chosen, script, self.channel)
+        return settle(self.home, self.project, self.chosen, script, self.channel, self.container)
 
     def solve(self, script: str) -> Lock:
         """The lock, solved anew even if one is remembered."""
-        asked = engine.ask(self.project, self.chosen, script, self.channel)
+        asked = engine.ask(self.project, self.chosen, script, self.channel, self.container)
         if asked is None:
             raise UsageError("nothing is declared here", where=self.project.root, hint="holdfast env add PACKAGE")
         with Progress(sys.stderr) as progress:
@@ -90,7 +115,7 @@ class Bench:
         return None
 
     def describe(self, script: str) -> Json:
-        asked = engine.ask(self.project, self.chosen, script, self.channel)
+        asked = engine.ask(self.project, self.chosen, script, self.channel, self.container)
         if asked is None:
             return {"declared": None}
         found = engine.remembered(self.home, self.project, asked, self.chosen.config.name)
@@ -98,7 +123,7 @@ class Bench:
         row.update(spec=asked.key, solved=found is not None, packages=None, environment=None, built=False)
         row.update(torch_build=asked.spec.pip_options.torch_backend or None, gpu=_gpu(asked.facts))
         if found is not None:
-            environment = engine.place(asked, found, self.project, str(self.channel.hello()["home"]))
+            environment = engine.place(asked, found, self.project, str(self.channel.hello()["home"]), self.container)
             packages = sorted(
                 [f"{one.name}={one.version}" for one in found.conda] + [_plain(line) for line in found.pip]
             )

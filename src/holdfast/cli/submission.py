@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from holdfast import targets
 from holdfast.cli import ending
 from holdfast.cli.output import emit
 from holdfast.cli.show import LogWriter, watch
@@ -15,6 +16,8 @@ from holdfast.project import remember
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
+    from holdfast.engine.containers import Container
+    from holdfast.engine.environment import Environment
     from holdfast.engine.line import Line
     from holdfast.model import Identity, Job, Plan, Project
     from holdfast.snapshot import Pending, Snapshot
@@ -38,11 +41,7 @@ class Submission:
 
     def run(self, project: Project, job: Job) -> int:
         project = remember(project)
-        environment = None
-        if self._chosen.compute.user_managed_environment is False:
-            from holdfast.cli.environments import settle
-
-            environment = settle(self._home, project, self._chosen, job.script, self._line.channel)
+        environment, container = self._settle(project, job)
         with Progress(sys.stderr) as progress:
 
             def on_progress(files: int, size: int) -> None:
@@ -55,7 +54,7 @@ class Submission:
             submitter = engine.Submitter(
                 self._home, self._target, self._line, self._agree, self._show_id, on_progress, on_upload
             )
-            plan, taken = submitter.submit(project, job, environment, skip_unreadable=skip)
+            plan, taken = submitter.submit(project, job, environment, container=container, skip_unreadable=skip)
         for warning in taken.warnings:
             sys.stderr.write(f"WARNING: {show(warning)}\n")
         if self._parsed.flag("verbose"):
@@ -68,6 +67,20 @@ class Submission:
         if not self._for_machines:
             self._log.line(f"RunId: {plan.run_id}")
         return ending.tell(self._home, plan.uid, self._parsed if self._for_machines else None)
+
+    def _settle(self, project: Project, job: Job) -> tuple[Environment | None, Container | None]:
+        """What the script will run in; most runs of the machine's own Python need not ask."""
+        compute, channel, container = self._chosen.compute, self._line.channel, None
+        if compute.type in targets.CONTAINED:
+            from holdfast.cli.environments import settle_container
+
+            container = settle_container(compute, channel)
+        managed = not compute.user_managed_environment if container else compute.user_managed_environment is False
+        if not managed:
+            return None, container
+        from holdfast.cli.environments import settle
+
+        return settle(self._home, project, self._chosen, job.script, channel, container), container
 
     def _tell_more(self, project: Project, plan: Plan, taken: Snapshot) -> None:
         stored = (

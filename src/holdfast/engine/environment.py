@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 
+from holdfast.engine.containers import is_contained
 from holdfast.environments import gpu as flavour
 from holdfast.environments import lock, retired, secrets, sources, wheels
 from holdfast.environments.edits import applied
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.amlconfig.types import Finding
+    from holdfast.engine.containers import Container
     from holdfast.environments.edits import Edit
     from holdfast.environments.sources import Declared
     from holdfast.model import Project
@@ -41,6 +43,7 @@ class Asked(Record):
     python: str | None
     findings: tuple[Finding, ...]
     elsewhere: Json | None = None
+    network: str | None = None
 
 
 class Environment(Record):
@@ -54,6 +57,7 @@ class Environment(Record):
     lock: Json
     interpreter: str | None
     needs_project: bool
+    container: Json | None = None
 
     def to_build(self, project: str = "") -> Json:
         """What the target needs to make it; goes to the runner's memory and is stored nowhere.
@@ -61,7 +65,8 @@ class Environment(Record):
         ``project`` is the folder with the project's own files; a run has its own copy of them.
         """
         own = (project or True) if self.needs_project else False
-        return {"key": self.key, "lock": self.lock, "interpreter": self.interpreter, "own_package": own}
+        told: Json = {"key": self.key, "lock": self.lock, "interpreter": self.interpreter, "own_package": own}
+        return {**told, "container": self.container} if self.container else told
 
     def in_plan(self) -> Json:
         """For the plan, which is stored: the lock as it may be kept."""
@@ -69,17 +74,25 @@ class Environment(Record):
 
 
 def is_managed(chosen: Chosen) -> bool:
-    """Local and remote targets use the interpreter as it is unless their file says otherwise; so did the original."""
+    """Local and remote targets use the interpreter as it is unless their file says otherwise; so did the original.
+
+    In containers it was the other way round.
+    """
+    if is_contained(chosen.compute):
+        return not chosen.compute.user_managed_environment
     return chosen.compute.user_managed_environment is False
 
 
-def ask(project: Project, chosen: Chosen, script: str, channel: Channel) -> Asked | None:
+def ask(
+    project: Project, chosen: Chosen, script: str, channel: Channel, container: Container | None = None
+) -> Asked | None:
     """Read the declaration with the target's facts; None where nothing is declared. Errors in it are raised."""
     declared = sources.find(project.root, chosen.config, script)
     if declared is None:
         return None
     location = chosen.compute.python_location or "python"
-    facts, interpreter, path = _understood(channel.ask("facts", python=location)["facts"])
+    answer = container.facts if container is not None else channel.ask("facts", python=location)["facts"]
+    facts, interpreter, path = _understood(answer)
     spec, findings = read(project.root, declared)
     if spec is None:
         _refuse(findings)
@@ -94,9 +107,18 @@ def ask(project: Project, chosen: Chosen, script: str, channel: Channel) -> Aske
             f"there is no Python {location!r} to build on", where=f"{chosen.compute.name}.compute", hint=hint
         )
     elsewhere: Json | None = None
-    if chosen.compute.address and interpreter is not None:
+    if (chosen.compute.address or container is not None) and interpreter is not None:
         elsewhere = {"version": interpreter.version, "identity": interpreter.identity}
-    return Asked(declared, spec, spec_key(spec, facts, interpreter), facts, path, tuple(findings), elsewhere)
+    return Asked(
+        declared,
+        spec,
+        spec_key(spec, facts, interpreter),
+        facts,
+        path,
+        tuple(findings),
+        elsewhere,
+        chosen.compute.network,
+    )
 
 
 def fixed(project: Project, chosen: Chosen, channel: Channel, *, gpu: bool) -> tuple[str, str, str]:
@@ -168,8 +190,10 @@ def solve(home: Home, project: Project, asked: Asked, tell: Callable[[Json], Non
     return found
 
 
-def place(asked: Asked, found: lock.Lock, project: Project, target_home: str) -> Environment:
-    """Where a lock's environment is on the target."""
+def place(
+    asked: Asked, found: lock.Lock, project: Project, target_home: str, container: Container | None = None
+) -> Environment:
+    """Where a lock's environment is on the target; in a container it has the same path."""
     folder = os.path.join(target_home, "envs")
     key = lock.env_key(found, folder) + _own_mark(found, project)
     prefix = os.path.join(folder, key)
@@ -177,7 +201,8 @@ def place(asked: Asked, found: lock.Lock, project: Project, target_home: str) ->
     why = asked.declared.why
     interpreter = asked.python if not found.conda else None
     python, needs_project = f"{prefix}/bin/python", lock.needs_project(found)
-    return Environment(key, prefix, python, asked.declared.file, why, whole, interpreter, needs_project)
+    build = {**container.build, "network": asked.network} if container is not None else None
+    return Environment(key, prefix, python, asked.declared.file, why, whole, interpreter, needs_project, build)
 
 
 def _understood(answer: object) -> tuple[Facts, Interpreter | None, str | None]:

@@ -24,6 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast.engine.containers import Container
     from holdfast.engine.environment import Environment
     from holdfast.engine.line import Line
     from holdfast.model import Job, Project
@@ -64,14 +65,20 @@ class Submitter:
         self._on_upload = on_upload
 
     def submit(
-        self, project: Project, job: Job, environment: Environment | None, *, skip_unreadable: bool = False
+        self,
+        project: Project,
+        job: Job,
+        environment: Environment | None,
+        *,
+        container: Container | None = None,
+        skip_unreadable: bool = False,
     ) -> tuple[Plan, Snapshot]:
         home, target = self._home, self._target
         taken = self._take(project, job, skip_unreadable)
         if target.compute.address:
             self._line.channel.hello()  # a machine that does not answer gets no run
         identity = runs.claim(home, project)
-        plan = _plan(job, project, identity, taken.tree, target, environment)
+        plan = _plan(job, project, identity, taken.tree, target, environment, container)
         with home.lock(f"submit-{identity.uid}"):
             try:
                 request = _request(project, job, target, taken, home.id)
@@ -137,10 +144,17 @@ class Submitter:
 
 
 def _plan(
-    job: Job, project: Project, identity: Identity, tree: str, target: Target, environment: Environment | None
+    job: Job,
+    project: Project,
+    identity: Identity,
+    tree: str,
+    target: Target,
+    environment: Environment | None,
+    container: Container | None = None,
 ) -> Plan:
-    if environment is not None:
-        target = targets.running_in(target, environment.python)
+    python = environment.python if environment is not None else container.python if container is not None else None
+    if python is not None:
+        target = targets.running_in(target, python)
     return make_plan(
         job,
         project,
@@ -151,7 +165,19 @@ def _plan(
         shims=target.shims,
         environment=environment.in_plan() if environment is not None else None,
         idle=_idle(target),
+        container=_wish(target, container, python),
     )
+
+
+def _wish(target: Target, container: Container | None, python: str | None) -> Json | None:
+    if container is None:
+        return None
+    from holdfast.runtimes.container import wish
+
+    if python is None:
+        hint = "choose an image with Python, name the interpreter as pythonLocation, or declare an environment with one"
+        raise ConfigError(f"the image {container.image} has no Python", where=f"{target.name}.compute", hint=hint)
+    return wish(target.compute, container.image, container.engine, container.found, python)
 
 
 def _idle(target: Target) -> Json | None:

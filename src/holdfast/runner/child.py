@@ -34,7 +34,7 @@ def environment(
 def spawn(argv: "list[bytes]", env: "dict[bytes, bytes]", folder: "bytes", umask: "int") -> "tuple[int, int]":
     """Start argv in folder, in a session of its own, stdin empty; returns its pid and the end of its output pipe."""
     output, theirs = os.pipe()
-    _widen(output)
+    widen(output)
     trouble, report = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -75,7 +75,7 @@ def _become(argv: "list[bytes]", env: "dict[bytes, bytes]", folder: "bytes", uma
         os.execvpe(b"python3", [b"python3", *argv[1:]], env)  # Debian and its kin have no plain python
 
 
-def _widen(pipe: "int") -> "None":
+def widen(pipe: "int") -> "None":
     """A fuller pipe means fewer wake-ups for a script that prints a lot."""
     import fcntl
 

@@ -187,12 +187,56 @@ def _build(
         "log": os.fsdecode(log),
     }
     program = os.path.join(os.fsdecode(home), "runner", runner, "builder", "__main__.py")
-    answer = ask_builder(home, program, request, log, tell, stopped, lock)
+    wish = environment.get("container")
+    with _Room(home, wish if isinstance(wish, dict) else None, log) as room:
+        request["inside"] = room.words
+        answer = ask_builder(home, program, request, log, tell, stopped, lock)
     if answer.get("event") != "done":
         remove_tree(beside)
         raise CannotBuild(words_of(answer, log))
     os.rename(beside, place)
     jsonl.sync_folder(os.path.dirname(place))
+
+
+class _Room:
+    """A container of the image that an environment is made for: whatever runs its Python runs there.
+
+    Its only process waits for the end of its stdin, which is ours: it goes when we go, however that happens.
+    """
+
+    def __init__(self, home: "bytes", wish: "dict[str, object] | None", log: "bytes") -> "None":
+        self._home = os.fsdecode(home)
+        self._wish = wish
+        self._log = log
+        self.words = None  # type: list[str] | None
+
+    def __enter__(self) -> "_Room":
+        if self._wish is None:
+            return self
+        from . import container, engines
+
+        program, network = str(self._wish["program"]), self._wish.get("network")
+        engine = engines.find(os.fsencode(self._home), os.path.basename(program))
+        name = "holdfast-build-%d-%s" % (os.getpid(), os.urandom(4).hex())
+        argv = [program, "run", "--rm", "--name", name, "--interactive", "--label", "%s=%s" % (container.LABEL, name)]
+        argv += container.user_words(engine, "", (os.getuid(), os.getgid()))
+        argv += ["--mount", container.mount(self._home, self._home, False)]
+        argv += ["--network", str(network)] if network else []
+        argv += ["--security-opt", "label=disable"] if container.has_selinux() else []
+        argv += ["--entrypoint", "/bin/sh", *container.image_words(str(self._wish["image_id"]))]
+        with open(self._log, "ab") as words:
+            self._process = subprocess.Popen(
+                [*argv, "-c", "echo ready; read _"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words
+            )
+        if self._process.stdout.readline() != b"ready\n":  # type: ignore[union-attr]
+            self._process.communicate()
+            raise CannotBuild("a container to build in could not be started\n%s" % tail(self._log, 8))
+        self.words = [program, "exec", "--interactive", name]
+        return self
+
+    def __exit__(self, *_: "object") -> "None":
+        if self.words is not None:
+            self._process.communicate()
 
 
 def ask_builder(

@@ -185,7 +185,9 @@ def _variables(home: "bytes", runner: "str", attempt: "bytes", plan: "dict[str, 
     note = None
     if isinstance(chosen, dict):
         note = environment.read_note(os.path.join(home, b"envs", _bytes(chosen["key"])))
-    return child.environment(dict(os.environb), {}, prepare.variables(home, runner, attempt, plan, note or {}))
+    return child.environment(
+        dict(os.environb), {}, prepare.merged(prepare.variables(home, runner, attempt, plan, note or {}))
+    )
 
 
 def _end(command: "subprocess.Popen[bytes]", before: "list[int]") -> "None":

@@ -30,6 +30,17 @@ def facts(home: "bytes", python: "str") -> "dict[str, object]":
     }
 
 
+def within(home: "bytes", image: "dict[str, object]") -> "dict[str, object]":
+    """The same, as a program finds it in a container of an image: another C library, another interpreter."""
+    cards = gpu(home)
+    python = None
+    if image.get("python"):
+        identity = "%s %s" % (image["id"], image["python"])
+        python = {"path": image["python"], "version": image["version"], "identity": identity}
+    virtual = dict(virtual_packages(cards), __glibc=image.get("glibc"))
+    return {"platform": platform(), "virtual": virtual, "gpu": cards, "python": python}
+
+
 def platform() -> "str":
     """The conda name of this kind of machine, such as linux-64 or osx-arm64."""
     system = "osx" if sys.platform == "darwin" else "linux"

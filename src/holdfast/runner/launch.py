@@ -77,7 +77,7 @@ def _guard(attempt: "bytes", supervisor: "Supervisor") -> "None":
         supervisor.release()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # the supervisor is the one to talk to
-        _outlive(attempt, pid)
+        _outlive(attempt, pid, supervisor.plan)
         wish = supervisor.plan.get("idle")
         if isinstance(wish, dict):
             idle.become(supervisor.home, supervisor.runner, str(supervisor.plan["uid"]), wish)
@@ -85,12 +85,18 @@ def _guard(attempt: "bytes", supervisor: "Supervisor") -> "None":
         os._exit(0)
 
 
-def _outlive(attempt: "bytes", supervisor: "int") -> "None":
+def _outlive(attempt: "bytes", supervisor: "int", plan: "dict[str, object]") -> "None":
     status = None
     while status is None:
         pid, ended = os.waitpid(-1, 0)
         status = ended if pid == supervisor else None
     kill.end_family()
+    if records.closed(attempt) is not None:
+        return
+    if plan.get("container"):
+        from . import contained
+
+        contained.destroy(plan)
     how = "by signal %d" % os.WTERMSIG(status) if os.WIFSIGNALED(status) else "with code %d" % os.WEXITSTATUS(status)
     reason = "the runner's supervisor ended %s; the script was ended with it and its own outcome is unknown" % how
     records.close_as_lost(attempt, reason)

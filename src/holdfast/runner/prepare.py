@@ -18,7 +18,7 @@ def prepare(home: "bytes", attempt: "bytes", plan: "dict[str, object]") -> "None
         for link in plan["links"]:  # type: ignore[attr-defined]
             _link(work, _bytes(link["name"]), _bytes(link["target"]))
         if plan.get("share"):
-            os.makedirs(_share(plan), 0o700, exist_ok=True)
+            os.makedirs(share_of(plan), 0o700, exist_ok=True)
     except objects.Damaged as error:
         _forget(home, error.digest, str(plan["project_id"]))
         cure = "the damaged copy was taken away; submit again to store it anew"
@@ -29,33 +29,47 @@ def prepare(home: "bytes", attempt: "bytes", plan: "dict[str, object]") -> "None
 
 def variables(
     home: "bytes", runner: "str", attempt: "bytes", plan: "dict[str, object]", environment: "dict[str, object]"
-) -> "dict[bytes, bytes]":
-    """What every script finds in its environment; ``environment`` is what the one it runs in says of itself."""
+) -> "tuple[dict[bytes, bytes], dict[bytes, list[bytes]]]":
+    """What every script finds in its environment, and the folders that it is to look in first.
+
+    ``environment`` is what the one it runs in says of itself.
+    """
     site = os.path.join(home, b"runner", runner.encode("ascii"), b"site")
     found = {
         b"PYTHONUNBUFFERED": b"1",
-        b"PYTHONPATH": site,
         b"HOLDFAST_RUN_ID": _bytes(plan["run_id"]),
         b"HOLDFAST_RUN_UID": _bytes(plan["uid"]),
         b"HOLDFAST_METRICS_DIR": os.path.join(attempt, b"metrics"),
         b"HOLDFAST_OUTPUTS": os.path.join(attempt, b"work", b"outputs"),
         b"AZUREML_RUN_ID": _bytes(plan["run_id"]),
     }
-    path = [os.environb.get(b"PATH", os.defpath.encode())]
-    if environment:
-        path.insert(0, os.path.join(_bytes(plan["environment"]["prefix"]), b"bin"))  # type: ignore[index]
-        own = [os.path.join(attempt, b"work", _bytes(name)) for name in environment.get("own_paths") or ()]  # type: ignore[attr-defined]
-        found[b"PYTHONPATH"] = b":".join([site, *own])
-        libraries = [_bytes(name) for name in environment.get("library_path") or ()]  # type: ignore[attr-defined]
-        if libraries:
-            inherited = [os.environb[b"LD_LIBRARY_PATH"]] if os.environb.get(b"LD_LIBRARY_PATH") else []
-            found[b"LD_LIBRARY_PATH"] = b":".join(libraries + inherited)
+    first = {b"PYTHONPATH": [site], b"PATH": [], b"LD_LIBRARY_PATH": []}  # type: dict[bytes, list[bytes]]
     if plan.get("shims"):
-        path.insert(0, _bytes(plan["shims"]))
-    found[b"PATH"] = b":".join(path)
+        first[b"PATH"].append(_bytes(plan["shims"]))
+    if environment:
+        first[b"PATH"].append(os.path.join(_bytes(plan["environment"]["prefix"]), b"bin"))  # type: ignore[index]
+        own = environment.get("own_paths") or ()
+        first[b"PYTHONPATH"] += [os.path.join(attempt, b"work", _bytes(name)) for name in own]  # type: ignore[attr-defined]
+        first[b"LD_LIBRARY_PATH"] += [_bytes(name) for name in environment.get("library_path") or ()]  # type: ignore[attr-defined]
     if plan.get("share"):
-        found[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = os.path.join(_share(plan), b"")  # scripts join by `+`
+        found[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = os.path.join(share_of(plan), b"")  # scripts join by `+`
+    return found, first
+
+
+def merged(asked: "tuple[dict[bytes, bytes], dict[bytes, list[bytes]]]") -> "dict[bytes, bytes]":
+    """Variables as a child of ours gets them: behind the folders to look in first stand those of this machine."""
+    found, first = dict(asked[0]), asked[1]
+    found[b"PYTHONPATH"] = b":".join(first[b"PYTHONPATH"])
+    found[b"PATH"] = b":".join([*first[b"PATH"], os.environb.get(b"PATH", os.defpath.encode())])
+    if first[b"LD_LIBRARY_PATH"]:
+        inherited = [os.environb[b"LD_LIBRARY_PATH"]] if os.environb.get(b"LD_LIBRARY_PATH") else []
+        found[b"LD_LIBRARY_PATH"] = b":".join(first[b"LD_LIBRARY_PATH"] + inherited)
     return found
+
+
+def share_of(plan: "dict[str, object]") -> "bytes":
+    """The folder that outlives runs, on this machine."""
+    return os.path.expanduser(_bytes(plan["share"]))
 
 
 def _forget(home: "bytes", digest: "str", project_id: "str") -> "None":
@@ -82,7 +96,3 @@ def _bytes(value: "object") -> "bytes":
 
 def _text(value: "bytes") -> "str":
     return value.decode(sys.getfilesystemencoding(), "replace")
-
-
-def _share(plan: "dict[str, object]") -> "bytes":
-    return os.path.expanduser(_bytes(plan["share"]))

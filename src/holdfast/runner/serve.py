@@ -35,6 +35,7 @@ class Session:
         self._verbs = {
             "probe": self._probe,
             "facts": self._facts,
+            "image": self._image,
             "survey": self._survey,
             "register": self._register,
             "authorize": self._authorize,
@@ -92,6 +93,20 @@ class Session:
         from . import facts
 
         reply.end(facts=facts.facts(self.home, str(header["python"])))
+
+    def _image(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
+        """Engine and image of a container, fetched if need be; progress is told as it comes."""
+        from . import engines, facts
+
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        wish, name, python = header.get("engine"), str(header["image"]), str(header["python"])
+        try:
+            engine = engines.find(self.home, str(wish) if wish else "podman" if name.startswith("rootfs:") else None)
+            image = engines.image(self.home, engine, name, python, lambda said: reply.send(b"", progress=said))
+        except engines.EngineTrouble as error:
+            reply.end(failed={"what": error.what, "answer": error.answer, "hint": error.hint})
+            return
+        reply.end(engine=engine, image=image, facts=facts.within(self.home, image))
 
     def _survey(self, _header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
         from . import survey

@@ -9,7 +9,12 @@ import sys
 import time
 
 from . import child, hostfacts, jsonl, kill, notify, outputs, prepare, records, wire
+from .direct import Direct
 from .remove import remove_tree
+
+MYPY = False
+if MYPY:
+    from .contained import Contained
 
 BLOCK = 256 * 1024
 LEFTOVER_GRACE = 5.0
@@ -55,6 +60,15 @@ class Supervisor:
         self._told_at = 0.0
         self._environment = {}  # type: dict[str, object]
         self._outputs_trouble = ""
+        self._way = self._choose_way()
+
+    def _choose_way(self) -> "Direct | Contained":
+        wish = self.plan.get("container")
+        if not isinstance(wish, dict):
+            return Direct(self)
+        from .contained import Contained  # drives another program, which takes its time to load
+
+        return Contained(self, wish)
 
     def release(self) -> "None":
         """In the guardian: let go of what only the supervisor needs."""
@@ -122,12 +136,11 @@ class Supervisor:
             self.events.add("preparing", **{name: progress.get(name) for name in ("phase", "name", "done", "total")})
 
     def _start(self) -> "tuple[int, int]":
-        ours = prepare.variables(self.home, self.runner, self.attempt, self.plan, self._environment)
         asked = self._secrets.env
         self._secrets = Secrets({}, self._secrets.on_end, {})
-        argv = [word.encode("utf-8", "surrogateescape") for word in self.plan["argv"]]  # type: ignore[attr-defined]
-        env = child.environment(dict(os.environb), asked, ours)
-        pid, output = child.spawn(argv, env, os.path.join(self.attempt, b"work"), self.umask)
+        pid, output, told = self._way.start(asked, self._environment)
+        if told:
+            self.events.add("container", **told)
         program = hostfacts.program_of(pid)
         self.events.add("started", pid=pid, start_time=hostfacts.start_time(pid), program=program)
         self._note("%s runs %s (%s)" % (program or "?", ascii(self.plan.get("script")), self._why_this_python()))
@@ -162,6 +175,9 @@ class Supervisor:
 
     def _mind_signals(self) -> "None":
         self._status = kill.reap()[0].get(self._script)
+        if self._status is not None:
+            other = self._way.goes_on()
+            self._script, self._status = (other, None) if other else (self._script, self._status)
         if _told["stop"] and not self._stopping:
             self._stop(self._who_stopped())
 
@@ -176,31 +192,35 @@ class Supervisor:
         if self._kill_at and now >= self._kill_at:
             self._kill_at = 0.0
             self.events.add("killed", why="still running %s s after SIGTERM" % self.plan["grace"])
-            ended = kill.end_family()
+            ended = self._way.end()
             self._status = ended.get(self._script, self._status)
 
     def _stop(self, why: "str") -> "None":
         self._stopping = why
         self.events.add("stopping", why=why)
-        kill.tell(hostfacts.descendants(os.getpid()), signal.SIGTERM)
+        self._way.tell(self._script, signal.SIGTERM)
         self._kill_at = time.monotonic() + float(str(self.plan["grace"]))
 
     def _guardian_died(self) -> "None":
         self._stopping = GUARDIAN_DIED
         self.events.add("stopping", why=self._stopping)
-        ended = kill.end_family()
+        ended = self._way.end()
         self._status = ended.get(self._script, self._status)
 
     def _finish(self, output: "int") -> "None":
-        status = self._status or 0
-        code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        said = self._way.verdict(self._status or 0)
+        code = int(str(said["code"]))
         self.events.add("exited", code=code, usage=_usage())
+        left = said.get("left")
+        if isinstance(left, list) and left:
+            self.events.add("leftovers", commands=left[:20], count=len(left))
         self._end_leftovers(output)
         self._log.drain(output)
         files, size, trouble = outputs.collect(self.attempt)
         self._note("outputs: %d files, %d bytes%s" % (files, size, "; " + trouble if trouble else ""))
         self._outputs_trouble = trouble
-        self._close(*judge(code, self._stopping, str(self.plan.get("timeout_text") or "")))
+        timeout = str(self.plan.get("timeout_text") or "")
+        self._close(*judge(code, self._stopping, timeout, str(said["reason"]), bool(said.get("lost"))))
 
     def _end_leftovers(self, output: "int") -> "None":
         """A run ends when its script ends: what it left running is asked to go, then made to."""
@@ -296,8 +316,13 @@ class Log:
             view = view[written:]
 
 
-def judge(code: "int", stopping: "str", timeout: "str") -> "tuple[str, int, str]":
-    """(outcome, exit code for the client, reason in words) from the script's own end and why it was asked to end."""
+def judge(
+    code: "int", stopping: "str", timeout: "str", told: "str" = "", lost: "bool" = False
+) -> "tuple[str, int, str]":
+    """(outcome, exit code for the client, reason in words) from the script's own end and why it was asked to end.
+
+    ``told`` is what others say about its end, ``lost`` that nobody knows it.
+    """
     exit_code = 128 - code if code < 0 else code
     if stopping == "canceled":
         return (
@@ -311,6 +336,10 @@ def judge(code: "int", stopping: "str", timeout: "str") -> "tuple[str, int, str]
         return "failed", 124, "timed out after %s" % timeout
     if stopping:
         return "failed", exit_code or 143, stopping
+    if lost:
+        return "lost", 125, told
+    if told:
+        return "failed", exit_code or 125, told
     if code < 0:
         return "failed", exit_code, "killed by " + _signal_words(-code)
     if code:

@@ -1,0 +1,205 @@
+"""What ``dockerArguments`` may hold: options for the engine's ``run``, taken apart as docker and podman do it.
+
+The list is closed. What Holdfast decides itself is refused with the key to use instead, and so is what nobody knows:
+a later engine may give it a meaning that takes the run over. What gives the machine away is let through, because it
+was asked for, with a warning that says what it means.
+"""
+
+from __future__ import annotations
+
+from holdfast.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.amlconfig.types import Severity
+
+_VALUED = """
+--add-host --annotation --blkio-weight --blkio-weight-device --cap-add --cap-drop --cgroup-parent --cgroupns
+--cpu-period --cpu-quota --cpu-rt-period --cpu-rt-runtime --cpu-shares --cpuset-cpus --cpuset-mems
+--device --device-cgroup-rule --device-read-bps --device-read-iops --device-write-bps --device-write-iops
+--dns --dns-option --dns-search --expose --group-add --hostname --ip --ip6 --ipc --mac-address
+--memory-reservation --memory-swap --memory-swappiness --mount --network-alias --oom-score-adj --pid --pids-limit
+--publish --security-opt --sysctl --tmpfs --ulimit --userns --uts --volume --volumes-from
+"""
+_FLAGS = "--no-healthcheck --oom-kill-disable --privileged --publish-all --read-only"
+# The target has to say that it has the engine that knows these.
+_DOCKER_VALUED = "--domainname --link --storage-opt --volume-driver"
+_PODMAN_VALUED = """
+--cgroup-conf --cgroups --gidmap --personality --seccomp-policy --subgidname --subuidname --systemd --tz --uidmap
+--umask
+"""
+_PODMAN_FLAGS = "--http-proxy --no-hosts --passwd --read-only-tmpfs"
+_OURS = """
+--attach --cidfile --conmon-pidfile --detach --detach-keys --entrypoint --init --init-path --interactive --label
+--label-file --log-driver --log-opt --name --pidfile --pod --preserve-fds --pull --quiet --replace --restart --rm --rmi
+--sig-proxy --tty --workdir
+"""
+_VISIBLE = "write EnvironmentVariables: in the .runconfig; a command line is seen by everybody on the machine"
+_CARDS = "write nvidiaDocker: true in the .compute file; how the engine is told depends on the machine"
+
+FLAGS = frozenset(f"{_FLAGS} {_PODMAN_FLAGS}".split())
+ENGINES = {
+    **dict.fromkeys(f"{_VALUED} {_FLAGS}".split(), ("docker", "podman")),
+    **dict.fromkeys(_DOCKER_VALUED.split(), ("docker",)),
+    **dict.fromkeys(f"{_PODMAN_VALUED} {_PODMAN_FLAGS}".split(), ("podman",)),
+}
+RESERVED = {
+    **dict.fromkeys(_OURS.split(), "Holdfast decides this for every run: delete it"),
+    **dict.fromkeys(("--env", "--env-file", "--env-host"), _VISIBLE),
+    **dict.fromkeys(("--gpus", "--runtime"), _CARDS),
+    **dict.fromkeys(("--network", "--net"), "write network: in the .compute file"),
+    "--user": "write containerUser: in the .compute file",
+    "--memory": "write memory: in the .compute file",
+    "--cpus": "write cpus: in the .compute file",
+    "--shm-size": "write shmSize: in the .compute file",
+    "--rootfs": "write baseDockerImage: rootfs:/folder in the .compute file",
+    "--platform": "environments are made for the machine they run on: name an image for that",
+    "--secret": "use --secret of holdfast submit",
+    "--stop-timeout": "write grace: in the .runconfig",
+    "--stop-signal": "a run that shall end gets SIGTERM, and after grace: of the .runconfig it is killed",
+    "--timeout": "write timeout: in the .runconfig",
+}
+SHORT = {
+    "-a": "--attach",
+    "-c": "--cpu-shares",
+    "-d": "--detach",
+    "-e": "--env",
+    "-h": "--hostname",
+    "-i": "--interactive",
+    "-l": "--label",
+    "-m": "--memory",
+    "-p": "--publish",
+    "-q": "--quiet",
+    "-t": "--tty",
+    "-u": "--user",
+    "-v": "--volume",
+    "-w": "--workdir",
+}
+
+_TRUE = ("1", "t", "T", "true", "TRUE", "True")
+_FALSE = ("0", "f", "F", "false", "FALSE", "False")
+_HOST_SPACES = {
+    "--pid": "the script sees every process of the machine and can look into those of its user",
+    "--ipc": "the script shares memory with every process of the machine; for more of /dev/shm write shmSize: 8GB",
+    "--uts": "the script can change the machine's name",
+    "--userns": "ids in the container are those of the machine, even where the engine would keep them apart",
+    "--cgroupns": "the script sees the control groups of the machine",
+}
+_STRONG = ("ALL", "SYS_ADMIN", "SYS_MODULE", "SYS_RAWIO", "SYS_BOOT", "DAC_READ_SEARCH", "BPF", "MAC_ADMIN")
+_SOCKETS = ("docker.sock", "podman.sock", "containerd.sock", "crio.sock")
+_FOLDERS = ("/", "/boot", "/dev", "/etc", "/proc", "/root", "/run", "/sys", "/usr", "/var", "/var/run", "/var/lib")
+_DISKS = ("/dev/sd", "/dev/hd", "/dev/vd", "/dev/xvd", "/dev/nvme", "/dev/mmcblk", "/dev/dm-", "/dev/mapper", "/dev/md")
+_MEMORY = ("/dev/loop", "/dev/disk", "/dev/mem", "/dev/kmem", "/dev/port")
+
+
+class Remark(Record):
+    """What there is to say about the word of that number."""
+
+    severity: Severity
+    word: int
+    message: str
+    hint: str = ""
+
+
+def remarks(words: Sequence[str], engine: str | None) -> list[Remark]:
+    """Errors where these words may not be handed to the engine, warnings where they give something away."""
+    found = [
+        Remark("error", at, f"{word!r} holds signs that cannot be printed", "delete them")
+        for at, word in enumerate(words)
+        if not word.isprintable()
+    ]
+    rest = iter(enumerate(words)) if not found else iter(())
+    for at, word in rest:
+        name, value = _taken_apart(word)
+        refusal = _refusal(word, name, engine)
+        if refusal is None and value is None and name not in FLAGS:
+            value = next(rest, (at, ""))[1]
+        if refusal is None:
+            refusal = _bad_value(name, value)
+        if refusal is not None:
+            found.append(Remark("error", at, *refusal))
+            if value is None and at + 1 < len(words) and not words[at + 1].startswith("-"):
+                next(rest)  # its value, and nothing to complain about twice
+        elif meaning := _given_away(name, value or ""):
+            found.append(Remark("warning", at, f"{name}{f' {value}' if value else ''}: {meaning}"))
+    return found
+
+
+def _taken_apart(word: str) -> tuple[str, str | None]:
+    """The long name of an option, and the value in the same word if there is one."""
+    if word.startswith("--"):
+        name, equals, value = word.partition("=")
+        return name, value if equals else None
+    if word[:1] == "-" and word[1:]:
+        return SHORT.get(word[:2], word[:2]), word[2:].removeprefix("=") if word[2:] else None
+    return word, None
+
+
+def _refusal(word: str, name: str, engine: str | None) -> tuple[str, str] | None:
+    """Why not, without a value that stands in the same word: it may be a secret."""
+    typed = word.partition("=")[0] if word.startswith("--") else word[:2]
+    if not name.startswith("-"):
+        return f"{word!r} stands where an option must", "an option begins with '-'; write its value behind it"
+    if name in RESERVED:
+        return f"{typed} is not for dockerArguments", RESERVED[name]
+    engines = ENGINES.get(name)
+    if engines is None:
+        return f"{typed} is not an option that may be used here", _near(name)
+    if len(engines) == 1 and engine not in engines:
+        return f"{name} is an option of {engines[0]} alone", f"write engine: {engines[0]} in the .compute file"
+    return None
+
+
+def _near(name: str) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name[:60], sorted({*ENGINES, *RESERVED}), n=3, cutoff=0.7)
+    return f"did you mean {' or '.join(close)}?" if close else "docs/settings.md lists those that may"
+
+
+def _bad_value(name: str, value: str | None) -> tuple[str, str] | None:
+    if name in FLAGS:
+        if value is None or value in _TRUE or value in _FALSE:
+            return None
+        return f"{name} is either there or not: it cannot be {value!r}", f"write {name}"
+    # What looks like an option is one whose value was forgotten in the line before.
+    if not value or value.startswith("--"):
+        return f"{name} needs a value", f"write {name}=value"
+    return None
+
+
+def _given_away(name: str, value: str) -> str:
+    """What a script could do with this that it could not do without; empty for nothing of weight."""
+    if name == "--privileged" and value not in _FALSE:
+        return "the script can do on the machine whatever root can"
+    if value == "host" and name in _HOST_SPACES:
+        return _HOST_SPACES[name]
+    if name == "--cap-add" and value.upper().removeprefix("CAP_") in _STRONG:
+        return "with this capability a script can make itself root on the machine"
+    if name == "--security-opt" and ("unconfined" in value or value.replace(":", "=") == "label=disable"):
+        return "this takes away a wall between the script and the machine's kernel"
+    if name == "--device" and value.startswith((*_DISKS, *_MEMORY)):
+        return "the script can read and change everything on it, past all rights of files"
+    if name == "--device-cgroup-rule" and value.strip()[:1] in ("a", "b"):
+        return "the script can make itself the nodes of disks"
+    if name in ("--volume", "--mount"):
+        return _mounted(name, value)
+    return ""
+
+
+def _mounted(name: str, value: str) -> str:
+    import posixpath
+
+    if name == "--volume":
+        source = value.partition(":")[0]
+    else:
+        fields = [field.strip('" ').partition("=") for field in value.split(",")]
+        source = next((text for key, _, text in fields if key in ("source", "src")), "")
+    path = posixpath.normpath(f"/{source.lstrip('/')}") if source.startswith("/") else ""
+    if posixpath.basename(path) in _SOCKETS:
+        return "whoever can talk to this socket is root on the machine"
+    if path in _FOLDERS:
+        return f"{path} of the machine is in the script's hands"
+    return ""

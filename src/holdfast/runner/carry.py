@@ -1,0 +1,96 @@
+"""Files into a container and out of it, for engines that cannot see this machine's folders (sharedVolumes: false)."""
+
+import io
+import os
+import subprocess
+import tarfile
+
+from . import container, engines
+
+MYPY = False
+if MYPY:
+    from .tend import Charge
+
+
+def load(charge: "Charge", places: "container.Places") -> "None":
+    """All that a run has to find, at its own path and owned by whom the script runs as."""
+    copier = subprocess.Popen(
+        [charge.program, "cp", "-", charge.name + ":/"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    with tarfile.open(fileobj=copier.stdin, mode="w|", format=tarfile.PAX_FORMAT) as parcel:
+        made = set()  # type: set[str]
+        for here, there, _ in places.mounts():
+            if here == places.share:
+                continue  # what is copied in does not outlive the run
+            _parents(parcel, there, made)
+            parcel.add(here, there.lstrip("/"), filter=lambda entry: _owned(entry, places))
+    copier.stdin.close()  # type: ignore[union-attr]
+    said = copier.stderr.read().decode("utf-8", "replace")  # type: ignore[union-attr]
+    if copier.wait():
+        raise engines.meaning(charge.program, said)
+
+
+def fetch(charge: "Charge", places: "container.Places") -> "None":
+    """What the script left behind: its outputs, its metrics, how it ended. Nothing where it never was."""
+    for part in container.PARTS:
+        place = os.path.join(places.attempt, part)
+        try:
+            copier = subprocess.Popen(
+                [charge.program, "cp", "%s:%s" % (charge.name, place), "-"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+            with tarfile.open(fileobj=copier.stdout, mode="r|") as parcel:
+                for entry in parcel:
+                    _take(parcel, entry, os.path.dirname(place))
+            copier.wait()
+        except (tarfile.TarError, OSError):
+            continue  # an empty answer: the container has no such folder, or is gone
+
+
+def _take(parcel: "tarfile.TarFile", entry: "tarfile.TarInfo", folder: "str") -> "None":
+    """Only what lies in the run's own folder, and nothing by way of a link that the archive brought."""
+    place = os.path.normpath(os.path.join(folder, entry.name))
+    real, above = os.path.realpath(folder), os.path.realpath(os.path.dirname(place))
+    if above != real and not above.startswith(real + os.sep):
+        return
+    if entry.isdir():
+        os.makedirs(place, 0o700, exist_ok=True)
+    elif entry.isfile() or entry.issym():
+        if os.path.lexists(place):
+            os.unlink(place)
+        if entry.issym():
+            os.symlink(entry.linkname, place)
+            return
+        source = parcel.extractfile(entry)
+        with open(place, "wb") as target:
+            while True:
+                block = source.read(1 << 20)  # type: ignore[union-attr]
+                if not block:
+                    break
+                target.write(block)
+        os.chmod(place, entry.mode & 0o777 | 0o600)
+
+
+def _parents(parcel: "tarfile.TarFile", there: "str", made: "set[str]") -> "None":
+    """The folders above, which anybody may pass through."""
+    above = os.path.dirname(there)
+    todo = []
+    while above not in ("/", "") and above not in made:
+        todo.append(above)
+        above = os.path.dirname(above)
+    for folder in reversed(todo):
+        made.add(folder)
+        if folder.count("/") < 2:
+            continue  # the image's own: /home, /tmp
+        entry = tarfile.TarInfo(folder.lstrip("/"))
+        entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+        parcel.addfile(entry, io.BytesIO())
+
+
+def _owned(entry: "tarfile.TarInfo", places: "container.Places") -> "tarfile.TarInfo | None":
+    if not (entry.isfile() or entry.isdir() or entry.issym() or entry.islnk()):
+        return None  # the named pipe stays here
+    entry.uid, entry.gid = places.ours
+    entry.uname = entry.gname = ""
+    return entry

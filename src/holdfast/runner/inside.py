@@ -1,0 +1,214 @@
+"""The first process of a container: starts the script, passes stops on, collects orphans, notes how the script ended.
+
+The image's own Python runs this file, whatever its version (2.7 too), so it has neither annotations nor bytes paths.
+What is to be done comes as one line of JSON on stdin, for what stands on a command line or in a container's settings
+is seen and kept by others.
+"""
+
+import errno
+import json
+import os
+import signal
+import sys
+import time
+
+MYPY = False
+if MYPY:
+    from typing import Any  # noqa: F401 - in comments
+
+LEFTOVER_GRACE = 5.0
+
+
+def main():
+    # type: () -> None
+    told = json.loads(_line())
+    _tell_all.asked = []  # type: ignore[attr-defined]
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, _tell_all)
+    _own(told, told.get("before"))
+    pid, trouble = _start(told)
+    note = {"trouble": trouble} if trouble else {"status": _wait_for(pid)}  # type: dict[str, Any]
+    note["left"] = _end_leftovers(float(told["grace"]))
+    note["told"] = _tell_all.asked  # type: ignore[attr-defined]
+    note["out_of_memory"] = _out_of_memory()
+    _own(told, told.get("after"))
+    _write(told["note"], note)
+    status = note.get("status")
+    if status is None:
+        os._exit(127)
+    os._exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
+
+
+def _line():
+    # type: () -> str
+    found = b""
+    while not found.endswith(b"\n"):
+        block = os.read(0, 65536)
+        if not block:
+            sys.exit("holdfast: nothing was said on stdin")
+        found += block
+    return found.decode("ascii")
+
+
+def _start(told):
+    # type: (dict[str, Any]) -> tuple[int, str]
+    """The script's pid, and why it could not be started."""
+    trouble, report = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(trouble)
+            _become(told, report)
+        except BaseException:
+            os.write(report, str(sys.exc_info()[1]).encode("utf-8", "replace")[:4000])
+        finally:
+            os._exit(127)
+    os.close(report)
+    answer = os.read(trouble, 4096)
+    os.close(trouble)
+    return pid, answer.decode("utf-8", "replace")
+
+
+def _become(told, report):
+    # type: (dict[str, Any], int) -> None
+    import fcntl
+
+    fcntl.fcntl(report, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
+    os.setsid()
+    for number in range(1, signal.NSIG):
+        try:
+            signal.signal(number, signal.SIG_DFL)
+        except (OSError, RuntimeError, ValueError):
+            continue
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    stream = told.get("stream")
+    output = os.open(_name(stream), os.O_WRONLY) if stream else 1
+    os.dup2(nothing, 0)
+    os.dup2(output, 1)
+    os.dup2(1, 2)  # one stream, so that the order of what is said is kept
+    os.umask(told["umask"])
+    os.chdir(_name(told["folder"]))
+    env = dict(os.environ)
+    for name, places in told["first"].items():
+        known = [env[_name(name)]] if env.get(_name(name)) else []
+        if places:
+            env[_name(name)] = os.pathsep.join([_name(place) for place in places] + known)
+    env.update((_name(name), _name(value)) for name, value in told["env"].items())
+    argv = [_name(word) for word in told["argv"]]
+    os.environ.clear()
+    os.environ.update(env)  # where the program is looked for
+    os.execvp(argv[0], argv)
+
+
+def _wait_for(wanted):
+    # type: (int) -> int
+    while True:
+        try:
+            pid, status = os.waitpid(-1, 0)
+        except OSError as error:
+            if error.errno == errno.EINTR:
+                continue
+            raise
+        if pid == wanted:
+            return status
+
+
+def _end_leftovers(grace):
+    # type: (float) -> list[str]
+    """A run ends when its script ends: what it left running is asked to go; what stays goes with the container."""
+    left = []
+    if _others():
+        left = _commands()
+        _tell(signal.SIGTERM)
+    until = time.time() + min(LEFTOVER_GRACE, grace)
+    while _others() and time.time() < until:
+        time.sleep(0.01)
+    return left
+
+
+def _others():
+    # type: () -> bool
+    """Whether anything else lives; all orphans are children of a container's first process."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            continue
+        return True
+    except OSError as error:
+        return error.errno == errno.EINTR
+
+
+def _commands():
+    # type: () -> list[str]
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != os.getpid() and os.getpid() == 1:
+            try:
+                with open("/proc/%s/cmdline" % name, "rb") as source:
+                    found.append(source.read().replace(b"\0", b" ").decode("utf-8", "replace").strip()[:200])
+            except (IOError, OSError):
+                continue
+    return found
+
+
+def _tell_all(number, _frame):
+    # type: (int, object) -> None
+    """A stop is for everything in the container, as it is for everything below the runner elsewhere."""
+    _tell_all.asked.append(number)  # type: ignore[attr-defined]
+    _tell(number)
+
+
+def _tell(number):
+    # type: (int) -> None
+    if os.getpid() != 1:
+        return  # the machine's own processes are in sight (--pid host): who is whose cannot be said from here
+    try:
+        os.kill(-1, number)
+    except OSError:
+        return
+
+
+def _own(told, owner):
+    # type: (dict[str, Any], Any) -> None
+    """Give the run's folders to somebody: where the container's user is root, the caller gets them back at the end."""
+    if not owner:
+        return
+    for place in told["folders"]:
+        for folder, folders, files in os.walk(_name(place)):
+            for name in [folder] + [os.path.join(folder, each) for each in folders + files]:
+                os.lchown(name, owner[0], owner[1])
+
+
+def _out_of_memory():
+    # type: () -> int
+    """How many processes of the container the kernel has ended because memory ran out."""
+    for path in ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"):
+        try:
+            with open(path) as source:
+                words = source.read().split()
+        except (IOError, OSError):
+            continue
+        if "oom_kill" in words:
+            return int(words[words.index("oom_kill") + 1])
+    return 0
+
+
+def _write(path, note):
+    # type: (str, dict[str, Any]) -> None
+    path = _name(path)
+    with open(path + ".tmp", "w") as target:
+        target.write(json.dumps(note))
+        target.flush()
+        os.fsync(target.fileno())
+    os.rename(path + ".tmp", path)
+
+
+def _name(text):
+    # type: (str) -> str
+    """As the system wants it: text in Python 3, with the bytes that no text has; bytes in Python 2."""
+    if sys.version_info[0] == 2:
+        return text.encode("utf-8")  # type: ignore[return-value]
+    return os.fsdecode(text.encode("utf-8", "surrogateescape"))
+
+
+if __name__ == "__main__":
+    main()

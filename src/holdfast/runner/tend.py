@@ -1,0 +1,264 @@
+"""Looking after one container, in a process of its own: start it, pass stops on, learn how it ended, take it away.
+
+The engine's client is only a messenger: when it breaks off, because somebody killed it or because the daemon is started
+again, the container may well run on. What counts is the note that the first process of the container leaves in the
+run's folder, and where there is none what the engine says about the container.
+"""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+
+from . import engines, wire
+
+MYPY = False
+if MYPY:
+    from collections.abc import Callable  # noqa: F401 - in comments
+
+RETRY_S = 0.2
+DAEMON_S = 300.0  # how long an engine that went away may take to come back before the end of its container is unknown
+REMOVE_S = 60.0
+
+
+class Charge:
+    """A container to look after. ``line`` is told to its first process; ``limit`` is its memory, for people."""
+
+    def __init__(self, program: "str", name: "str", words: "list[str]", line: "bytes", attempt: "bytes") -> "None":
+        self.program = program
+        self.name = name
+        self.words = words
+        self.line = line
+        self.note = os.path.join(attempt, b"inside", b"note")
+        self.complaints = os.path.join(attempt, b"inside", b"engine")
+        self.limit = ""
+        self.output = -1
+        self.load = None  # type: Callable[[], None] | None
+        self.fetch = None  # type: Callable[[], None] | None
+
+
+def begin(charge: "Charge", again: "bool") -> "tuple[int, int]":
+    """The pid of the process that looks after it, and the pipe on which its verdict will come.
+
+    ``again``: the one before was killed, and the container may have been started.
+    """
+    verdict, saying = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(saying)
+        return pid, verdict
+    try:
+        os.close(verdict)
+        os.setsid()
+        said = _Tender(charge).tend(again)
+        wire.write_all(saying, json.dumps(said).encode("ascii"))
+        os._exit(0)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(70)
+    return 0, 0
+
+
+def remove(program: "str", name: "str", patience: "float" = REMOVE_S) -> "bool":
+    """Take a container away, running or not; whether it is gone for sure."""
+    until = time.monotonic() + patience
+    while True:
+        try:
+            engines.ask(program, "rm", "--force", "--volumes", name)
+            return True
+        except engines.EngineTrouble as error:
+            if engines.is_absent(error):
+                return True
+            if time.monotonic() > until:
+                return False
+        time.sleep(RETRY_S)
+
+
+class _Tender:
+    def __init__(self, charge: "Charge") -> "None":
+        self._charge = charge
+        self._asked = {"stop": False, "kill": False}
+        self._passed_on = False
+        self._broken = False
+        self._wake, writer = os.pipe()
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, lambda *_: self._asked.update(stop=True))
+        signal.signal(signal.SIGUSR1, lambda *_: self._asked.update(stop=True, kill=True))
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+
+    def tend(self, again: "bool") -> "dict[str, object]":
+        code = None if again else self._run()
+        state = self._await_end(code)
+        if self._charge.fetch is not None:
+            self._charge.fetch()
+        said = judge(_read(self._charge.note), state, self._charge, self._broken, self._asked["stop"])
+        said["removed"] = remove(self._charge.program, self._charge.name, 5.0)
+        return said
+
+    def _run(self) -> "int":
+        charge = self._charge
+        words = charge.words
+        if charge.load is not None:
+            created = self._client(words, b"")
+            if created:
+                return created
+            charge.load()
+            words = [charge.program, "start", "--attach", "--interactive", charge.name]
+        return self._client(words, charge.line)
+
+    def _client(self, words: "list[str]", line: "bytes") -> "int":
+        """The engine's client, waited for; what it complains about is kept."""
+        output = self._charge.output if self._charge.output >= 0 else subprocess.DEVNULL
+        with open(self._charge.complaints, "ab") as complaints:
+            client = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=output, stderr=complaints)
+        try:
+            client.stdin.write(line)  # type: ignore[union-attr]
+            client.stdin.close()  # type: ignore[union-attr]
+        except BrokenPipeError:
+            pass  # it says why on its stderr
+        return self._wait_for(client)
+
+    def _wait_for(self, client: "subprocess.Popen[bytes]") -> "int":
+        while True:
+            code = client.poll()
+            if code is not None:
+                return code
+            self._pass_on()
+            pending = (self._asked["stop"] and not self._passed_on) or self._asked["kill"]
+            if select.select([self._wake], [], [], RETRY_S if pending else None)[0]:
+                os.read(self._wake, 4096)
+
+    def _pass_on(self) -> "None":
+        """What was asked of us goes to the container; one that is not there yet will be asked again."""
+        if not self._asked["stop"] or (self._passed_on and not self._asked["kill"]):
+            return
+        number = "KILL" if self._asked["kill"] else "TERM"
+        try:
+            engines.ask(self._charge.program, "kill", "--signal", number, self._charge.name, patience=10)
+            self._passed_on = True
+        except engines.EngineTrouble:
+            return
+
+    def _await_end(self, code: "int | None") -> "dict[str, object]":
+        """What the engine says of a container that has ended; it is asked only where the note does not tell."""
+        silent_since = 0.0
+        while not os.path.exists(self._charge.note):
+            self._pass_on()
+            try:
+                state = self._inspect()
+                silent_since = 0.0
+            except engines.EngineTrouble as error:
+                self._broken = True
+                silent_since = silent_since or time.monotonic()
+                if time.monotonic() - silent_since > DAEMON_S:
+                    return {"Status": "unknown", "why": str(error)}
+                select.select([self._wake], [], [], RETRY_S)
+                continue
+            if state.get("Status") not in ("running", "paused", "restarting", "stopping", "removing"):
+                return dict(state, client=code)
+            self._broken = True  # its client has ended and it has not
+            if self._client([self._charge.program, "wait", self._charge.name], b""):
+                select.select([self._wake], [], [], RETRY_S)
+        return {"Status": "exited", "client": code}
+
+    def _inspect(self) -> "dict[str, object]":
+        try:
+            said = engines.ask(
+                self._charge.program, "inspect", "--type", "container", "--format", "{{json .State}}", self._charge.name
+            )
+        except engines.EngineTrouble as error:
+            if engines.is_absent(error):
+                return {"Status": "absent"}
+            raise
+        found = json.loads(said)
+        return found if isinstance(found, dict) else {}
+
+
+def judge(
+    note: "dict[str, object] | None", state: "dict[str, object]", charge: "Charge", broken: "bool", asked: "bool"
+) -> "dict[str, object]":
+    """``code`` as a script's own (minus the signal), ``reason`` where others ended it, ``lost`` where nobody knows."""
+    engine = os.path.basename(charge.program)
+    if note is not None:
+        return _by_note(note, charge, engine, broken, asked)
+    status = state.get("Status")
+    if status == "unknown":
+        reason = "%s did not answer any more and the script's outcome is unknown: %s" % (engine, state.get("why"))
+        return {"code": 125, "reason": reason, "lost": True}
+    if status == "absent" and state.get("client") not in (125, 126, 127):
+        return {"code": 137, "reason": "" if asked else "the container was removed by somebody else while it ran"}
+    if status in ("absent", "created", "configured", "initialized"):
+        trouble = engines.meaning(charge.program, _text(charge.complaints))
+        reason = "the container could not be started: %s" % "\n".join(
+            part for part in (trouble.answer, trouble.hint) if part
+        )
+        return {"code": 125, "reason": reason}
+    code = int(str(state.get("ExitCode") or 0))
+    if state.get("OOMKilled"):
+        return {"code": -9, "reason": out_of_memory(charge.limit)}
+    if broken and not asked:
+        return {
+            "code": code,
+            "reason": "the container was stopped by %s, which went down (exit code %d)" % (engine, code),
+        }
+    if code == 137 and not asked:
+        return {"code": -9, "reason": "the container was killed by somebody else, or by the system when memory ran out"}
+    return {"code": code, "reason": ""}
+
+
+def _by_note(
+    note: "dict[str, object]", charge: "Charge", engine: "str", broken: "bool", asked: "bool"
+) -> "dict[str, object]":
+    said = {"reason": "", "left": note.get("left") or []}  # type: dict[str, object]
+    if note.get("trouble"):
+        said.update(code=127, reason="the script could not be started in the container: %s" % note["trouble"])
+        return said
+    status = int(str(note["status"]))
+    code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+    said["code"] = code
+    if code and note.get("out_of_memory"):
+        said["reason"] = out_of_memory(charge.limit)
+        if code != -9:
+            said["reason"] = "%s; the script then exited with code %d" % (said["reason"], code)
+    elif code and note.get("told") and not asked:
+        down = broken or not _answers(charge.program)
+        who = "%s, which went down" % engine if down else "somebody else, or by %s when it was started again" % engine
+        said["reason"] = "the container was stopped by %s" % who
+    return said
+
+
+def out_of_memory(limit: "str") -> "str":
+    return "out of memory (limit %s)" % limit if limit else "out of memory: the machine had no more to give"
+
+
+def _answers(program: "str") -> "bool":
+    try:
+        engines.ask(program, "version", patience=10)
+        return True
+    except engines.EngineTrouble:
+        return False
+
+
+def _read(path: "bytes") -> "dict[str, object] | None":
+    try:
+        with open(path, "rb") as source:
+            found = json.loads(source.read().decode("utf-8", "replace"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _text(path: "bytes") -> "str":
+    try:
+        with open(path, "rb") as source:
+            return source.read()[-8000:].decode("utf-8", "replace")
+    except OSError:
+        return ""
