@@ -10,11 +10,10 @@ _WITHDRAWN = {
     "microsoft/cntk": "CNTK and Python 3.5",
 }
 _LONGEST = 255
-_PART = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
-_HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:]+\])(?::[0-9]+)?"
-_TAG = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
-_DIGEST = r"[a-z0-9]+(?:[+._-][a-z0-9]+)*:[0-9a-f]{32,}"
-_REFERENCE = rf"(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::{_TAG})?(?:@{_DIGEST})?"
+_LOWER = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
+_SEPARATORS = frozenset("._-")
+_NEVER_INSIDE = ("..", "___", "._", "_.", ".-", "-.", "_-", "-_")
+_HEX = frozenset("0123456789abcdef")
 
 
 def replaced(image: str) -> tuple[str, str]:
@@ -53,6 +52,34 @@ def _rootfs_complaint(path: str) -> tuple[str, str]:
 
 
 def _is_reference(text: str) -> bool:
-    import re
+    """By hand, because compiling a pattern takes longer than all the rest of reading a file."""
+    name, at, digest = text.partition("@")
+    path, _, last = name.rpartition("/")
+    last, colon, tag = last.partition(":")
+    if not text.isascii() or len(text) > _LONGEST or (colon and not _is_tag(tag)) or (at and not _is_digest(digest)):
+        return False
+    first, *parts = [*path.split("/"), last] if path or name.startswith("/") else [last]
+    return all(map(_is_part, parts)) and (_is_part(first) or (bool(parts) and _is_host(first)))
 
-    return len(text) <= _LONGEST and re.fullmatch(_REFERENCE, text) is not None
+
+def _is_part(text: str) -> bool:
+    inside = set(text) <= _LOWER | _SEPARATORS and not any(pair in text for pair in _NEVER_INSIDE)
+    return inside and text[:1] in _LOWER and text[-1:] in _LOWER
+
+
+def _is_host(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    if not port.isdigit():
+        host = text
+    if host.startswith("[") and host.endswith("]"):
+        return len(host) > 2 and set(host[1:-1].lower()) <= _HEX | {":"}
+    return set(host.lower()) <= _LOWER | {".", "-"} and host[:1].isalnum() and host[-1:].isalnum()
+
+
+def _is_tag(text: str) -> bool:
+    return 0 < len(text) <= 128 and set(text.lower()) <= _LOWER | _SEPARATORS and text[0] not in ".-"
+
+
+def _is_digest(text: str) -> bool:
+    kind, _, value = text.partition(":")
+    return kind.isalnum() and kind == kind.lower() and len(value) >= 32 and set(value) <= _HEX

@@ -82,7 +82,9 @@ def _driver(root: "bytes") -> "str":
 
 def _nodes(root: "bytes") -> "list[str]":
     found = ["/dev/" + name for name in _names(root, "/dev") if _NODES.fullmatch(name)]
-    return found + ["/dev/nvidia-caps/" + name for name in _names(root, "/dev/nvidia-caps")]
+    parts = ["/dev/nvidia-caps/" + name for name in _names(root, "/dev/nvidia-caps")]
+    # Some of these are root's, for dividing a card; an engine of the caller's own would fail on them.
+    return found + [path for path in parts if os.access(_at(root, path), os.R_OK)]
 
 
 def _libraries(root: "bytes") -> "dict[str, str]":

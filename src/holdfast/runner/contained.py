@@ -5,6 +5,7 @@ import os
 import sys
 
 from . import child, container, engines, kill, prepare, tend
+from .sync import unlink_quietly
 
 MYPY = False
 if MYPY:
@@ -59,12 +60,18 @@ class Contained:
     def verdict(self, _status: "int") -> "dict[str, object]":
         """``code``, ``reason``, ``lost`` and ``left``."""
         said = self._said()
-        if not said.get("removed"):
-            destroy(self._run.plan)
         if not said:
+            destroy(self._run.plan)
             reason = "who looked after the container was killed again and again; the script was ended with it"
             return {"code": 125, "reason": reason, "lost": True}
         return said
+
+    def tidy(self) -> "None":
+        """When all is written down: take the container away, and what the engine's client left."""
+        destroy(self._run.plan)
+        kill.end_family()
+        for name in (b"stream", b"ended"):
+            unlink_quietly(os.path.join(self._inside, name))
 
     def _said(self) -> "dict[str, object]":
         """What was said on the pipe; read once, when the writer is gone."""
@@ -128,6 +135,7 @@ class Contained:
             "grace": run.plan["grace"],
             "stream": None if self._wish.get("copied") else _text(os.path.join(self._inside, b"stream")),
             "note": _text(os.path.join(self._inside, b"note")),
+            "ended": None if self._wish.get("copied") else _text(os.path.join(self._inside, b"ended")),
             "folders": [_text(os.path.join(run.attempt, part.encode())) for part in container.PARTS],
             "after": [os.getuid(), os.getgid()] if is_root else None,
         }
@@ -149,11 +157,11 @@ class Contained:
         os.makedirs(self._inside, 0o700, exist_ok=True)
         path = os.path.join(self._inside, b"stream")
         os.mkfifo(path, 0o600)
-        output = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        writer = os.open(path, os.O_WRONLY)
+        os.mkfifo(os.path.join(self._inside, b"ended"), 0o600)
+        output = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # with a writing end of our own it never comes to its end
         child.widen(output)
         if self._charge is not None and self._wish.get("copied"):
-            self._charge.output = writer
+            self._charge.output = os.open(path, os.O_WRONLY)
         return output
 
 

@@ -79,6 +79,29 @@ def words(
     return [*found, *INIT, os.path.join(places.runner, "runner", "inside.py")]
 
 
+def beside(
+    plan: "dict[str, object]",
+    argv: "list[bytes]",
+    work: "bytes",
+    variables: "dict[bytes, bytes]",
+    first: "dict[bytes, list[bytes]]",
+) -> "list[bytes]":
+    """A command in the container of a run that goes on; what it is told stands on a command line and is no secret."""
+    wish = plan["container"]
+    found = [_bytes(wish["program"]), b"exec", b"--interactive", b"--workdir", work]  # type: ignore[index]
+    told = {**variables, b"HOME": b"/tmp"}
+    if b"AZUREML_NATIVE_SHARE_DIRECTORY" in told:
+        told[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = SHARE.encode() + b"/"
+    told[b"PYTHONPATH"] = b":".join(first[b"PYTHONPATH"])
+    for name, value in sorted(told.items()):
+        found += [b"--env", name + b"=" + value]
+    found.append(_bytes(name_of(str(plan["uid"]), str(plan["attempt"]))))
+    if not first[b"PATH"]:
+        return found + argv
+    look_first = b'PATH="$1:$PATH"; export PATH; shift; exec "$@"'
+    return [*found, b"/bin/sh", b"-c", look_first, b"sh", b":".join(first[b"PATH"]), *argv]
+
+
 def image_words(image_id: "str") -> "list[str]":
     """The image, or a plain folder under a throw-away layer."""
     return ["--rootfs", image_id[len("rootfs:") :] + ":O"] if image_id.startswith("rootfs:") else [image_id]
@@ -100,6 +123,10 @@ def user_words(engine: "dict[str, object]", asked: "str", ours: "tuple[int, int]
         return ["--user", asked or "0:0"]
     keep = ["--userns", "keep-id"] if engine.get("rootless") else []
     return [*keep, "--user", asked or "%d:%d" % ours]
+
+
+def _bytes(value: "object") -> "bytes":
+    return str(value).encode("utf-8", "surrogateescape")
 
 
 def has_selinux() -> "bool":

@@ -188,7 +188,7 @@ def _build(
     }
     program = os.path.join(os.fsdecode(home), "runner", runner, "builder", "__main__.py")
     wish = environment.get("container")
-    with _Room(home, wish if isinstance(wish, dict) else None, log) as room:
+    with _Room(home, wish if isinstance(wish, dict) else None, [project or "", *_folders(lock_file)], log) as room:
         request["inside"] = room.words
         answer = ask_builder(home, program, request, log, tell, stopped, lock)
     if answer.get("event") != "done":
@@ -198,14 +198,23 @@ def _build(
     jsonl.sync_folder(os.path.dirname(place))
 
 
+def _folders(lock_file: "dict[str, object]") -> "list[str]":
+    """Folders of this machine that packages are taken from."""
+    options = lock_file.get("pip_options")
+    named = list(options.get("find_links") or ()) if isinstance(options, dict) else []
+    named += os.environ.get("UV_FIND_LINKS", "").split(",")
+    return sorted({place for place in map(str, named) if place.startswith("/") and os.path.isdir(place)})
+
+
 class _Room:
     """A container of the image that an environment is made for: whatever runs its Python runs there.
 
     Its only process waits for the end of its stdin, which is ours: it goes when we go, however that happens.
     """
 
-    def __init__(self, home: "bytes", wish: "dict[str, object] | None", log: "bytes") -> "None":
+    def __init__(self, home: "bytes", wish: "dict[str, object] | None", also: "list[str]", log: "bytes") -> "None":
         self._home = os.fsdecode(home)
+        self._also = [place for place in also if place and not (place + "/").startswith(self._home + "/")]
         self._wish = wish
         self._log = log
         self.words = None  # type: list[str] | None
@@ -220,7 +229,8 @@ class _Room:
         name = "holdfast-build-%d-%s" % (os.getpid(), os.urandom(4).hex())
         argv = [program, "run", "--rm", "--name", name, "--interactive", "--label", "%s=%s" % (container.LABEL, name)]
         argv += container.user_words(engine, "", (os.getuid(), os.getgid()))
-        argv += ["--mount", container.mount(self._home, self._home, False)]
+        for place in [self._home, *self._also]:
+            argv += ["--mount", container.mount(place, place, place != self._home)]
         argv += ["--network", str(network)] if network else []
         argv += ["--security-opt", "label=disable"] if container.has_selinux() else []
         argv += ["--entrypoint", "/bin/sh", *container.image_words(str(self._wish["image_id"]))]

@@ -1,4 +1,5 @@
-"""A command beside a run: with its variables, in its folder, for as long as the client listens to it."""
+"""A command beside a run: with its variables (less the values that nobody kept), in its folder or its container, for as
+long as the client listens to it."""
 
 import json
 import os
@@ -7,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from . import child, environment, hostfacts, kill, prepare, wire
+from . import child, control, environment, hostfacts, kill, prepare, wire
 
 MYPY = False
 if MYPY:
@@ -40,11 +41,20 @@ def execute(
     argv = [_bytes(word) for word in asked["argv"]]  # type: ignore[attr-defined]
     work = os.path.join(attempt, b"work")
     folder = work if os.path.isdir(work) else attempt
+    variables = prepare.variables(home, runner, attempt, plan, _note(home, plan))
+    env = child.environment(dict(os.environb), {}, prepare.merged(variables))
+    if plan.get("container"):
+        from . import container
+
+        if control.look(attempt) != "alive":
+            reply.end(refused="its container went with it when it ended")
+            return
+        argv, env = container.beside(plan, argv, work, *variables), dict(os.environb)
     stdin = subprocess.PIPE if asked.get("input") else subprocess.DEVNULL
     hostfacts.adopt_orphans()
     before = hostfacts.descendants(os.getpid())
     try:
-        command = _spawn(argv, _variables(home, runner, attempt, plan), folder, umask, stdin)
+        command = _spawn(argv, env, folder, umask, stdin)
     except OSError as error:
         reply.send(b"holdfast: %s: %s\n" % (argv[0], os.strerror(error.errno or 0).encode("utf-8")), stream=2)
         reply.end(code=127 if isinstance(error, FileNotFoundError) else 126)
@@ -179,15 +189,12 @@ def _spawn(
         return _spawn([b"python3", *argv[1:]], env, folder, umask, stdin)  # as for the script itself
 
 
-def _variables(home: "bytes", runner: "str", attempt: "bytes", plan: "dict[str, object]") -> "dict[bytes, bytes]":
-    """What the run's script finds in its environment, less the values that nobody kept."""
+def _note(home: "bytes", plan: "dict[str, object]") -> "dict[str, object]":
+    """What the environment of the run says of itself."""
     chosen = plan.get("environment")
-    note = None
-    if isinstance(chosen, dict):
-        note = environment.read_note(os.path.join(home, b"envs", _bytes(chosen["key"])))
-    return child.environment(
-        dict(os.environb), {}, prepare.merged(prepare.variables(home, runner, attempt, plan, note or {}))
-    )
+    if not isinstance(chosen, dict):
+        return {}
+    return environment.read_note(os.path.join(home, b"envs", _bytes(chosen["key"]))) or {}
 
 
 def _end(command: "subprocess.Popen[bytes]", before: "list[int]") -> "None":

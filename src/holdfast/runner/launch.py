@@ -91,7 +91,7 @@ def _outlive(attempt: "bytes", supervisor: "int", plan: "dict[str, object]") -> 
         pid, ended = os.waitpid(-1, 0)
         status = ended if pid == supervisor else None
     kill.end_family()
-    if records.closed(attempt) is not None:
+    if status == 0:
         return
     if plan.get("container"):
         from . import contained

@@ -214,13 +214,15 @@ class Supervisor:
         left = said.get("left")
         if isinstance(left, list) and left:
             self.events.add("leftovers", commands=left[:20], count=len(left))
-        self._end_leftovers(output)
+        if isinstance(self._way, Direct):
+            self._end_leftovers(output)
         self._log.drain(output)
         files, size, trouble = outputs.collect(self.attempt)
         self._note("outputs: %d files, %d bytes%s" % (files, size, "; " + trouble if trouble else ""))
         self._outputs_trouble = trouble
         timeout = str(self.plan.get("timeout_text") or "")
         self._close(*judge(code, self._stopping, timeout, str(said["reason"]), bool(said.get("lost"))))
+        self._way.tidy()
 
     def _end_leftovers(self, output: "int") -> "None":
         """A run ends when its script ends: what it left running is asked to go, then made to."""

@@ -32,6 +32,7 @@ class Charge:
         self.words = words
         self.line = line
         self.note = os.path.join(attempt, b"inside", b"note")
+        self.ended = os.path.join(attempt, b"inside", b"ended")
         self.complaints = os.path.join(attempt, b"inside", b"engine")
         self.limit = ""
         self.output = -1
@@ -85,6 +86,7 @@ class _Tender:
         self._asked = {"stop": False, "kill": False}
         self._passed_on = False
         self._broken = False
+        self._ended = os.open(charge.ended, os.O_RDWR | os.O_NONBLOCK)
         self._wake, writer = os.pipe()
         os.set_blocking(writer, False)
         signal.set_wakeup_fd(writer)
@@ -99,24 +101,21 @@ class _Tender:
         state = self._await_end(code)
         if self._charge.fetch is not None:
             self._charge.fetch()
-        said = judge(_read(self._charge.note), state, self._charge, self._broken, self._asked["stop"])
-        said["removed"] = remove(self._charge.program, self._charge.name, 5.0)
-        return said
+        return judge(_read(self._charge.note), state, self._charge, self._broken, self._asked["stop"])
 
     def _run(self) -> "int":
         charge = self._charge
         words = charge.words
         if charge.load is not None:
-            created = self._client(words, b"")
+            created = self._client(words, b"", subprocess.DEVNULL)
             if created:
                 return created
             charge.load()
             words = [charge.program, "start", "--attach", "--interactive", charge.name]
-        return self._client(words, charge.line)
+        return self._client(words, charge.line, charge.output if charge.output >= 0 else subprocess.DEVNULL)
 
-    def _client(self, words: "list[str]", line: "bytes") -> "int":
+    def _client(self, words: "list[str]", line: "bytes", output: "int") -> "int":
         """The engine's client, waited for; what it complains about is kept."""
-        output = self._charge.output if self._charge.output >= 0 else subprocess.DEVNULL
         with open(self._charge.complaints, "ab") as complaints:
             client = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=output, stderr=complaints)
         try:
@@ -127,13 +126,16 @@ class _Tender:
         return self._wait_for(client)
 
     def _wait_for(self, client: "subprocess.Popen[bytes]") -> "int":
+        """Until it ends, or until the script has: the client may stay for as long as the container takes to go."""
         while True:
             code = client.poll()
             if code is not None:
                 return code
+            if os.path.exists(self._charge.note):
+                return 0
             self._pass_on()
             pending = (self._asked["stop"] and not self._passed_on) or self._asked["kill"]
-            if select.select([self._wake], [], [], RETRY_S if pending else None)[0]:
+            if self._wake in select.select([self._wake, self._ended], [], [], RETRY_S if pending else None)[0]:
                 os.read(self._wake, 4096)
 
     def _pass_on(self) -> "None":
@@ -165,7 +167,7 @@ class _Tender:
             if state.get("Status") not in ("running", "paused", "restarting", "stopping", "removing"):
                 return dict(state, client=code)
             self._broken = True  # its client has ended and it has not
-            if self._client([self._charge.program, "wait", self._charge.name], b""):
+            if self._client([self._charge.program, "wait", self._charge.name], b"", subprocess.DEVNULL):
                 select.select([self._wake], [], [], RETRY_S)
         return {"Status": "exited", "client": code}
 
@@ -193,8 +195,9 @@ def judge(
     if status == "unknown":
         reason = "%s did not answer any more and the script's outcome is unknown: %s" % (engine, state.get("why"))
         return {"code": 125, "reason": reason, "lost": True}
-    if status == "absent" and state.get("client") not in (125, 126, 127):
-        return {"code": 137, "reason": "" if asked else "the container was removed by somebody else while it ran"}
+    if status == "absent" and (broken or state.get("client") not in (125, 126, 127)):
+        who = "stopped by %s, which went down" % engine if broken else "killed or removed by somebody else"
+        return {"code": -9, "reason": "" if asked else "the container was %s" % who}
     if status in ("absent", "created", "configured", "initialized"):
         trouble = engines.meaning(charge.program, _text(charge.complaints))
         reason = "the container could not be started: %s" % "\n".join(

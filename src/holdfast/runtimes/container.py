@@ -40,8 +40,8 @@ def wish(compute: ComputeTarget, image: str, engine: Json, found: Json, python: 
 
 
 def size_text(size: int) -> str:
-    """As a person would write it: 64 MB is 64 MiB to an engine, and stays so here."""
-    for unit, factor in (("GB", 1024**3), ("MB", 1024**2), ("KB", 1024)):
+    """As a person would write it."""
+    for unit, factor in (("GB", 1000**3), ("MB", 1000**2), ("KB", 1000)):
         if size >= factor:
             return f"{size / factor:g} {unit}"
     return f"{size} bytes"
