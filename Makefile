@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # The part of the runner that lives on targets only; targets are Linux or macOS.
-POSIX_ONLY := (runner/(account|boot|catalog|checkout|child|control|environment|execute|facts|fetch|hostfacts|idle|kill|launch|notify|outputs|prepare|pull|receive|records|serve|supervise|survey)|builder/[a-z_]+)\.py
+POSIX_ONLY := (runner/(account|boot|cards|catalog|checkout|child|control|environment|execute|facts|fetch|hostfacts|idle|kill|launch|notify|outputs|passthrough|prepare|pull|receive|records|serve|supervise|survey)|builder/[a-z_]+)\.py
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test check fix bench soak golden docs picture clean

@@ -79,6 +79,10 @@ def choose(places: Sequence[str], name: str, target: str | None = None) -> Chose
         raise UsageError(f"there is no run configuration or target named {name!r}", hint=f"known here: {known}")
     wanted = target or config.target or name
     compute = _read_compute(places, wanted, path if target is None else None, config, findings)
+    if config.container is not None:
+        from holdfast.amlconfig.successor import in_container
+
+        compute = in_container(compute, config)
     return Chosen(config, compute, findings)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.amlconfig import Finding, raise_errors, read_compute, read_runconfig, render
 from holdfast.amlconfig.dependencies import read_conda, read_spark
+from holdfast.amlconfig.successor import in_container
 from holdfast.amlconfig.types import (
     ComputeTarget,
     CondaDependencies,
@@ -140,6 +141,7 @@ def test_the_lower_case_successor() -> None:
         environment_variables={"EXAMPLE_ENV_VAR": "EXAMPLE_VALUE"},
         conda_dependencies_file="aml_config/conda_dependencies.yml",
         timeout=3600,
+        container=ComputeTarget("train", "docker", base_docker_image="example/cpu:0.1", docker_arguments=()),
         extra={
             "communicator": "None",
             "autoPrepareEnvironment": "true",
@@ -147,6 +149,113 @@ def test_the_lower_case_successor() -> None:
             "history": {"outputCollection": "true"},
         },
     )
+
+
+SUCCESSOR = """\
+script: train.py
+target: local
+environment:
+  docker:
+    enabled: {enabled}
+    baseImage: {image}
+    sharedVolumes: true
+    gpuSupport: true
+    shmSize: 2g
+    arguments: [--ulimit, memlock=-1]
+    baseImageRegistry:
+      address: registry.example.org
+"""
+
+
+def test_what_the_successor_says_about_containers_is_joined_with_the_target(tmp_path: Path) -> None:
+    path = tmp_path / "train.runconfig"
+    path.write_text(SUCCESSOR.format(enabled="true", image="team/train:1.2"))
+    config = runconfig(path)
+    far = ComputeTarget("far", "remote", address="a.b", memory=1 << 30, shared_volumes=False)
+    assert in_container(far, config) == ComputeTarget(
+        "far",
+        "remotedocker",
+        address="a.b",
+        memory=1 << 30,
+        shared_volumes=True,
+        base_docker_image="registry.example.org/team/train:1.2",
+        nvidia_docker=True,
+        shm_size=2 << 30,
+        docker_arguments=("--ulimit", "memlock=-1"),
+    )
+    assert in_container(ComputeTarget("local", "local"), config).type == "docker"
+    assert in_container(ComputeTarget("s", "slurm"), config).type == "slurm"
+
+
+def test_a_successor_without_docker_changes_no_target(tmp_path: Path) -> None:
+    path = tmp_path / "train.runconfig"
+    path.write_text(SUCCESSOR.format(enabled="false", image="team/train:1.2"))
+    config = runconfig(path)
+    local = ComputeTarget("local", "local")
+    assert config.container is None
+    assert in_container(local, config) is local
+
+
+def test_a_successor_without_an_image_uses_that_of_its_target(tmp_path: Path) -> None:
+    path = tmp_path / "train.runconfig"
+    path.write_text(SUCCESSOR.format(enabled="true", image="null"))
+    config = runconfig(path)
+    own = ComputeTarget("docker", "docker", base_docker_image="debian:12-slim")
+    assert in_container(own, config).base_docker_image == "debian:12-slim"
+    with pytest.raises(ConfigError, match="names an image") as caught:
+        in_container(ComputeTarget("local", "local"), config)
+    assert caught.value.where == "train.runconfig"
+
+
+def test_the_keys_of_containers() -> None:
+    assert compute(corpus("containers/fine.compute")) == ComputeTarget(
+        "fine",
+        "docker",
+        base_docker_image="registry.example.org:5000/team/train:1.2",
+        container_user="1000:1000",
+        shm_size=8 * 10**9,
+        memory=64 << 30,
+        cpus=7.5,
+        network="none",
+        docker_arguments=(
+            *("--ulimit", "memlock=-1", "--ulimit", "stack=67108864", "--add-host=db.example.org:10.0.0.7"),
+            *("-v/data:/data:ro", "-p=8080:80", "--read-only", "--oom-score-adj", "-500"),
+        ),
+    )
+    built = compute(corpus("containers/built.compute"))
+    assert (built.dockerfile, built.base_docker_image) == ("docker/Dockerfile", None)
+    folder = compute(corpus("containers/folder.compute"))
+    assert (folder.base_docker_image, folder.engine, folder.network) == ("rootfs:/srv/debian", "podman", "host")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("--hostname 'box 1' -v /a:/b", ("--hostname", "box 1", "-v", "/a:/b")),
+        ("'--dns 10.0.0.1'", ("--dns", "10.0.0.1")),
+        ("[--dns, 10.0.0.1, '--tmpfs /a b']", ("--dns", "10.0.0.1", "--tmpfs", "/a b")),
+        ("[]", ()),
+        ("''", None),
+        ("", None),
+    ],
+)
+def test_arguments_are_a_list_or_one_text(tmp_path: Path, text: str, words: tuple[str, ...] | None) -> None:
+    path = tmp_path / "x.compute"
+    path.write_text(f"type: docker\nbaseDockerImage: a\ndockerArguments: {text}\n")
+    assert compute(path).docker_arguments == words
+
+
+@pytest.mark.parametrize("user", ["root", "0", "1000:1000", "www-data", "ada:video", "_apt"])
+def test_users_of_containers(tmp_path: Path, user: str) -> None:
+    path = tmp_path / "x.compute"
+    path.write_text(f"type: docker\nbaseDockerImage: a\ncontainerUser: {user}\n")
+    assert compute(path).container_user == user
+
+
+def test_a_password_of_a_registry_is_not_repeated() -> None:
+    _, findings = read_runconfig(corpus("containers/old-form.runconfig"))
+    assert "never read" in render(findings)
+    assert "hunter2" not in render(findings)
 
 
 def test_values_of_the_environment_stay_as_written(tmp_path: Path) -> None:

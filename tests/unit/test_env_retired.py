@@ -154,13 +154,6 @@ def test_cntk_needs_an_old_python(tmp_path: Path) -> None:
     assert retired.findings(spec_of(tmp_path, text.replace("cntk-gpu==2.7", "cntkx"))) == []
 
 
-def test_images_of_the_samples() -> None:
-    finding = retired.image_finding("microsoft/mmlspark:plus-gpu-0.7.91", "a.compute", 2, 18)
-    assert finding is not None
-    assert (finding.file, finding.line, finding.column) == ("a.compute", 2, 18)
-    assert retired.image_finding("debian:12", "a.compute") is None
-
-
 def test_no_replacement_is_itself_retired(tmp_path: Path) -> None:
     lines = [entry.new for entry in retired.PIP_NAMES.values()]
     lines += [*retired.TENSORFLOW_GPU.values(), retired.TENSORFLOW_TODAY]

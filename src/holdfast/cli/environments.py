@@ -52,7 +52,7 @@ def settle(
     return engine.place(asked, found, project, str(channel.hello()["home"]), container)
 
 
-def settle_container(compute: ComputeTarget, channel: RunnerChannel) -> Container:
+def settle_container(home: Home, project: Project, compute: ComputeTarget, channel: RunnerChannel) -> Container:
     """The engine and image of a container, with progress where an image must be fetched first."""
     from holdfast.images import replaced
 
@@ -60,7 +60,7 @@ def settle_container(compute: ComputeTarget, channel: RunnerChannel) -> Containe
     if words:
         sys.stderr.write(f"WARNING: {show(words)}\n")
     with Progress(sys.stderr) as progress:
-        return containers.settle(compute, channel, lambda said: progress.update(_words(said)))
+        return containers.settle(home, project, compute, channel, lambda said: progress.update(_words(said)))
 
 
 def _words(said: Json) -> str:
@@ -80,7 +80,9 @@ class Bench:
         self.target = targets.resolve(chosen.compute, home.path)
         self.channel = connect(home, self.target)
         self.container = (
-            settle_container(chosen.compute, self.channel) if containers.is_contained(chosen.compute) else None
+            settle_container(home, project, chosen.compute, self.channel)
+            if containers.is_contained(chosen.compute)
+            else None
         )
 
     def __enter__(self) -> Bench:

@@ -74,7 +74,7 @@ class Submission:
         if compute.type in targets.CONTAINED:
             from holdfast.cli.environments import settle_container
 
-            container = settle_container(compute, channel)
+            container = settle_container(self._home, project, compute, channel)
         managed = not compute.user_managed_environment if container else compute.user_managed_environment is False
         if not managed:
             return None, container

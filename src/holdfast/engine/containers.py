@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from holdfast import images, targets
+import os
+
+from holdfast import images, snapshot, targets
+from holdfast.engine.ship import Shipment
 from holdfast.errors import ConfigError, InternalError
 from holdfast.model import Json
 from holdfast.record import Record
@@ -12,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.amlconfig.types import ComputeTarget
-    from holdfast.ports import Channel
+    from holdfast.engine.channel import RunnerChannel
+    from holdfast.model import Project
+    from holdfast.store.home import Home
 
 
 class Container(Record):
@@ -37,10 +42,17 @@ def is_contained(compute: ComputeTarget) -> bool:
     return compute.type in targets.CONTAINED
 
 
-def settle(compute: ComputeTarget, channel: Channel, tell: Callable[[Json], None]) -> Container:
-    """Ask the target; it fetches the image where it has none, and tells how far it is."""
+def settle(
+    home: Home, project: Project, compute: ComputeTarget, channel: RunnerChannel, tell: Callable[[Json], None]
+) -> Container:
+    """Ask the target; it fetches or builds the image where it has none, and tells how far it is."""
     name = images.replaced(compute.base_docker_image or "")[0]
-    asked = {"engine": compute.engine, "image": name, "python": compute.python_location or "python"}
+    asked: Json = {"engine": compute.engine, "image": name, "python": compute.python_location or "python"}
+    if compute.dockerfile:
+        tree = _send_recipe(home, project, compute.dockerfile, channel)
+        name = f"holdfast-built:{tree[:32]}"
+        file = os.path.basename(compute.dockerfile)
+        asked.update(image=name, build={"tree": tree, "file": file, "network": compute.network})
     for header, _ in channel.stream("image", **asked):
         said = header.get("progress")
         if isinstance(said, dict):
@@ -52,6 +64,46 @@ def settle(compute: ComputeTarget, channel: Channel, tell: Callable[[Json], None
         if header.get("end"):
             return _understood(name, header)
     raise InternalError("the runner said nothing of the image", where=name)
+
+
+def wish(compute: ComputeTarget, image: str, engine: Json, found: Json, python: str) -> Json:
+    """What a plan says of its container. ``python`` is the interpreter, seen from within."""
+    return {
+        "engine": engine["name"],
+        "program": engine["program"],
+        "image": image,
+        "image_id": found["id"],
+        "digest": found["digest"],
+        "python": python,
+        "user": compute.container_user,
+        "network": compute.network,
+        "shm": compute.shm_size,
+        "memory": compute.memory,
+        "memory_text": _size_text(compute.memory) if compute.memory else "",
+        "cpus": compute.cpus,
+        "arguments": list(compute.docker_arguments or ()),
+        "gpu": bool(compute.nvidia_docker),
+        "copied": compute.shared_volumes is False,
+    }
+
+
+def _size_text(size: int) -> str:
+    """As a person would write it."""
+    for unit, factor in (("GB", 1000**3), ("MB", 1000**2), ("KB", 1000)):
+        if size >= factor:
+            return f"{size / factor:g} {unit}"
+    return f"{size} bytes"
+
+
+def _send_recipe(home: Home, project: Project, dockerfile: str, channel: RunnerChannel) -> str:
+    """The folder of a Dockerfile is what it is built from, as content: the same content is built once."""
+    path = os.path.join(project.root, dockerfile)
+    if not os.path.isfile(path):
+        raise ConfigError("there is no such Dockerfile", where=path, hint="dockerfile: is a path in the project")
+    tree = snapshot.scan(os.path.dirname(path), cache=None).store(home.objects).tree
+    if channel.hello()["store"] != home.id:
+        Shipment(home, channel, f"{project.id}-image", lambda _done, _total: None).send_missing(tree)
+    return tree
 
 
 def _understood(name: str, header: Json) -> Container:

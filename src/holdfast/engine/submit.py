@@ -172,7 +172,7 @@ def _plan(
 def _wish(target: Target, container: Container | None, python: str | None) -> Json | None:
     if container is None:
         return None
-    from holdfast.runtimes.container import wish
+    from holdfast.engine.containers import wish
 
     if python is None:
         hint = "choose an image with Python, name the interpreter as pythonLocation, or declare an environment with one"

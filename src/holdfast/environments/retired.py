@@ -64,7 +64,6 @@ CNTK_NEWEST_PYTHON = (3, 6)
 OLDEST_PYTHON = (3, 6)
 _CNTK = re.compile(r"https?://(?:www\.)?cntk\.ai/PythonWheel/([^/]+)/[^/]+\.whl", re.IGNORECASE)
 _AZURE_WHEELS = re.compile(r"https?://azuremldownloads\.[^/]+/", re.IGNORECASE)
-_IMAGES = re.compile(r"(?:docker\.io/)?microsoft/(mmlspark|cntk|cognitive)[:@/]?.*", re.IGNORECASE)
 
 
 def findings(spec: Spec, interpreter: Interpreter | None = None) -> list[Finding]:
@@ -85,15 +84,6 @@ def edits(spec: Spec, interpreter: Interpreter | None = None) -> list[Edit]:
 def fix(text: str, spec: Spec, interpreter: Interpreter | None = None) -> str:
     """``text`` of the file that ``spec`` was read from, with everything retired replaced."""
     return applied(text, (edit for edit in edits(spec, interpreter) if edit.entry.file == spec.source))
-
-
-def image_finding(image: str, file: str, line: int = 0, column: int = 0) -> Finding | None:
-    """Advice on the images that the original's samples ran in."""
-    if not _IMAGES.fullmatch(image.strip()):
-        return None
-    message = f"{image} is an image of 2017-2018 that is no longer maintained and may be gone"
-    hint = "any image with glibc serves, the environment is brought along: write baseDockerImage: debian:12-slim"
-    return Finding("warning", file, line, column, message, hint)
 
 
 def _conda_edits(entry: Entry, spec: Spec, python: tuple[int, int] | None) -> Iterator[Edit]:

@@ -89,8 +89,7 @@ class Contained:
         gpu = self._gpu(engine)
         places = self._places()
         words = container.words(engine, wish, places, self._name, gpu[0])
-        extra = {_bytes(name): _bytes(value) for name, value in gpu[1].items()}
-        line = self._line(engine, {**extra, **asked}, environment)
+        line = self._line(engine, gpu[1], asked, environment)
         charge = tend.Charge(str(engine["program"]), self._name, words, line, run.attempt)
         charge.limit = str(wish.get("memory_text") or "")
         if wish.get("copied"):
@@ -112,12 +111,19 @@ class Contained:
         )
 
     def _line(
-        self, engine: "dict[str, object]", asked: "dict[bytes, bytes]", environment: "dict[str, object]"
+        self,
+        engine: "dict[str, object]",
+        gpu: "dict[str, str]",
+        asked: "dict[bytes, bytes]",
+        environment: "dict[str, object]",
     ) -> "bytes":
         """What the first process of the container is told."""
         run = self._run
         ours, first = prepare.variables(run.home, run.runner, run.attempt, run.plan, environment)
         ours[b"HOME"] = b"/tmp"  # the caller is nobody in an image
+        ours.update((_bytes(name), _bytes(value)) for name, value in gpu.items())
+        if b"LD_LIBRARY_PATH" in ours:  # the driver's libraries, before those that an image may have
+            first[b"LD_LIBRARY_PATH"].insert(0, ours.pop(b"LD_LIBRARY_PATH"))
         if run.plan.get("share") and not self._wish.get("copied"):
             ours[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = container.SHARE.encode() + b"/"
         else:

@@ -133,10 +133,10 @@ def image(
     home: "bytes", engine: "dict[str, object]", name: "str", python: "str", tell: "Callable[[dict[str, object]], None]"
 ) -> "dict[str, object]":
     """What an image is and brings, after fetching it if it is not here: ``id``, ``digest``, ``python``, ``glibc``."""
-    found = _inspect(str(engine["program"]), name)
+    found = inspect(str(engine["program"]), name)
     if found is None:
         pull(str(engine["program"]), name, tell)
-        found = _inspect(str(engine["program"]), name)
+        found = inspect(str(engine["program"]), name)
         if found is None:
             raise EngineTrouble("%s was fetched and is not there" % name)
     note = os.path.join(home, b"cache", b"images.jsonl")
@@ -150,8 +150,8 @@ def image(
     return found
 
 
-def _inspect(program: "str", name: "str") -> "dict[str, object] | None":
-    """Its id and digest; None where it is not here."""
+def inspect(program: "str", name: "str") -> "dict[str, object] | None":
+    """An image: its id and digest; None where it is not here."""
     if name.startswith(ROOTFS):
         place = name[len(ROOTFS) :]
         if not os.path.isdir(os.path.join(place, "usr")):

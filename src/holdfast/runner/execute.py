@@ -38,18 +38,12 @@ def execute(
     if plan is None:
         reply.end(refused="it was never started on this machine, or is gone from it")
         return
-    argv = [_bytes(word) for word in asked["argv"]]  # type: ignore[attr-defined]
+    if plan.get("container") and control.look(attempt) != "alive":
+        reply.end(refused="its container went with it when it ended")
+        return
     work = os.path.join(attempt, b"work")
     folder = work if os.path.isdir(work) else attempt
-    variables = prepare.variables(home, runner, attempt, plan, _note(home, plan))
-    env = child.environment(dict(os.environb), {}, prepare.merged(variables))
-    if plan.get("container"):
-        from . import container
-
-        if control.look(attempt) != "alive":
-            reply.end(refused="its container went with it when it ended")
-            return
-        argv, env = container.beside(plan, argv, work, *variables), dict(os.environb)
+    argv, env = _command(home, runner, attempt, plan, [_bytes(word) for word in asked["argv"]])  # type: ignore[attr-defined]
     stdin = subprocess.PIPE if asked.get("input") else subprocess.DEVNULL
     hostfacts.adopt_orphans()
     before = hostfacts.descendants(os.getpid())
@@ -187,6 +181,18 @@ def _spawn(
         if argv[0] != b"python":
             raise
         return _spawn([b"python3", *argv[1:]], env, folder, umask, stdin)  # as for the script itself
+
+
+def _command(
+    home: "bytes", runner: "str", attempt: "bytes", plan: "dict[str, object]", argv: "list[bytes]"
+) -> "tuple[list[bytes], dict[bytes, bytes]]":
+    """Words and variables as they are started here, for a command that may belong into a container."""
+    variables = prepare.variables(home, runner, attempt, plan, _note(home, plan))
+    if not plan.get("container"):
+        return argv, child.environment(dict(os.environb), {}, prepare.merged(variables))
+    from . import container
+
+    return container.beside(plan, argv, os.path.join(attempt, b"work"), *variables), dict(os.environb)
 
 
 def _note(home: "bytes", plan: "dict[str, object]") -> "dict[str, object]":

@@ -102,6 +102,12 @@ class Session:
         wish, name, python = header.get("engine"), str(header["image"]), str(header["python"])
         try:
             engine = engines.find(self.home, str(wish) if wish else "podman" if name.startswith("rootfs:") else None)
+            build = header.get("build")
+            if isinstance(build, dict):
+                from . import recipe
+
+                self._arrivals.commit()
+                recipe.build(self.home, engine, name, build, lambda said: reply.send(b"", progress=said))
             image = engines.image(self.home, engine, name, python, lambda said: reply.send(b"", progress=said))
         except engines.EngineTrouble as error:
             reply.end(failed={"what": error.what, "answer": error.answer, "hint": error.hint})
