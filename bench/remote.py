@@ -238,8 +238,8 @@ class Bench:
             print(f"{name:<38}{seconds * 1e3:>8.0f}{seconds / best:>9.2f}", flush=True)
 
     def wait_until_idle(self) -> None:
-        """A run that has ended still takes its copy of the project away."""
-        while any(not process.argv[0].startswith("sshd") for process in self.user.processes()):
+        """A run that has ended still takes its copy of the project away. podman, once asked, stays by itself."""
+        while any(not process.argv[0].startswith(("sshd", "podman")) for process in self.user.processes()):
             time.sleep(0.01)
 
     def forget(self, box: Box) -> None:

@@ -219,6 +219,32 @@ def test_missing_names_every_absent_object_once(root: bytes) -> None:
     assert objects.missing(root, "e" * 64) == ["e" * 64]
 
 
+@pytest.mark.parametrize(
+    ("asked", "others"), [(100, 0), (3000, 0), (1024, 6000)], ids=["few", "many", "few of a full store"]
+)
+def test_what_is_lacking_is_told_in_the_order_asked(root: bytes, asked: int, others: int) -> None:
+    digests = [hashlib.sha256(b"%d" % number).hexdigest() for number in range(asked + others)]
+    wanted, absent = digests[:asked], set(digests[0:asked:3])
+    assert objects.lacking(root, wanted) == wanted
+    for digest in digests:
+        if digest not in absent:
+            path = objects.object_path(root, digest)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            os.close(os.open(path, os.O_CREAT))
+    assert objects.lacking(root, wanted) == [digest for digest in wanted if digest in absent]
+
+
+def test_two_batches_may_store_the_same_at_once(root: bytes) -> None:
+    with Batch(root) as one, Batch(root) as other:
+        digest = one.add_bytes(b"same")
+        assert other.add_bytes(b"same") == digest
+        one.commit()
+        other.commit()
+        assert one.holds(digest, 4)
+    assert objects.read(root, digest) == b"same"
+    assert len(names_below(root)) == 1
+
+
 def test_sweep_waits_for_batches_at_work(root: bytes) -> None:
     assert objects.sweep(root) == 0
     with Batch(root) as batch:

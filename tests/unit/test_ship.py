@@ -54,6 +54,17 @@ def test_what_it_is_made_from_may_be_gone(tmp_path: Path) -> None:
     assert arrivals.lacks([wanted])[0] == [wanted]
 
 
+def test_what_was_begun_is_told_until_it_is_old(tmp_path: Path) -> None:
+    wanted, other = "1" * 64, "2" * 64
+    Arrivals(os.fsencode(tmp_path)).add(b"begun", {"digest": wanted, "at": 0, "size": 9})
+    arrivals = Arrivals(os.fsencode(tmp_path))
+    assert arrivals.lacks([other, wanted]) == ([other, wanted], {wanted: 5})
+    (half,) = (tmp_path / "arriving").iterdir()
+    os.utime(half, (0, 0))
+    assert arrivals.lacks([wanted]) == ([wanted], {})
+    assert not half.exists()
+
+
 def _made(old: bytes, spans: list[list[int]], fresh: bytes) -> bytes:
     made, at = [], 0
     for place, length in spans:

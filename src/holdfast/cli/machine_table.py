@@ -6,6 +6,13 @@ from holdfast.cli.options import ATTACH, NAME, PROJECT, RUN, WORD
 from holdfast.cli.parse import Command, Option, Positional
 
 _AT = "holdfast.cli.commands."
+_ON = Option(
+    ("--run-configuration", "-c", "--runconfig"),
+    "config",
+    "Run configuration or target.",
+    metavar="NAME",
+    required=True,
+)
 MACHINES = (
     Command(("computetarget", "list"), "List the names of all targets.", _AT + "targets:list_targets", (PROJECT,)),
     Command(
@@ -112,5 +119,47 @@ MACHINES = (
             ),
         ),
         examples=(("TensorBoard that the run started", "holdfast forward -r last 6006"),),
+    ),
+    Command(
+        ("experiment", "clean"),
+        "Give room back on a target: images, environments, caches and old run folders of ours there.",
+        _AT + "clean:clean",
+        (
+            _ON,
+            PROJECT,
+            Option(("--dry-run",), "dry_run", "Only say what could go.", kind="flag"),
+            Option(("--yes", "-y"), "yes", "Do not ask.", kind="flag"),
+        ),
+        aliases=(("clean",),),
+        description="Everything is shown with its size first. What is in use, what is only there, and what others "
+        "brought stays.",
+    ),
+    Command(
+        ("image", "list"),
+        "List the images of a target's container engine, and which of them Holdfast fetched or built.",
+        _AT + "images:list_images",
+        (_ON, PROJECT),
+    ),
+    Command(
+        ("image", "import"),
+        "Bring an image to a target over the connection to it, without a registry; prints its name there.",
+        _AT + "images:import_image",
+        (_ON, PROJECT),
+        (
+            Positional(
+                "source", "An archive of docker save or podman save, - for stdin, or an image here.", "FILE|NAME"
+            ),
+        ),
+        examples=(
+            ("An image of the engine here", "holdfast image import -c lab1 python:3.12-slim"),
+            ("An archive", "holdfast image import -c lab1 image.tar"),
+        ),
+    ),
+    Command(
+        ("image", "export"),
+        "Write an image of a target into a file here.",
+        _AT + "images:export_image",
+        (_ON, PROJECT, Option(("--force",), "force", "Replace the file if it is there.", kind="flag")),
+        (Positional("name", "The image.", "NAME"), Positional("file", "The file; - for stdout.", "FILE")),
     ),
 )

@@ -320,6 +320,7 @@ GROUPS = {
     ("project",): "Make projects and bring their code back.",
     ("project", "sample"): "Templates.",
     ("computetarget",): "Machines to run on.",
+    ("image",): "Images of a target's container engine.",
     ("runconfiguration",): "How to run: which target, which settings.",
     ("env",): "Environments: what is declared, solved and built.",
     ("store",): "Look after the folder that keeps everything.",

@@ -64,6 +64,7 @@ class RunnerChannel:
             if said == "need":
                 self._hang_up()
                 self._begin(bundle.to_zip())
+                self._early = {self._send(request): request for request in self._early.values()}
                 said = self._await_nonce()
             if said != "ready":
                 raise self._refused(said)
@@ -91,11 +92,13 @@ class RunnerChannel:
         self.hello()
         request: Json = {"verb": verb, **fields}
         number = next((sent for sent, early in self._early.items() if early == request), 0)
-        if not number:
+        if number:
+            del self._early[number]
+        else:
             number = self._send(request)
             if self._behind:
                 behind, self._behind = self._behind, {}
-                self._early = {self._send(behind): behind}
+                self._early[self._send(behind)] = behind
         while True:
             header, payload = self._frame()
             if header.get("re") != number:
@@ -108,6 +111,11 @@ class RunnerChannel:
             yield header, payload
             if header.get("end"):
                 return
+
+    def foresee(self, verb: str, **fields: object) -> None:
+        """Send a request that will be asked later, before anybody has answered: it is worked on meanwhile."""
+        request: Json = {"verb": verb, **fields}
+        self._early[self._send(request)] = request
 
     def ask_behind(self, verb: str, **fields: object) -> None:
         """Send this request right behind the next one, before that is answered: one trip less when it is asked."""

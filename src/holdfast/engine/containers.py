@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast import images, snapshot, targets
-from holdfast.engine.ship import Shipment
+from holdfast import images, targets
 from holdfast.errors import ConfigError, InternalError
 from holdfast.model import Json
 from holdfast.record import Record
@@ -42,12 +41,18 @@ def is_contained(compute: ComputeTarget) -> bool:
     return compute.type in targets.CONTAINED
 
 
+def question(compute: ComputeTarget) -> Json:
+    """What is asked of the target; where no Dockerfile is involved it is known before anything else."""
+    name = images.replaced(compute.base_docker_image or "")[0]
+    return {"engine": compute.engine, "image": name, "python": compute.python_location or "python"}
+
+
 def settle(
     home: Home, project: Project, compute: ComputeTarget, channel: RunnerChannel, tell: Callable[[Json], None]
 ) -> Container:
     """Ask the target; it fetches or builds the image where it has none, and tells how far it is."""
-    name = images.replaced(compute.base_docker_image or "")[0]
-    asked: Json = {"engine": compute.engine, "image": name, "python": compute.python_location or "python"}
+    asked = question(compute)
+    name = str(asked["image"])
     if compute.dockerfile:
         tree = _send_recipe(home, project, compute.dockerfile, channel)
         name = f"holdfast-built:{tree[:32]}"
@@ -97,6 +102,9 @@ def _size_text(size: int) -> str:
 
 def _send_recipe(home: Home, project: Project, dockerfile: str, channel: RunnerChannel) -> str:
     """The folder of a Dockerfile is what it is built from, as content: the same content is built once."""
+    from holdfast import snapshot
+    from holdfast.engine.ship import Shipment
+
     path = os.path.join(project.root, dockerfile)
     if not os.path.isfile(path):
         raise ConfigError("there is no such Dockerfile", where=path, hint="dockerfile: is a path in the project")

@@ -102,12 +102,16 @@ class Shipment:
 
     def _send(self, parts: list[Part], begun: dict[str, int]) -> None:
         total = sum(part.size for part in parts)
-        done = 0
+        done = told = 0
         for part in parts:
             for size in self._pieces(part, begun.get(part.digest, 0)):
                 done += 0 if part.is_tree else size
-                self._tell(done, total)
+                if done - told >= _TOGETHER:
+                    told = done
+                    self._tell(done, total)
         self._send_together()
+        if done > told:
+            self._tell(done, total)
 
     def _pieces(self, part: Part, start: int) -> Iterator[int]:
         fd = self._open(part.digest)

@@ -57,16 +57,26 @@ def purge(home: "bytes", client: "str") -> "dict[str, object]":
         return {"live": live}
     note = os.path.join(home, b"clients", _name(client))
     _deauthorize(_read(note))
-    for folder in mine:
-        remove_tree(folder)
     unlink_quietly(note)
     try:
         others = os.listdir(os.path.join(home, b"clients"))
     except FileNotFoundError:
         others = []
-    if not others and not _runs_of(home, None)[0]:
+    last = not others and len(_runs_of(home, None)[0]) == len(mine)
+    _leave_engines(home, mine, last)
+    for folder in mine:
+        remove_tree(folder)
+    if last:
         remove_tree(home)
     return {"runs": len(mine), "others": len(others), "live": []}
+
+
+def _leave_engines(home: "bytes", mine: "list[bytes]", last: "bool") -> "None":
+    """Containers that a run left though nobody looks after it any more, and images."""
+    if os.path.exists(os.path.join(home, b"cache", b"engines.jsonl")):
+        from . import strays
+
+        strays.end(home, {os.path.basename(folder).decode("ascii", "replace") for folder in mine}, last)
 
 
 def _deauthorize(note: "dict[str, object]") -> "None":

@@ -39,7 +39,7 @@ def spawn(argv: "list[bytes]", env: "dict[bytes, bytes]", folder: "bytes", umask
     pid = os.fork()
     if pid == 0:
         try:
-            _become(argv, env, folder, umask, theirs)
+            _become(argv, env, folder, umask, theirs, report)
         except BaseException as error:
             os.write(report, ("%s" % error).encode("utf-8", "replace")[:4000])
         finally:
@@ -56,7 +56,9 @@ def spawn(argv: "list[bytes]", env: "dict[bytes, bytes]", folder: "bytes", umask
     return pid, output
 
 
-def _become(argv: "list[bytes]", env: "dict[bytes, bytes]", folder: "bytes", umask: "int", output: "int") -> "None":
+def _become(
+    argv: "list[bytes]", env: "dict[bytes, bytes]", folder: "bytes", umask: "int", output: "int", report: "int"
+) -> "None":
     os.setsid()
     hostfacts.die_with_parent(signal.SIGKILL)
     for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
@@ -65,6 +67,8 @@ def _become(argv: "list[bytes]", env: "dict[bytes, bytes]", folder: "bytes", uma
     os.dup2(nothing, 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
+    os.closerange(3, report)  # what somebody's shell had open is none of the script's business
+    os.closerange(report + 1, 4096)
     os.umask(umask)
     os.chdir(folder)
     try:

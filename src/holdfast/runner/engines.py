@@ -139,7 +139,8 @@ def image(
         found = inspect(str(engine["program"]), name)
         if found is None:
             raise EngineTrouble("%s was fetched and is not there" % name)
-    note = os.path.join(home, b"cache", b"images.jsonl")
+        remember(home, engine, str(found["id"]), "fetched")
+    note = images_note(home)
     for line in jsonl.read_lines(note):
         if line.get("id") == found["id"] and line.get("asked") == python:
             return dict(line, digest=found["digest"])
@@ -148,6 +149,17 @@ def image(
     os.makedirs(os.path.dirname(note), 0o700, exist_ok=True)
     jsonl.append_line(note, found)
     return found
+
+
+def remember(home: "bytes", engine: "dict[str, object]", image_id: "str", brought: "str") -> "None":
+    """How an image came here by us: fetched or built; empty when it is gone again."""
+    note = images_note(home)
+    os.makedirs(os.path.dirname(note), 0o700, exist_ok=True)
+    jsonl.append_line(note, {"id": image_id, "engine": engine["name"], "brought": brought})
+
+
+def images_note(home: "bytes") -> "bytes":
+    return os.path.join(home, b"cache", b"images.jsonl")
 
 
 def inspect(program: "str", name: "str") -> "dict[str, object] | None":

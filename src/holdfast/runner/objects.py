@@ -29,6 +29,10 @@ Entry = namedtuple("Entry", ("name", "kind", "executable", "size", "digest", "ta
 _HEX = "0123456789abcdef"
 _TMP = b"tmp"
 _LOCK = b"lock"
+_FOLDERS = 256
+# Measured on ext4 and tmpfs: to list a folder costs as much as to ask for 2 objects, and 1 more for every 7 it holds.
+_LIST_FROM = 4
+_LIST_UP_TO = 4
 # Measured on ext4: one fsync costs 0.25 ms, loading ctypes for syncfs 2 ms.
 _FSYNC_EACH_UP_TO = 8
 
@@ -123,17 +127,35 @@ def read_tree(root: "bytes", digest: "str", path: "bytes" = b"") -> "list[Entry]
 def missing(root: "bytes", tree_digest: "str") -> "list[str]":
     """The digests of absent objects below a tree, each once. What lies below an absent tree cannot be known yet."""
     absent = []
+    files = []
     seen = {tree_digest}
-    waiting = [(tree_digest, True)]
+    waiting = [tree_digest]
     while waiting:
-        digest, is_tree = waiting.pop()
+        digest = waiting.pop()
         if not has(root, digest):
             absent.append(digest)
-        elif is_tree:
-            for entry in read_tree(root, digest):
-                if entry.kind != "link" and entry.digest not in seen:
-                    seen.add(entry.digest)
-                    waiting.append((entry.digest, entry.kind == "dir"))
+            continue
+        for entry in read_tree(root, digest):
+            if entry.kind != "link" and entry.digest not in seen:
+                seen.add(entry.digest)
+                (waiting if entry.kind == "dir" else files).append(entry.digest)
+    return absent + lacking(root, files)
+
+
+def lacking(root: "bytes", digests: "list[str]") -> "list[str]":
+    """Those of the digests that have no object, in the same order."""
+    share = len(digests) // _FOLDERS
+    # Hashes are spread evenly: one folder tells how full all of them are.
+    if share < _LIST_FROM or len(_names(root, digests[0][:2])) > _LIST_UP_TO * share:
+        return [digest for digest in digests if not has(root, digest)]
+    names = {}  # type: dict[str, set[bytes]]
+    absent = []
+    for digest in digests:
+        folder = digest[:2]
+        if folder not in names:
+            names[folder] = _names(root, folder)
+        if digest[2:].encode() not in names[folder]:
+            absent.append(digest)
     return absent
 
 
@@ -207,6 +229,7 @@ class Batch(HashOnly):
         self.new_bytes = 0
         self._root = root
         self._staged = {}  # type: dict[str, bytes]
+        self._is_folder = {}  # type: dict[str, bool]
         self._prefix = b"%d-%s" % (os.getpid(), os.urandom(6).hex().encode())
         make_private(os.path.join(root, _TMP))
         self._lock = _lock_batches(root, exclusive=False)
@@ -246,6 +269,7 @@ class Batch(HashOnly):
     def commit(self) -> "None":
         """Make everything added so far durable and visible; what was added last appears last."""
         staged = list(self._staged.items())
+        self._is_folder.clear()
         self._sync([temporary for _, temporary in staged])
         # A root tree is added last. It must not survive a power cut that one of its parts did not survive.
         for part in (staged[:-1], staged[-1:]):
@@ -269,6 +293,11 @@ class Batch(HashOnly):
     def holds(self, digest: "str", size: "int") -> "bool":
         if digest in self._staged:
             return True
+        folder = digest[:2]
+        if folder not in self._is_folder:
+            self._is_folder[folder] = os.path.isdir(b"%s/%s" % (self._root, folder.encode()))
+        if not self._is_folder[folder]:
+            return False  # what others put there meanwhile is the same, and is replaced by it
         try:
             # A stored object of another size is damaged: the good content is at hand and replaces it.
             return os.stat(object_path(self._root, digest)).st_size == size
@@ -307,6 +336,13 @@ class Batch(HashOnly):
         for path in paths:
             fsync_path(path)
             self.syncs += 1
+
+
+def _names(root: "bytes", folder: "str") -> "set[bytes]":
+    try:
+        return set(os.listdir(b"%s/%s" % (root, folder.encode())))
+    except FileNotFoundError:
+        return set()
 
 
 def _decode_entry(row: "dict[str, Any]") -> "Entry":

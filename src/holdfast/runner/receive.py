@@ -71,15 +71,10 @@ class Arrivals:
         """Those that are not here, and how much there is of those that were begun."""
         self._leave()
         self._unmade.clear()
-        self._forget_old()
-        absent = [digest for digest in digests if not objects.has(self._root, digest)]
-        begun = {}
-        for digest in absent:
-            try:
-                begun[digest] = os.lstat(self._place(digest)).st_size
-            except OSError:
-                continue
-        return absent, begun
+        absent = objects.lacking(self._root, digests)
+        halves = self._halves_by_place()
+        places = [(digest, self._place(digest)) for digest in absent] if halves else []
+        return absent, {digest: halves[place] for digest, place in places if place in halves}
 
     def _keep(self, data: "bytes", digest: "str") -> "None":
         if self._batch is None:
@@ -138,15 +133,24 @@ class Arrivals:
             self._halves, os.path.basename(objects.object_path(self._root, digest)) + digest[:2].encode()
         )
 
-    def _forget_old(self) -> "None":
+    def _halves_by_place(self) -> "dict[bytes, int]":
+        """How much there is of each; those that nobody went on with for long are taken away."""
+        found = {}
         try:
             names = os.listdir(self._halves)
         except OSError:
-            return
+            return {}
         for name in names:
             path = os.path.join(self._halves, name)
-            if time.time() - os.lstat(path).st_mtime > _FORGET_AFTER_S:
+            try:
+                status = os.lstat(path)
+            except OSError:
+                continue  # another client has just finished it
+            if time.time() - status.st_mtime > _FORGET_AFTER_S:
                 unlink_quietly(path)
+            else:
+                found[path] = status.st_size
+        return found
 
 
 class Half:

@@ -31,6 +31,9 @@ def build(
     try:
         checkout.checkout(os.path.join(home, b"objects"), str(asked["tree"]), folder)
         _run(program, name, os.fsdecode(folder), asked, tell)
+        made = engines.inspect(program, name)
+        if made is not None:
+            engines.remember(home, engine, str(made["id"]), "built")
     except objects.Damaged as error:
         raise engines.EngineTrouble("the files of the image did not arrive whole", str(error), "try again") from error
     finally:

@@ -40,6 +40,10 @@ class Session:
             "register": self._register,
             "authorize": self._authorize,
             "purge": self._purge,
+            "images": self._images,
+            "save": self._images,
+            "load": self._images,
+            "clean": self._clean,
             "prepare": self._prepare,
             "lacks": self._lacks,
             "put": self._put,
@@ -96,7 +100,7 @@ class Session:
 
     def _image(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
         """Engine and image of a container, fetched if need be; progress is told as it comes."""
-        from . import engines, facts
+        from . import engines, facts, images
 
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         wish, name, python = header.get("engine"), str(header["image"]), str(header["python"])
@@ -108,7 +112,9 @@ class Session:
 
                 self._arrivals.commit()
                 recipe.build(self.home, engine, name, build, lambda said: reply.send(b"", progress=said))
-            image = engines.image(self.home, engine, name, python, lambda said: reply.send(b"", progress=said))
+            image = {}  # type: dict[str, object]
+            while not (image and images.use(self.home, str(image["id"]))):
+                image = engines.image(self.home, engine, name, python, lambda said: reply.send(b"", progress=said))
         except engines.EngineTrouble as error:
             reply.end(failed={"what": error.what, "answer": error.answer, "hint": error.hint})
             return
@@ -137,7 +143,21 @@ class Session:
     def _purge(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
         from . import account
 
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         reply.end(gone=account.purge(self.home, str(header["client"])))
+
+    def _images(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
+        """The images of the engine here: listed, handed out, taken in."""
+        from . import images
+
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        images.answer(self.home, header, self.reader, reply)
+
+    def _clean(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
+        from . import clean
+
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        reply.end(rows=clean.clean(self.home, header))
 
     def _prepare(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
         """Make an environment now; progress is told as it comes."""

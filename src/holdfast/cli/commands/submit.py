@@ -33,6 +33,10 @@ def submit(parsed: Parsed) -> int:
         return print_plan(parsed, project, job, target)
     home = open_home()
     line = _reach(home, target)
+    if target.kind in targets.CONTAINED and not target.compute.dockerfile:
+        from holdfast.engine.containers import question
+
+        line.channel.foresee("image", **question(target.compute))
     from holdfast.cli.submission import Submission
 
     return Submission(parsed, home, chosen, target, line).run(project, job)

@@ -1,0 +1,74 @@
+"""``holdfast experiment clean``: room given back on a target"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast import project as projects
+from holdfast import targets
+from holdfast.cli.output import emit
+from holdfast.cli.terminal import human_bytes, is_tty, show
+from holdfast.engine import clean as engine
+from holdfast.engine.channel import connect
+from holdfast.errors import UsageError
+from holdfast.store.home import open_home
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parse import Parsed
+
+_COLUMNS = ("what", "count", "bytes", "stays", "why")
+
+
+def clean(parsed: Parsed) -> int:
+    """Shown first, then asked about, then removed."""
+    home = open_home()
+    project = projects.find(parsed.text("project") or os.getcwd())
+    compute = targets.choose(targets.folders(project.root, home.path), parsed.text("config") or "").compute
+    target = targets.resolve(compute, home.path)
+    channel = connect(home, target)
+    try:
+        found = engine.look(home, target, channel)
+        if parsed.flag("dry_run") or not found.count:
+            _tell(parsed, found, f"{human_bytes(found.bytes)} on {target.name} could be freed")
+            return 0
+        _confirm(parsed, target.name, found)
+        gone = engine.remove(home, target, channel, found)
+    finally:
+        channel.close()
+    _tell(parsed, gone, f"{human_bytes(gone.bytes)} freed on {target.name}")
+    return 0
+
+
+def _confirm(parsed: Parsed, name: str, found: engine.Findings) -> None:
+    if parsed.flag("yes"):
+        return
+    sys.stderr.write("".join(f"{line}\n" for line in _lines(found)))
+    if is_tty(sys.stdin) and is_tty(sys.stderr):
+        sys.stderr.write(f"Remove this from {show(name)}? [y/N] ")
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() in ("y", "yes"):
+            return
+    raise UsageError("nothing was removed", where=name, hint="--yes removes it; --dry-run only shows it")
+
+
+def _tell(parsed: Parsed, found: engine.Findings, sentence: str) -> None:
+    if parsed.text("output") or parsed.text("query") or not is_tty(sys.stdout):
+        emit(found.rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=_COLUMNS)
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in _lines(found)))
+    sys.stdout.flush()
+    sys.stderr.write(f"{show(sentence)}\n")
+
+
+def _lines(found: engine.Findings) -> list[str]:
+    """What there is something to say about, in words."""
+    lines = []
+    for row in found.rows:
+        stays = f"{row['stays']} stay" if row["stays"] else ""
+        note = f"  ({', '.join(filter(None, (stays, str(row['why']))))})" if stays or row["why"] else ""
+        if row["count"] or note:
+            size = human_bytes(int(str(row["bytes"])))
+            lines.append(show(f"{size:>10}  {row['what']}: {row['count']}{note}"))
+    return lines

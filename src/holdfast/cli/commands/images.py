@@ -1,0 +1,155 @@
+"""``holdfast image ...``: images of a target's container engine, and how they get there without a registry"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast import images as names
+from holdfast import project as projects
+from holdfast import targets
+from holdfast.amlconfig.types import ComputeTarget
+from holdfast.cli.output import emit
+from holdfast.cli.terminal import Progress, human_bytes, is_tty, show
+from holdfast.engine import images
+from holdfast.engine.channel import connect
+from holdfast.errors import UsageError
+from holdfast.store.home import open_home
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.cli.parse import Parsed
+    from holdfast.engine.channel import RunnerChannel
+    from holdfast.store.home import Home
+
+HERE = "this machine"
+
+
+def list_images(parsed: Parsed) -> int:
+    with _Reached(parsed) as there:
+        rows = images.listed(there.channel, there.engine, there.name)
+    asked = parsed.text("output") or parsed.text("query")
+    if not asked and is_tty(sys.stdout):
+        for row in rows:
+            row.update(id=str(row["id"])[:12], size=human_bytes(int(str(row["bytes"]))))
+        emit(rows, columns=("name", "id", "size", "brought"))
+        return 0
+    emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=("name", "id", "bytes", "brought"))
+    return 0
+
+
+def import_image(parsed: Parsed) -> int:
+    """From a file, stdin, or the engine of this machine; the last line is the name to write as baseDockerImage."""
+    word = parsed.text("source") or ""
+    with _Source(word) as source, _Reached(parsed) as there, Progress(sys.stderr) as progress:
+
+        def tell(sent: int) -> None:
+            progress.update(_words(f"to {there.name}", sent, source.size))
+
+        found = images.send(there.channel, there.engine, there.name, source.pieces(), tell)
+    for name in found:
+        sys.stdout.write(f"{show(name)}\n")
+    return 0
+
+
+def export_image(parsed: Parsed) -> int:
+    name, path = parsed.text("name") or "", parsed.text("file") or ""
+    _check_name(name)
+    if os.path.isdir(path):
+        raise UsageError("this is a folder; name a file to write", where=path)
+    if path != "-" and os.path.lexists(path) and not parsed.flag("force"):
+        raise UsageError("this file is there already", where=path, hint="--force replaces it")
+    if path == "-" and is_tty(sys.stdout):
+        raise UsageError("an archive is nothing for a terminal", hint="name a file, or use a pipe")
+    with _Reached(parsed) as there, Progress(sys.stderr) as progress:
+
+        def tell(came: int, size: int) -> None:
+            progress.update(_words(f"from {there.name}", came, size))
+
+        pieces = images.fetch(there.channel, there.engine, there.name, name, tell)
+        total = _pour(pieces) if path == "-" else images.write(path, pieces)
+    sys.stderr.write(f"{show(name)}: {human_bytes(total)}\n")
+    return 0
+
+
+class _Reached:
+    """The engine of a target, with the connection to it."""
+
+    def __init__(self, parsed: Parsed) -> None:
+        home = open_home()
+        project = projects.find(parsed.text("project") or os.getcwd())
+        compute = targets.choose(targets.folders(project.root, home.path), parsed.text("config") or "").compute
+        self.name = compute.name
+        self.engine = compute.engine
+        self.channel = connect(home, targets.resolve(compute, home.path))
+
+    def __enter__(self) -> _Reached:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.channel.close()
+
+
+class _Source:
+    """Where an archive comes from. What is named must be there before anything is begun."""
+
+    def __init__(self, word: str) -> None:
+        self._word = word
+        self._channel: RunnerChannel | None = None
+        self._fd = 0
+        self.size = 0
+
+    def __enter__(self) -> _Source:
+        if self._word == "-":
+            if is_tty(sys.stdin):
+                raise UsageError("nothing is piped in", hint="docker save NAME | holdfast image import -c TARGET -")
+        elif os.path.isfile(self._word):
+            self._fd = os.open(self._word, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+            self.size = os.fstat(self._fd).st_size
+        elif self._word.startswith((".", "/", "~")) or self._word.endswith((".tar", ".tgz", ".gz")):
+            raise UsageError("there is no such file", where=self._word)
+        else:
+            _check_name(self._word)
+            self._channel = _engine_here(open_home())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd:
+            os.close(self._fd)
+        if self._channel is not None:
+            self._channel.close()
+
+    def pieces(self) -> Iterator[bytes]:
+        if self._channel is None:
+            return images.read(self._fd)
+        return images.fetch(self._channel, None, HERE, self._word, self._learn)
+
+    def _learn(self, _came: int, size: int) -> None:
+        self.size = size
+
+
+def _engine_here(home: Home) -> RunnerChannel:
+    return connect(home, targets.resolve(ComputeTarget(name=HERE, type="local"), home.path))
+
+
+def _check_name(name: str) -> None:
+    complaint, hint = names.complaint(name)
+    if complaint or name.startswith(names.ROOTFS):
+        raise UsageError(
+            complaint or "a folder is no image", where=name, hint=hint or "name an image, as in python:3.11"
+        )
+
+
+def _words(way: str, done: int, size: int) -> str:
+    of = f" of about {human_bytes(size)}" if size else ""
+    return f"{way}: {human_bytes(done)}{of}"
+
+
+def _pour(pieces: Iterator[bytes]) -> int:
+    total = 0
+    for piece in pieces:
+        total += sys.stdout.buffer.write(piece)
+    sys.stdout.flush()
+    return total

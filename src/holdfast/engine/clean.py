@@ -1,0 +1,122 @@
+"""Giving room back on a target. What is only there, or in use, stays."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast import lifecycle, targets
+from holdfast.engine import reconcile
+from holdfast.errors import InternalError
+from holdfast.record import Record
+from holdfast.runner.jsonl import read_lines
+from holdfast.store import history, runs, verify
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.engine.channel import RunnerChannel
+    from holdfast.model import Json
+    from holdfast.store.home import Home
+    from holdfast.store.runs import Run
+    from holdfast.targets import Target
+
+
+_NUMBERS = ("count", "bytes", "stays")
+
+
+class Findings(Record):
+    """``rows`` of what can go; ``runs`` that can, being all at home, and how many cannot."""
+
+    rows: list[Json]
+    runs: list[str]
+    only_there: int
+
+    @property
+    def bytes(self) -> int:
+        return sum(int(str(row["bytes"])) for row in self.rows)
+
+    @property
+    def count(self) -> int:
+        return sum(int(str(row["count"])) for row in self.rows)
+
+
+def look(home: Home, target: Target, channel: RunnerChannel) -> Findings:
+    """Nothing is touched."""
+    at_home, only_there = _ended_runs(home, channel)
+    return _ask(home, target, channel, at_home, only_there, act=False)
+
+
+def remove(home: Home, target: Target, channel: RunnerChannel, found: Findings) -> Findings:
+    """The rows say what went; what came into use meanwhile has stayed."""
+    return _ask(home, target, channel, found.runs, found.only_there, act=True)
+
+
+def _ended_runs(home: Home, channel: RunnerChannel) -> tuple[list[str], int]:
+    """Runs of ours there that have ended: those that are all here, and how many are not."""
+    if channel.hello()["store"] == home.id:
+        return [], 0
+    offered = [run for header, _ in channel.stream("list") if isinstance(run := header.get("run"), dict)]
+    mine = {str(run.get("uid")): run.get("attempts") for run in offered if _is_ours(home, run)}
+    known = [runs.read(home, uid) for uid in mine]
+    reconcile.settle(home, [run for run in known if not _has_ended(run)])
+    ended = [run for run in (runs.read(home, uid) for uid in mine) if _has_ended(run)]
+    at_home = [run.uid for run in ended if _is_all_here(run, mine[run.uid])]
+    return at_home, len(ended) - len(at_home)
+
+
+def _is_ours(home: Home, run: Json) -> bool:
+    request, uid = run.get("request"), str(run.get("uid"))
+    ours = isinstance(request, dict) and request.get("client_store") == home.id
+    return ours and runs.is_uid(uid) and os.path.isdir(home.run(uid))
+
+
+def _has_ended(run: Run) -> bool:
+    return not run.problem and lifecycle.state_of(run.events) in lifecycle.FINAL
+
+
+def _is_all_here(run: Run, attempts: object) -> bool:
+    """Every attempt that is there."""
+    if not isinstance(attempts, list) or len(attempts) > run.attempt_number:
+        return False
+    return all(_is_attempt_here(_attempt(run, number)) for number in range(1, run.attempt_number + 1))
+
+
+def _attempt(run: Run, number: int) -> Run:
+    path = os.path.join(run.path, f"a{number}", "events.jsonl")
+    return run._replace(attempt_number=number, events=read_lines(os.fsencode(path)))
+
+
+def _is_attempt_here(run: Run) -> bool:
+    """Files as the closing event promises them, and every output; what it failed to keep may be in its folder there."""
+    closed = next((event for event in run.events if event.get("type") == "closed"), None)
+    if closed is None or closed.get("outputs_trouble") or verify.damaged(run, closed):
+        return False
+    outputs = [row for row in history.output_rows(run) if "sha256" in row]
+    return all(_size(os.path.join(run.attempt, "outputs", str(row["path"]))) == row.get("size") for row in outputs)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return -1
+
+
+def _ask(
+    home: Home, target: Target, channel: RunnerChannel, whole: list[str], only_there: int, *, act: bool
+) -> Findings:
+    contained = target.kind in targets.CONTAINED
+    asked = {"client": home.id, "runs": whole, "contained": contained, "engine": target.compute.engine}
+    said = channel.ask("clean", act=act, **asked).get("rows")
+    if not isinstance(said, list):
+        raise InternalError("the runner's answer about what it has cannot be read", where=target.name)
+    rows = [_row(row, only_there) for row in said if isinstance(row, dict)]
+    return Findings(rows, whole, only_there)
+
+
+def _row(said: Json, only_there: int) -> Json:
+    count, size, stays = (value if isinstance(value := said.get(name), int) else 0 for name in _NUMBERS)
+    why = "; ".join(line.strip() for line in str(said.get("why") or "").splitlines() if line.strip())
+    if said.get("what") == "run folders" and only_there:
+        stays += only_there
+        why = "; ".join(filter(None, (why, "with outputs that are only there: holdfast experiment return -r RUN")))
+    return {"what": str(said.get("what")), "count": count, "bytes": size, "stays": stays, "why": why}
