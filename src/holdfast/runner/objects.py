@@ -127,7 +127,7 @@ def read_tree(root: "bytes", digest: "str", path: "bytes" = b"") -> "list[Entry]
 def missing(root: "bytes", tree_digest: "str") -> "list[str]":
     """The digests of absent objects below a tree, each once. What lies below an absent tree cannot be known yet."""
     absent = []
-    files = []
+    files = []  # type: list[str]
     seen = {tree_digest}
     waiting = [tree_digest]
     while waiting:

@@ -52,14 +52,12 @@ def _system() -> "str":
 
 
 def _engine(name: "str") -> "dict[str, str]":
-    """Its version, or why it cannot be used."""
+    """Its version, or why it cannot be used. Podman is not asked for more: it would make folders in the home."""
+    if name == "podman":
+        said, code = _ask([name, "--version"])
+        return {"error": said or "it does not answer"} if code else {"version": said.split()[-1]}
     said, code = _ask([name, "version", "--format", "{{.Server.Version}}"])
-    if name == "podman" or code:
-        other, worked = _ask([name, "version", "--format", "{{.Client.Version}}"])
-        if name == "podman" and not worked:
-            return {"version": other}
-        return {"error": said.splitlines()[-1] if said else "it does not answer"}
-    return {"version": said}
+    return {"error": said.splitlines()[-1] if said else "it does not answer"} if code else {"version": said}
 
 
 def _gpus() -> "list[dict[str, str]]":

@@ -117,7 +117,8 @@ class _Tender:
     def _client(self, words: "list[str]", line: "bytes", output: "int") -> "int":
         """The engine's client, waited for; what it complains about is kept."""
         with open(self._charge.complaints, "ab") as complaints:
-            client = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=output, stderr=complaints)
+            folder = os.path.dirname(self._charge.complaints)  # where podman leaves word of an end for want of memory
+            client = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=output, stderr=complaints, cwd=folder)
         try:
             client.stdin.write(line)  # type: ignore[union-attr]
             client.stdin.close()  # type: ignore[union-attr]
@@ -205,7 +206,7 @@ def judge(
         )
         return {"code": 125, "reason": reason}
     code = int(str(state.get("ExitCode") or 0))
-    if state.get("OOMKilled"):
+    if state.get("OOMKilled") or os.path.exists(os.path.join(os.path.dirname(charge.note), b"oom")):
         return {"code": -9, "reason": out_of_memory(charge.limit)}
     if broken and not asked:
         return {
