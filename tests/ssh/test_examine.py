@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sshlab import Host, How, Lab, User
 
 THERE = ["dns", "tcp", "host key", "login", "shell", "python"]
-ALL = [*THERE, "disk", "clock", "locks", "logout", "engines", "gpus"]
+ALL = [*THERE, "disk", "clock", "locks", "logout", "gpus", "engines"]
 
 
 def test_a_machine_that_is_fit(attached: Laptop, gpu1: Host, ada: User) -> None:
@@ -127,7 +127,8 @@ def test_what_is_half_there_is_said(attached: Laptop, gpu1: Host) -> None:
     path = attached.project / "aml_config" / "lab1.compute"
     path.write_text(path.read_text().replace("type: remote", "type: remotedocker\nbaseDockerImage: x"))
     code, ticks = _test(attached)
-    assert (code, ticks["gpus"]["state"], ticks["engines"]["state"]) == (0, "warning", "warning")
+    assert (code, ticks["gpus"]["state"], ticks["engines"]["state"]) == (65, "warning", "failed")
+    assert "apt-get install podman" in ticks["engines"]["fix"]
     assert "version mismatch" in ticks["gpus"]["found"]
     gpu1.program("/usr/local/bin/docker", "#!/bin/sh\necho 'permission denied: /var/run/docker.sock' >&2; exit 1\n")
     assert "usermod -aG docker ada" in _test(attached)[1]["engines"]["fix"]

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 OK, WARNING, FAILED, SKIPPED = "ok", "warning", "failed", "skipped"
 SKEW_S = 5.0
-_CONTAINERS = ("remotedocker", "virtualmachine", "docker", "localdocker")
 LITTLE_BYTES = 1_000_000_000
 LITTLE_INODES = 10_000
 ANSWER_S = 60.0
@@ -210,8 +209,8 @@ class _Examination:
         yield _clock(self._skew)
         yield _locks(facts, place)
         yield _logout(facts)
-        yield _engines(facts, wanted=self._compute.type in _CONTAINERS)
         yield _gpus(facts)
+        yield _engines(facts, self._compute)
 
     def _way_in(self) -> str:
         login = self._login
@@ -276,20 +275,25 @@ def _logout(facts: Json) -> Tick:
     return Tick("logout", WARNING, f"runs end when you log out: {facts['ends_at_logout']}", fix)
 
 
-def _engines(facts: Json, *, wanted: bool) -> Tick:
+def _engines(facts: Json, compute: ComputeTarget) -> Tick:
+    """Fatal only for a target that runs in containers."""
     engines = facts.get("engines")
     rows = (
         {str(name): row for name, row in engines.items() if isinstance(row, dict)} if isinstance(engines, dict) else {}
     )
     found = ", ".join(f"{name} {row.get('version') or row.get('error')}" for name, row in rows.items())
-    if any(row.get("version") for row in rows.values()):
+    found = found or "no docker, no podman"
+    usable = [name for name, row in rows.items() if row.get("version")]
+    wanted = compute.type in targets.CONTAINED
+    if (compute.engine in usable if wanted and compute.engine else usable) or not (wanted or rows):
         return Tick("engines", OK, found)
-    if rows:
-        fix = f"is its service running, and are you allowed to use it? sudo usermod -aG docker {facts.get('user')}"
-        return Tick("engines", WARNING, found, fix)
-    if wanted:
-        return Tick("engines", WARNING, "no docker, no podman", "install one there: sudo apt-get install podman")
-    return Tick("engines", OK, "no docker, no podman")
+    state, code = (FAILED, ConfigError.exit_code) if wanted else (WARNING, 0)
+    if not rows:
+        return Tick("engines", state, found, "install one there: sudo apt-get install podman uidmap", code)
+    fix = f"is its service running, and are you allowed to use it? sudo usermod -aG docker {facts.get('user')}"
+    if usable:
+        fix = f"use the other one: engine: {usable[0]} in {compute.name}.compute"
+    return Tick("engines", state, found, fix, code)
 
 
 def _gpus(facts: Json) -> Tick:

@@ -21,6 +21,7 @@ if MYPY:
 RETRY_S = 0.2
 DAEMON_S = 300.0  # how long an engine that went away may take to come back before the end of its container is unknown
 REMOVE_S = 60.0
+NOTE_SIZE = 1 << 20
 
 
 class Charge:
@@ -101,7 +102,7 @@ class _Tender:
         state = self._await_end(code)
         if self._charge.fetch is not None:
             self._charge.fetch()
-        return judge(_read(self._charge.note), state, self._charge, self._broken, self._asked["stop"])
+        return judge(read_note(self._charge.note), state, self._charge, self._broken, self._asked["stop"])
 
     def _run(self) -> "int":
         charge = self._charge
@@ -132,7 +133,7 @@ class _Tender:
             code = client.poll()
             if code is not None:
                 return code
-            if os.path.exists(self._charge.note):
+            if read_note(self._charge.note) is not None:
                 return 0
             self._pass_on()
             pending = (self._asked["stop"] and not self._passed_on) or self._asked["kill"]
@@ -153,7 +154,7 @@ class _Tender:
     def _await_end(self, code: "int | None") -> "dict[str, object]":
         """What the engine says of a container that has ended; it is asked only where the note does not tell."""
         silent_since = 0.0
-        while not os.path.exists(self._charge.note):
+        while read_note(self._charge.note) is None:
             self._pass_on()
             try:
                 state = self._inspect()
@@ -181,7 +182,10 @@ class _Tender:
             if engines.is_absent(error):
                 return {"Status": "absent"}
             raise
-        found = json.loads(said)
+        try:
+            found = json.loads(said)
+        except ValueError:
+            raise engines.EngineTrouble("the engine's answer cannot be read", said[:200]) from None
         return found if isinstance(found, dict) else {}
 
 
@@ -221,18 +225,18 @@ def judge(
 def _by_note(
     note: "dict[str, object]", charge: "Charge", engine: "str", broken: "bool", asked: "bool"
 ) -> "dict[str, object]":
-    said = {"reason": "", "left": note.get("left") or []}  # type: dict[str, object]
-    if note.get("trouble"):
+    said = {"reason": "", "left": note["left"]}  # type: dict[str, object]
+    if note["status"] is None:
         said.update(code=127, reason="the script could not be started in the container: %s" % note["trouble"])
         return said
     status = int(str(note["status"]))
     code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
     said["code"] = code
-    if code and note.get("out_of_memory"):
+    if code and note["out_of_memory"]:
         said["reason"] = out_of_memory(charge.limit)
         if code != -9:
             said["reason"] = "%s; the script then exited with code %d" % (said["reason"], code)
-    elif code and note.get("told") and not asked:
+    elif code and note["told"] and not asked:
         down = broken or not _answers(charge.program)
         who = "%s, which went down" % engine if down else "somebody else, or by %s when it was started again" % engine
         said["reason"] = "the container was stopped by %s" % who
@@ -251,13 +255,36 @@ def _answers(program: "str") -> "bool":
         return False
 
 
-def _read(path: "bytes") -> "dict[str, object] | None":
+def read_note(path: "bytes") -> "dict[str, object] | None":
+    """How the script ended: ``status`` or ``trouble``, and ``left``, ``told``, ``out_of_memory``; None where there is none.
+
+    It comes from within the container, where the script may have put anything in its place.
+    """
     try:
-        with open(path, "rb") as source:
-            found = json.loads(source.read().decode("utf-8", "replace"))
-    except (OSError, ValueError):
+        note = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # neither a way out nor a pipe to wait for
+        with os.fdopen(note, "rb") as source:
+            found = json.loads(source.read(NOTE_SIZE).decode("utf-8", "replace"))
+    except (OSError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        return None
+    status, trouble, left = found.get("status"), found.get("trouble"), found.get("left")
+    if not _is_end(status) and not isinstance(trouble, str):
+        return None
+    return {
+        "status": status if _is_end(status) else None,
+        "trouble": str(trouble or ""),
+        "left": [str(command)[:200] for command in left[:1000]] if isinstance(left, list) else [],
+        "told": bool(found.get("told")),
+        "out_of_memory": bool(found.get("out_of_memory")),
+    }
+
+
+def _is_end(status: "object") -> "bool":
+    """What waitpid may have said of a process that has ended."""
+    if type(status) is not int or not 0 <= status <= 0xFFFF:
+        return False
+    return os.WIFEXITED(status) or os.WIFSIGNALED(status)
 
 
 def _text(path: "bytes") -> "str":
