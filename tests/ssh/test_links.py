@@ -194,7 +194,7 @@ def test_a_laptop_that_sleeps_and_wakes_at_another_address(attached: Laptop, gpu
 def test_a_slow_and_lossy_link_is_no_cut(attached: Laptop, gpu1: Host, ada: User, lab: Lab) -> None:
     attached.script("print(len(open('data.bin', 'rb').read()))")
     (attached.project / "data.bin").write_bytes(bytes(range(256)) * 1000)
-    lab.slow(gpu1, bytes_per_second=64_000, loss=0.05)
+    lab.slow(gpu1, bytes_per_second=64_000, loss=0.2)
     result = attached.holdfast("submit", "-c", "lab1", "train.py")
     assert result.code == 0, result
     assert "unreachable" not in result.err

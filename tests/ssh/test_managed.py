@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
 
+from conftest import eventually
 from managed import SHELF, channel, index, lend_tools
 from ssh.conftest import PASSWORD, Laptop
 from sshlab import Lab, Unavailable
@@ -74,3 +77,57 @@ def test_a_conda_file_is_built_there(managed: Laptop, ada: User) -> None:
     prepared = managed.holdfast("experiment", "prepare", "-c", "lab1")
     assert prepared.code == 0, prepared
     assert b"/home/ada/.holdfast/envs/" in managed.holdfast("submit", "-c", "lab1", "train.py").out
+
+
+BACKEND = '''
+import os, time, zipfile
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    """As slow as whoever waits for it wants it to be."""
+    if os.path.isdir("/home/ada"):
+        open("/home/ada/building", "w").close()
+        while not os.path.exists("/home/ada/go-on"):
+            time.sleep(0.05)
+    name = "slowbuild-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(os.path.join(folder, name), "w") as wheel:
+        wheel.writestr("slowbuild.py", "BUILT = True")
+        about = "slowbuild-1.0.dist-info/"
+        wheel.writestr(about + "METADATA", "Metadata-Version: 2.2\\nName: slowbuild\\nVersion: 1.0\\n")
+        wheel.writestr(about + "WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(about + "RECORD", "")
+    return name
+'''
+
+
+def test_a_cut_while_an_environment_is_built(
+    managed: Laptop, ada: User, box: Host, shared: Lab, tmp_path: Path
+) -> None:
+    """The build belongs to the run, and the run to the machine: nobody there notices."""
+    archive = _source_archive(tmp_path / "slowbuild-1.0.tar.gz")
+    (managed.project / archive.name).write_bytes(archive.read_bytes())
+    (managed.project / "requirements.txt").write_text(f"--no-index\n./{archive.name}\n")
+    managed.script("import slowbuild; print('built', slowbuild.BUILT)")
+    process = managed.start("submit", "-c", "lab1", "train.py")
+    eventually(lambda: ada.path("building").exists(), 120)
+    shared.cut(box)
+    ada.path("go-on").touch()
+    eventually(lambda: list(ada.path(".holdfast/runs").glob("*/a1/outputs.jsonl")) != [], 120)  # it has ended
+    shared.heal(box)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert b"built True\n" in out
+
+
+def _source_archive(path: Path) -> Path:
+    texts = {
+        "PKG-INFO": "Metadata-Version: 2.2\nName: slowbuild\nVersion: 1.0\n",
+        "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "slow"\nbackend-path = ["."]\n'
+        '[project]\nname = "slowbuild"\nversion = "1.0"\n',
+        "slow.py": BACKEND,
+    }
+    with tarfile.open(path, "w:gz") as archive:
+        for name, text in texts.items():
+            entry = tarfile.TarInfo(f"slowbuild-1.0/{name}")
+            entry.size = len(text.encode())
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return path
