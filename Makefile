@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # The part of the runner that lives on targets only; targets are Linux or macOS.
-POSIX_ONLY := (runner/(account|alone|boot|cards|carry|catalog|checkout|child|clean|contained|container|control|direct|engines|environment|execute|facts|fetch|hostfacts|idle|images|inside|kill|launch|notify|outputs|passthrough|prepare|pull|receive|recipe|records|serve|strays|supervise|survey|tend)|builder/[a-z_]+)\.py
+POSIX_ONLY := (runner/(account|alone|boot|cards|carry|catalog|checkout|child|clean|contained|container|control|direct|engines|environment|execute|facts|fetch|gpu|gpu_words|holders|hostfacts|idle|images|inside|kill|launch|notify|nvidia_smi|outputs|passthrough|prepare|pull|receive|recipe|records|serve|strays|supervise|survey|tend)|builder/[a-z_]+)\.py
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test check fix bench soak golden docs picture clean

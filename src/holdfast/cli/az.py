@@ -18,8 +18,10 @@ _NEEDLESS = ("login", "logout", "account")
 def main() -> int:
     words = sys.argv[1:]
     if words[:1] == ["ml"] and (len(words) == 1 or words[1] in _OURS or words[1].startswith("-")):
+        from holdfast.cli.conceal import conceal
         from holdfast.cli.main import run
 
+        conceal(words)
         return run(words[1:])
     real = _real_az()
     if real is not None:

@@ -121,6 +121,22 @@ MACHINES = (
         examples=(("TensorBoard that the run started", "holdfast forward -r last 6006"),),
     ),
     Command(
+        ("gpu",),
+        "Show the GPUs of a target: how busy, how full, and who holds them.",
+        _AT + "gpu:gpu",
+        (
+            _ON,
+            PROJECT,
+            Option(("--watch", "-w"), "watch", "Look every second, until Ctrl-C; at a terminal it does.", kind="flag"),
+        ),
+        examples=(
+            ("Live, with a chart of each GPU", "holdfast gpu -c lab1"),
+            ("How much of each is free, in bytes", 'holdfast gpu -c lab1 --query "gpus[].memory_free"'),
+        ),
+        description="Runs of ours are named; the processes of others by user and pid. That a machine has no NVIDIA "
+        "GPU, or that nobody can look there, is said in words, and the exit code is 0.",
+    ),
+    Command(
         ("experiment", "clean"),
         "Give room back on a target: images, environments, caches and old run folders of ours there.",
         _AT + "clean:clean",

@@ -33,11 +33,16 @@ def can_draw(stream: TextIO) -> bool:
     return True
 
 
-def sparkline(values: Sequence[float], width: int, *, fancy: bool = True) -> str:
-    """The values as one row of at most ``width`` bars, lowest to highest; a blank where there is no number."""
+def sparkline(
+    values: Sequence[float], width: int, *, fancy: bool = True, between: tuple[float, float] | None = None
+) -> str:
+    """The values as one row of at most ``width`` bars; a blank where there is no number.
+
+    The bars go from the lowest value to the highest, or ``between`` two numbers that the values do not leave.
+    """
     bars = _BARS if fancy else _ASCII_BARS
     values = _thinned(values, width)
-    low, high = _range(values)
+    low, high = between or _range(values)
     return "".join(
         bars[min(int(_share(value, low, high) * len(bars)), len(bars) - 1)] if math.isfinite(value) else " "
         for value in values

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 
+# As pinned in pyproject.toml.
+BINDING = "13.615.71"
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -59,7 +62,21 @@ def _sources() -> dict[str, str]:
     builder = os.path.join(_PACKAGE, "builder")
     names = [name for name in os.listdir(builder) if name.endswith(".py")]
     sources.update({f"builder/{name}": os.path.join(builder, name) for name in names})
+    binding = _binding()
+    if binding:
+        sources["runner/pynvml.py"] = binding  # inside the runner, where no script finds it; it begins with its licence
     return sources
+
+
+def _binding() -> str:
+    """NVIDIA's binding to its library; empty where somebody has installed us without it.
+
+    Out of the very distribution that is pinned: a file of that name elsewhere on the path may be anybody's.
+    """
+    for folder in sys.path:
+        if os.path.isdir(os.path.join(folder, f"nvidia_ml_py-{BINDING}.dist-info")):
+            return os.path.join(folder, "pynvml.py")
+    return ""
 
 
 def _signature(sources: dict[str, str]) -> str:

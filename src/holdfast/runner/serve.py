@@ -12,6 +12,10 @@ import sys
 from . import control, fetch, hostfacts, jsonl, launch, objects, pull, receive, wire
 from .supervise import Secrets
 
+MYPY = False
+if MYPY:
+    from . import gpu
+
 LAYOUT = 1
 
 
@@ -32,11 +36,13 @@ class Session:
         self.objects = os.path.join(home, b"objects")
         self.reader = wire.FrameReader(0)
         self._arrivals = receive.Arrivals(home)
+        self._gpu_reader: "gpu.Reader | None" = None
         self._verbs = {
             "probe": self._probe,
             "facts": self._facts,
             "image": self._image,
             "survey": self._survey,
+            "gpus": self._gpus,
             "register": self._register,
             "authorize": self._authorize,
             "purge": self._purge,
@@ -125,6 +131,12 @@ class Session:
 
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         reply.end(facts=survey.survey(self.home))
+
+    def _gpus(self, _header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
+        from . import gpu
+
+        self._gpu_reader = self._gpu_reader or gpu.Reader()
+        reply.end(facts=self._gpu_reader.read())
 
     def _register(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
         from . import account

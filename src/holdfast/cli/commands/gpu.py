@@ -1,0 +1,142 @@
+"""``holdfast gpu``: the GPUs of a target and who holds them, once or every second"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+
+from holdfast import project as projects
+from holdfast import targets
+from holdfast.cli import plot
+from holdfast.cli.output import as_table, emit
+from holdfast.cli.terminal import human_bytes, is_tty, show, width
+from holdfast.engine.gpus import Looker
+from holdfast.engine.line import Line
+from holdfast.errors import UnreachableError
+from holdfast.store.home import open_home
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parse import Parsed
+    from holdfast.engine.gpus import Card, Holder, Machine
+    from holdfast.store.home import Home
+    from holdfast.targets import Target
+
+_EVERY_S = 1.0
+# A chart of as many seconds as there is room for beside the rest of a line.
+_SHORTEST, _LONGEST, _BESIDE = 10, 30, 85
+_COLUMNS = ("gpu", "name", "memory", "busy", "held by")
+_LIVE_COLUMNS = ("gpu", "name", "memory", "busy", "lately", "held by")
+
+
+def gpu(parsed: Parsed) -> int:
+    home = open_home()
+    project = projects.find(parsed.text("project") or os.getcwd())
+    compute = targets.choose(targets.folders(project.root, home.path), parsed.text("config") or "").compute
+    is_plain = bool(parsed.text("output") or parsed.text("query")) or not is_tty(sys.stdout)
+    page = _Plain(parsed) if is_plain else Screen()
+    looker = Looker(home)
+    line = _line(home, targets.resolve(compute, home.path), page)
+    try:
+        while True:
+            machine = _look(looker, line)
+            page.draw(machine)
+            if not (machine.cards and page.goes_on):
+                return 0
+            time.sleep(_EVERY_S)
+    except KeyboardInterrupt:  # which is how it is meant to end
+        return 0
+    finally:
+        line.close()
+
+
+def _line(home: Home, target: Target, page: _Plain | Screen) -> Line:
+    def tell(words: str) -> None:
+        sys.stderr.write(f"{show(words)}\n")
+        page.leave()
+
+    return Line(home, target, lambda error: tell(f"{error.what}; connecting again"), lambda: tell("connected again"))
+
+
+def _look(looker: Looker, line: Line) -> Machine:
+    while True:
+        try:
+            return looker.look(line.channel)
+        except UnreachableError as error:
+            line.again(error)
+
+
+class _Plain:
+    """For pipes and for whoever asked for a format."""
+
+    def __init__(self, parsed: Parsed) -> None:
+        self._format = parsed.text("output")
+        self._query = parsed.text("query")
+        self.goes_on = parsed.flag("watch")
+
+    def draw(self, machine: Machine) -> None:
+        if self._format in ("table", "tsv") and self._query is None:
+            emit([row(card) for card in machine.cards], fmt=self._format, columns=_COLUMNS)
+            if machine.trouble:
+                sys.stderr.write(f"{show(machine.trouble)}\n")
+        else:
+            emit(machine.as_json(), fmt=self._format, query=self._query)
+        sys.stdout.flush()
+
+    def leave(self) -> None:
+        """Nothing of it is ever drawn over."""
+
+
+class Screen:
+    """Lines that are drawn over the ones before; each card has a chart of how busy it was."""
+
+    goes_on = True
+
+    def __init__(self) -> None:
+        self._drawn = 0
+        self._busy: dict[int, list[float]] = {}
+        self._fancy = plot.can_draw(sys.stdout)
+        self._can_move = os.environ.get("TERM") != "dumb"
+
+    def draw(self, machine: Machine) -> None:
+        lines = self.lines(machine, width(sys.stdout))
+        back = f"\x1b[{self._drawn}A\x1b[J" if self._drawn and self._can_move else ""
+        sys.stdout.write(back + "".join(f"{line}\n" for line in lines))
+        sys.stdout.flush()
+        self._drawn = len(lines)
+
+    def leave(self) -> None:
+        """Somebody else has written: what is drawn stays."""
+        self._drawn = 0
+
+    def lines(self, machine: Machine, columns: int) -> list[str]:
+        seconds = min(max(columns - _BESIDE, _SHORTEST), _LONGEST)
+        rows = [{**row(card), "lately": self._chart(card, seconds)} for card in machine.cards]
+        lines = as_table(rows, _LIVE_COLUMNS, columns).splitlines()
+        if machine.driver:
+            lines.append(show(f"driver {machine.driver}, CUDA {machine.cuda or 'unknown'} and older"))
+        return [*lines, show(machine.trouble)] if machine.trouble else lines
+
+    def _chart(self, card: Card, seconds: int) -> str:
+        seen = self._busy.setdefault(card.index, [math.nan] * _LONGEST)
+        seen[:] = [*seen[1:], math.nan if card.busy_percent is None else min(max(card.busy_percent, 0.0), 100.0)]
+        return plot.sparkline(seen[-seconds:], seconds, fancy=self._fancy, between=(0.0, 100.0))
+
+
+def row(card: Card) -> dict[str, object]:
+    """A card in one line. What is not known is left blank."""
+    memory = ""
+    if card.memory_used is not None and card.memory_total is not None:
+        memory = f"{human_bytes(card.memory_used)} of {human_bytes(card.memory_total)}"
+    busy = "" if card.busy_percent is None else f"{card.busy_percent:.0f} %"
+    held = card.trouble or ("" if card.processes is None else ", ".join(map(_who, card.processes)) or "nobody")
+    return {"gpu": card.index, "name": card.name, "memory": memory, "busy": busy, "held by": held}
+
+
+def _who(holder: Holder) -> str:
+    if holder.run:
+        known = f"run {holder.run_number}" if holder.run_number is not None else "a run of another client"
+        return f"{known} ({holder.run_id or holder.run})"
+    return " ".join(filter(None, (holder.user, holder.program, f"(pid {holder.pid})")))

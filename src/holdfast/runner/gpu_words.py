@@ -1,0 +1,52 @@
+"""The shape of what is known about GPUs, and the five lines in which people know a card. Pure."""
+
+MYPY = False
+if MYPY:
+    from typing import Any
+
+MEASURED, NONE, UNMEASURED = "measured", "none", "unmeasured"
+_GIB = 1024.0**3
+_CARD = (
+    "index name uuid pci major minor memory_clock_mhz core_clock_mhz memory_total memory_free memory_used "
+    "busy_percent power_watts celsius ecc mig processes"
+).split()
+
+
+def nothing(state: "str", trouble: "str") -> "dict[str, Any]":
+    """No card, because there is none or because nobody could look; ``trouble`` says why."""
+    return {"state": state, "source": "", "driver": "", "cuda": "", "gpus": [], "trouble": trouble}
+
+
+def card(**known: "object") -> "dict[str, Any]":
+    """One GPU; what is not given is not known, which is None and never zero."""
+    return dict(dict.fromkeys(_CARD), trouble="", **known)
+
+
+def five_lines(found: "dict[str, Any]") -> "list[str]":
+    """A card as the original's guide shows it, in the very form that TensorFlow printed."""
+    clock = found["memory_clock_mhz"]
+    return [
+        "name: %s" % _or_unknown(found["name"]),
+        "major: %s minor: %s memoryClockRate (GHz) %s"
+        % (
+            _or_unknown(found["major"]),
+            _or_unknown(found["minor"]),
+            "unknown" if clock is None else "%.4f" % (clock / 1000.0),
+        ),
+        "pciBusID %s" % _or_unknown(found["pci"]),
+        "Total memory: %s" % _gib(found["memory_total"]),
+        "Free memory: %s" % _gib(found["memory_free"]),
+    ]
+
+
+def pci(domain: "int", bus: "int", device: "int") -> "str":
+    """Four digits of domain, as the guide has it; more where a hypervisor counts higher."""
+    return "%04x:%02x:%02x.0" % (domain, bus, device)
+
+
+def _or_unknown(value: "object") -> "object":
+    return "unknown" if value is None else value
+
+
+def _gib(count: "int | None") -> "str":
+    return "unknown" if count is None else "%.2fGiB" % (count / _GIB)

@@ -1,0 +1,43 @@
+"""Who a process that holds a GPU belongs to: a run of ours, or somebody else."""
+
+import os
+import pwd
+
+MYPY = False
+if MYPY:
+    from typing import Any
+
+
+def holder(pid: "int", memory: "int | None") -> "dict[str, Any]":
+    """``user`` and ``program`` are None where this machine does not tell; ``run`` is the uid of a run of ours.
+
+    The environment of other people's processes cannot be read, so theirs are strangers by that alone.
+    """
+    run, run_id = _run_of(pid)
+    program = _read(pid, "comm").strip().decode("utf-8", "replace") or None
+    return {"pid": pid, "memory": memory, "user": _user(pid), "program": program, "run": run, "run_id": run_id}
+
+
+def _run_of(pid: "int") -> "tuple[str | None, str | None]":
+    pairs = [part.partition(b"=") for part in _read(pid, "environ").split(b"\0")]
+    found = {name: value.decode("utf-8", "replace") for name, _, value in pairs}
+    return found.get(b"HOLDFAST_RUN_UID"), found.get(b"HOLDFAST_RUN_ID")
+
+
+def _user(pid: "int") -> "str | None":
+    try:
+        number = os.stat("/proc/%d" % pid).st_uid
+    except OSError:
+        return None
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def _read(pid: "int", name: "str") -> "bytes":
+    try:
+        with open("/proc/%d/%s" % (pid, name), "rb") as source:
+            return source.read()
+    except OSError:
+        return b""

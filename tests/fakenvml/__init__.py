@@ -1,0 +1,78 @@
+"""GPUs that are not there: a ``libnvidia-ml.so.1`` of our own, built from nvml.c, that tells what a test writes.
+
+    machine = FakeGpus(tmp_path, GPU, GPU._replace(busy=97))
+    subprocess.run(..., env={"LD_LIBRARY_PATH": str(machine.folder)})
+    machine.tell(GPU, more=["1 lost 1"])       # from the next call on
+
+``more`` are lines as nvml.c reads them: ``SCOPE fail FUNCTION CODE``, ``SCOPE delay FUNCTION MILLISECONDS``,
+``SCOPE crash FUNCTION``, ``INDEX lost 1``, ``INDEX xid 79`` (one event each), ``INDEX throttle BITS``,
+``INDEX violation POLICY NANOSECONDS``, ``INDEX accounted PID PERCENT BYTES MILLISECONDS RUNS``,
+``INDEX ecc_corrected N``, ``INDEX ecc_uncorrected N``, ``INDEX reserved BYTES``. Opening the library is ``nvmlInit``.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LIBRARY = "libnvidia-ml.so.1"
+SOURCE = Path(__file__).with_name("nvml.c")
+HAS_COMPILER = shutil.which("cc") is not None
+
+
+class Gpu(NamedTuple):
+    """What is None is not supported by this card. ``processes``: pid, bytes and percent of each."""
+
+    name: str
+    uuid: str
+    pci: str
+    capability: str
+    memory: int
+    used: int = 0
+    busy: int | None = 0
+    memory_clock: int | None = 1593
+    core_clock: int | None = 1410
+    power: int | None = 60_000
+    energy: int | None = 0
+    temperature: int | None = 30
+    ecc: int | None = 1
+    mig: int | None = 0
+    processes: tuple[tuple[int, int, int], ...] = ()
+
+
+GPU = Gpu("NVIDIA A100-SXM4-80GB", "GPU-5b0e4d6c-0000-4000-8000-000000000000", "06c3:00:00", "8.0", 80 << 30)
+
+
+class FakeGpus:
+    def __init__(self, place: Path, *cards: Gpu) -> None:
+        self.folder = place / "nvml"
+        self.folder.mkdir()
+        (self.folder / LIBRARY).write_bytes(_library())
+        self.tell(*cards)
+
+    def tell(self, *cards: Gpu, driver: str = "550.54.14", cuda: int = 12040, more: Iterable[str] = ()) -> None:
+        """Another state of the machine, all at once."""
+        lines = [f"* driver {driver}", f"* cuda {cuda}", *more]
+        for index, card in enumerate(cards):
+            facts = card._asdict()
+            lines += [f"{index} process {pid} {size} {percent}" for pid, size, percent in facts.pop("processes")]
+            lines += [f"{index} {key} {value}" for key, value in facts.items() if value is not None]
+        beside = self.folder / "state.tmp"
+        beside.write_text("\n".join([*lines, ""]))
+        os.replace(beside, self.folder / "state")
+
+
+@functools.cache
+def _library() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / LIBRARY
+        subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", made, SOURCE, "-ldl"], check=True)
+        return made.read_bytes()

@@ -1,0 +1,93 @@
+"""A card in the five lines that the original's guide shows, and in one line of ``holdfast gpu``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from holdfast.cli import plot
+from holdfast.cli.commands.gpu import Screen, row
+from holdfast.engine.gpus import Card, Holder, Machine
+from holdfast.runner import gpu_words
+
+GUIDE = """\
+name: Tesla K80
+major: 3 minor: 7 memoryClockRate (GHz) 0.8235
+pciBusID 06c3:00:00.0
+Total memory: 11.17GiB
+Free memory: 11.11GiB
+"""
+CARD = Card(
+    0, name="NVIDIA A100", memory_used=3 * 10**9, memory_total=80 * 10**9, busy_percent=97, processes=list[Holder]()
+)
+OURS = Holder(41, 1, "ada", "python", "ab" * 16, "digits_1", 7)
+OTHERS = OURS._replace(run_id=None, run_number=None)
+STRANGER = Holder(42, 1, "eve", "java", None, None)
+UNSEEN = Holder(43, None, None, None, None, None)
+
+
+def test_the_very_lines_of_the_guide() -> None:
+    card = gpu_words.card(
+        index=0,
+        name="Tesla K80",
+        major=3,
+        minor=7,
+        memory_clock_mhz=823.5,
+        pci=gpu_words.pci(0x06C3, 0, 0),
+        memory_total=11_995_578_368,
+        memory_free=11_930_000_000,
+    )
+    assert "".join(f"{line}\n" for line in gpu_words.five_lines(card)) == GUIDE
+
+
+def test_what_is_not_known_is_not_made_up() -> None:
+    assert gpu_words.five_lines(gpu_words.card(index=0)) == [
+        "name: unknown",
+        "major: unknown minor: unknown memoryClockRate (GHz) unknown",
+        "pciBusID unknown",
+        "Total memory: unknown",
+        "Free memory: unknown",
+    ]
+
+
+def test_a_bus_of_a_hypervisor_that_counts_high_keeps_its_digits() -> None:
+    assert gpu_words.pci(0x1F3A7, 0x81, 0x1F) == "1f3a7:81:1f.0"
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        ({}, {"memory": "3.0 GB of 80.0 GB", "busy": "97 %", "held by": "nobody"}),
+        ({"processes": None, "busy_percent": None, "memory_used": None}, {"memory": "", "busy": "", "held by": ""}),
+        ({"trouble": "the GPU is lost"}, {"held by": "the GPU is lost"}),
+        ({"processes": [OURS, STRANGER]}, {"held by": "run 7 (digits_1), eve java (pid 42)"}),
+        ({"processes": [OTHERS]}, {"held by": f"a run of another client ({'ab' * 16})"}),
+        ({"processes": [UNSEEN]}, {"held by": "(pid 43)"}),
+    ],
+)
+def test_a_card_in_one_line(changes: dict[str, Any], shown: dict[str, str]) -> None:
+    told = row(CARD._replace(**changes))
+    assert {key: told[key] for key in shown} == shown
+
+
+def test_a_chart_grows_from_the_right_on_a_scale_from_0_to_100() -> None:
+    screen = Screen()
+    for busy in (0, 50, None, 100):
+        card = CARD._replace(busy_percent=busy)
+        lines = screen.lines(Machine("measured", "nvml", "550.54.14", "12.4", [card], ""), 120)
+    title, _, line, driver = lines
+    chart = plot.sparkline([0, 50, math.nan, 100], 4, fancy=screen._fancy, between=(0, 100))
+    assert chart in line
+    assert line.index(chart) + len(chart) == title.index("Held by") - 2
+    assert driver == "driver 550.54.14, CUDA 12.4 and older"
+    narrow = screen.lines(Machine("measured", "nvml", "", "", [CARD], ""), 60)
+    assert max(map(len, narrow)) <= 60
+    assert chart[1:] in narrow[2], "the newest is what is wanted most"
+
+
+def test_a_scale_may_be_given() -> None:
+    assert plot.sparkline([0, 50, 100], 9, between=(0, 100)) == "▁▅█"
+    assert plot.sparkline([50, 50], 9, between=(0, 100)) == "▅▅"
+    assert plot.sparkline([97, 100], 9, between=(0, 100)) == "██"
