@@ -4,6 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 # The part of the runner that lives on targets only; targets are Linux or macOS.
 POSIX_ONLY := (runner/(account|alone|boot|cards|carry|catalog|checkout|child|clean|contained|container|control|direct|engines|environment|execute|facts|fetch|gpu|gpu_words|holders|hostfacts|idle|images|inside|kill|launch|notify|nvidia_smi|outputs|passthrough|prepare|pull|receive|recipe|records|serve|strays|supervise|survey|tend)|builder/[a-z_]+)\.py
+# program=package: what tests, benches and soaks drive for real.
+PACKAGES := git=git zsh=zsh fish=fish tcsh=tcsh strace=strace faketime=faketime cc=gcc rsync=rsync ssh=openssh-client \
+	sshd=openssh-server ip=iproute2 iptables=iptables nsenter=util-linux dockerd=docker.io podman=podman \
+	runc=runc debootstrap=debootstrap newuidmap=uidmap slirp4netns=slirp4netns \
+	/usr/lib/podman/netavark=netavark
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test check fix bench soak golden docs picture clean
@@ -12,10 +17,7 @@ demo: $(VENV)/.ready
 	@$(BIN)/python tools/demo.py
 
 test: check
-	@sh tools/packages.sh git=git zsh=zsh fish=fish tcsh=tcsh strace=strace faketime=faketime cc=gcc rsync=rsync \
-		ssh=openssh-client sshd=openssh-server ip=iproute2 iptables=iptables nsenter=util-linux \
-		dockerd=docker.io podman=podman runc=runc debootstrap=debootstrap newuidmap=uidmap slirp4netns=slirp4netns \
-		/usr/lib/podman/netavark=netavark
+	@sh tools/packages.sh $(PACKAGES)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 check: $(VENV)/.ready
@@ -31,14 +33,13 @@ fix: $(VENV)/.ready
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/.ready
-	@sh tools/packages.sh git=git rsync=rsync ssh=openssh-client sshd=openssh-server ip=iproute2 iptables=iptables \
-		dockerd=docker.io podman=podman runc=runc debootstrap=debootstrap newuidmap=uidmap slirp4netns=slirp4netns \
-		/usr/lib/podman/netavark=netavark
+	@sh tools/packages.sh $(PACKAGES)
 	@[ -x .tools/dvc/bin/dvc ] || { $(BIN)/uv venv -q .tools/dvc && $(BIN)/uv pip install -q --python .tools/dvc/bin/python dvc==3.67.1; }
 	@[ -x .tools/mlflow/bin/mlflow ] || { $(BIN)/uv venv -q .tools/mlflow && $(BIN)/uv pip install -q --python .tools/mlflow/bin/python mlflow==3.17.2; }
 	PATH="$$PATH:$(CURDIR)/.tools/dvc/bin" $(BIN)/python bench/run.py
 
 soak: $(VENV)/.ready
+	@sh tools/packages.sh $(PACKAGES)
 	$(BIN)/python -m pytest -q tests/soak
 
 golden: $(VENV)/.ready

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
 import tarfile
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from conftest import Desk, eventually
 from enginelab import Docker, Podman
-from ssh.conftest import ada, gpu1, lab, laptop, ssh_lab  # noqa: F401 - fixtures
-from sshlab import Unavailable
+from managed import SHELF, lend_tools
+from ssh.conftest import PASSWORD, Laptop, ada, gpu1, lab, laptop, ssh_lab  # noqa: F401 - fixtures
+from sshlab import Lab, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+    from typing import Any
 
-    from conftest import Desk
+    from conftest import Result
+    from sshlab import User
+
+WAYS = ("docker", "podman", "remote-docker", "remote-podman")
+UP = "print('up', flush=True)\n"
+WAITING = f"import os, time\n{UP}while not os.path.exists('go'): time.sleep(0.02)\n"
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +82,141 @@ def _tar(files: dict[str, bytes]) -> bytes:
             about.size = len(content)
             tar.addfile(about, io.BytesIO(content))
     return out.getvalue()
+
+
+class Seat:
+    """Somebody whose target ``box`` runs containers: on this machine, or as ``user`` on one of the lab's."""
+
+    def __init__(self, desk: Desk, engine: Docker | Podman, user: User | None) -> None:
+        self.desk = desk
+        self.engine = engine
+        self.user = user
+        self.uid = user.uid if user else os.getuid()
+        self.name = "docker" if isinstance(engine, Docker) else "podman"
+        self.store = user.path(".holdfast") if user else desk.home
+        self.images_before = self.images()
+
+    def target(self, *lines: str) -> None:
+        """``lines`` come on top of what runs the image's own Python."""
+        said = [f"engine: {self.name}", *lines]
+        if self.user and self.name == "podman":
+            said.insert(1, "network: none")  # rootless, it has no other here
+        if self.user:
+            where = [f"address: {self.user.host.hostname}", f"username: {self.user.name}"]
+            said = ["type: remotedocker", *where, f"hostKey: {self.user.host.public_key()}", *said]
+        target(self.desk, "box", *said)
+
+    def submit(self, text: str, *words: str, arguments: tuple[str, ...] = (), **more: Any) -> Result:
+        self.desk.script(text)
+        return self.desk.holdfast("submit", "-c", "box", *words, "train.py", *arguments, **more)
+
+    def begin(self, text: str, *words: str, **more: Any) -> None:
+        """Start a script whose first line says ``up``, and wait for that."""
+        result = self.submit(text, "--no-wait", *words, **more)
+        assert result.code == 0, result
+        eventually(lambda: b"up\n" in self.attempt.joinpath("log").read_bytes(), 120)
+
+    @property
+    def attempt(self) -> Path:
+        """The last run's folder where it runs."""
+        return self.store / "runs" / str(self.desk.record()["uid"]) / "a1"
+
+    @property
+    def container(self) -> str:
+        """What the last run's is called."""
+        return f"holdfast-{self.desk.record()['uid']}-a1"
+
+    def go(self) -> None:
+        """Let a script come to its end that waits for it."""
+        (self.attempt / "work" / "go").touch()
+
+    def run(self, *words: str, check: bool = True) -> str:
+        """A command of the engine, as the caller has it there."""
+        if self.user and self.name == "podman":
+            return self.user.run("podman", *words, check=check).stdout
+        return self.engine.run(*words, check=check).stdout
+
+    def containers(self) -> list[str]:
+        return self.run("ps", "--all", "--format", "{{.Names}}").split()
+
+    def images(self) -> list[str]:
+        return sorted(self.run("images", "--format", "{{.Repository}}:{{.Tag}}").split())
+
+
+@pytest.fixture(scope="module")
+def machines() -> Iterator[Lab]:
+    """They see the shelf with tools and wheels where this machine has it."""
+    try:
+        with Lab(shares={str(SHELF): SHELF}) as lab:
+            yield lab
+    except Unavailable as why:
+        pytest.skip(f"NOT TESTED: {why}")
+
+
+class Ground:
+    """An engine, and the account that has it on another machine."""
+
+    def __init__(self, engine: Docker | Podman, user: User | None) -> None:
+        self.engine = engine
+        self.user = user
+
+
+@pytest.fixture(scope="module")
+def ground(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    """One of ``WAYS``, or ``live-docker``: a module's tests are parametrised with it."""
+    kind = Docker if request.param.endswith("docker") else Podman
+    machine = "gpu1" if kind is Docker else "gpu2"
+    host = request.getfixturevalue("machines")[machine] if request.param.startswith("remote") else None
+    try:
+        more = {"live_restore": True} if request.param.startswith("live") else {}
+        with kind(host or tmp_path_factory.mktemp(request.param), **more) as engine:
+            user = host.user("ada", password=PASSWORD) if host else None
+            if user and isinstance(engine, Podman):
+                engine.admit(user)
+            yield Ground(engine, user)
+    except Unavailable as why:
+        pytest.skip(f"NOT TESTED: {why}")
+
+
+@pytest.fixture
+def seat(ground: Ground, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Seat]:
+    """When a test is over nothing of it is left with the engine."""
+    with sitting(ground, request, tmp_path) as seat:
+        yield seat
+        try:
+            eventually(lambda: seat.containers() == [], 60)  # it is taken away when the end has been told
+            assert seat.images() == seat.images_before
+        finally:
+            for name in seat.containers():
+                seat.run("rm", "--force", name)
+
+
+@contextmanager
+def sitting(ground: Ground, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Seat]:
+    if ground.user is None:
+        desk: Desk = request.getfixturevalue("desk")
+        desk.env.update(DOCKER_HOST=ground.engine.environment.get("DOCKER_HOST", "unix:///nobody/listens"))
+        if isinstance(ground.engine, Podman):
+            desk.env["PATH"] = f"{ground.engine.environment['PATH'].split(':')[0]}:{desk.env['PATH']}"
+    else:
+        (tmp_path / "desk").mkdir()
+        desk = Laptop(tmp_path / "desk", ground.user.host.lab.client(tmp_path / "home"))
+        ground.user.authorize(desk.client.key())
+    seat = Seat(desk, ground.engine, ground.user)
+    seat.target()
+    yield seat
+    if isinstance(desk, Laptop):
+        desk.close_connections()
+        desk.client.close()
+
+
+def give_tools(seat: Seat) -> None:
+    """Those that build environments, as a copy: what a link leads to would not be there in a container."""
+    lend_tools(seat.desk)
+    lent = seat.desk.home / "builder"
+    if seat.user is None:
+        real = lent.resolve()
+        lent.unlink()
+        subprocess.run(["cp", "-a", str(real), str(lent)], check=True)
+    elif not seat.user.path(".holdfast/builder").exists():
+        seat.user.run("sh", "-c", f"mkdir -p .holdfast && cp -a {lent.resolve()} .holdfast/builder")

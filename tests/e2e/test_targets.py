@@ -125,7 +125,7 @@ def test_every_generation_of_attach_is_understood_and_writes_nothing_where_nobod
     assert not (desk.project / "aml_config").exists()
 
 
-@pytest.mark.parametrize("kind", ["docker", "localdocker", "remotedocker", "cluster", "nonsense"])
+@pytest.mark.parametrize("kind", ["cluster", "slurm", "ray", "nonsense"])
 def test_kinds_that_are_not_there_are_refused_before_anything_happens(desk: Desk, kind: str) -> None:
     config = desk.project / "aml_config"
     config.mkdir()

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import time
 
 from . import child, container, engines, kill, prepare, tend
 from .sync import unlink_quietly
@@ -11,6 +12,7 @@ MYPY = False
 if MYPY:
     from .supervise import Supervisor
 
+LATE_S = 1.0
 AGAIN = 5  # so often the process that looks after a container is started anew
 
 
@@ -45,9 +47,10 @@ class Contained:
         kill.tell([pid], number)
 
     def end(self) -> "dict[int, int]":
-        """At once and for good."""
+        """At once and for good; first whoever may still be starting it."""
+        ended = kill.end_family()
         destroy(self._run.plan)
-        return kill.end_family()
+        return ended
 
     def goes_on(self) -> "int":
         """Another process to look after the container, where the last one said nothing before it ended."""
@@ -68,8 +71,8 @@ class Contained:
 
     def tidy(self) -> "None":
         """When all is written down: take the container away, and what the engine's client left."""
-        destroy(self._run.plan)
         kill.end_family()
+        destroy(self._run.plan, settled=bool(self._words) and not self._words.get("lost"))
         for name in (b"stream", b"ended"):
             unlink_quietly(os.path.join(self._inside, name))
 
@@ -171,15 +174,21 @@ class Contained:
         return output
 
 
-def destroy(plan: "dict[str, object]") -> "None":
-    """End the container of a run, if it has one, whoever still looks after it."""
+def destroy(plan: "dict[str, object]", settled: "bool" = False) -> "None":
+    """End the container of a run, if it has one, whoever still looks after it.
+
+    Unless it is ``settled`` that it ran, an engine that was asked to start it a moment ago may do so after all.
+    """
     wish = plan.get("container")
     if not isinstance(wish, dict):
         return
     name = container.name_of(str(plan["uid"]), str(plan["attempt"]))
-    kill.end_marked(str(plan["uid"]).encode("ascii"))  # what runs as us needs no engine to be ended
-    if not tend.remove(str(wish["program"]), name):
-        sys.stderr.write("the container %s could not be removed: %s does not answer\n" % (name, wish["program"]))
+    for wait in (0.0,) if settled else (0.0, LATE_S):
+        time.sleep(wait)
+        kill.end_marked(str(plan["uid"]).encode("ascii"))  # what runs as us needs no engine to be ended
+        if not tend.remove(str(wish["program"]), name):
+            sys.stderr.write("the container %s could not be removed: %s does not answer\n" % (name, wish["program"]))
+            return
 
 
 def _parsed(text: "str") -> "dict[str, object]":

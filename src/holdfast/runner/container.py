@@ -121,7 +121,7 @@ def user_words(engine: "dict[str, object]", asked: "str", ours: "tuple[int, int]
     """The caller, so that what is written is theirs. Where the engine is the caller's own, root is the caller."""
     if engine.get("rootless") and engine["name"] == "docker":
         return ["--user", asked or "0:0"]
-    keep = ["--userns", "keep-id"] if engine.get("rootless") else []
+    keep = ["--userns", "keep-id"] if engine.get("rootless") and not is_root({"user": asked}) else []
     return [*keep, "--user", asked or "%d:%d" % ours]
 
 

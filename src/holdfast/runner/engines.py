@@ -17,6 +17,8 @@ if MYPY:
 ENGINES = ("docker", "podman")
 PATIENCE_S = 60
 ROOTFS = "rootfs:"
+_NOBODY = ("cannot connect to", "failed to connect to the docker api")  # until version 28, and since
+_ABSENT = ("no such container", "no such object", "no such image", "no container with", "image not known")
 _LOOK = """
 for name in "$1" python3; do
     path=$(command -v "$name") && "$path" -E -s -S -c 'import sys, platform
@@ -63,6 +65,8 @@ def find(home: "bytes", wish: "str | None") -> "dict[str, object]":
 def _ask_about(program: "str") -> "dict[str, object]":
     """Both print JSON; an engine that calls itself docker may be podman."""
     said = json.loads(ask(program, "info", "--format", "{{json .}}"))
+    if said.get("ServerErrors"):  # before version 23 docker reports success all the same
+        raise meaning(program, "\n".join(map(str, said["ServerErrors"])))
     if "ServerVersion" in said:
         rootless = any("rootless" in str(option) for option in said.get("SecurityOptions") or ())
         runtimes = sorted(said.get("Runtimes") or ())
@@ -100,13 +104,13 @@ def ask(program: "str", *words: "str", said: "bytes" = b"", patience: "float" = 
 def is_silent(error: "EngineTrouble") -> "bool":
     """Whether nobody answered at all, as while a daemon is started again."""
     text = str(error).lower()
-    return any(
-        words in text for words in ("cannot connect to", "connection refused", "did not answer", "unexpected eof")
-    )
+    return any(words in text for words in (*_NOBODY, "connection refused", "did not answer", "unexpected eof"))
 
 
 def is_absent(error: "EngineTrouble") -> "bool":
-    return "no such" in str(error).lower() or "no container with" in str(error).lower()
+    """A container or an image. "no such file" is no such word: it may be the socket of a daemon that went away."""
+    text = str(error).lower()
+    return any(words in text for words in _ABSENT)
 
 
 def meaning(program: "str", complaint: "str") -> "EngineTrouble":
@@ -115,9 +119,11 @@ def meaning(program: "str", complaint: "str") -> "EngineTrouble":
     hint = ""
     if "permission denied" in text and "sock" in text:
         hint = "ask for `sudo usermod -aG docker $USER` (that makes you as good as root there), or use podman"
-    elif "cannot connect to" in text:
+    elif any(words in text for words in _NOBODY):
         hint = "start it: sudo systemctl start docker; or use podman, which needs no daemon (engine: podman)"
-    elif "denied" in text or "unauthorized" in text or "authentication required" in text:
+    elif "/dev/net/tun" in text:
+        hint = "a network of its own cannot be had there: write network: host, or network: none"
+    elif any(words in text for words in ("access denied", "is denied", "unauthorized", "authentication required")):
         hint = "log in on that machine: %s login REGISTRY" % name
     elif "no such host" in text or "i/o timeout" in text or "connection refused" in text or "dial tcp" in text:
         hint = "that machine cannot reach the registry; holdfast image import brings an image over your own connection"
@@ -173,7 +179,7 @@ def inspect(program: "str", name: "str") -> "dict[str, object] | None":
     try:
         said = ask(program, "image", "inspect", "--format", "{{.Id}} {{json .RepoDigests}}", name)
     except EngineTrouble as error:
-        if "no such" in str(error).lower() or "not known" in str(error).lower():
+        if is_absent(error):
             return None
         raise
     name, _, digests = said.strip().partition(" ")

@@ -200,10 +200,13 @@ def _build(
 
 def _folders(lock_file: "dict[str, object]") -> "list[str]":
     """Folders of this machine that packages are taken from."""
+    from urllib.parse import unquote
+
     options = lock_file.get("pip_options")
     named = list(options.get("find_links") or ()) if isinstance(options, dict) else []
     named += os.environ.get("UV_FIND_LINKS", "").split(",")
-    return sorted({place for place in map(str, named) if place.startswith("/") and os.path.isdir(place)})
+    places = (unquote(name[len("file://") :]) if name.startswith("file://") else name for name in map(str, named))
+    return sorted({place for place in places if place.startswith("/") and os.path.isdir(place)})
 
 
 class _Room:

@@ -17,6 +17,7 @@ if MYPY:
 BLOCK = 64 * 1024
 AT_ONCE = 4096  # so much a pipe takes without stopping the writer, once it takes anything
 GRACE_S = 2.0
+MARK = b"HOLDFAST_EXEC"
 LOOK_S = 0.1
 
 
@@ -43,7 +44,8 @@ def execute(
         return
     work = os.path.join(attempt, b"work")
     folder = work if os.path.isdir(work) else attempt
-    argv, env = _command(home, runner, attempt, plan, [_bytes(word) for word in asked["argv"]])  # type: ignore[attr-defined]
+    mark = os.urandom(8).hex().encode("ascii") if plan.get("container") else b""
+    argv, env = _command(home, runner, attempt, plan, [_bytes(word) for word in asked["argv"]], mark)  # type: ignore[attr-defined]
     stdin = subprocess.PIPE if asked.get("input") else subprocess.DEVNULL
     hostfacts.adopt_orphans()
     before = hostfacts.descendants(os.getpid())
@@ -58,7 +60,7 @@ def execute(
         _Attendance(command, reader, asked.get("id")).hold(float(str(asked["patience"])))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)  # what follows must not be interrupted
-        _end(command, before)
+        _end(command, before, mark)
     code = command.returncode
     reply.end(code=128 - code if code < 0 else code)
 
@@ -184,7 +186,7 @@ def _spawn(
 
 
 def _command(
-    home: "bytes", runner: "str", attempt: "bytes", plan: "dict[str, object]", argv: "list[bytes]"
+    home: "bytes", runner: "str", attempt: "bytes", plan: "dict[str, object]", argv: "list[bytes]", mark: "bytes"
 ) -> "tuple[list[bytes], dict[bytes, bytes]]":
     """Words and variables as they are started here, for a command that may belong into a container."""
     variables = prepare.variables(home, runner, attempt, plan, _note(home, plan))
@@ -192,6 +194,7 @@ def _command(
         return argv, child.environment(dict(os.environb), {}, prepare.merged(variables))
     from . import container
 
+    variables[0][MARK] = mark
     return container.beside(plan, argv, os.path.join(attempt, b"work"), *variables), dict(os.environb)
 
 
@@ -203,7 +206,7 @@ def _note(home: "bytes", plan: "dict[str, object]") -> "dict[str, object]":
     return environment.read_note(os.path.join(home, b"envs", _bytes(chosen["key"]))) or {}
 
 
-def _end(command: "subprocess.Popen[bytes]", before: "list[int]") -> "None":
+def _end(command: "subprocess.Popen[bytes]", before: "list[int]", mark: "bytes") -> "None":
     """End what is left of the command and of all that it started, double forks and new sessions included."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         for each in (number, signal.SIGCONT):  # what is stopped hears nothing else
@@ -212,6 +215,8 @@ def _end(command: "subprocess.Popen[bytes]", before: "list[int]") -> "None":
         until = time.monotonic() + GRACE_S
         while _family(command, before) and time.monotonic() < until:
             time.sleep(0.01)
+    if mark:  # what an engine's client started in a container is no child of ours
+        kill.end_marked(mark, MARK)
 
 
 def _family(command: "subprocess.Popen[bytes]", before: "list[int]") -> "list[int]":

@@ -32,7 +32,7 @@ def main():
     note["told"] = _tell_all.asked  # type: ignore[attr-defined]
     note["out_of_memory"] = _out_of_memory()
     _own(told, told.get("after"))
-    _write(told["note"], note)
+    _write(told["note"], note, told.get("after"))
     _say_so(told.get("ended"))
     status = note.get("status")
     if status is None:
@@ -193,13 +193,15 @@ def _out_of_memory():
     return 0
 
 
-def _write(path, note):
-    # type: (str, dict[str, Any]) -> None
+def _write(path, note, owner):
+    # type: (str, dict[str, Any], Any) -> None
     path = _name(path)
     with open(path + ".tmp", "w") as target:
         target.write(json.dumps(note))
         target.flush()
         os.fsync(target.fileno())
+    if owner:
+        os.chown(path + ".tmp", owner[0], owner[1])
     os.rename(path + ".tmp", path)
 
 
@@ -218,8 +220,22 @@ def _name(text):
     # type: (str) -> str
     """As the system wants it: text in Python 3, with the bytes that no text has; bytes in Python 2."""
     if sys.version_info[0] == 2:
-        return text.encode("utf-8")  # type: ignore[return-value]
+        return _surrogates_undone(text.encode("utf-8"))
     return os.fsdecode(text.encode("utf-8", "surrogateescape"))
+
+
+def _surrogates_undone(text):
+    # type: (bytes) -> Any
+    """Python 2 knows no surrogateescape: it writes three bytes, which no UTF-8 has, for the one that was meant."""
+    import re
+
+    return re.sub(b"\xed[\xb2\xb3][\x80-\xbf]", _meant, text)
+
+
+def _meant(found):
+    # type: (Any) -> bytes
+    _, high, low = bytearray(found.group())
+    return bytes(bytearray([(high & 3) << 6 | low & 63]))
 
 
 if __name__ == "__main__":

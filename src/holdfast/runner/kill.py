@@ -49,11 +49,11 @@ def end_family(patience: "float" = 10.0) -> "dict[int, int]":
         time.sleep(0.002)
 
 
-def end_marked(uid: "bytes") -> "list[int]":
-    """Kill orphans of a run whose watchers are both gone, known by the run's mark in their environment."""
+def end_marked(value: "bytes", variable: "bytes" = b"HOLDFAST_RUN_UID") -> "list[int]":
+    """Kill what nobody else can reach any more, known by a mark in its environment; a run's own is its uid."""
     found = []  # type: list[int]
     for _ in range(100):
-        orphans = hostfacts.marked(b"HOLDFAST_RUN_UID", uid)
+        orphans = hostfacts.marked(variable, value)
         if not orphans:
             break
         found += [pid for pid in orphans if pid not in found]

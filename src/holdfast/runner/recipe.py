@@ -11,8 +11,8 @@ MYPY = False
 if MYPY:
     from collections.abc import Callable
 
-# "Step 3/7 : RUN ..." of the old builder and of podman ("STEP 3/7: RUN ..."), "#9 [3/7] RUN ..." of the new one.
-_STEP = re.compile(r"(?:step |\[(?:\S+ )?)(\d+)/(\d+)[\]: ]+(.*)", re.IGNORECASE)
+# "Step 3/7 : RUN ..." of the old builder, "[2/2] STEP 3/7: RUN ..." of podman, "#9 [3/7] RUN ..." of the new one.
+_STEP = re.compile(r"(?:(?:\[\S+\] )?step |\[(?:\S+ )?)(\d+)/(\d+)[\]: ]+(.*)", re.IGNORECASE)
 
 
 def build(

@@ -9,10 +9,11 @@ import json
 import os
 import select
 import signal
+import stat
 import subprocess
 import time
 
-from . import engines, wire
+from . import engines, hostfacts, wire
 
 MYPY = False
 if MYPY:
@@ -21,6 +22,8 @@ if MYPY:
 RETRY_S = 0.2
 DAEMON_S = 300.0  # how long an engine that went away may take to come back before the end of its container is unknown
 REMOVE_S = 60.0
+STARTING_S = 10.0
+NOT_STARTED = ("absent", "created", "configured", "initialized")
 NOTE_SIZE = 1 << 20
 
 
@@ -32,9 +35,10 @@ class Charge:
         self.name = name
         self.words = words
         self.line = line
+        self.uid = os.path.basename(os.path.dirname(attempt))
         self.note = os.path.join(attempt, b"inside", b"note")
         self.ended = os.path.join(attempt, b"inside", b"ended")
-        self.complaints = os.path.join(attempt, b"inside", b"engine")
+        self.complaints = os.path.join(attempt, b"engine.log")  # where the script has no hand in it
         self.limit = ""
         self.output = -1
         self.load = None  # type: Callable[[], None] | None
@@ -47,12 +51,13 @@ def begin(charge: "Charge", again: "bool") -> "tuple[int, int]":
     ``again``: the one before was killed, and the container may have been started.
     """
     verdict, saying = os.pipe()
+    parent = os.getpid()
     pid = os.fork()
     if pid:
         os.close(saying)
         return pid, verdict
     try:
-        os.close(verdict)
+        _let_go(parent, sorted({saying, charge.output} - {-1}))
         os.setsid()
         said = _Tender(charge).tend(again)
         wire.write_all(saying, json.dumps(said).encode("ascii"))
@@ -64,6 +69,18 @@ def begin(charge: "Charge", again: "bool") -> "tuple[int, int]":
     finally:
         os._exit(70)
     return 0, 0
+
+
+def _let_go(parent: "int", needed: "list[int]") -> "None":
+    """Go when the supervisor goes, and hold nothing of it: not the lock that says that it lives, not the log's pipe."""
+    signal.set_wakeup_fd(-1)
+    hostfacts.die_with_parent(signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(70)
+    first = 3
+    for kept in [*needed, 4096]:
+        os.closerange(first, kept)
+        first = kept + 1
 
 
 def remove(program: "str", name: "str", patience: "float" = REMOVE_S) -> "bool":
@@ -87,7 +104,7 @@ class _Tender:
         self._asked = {"stop": False, "kill": False}
         self._passed_on = False
         self._broken = False
-        self._ended = os.open(charge.ended, os.O_RDWR | os.O_NONBLOCK)
+        self._ended = os.open(charge.ended, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
         self._wake, writer = os.pipe()
         os.set_blocking(writer, False)
         signal.set_wakeup_fd(writer)
@@ -119,7 +136,11 @@ class _Tender:
         """The engine's client, waited for; what it complains about is kept."""
         with open(self._charge.complaints, "ab") as complaints:
             folder = os.path.dirname(self._charge.complaints)  # where podman leaves word of an end for want of memory
-            client = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=output, stderr=complaints, cwd=folder)
+            # Marked, so that one that outlives all who wait for it is ended before it can start anything.
+            env = {**os.environb, b"HOLDFAST_RUN_UID": self._charge.uid}
+            client = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=output, stderr=complaints, cwd=folder, env=env
+            )
         try:
             client.stdin.write(line)  # type: ignore[union-attr]
             client.stdin.close()  # type: ignore[union-attr]
@@ -137,8 +158,8 @@ class _Tender:
                 return 0
             self._pass_on()
             pending = (self._asked["stop"] and not self._passed_on) or self._asked["kill"]
-            if self._wake in select.select([self._wake, self._ended], [], [], RETRY_S if pending else None)[0]:
-                os.read(self._wake, 4096)
+            for ready in select.select([self._wake, self._ended], [], [], RETRY_S if pending else None)[0]:
+                os.read(ready, 4096)
 
     def _pass_on(self) -> "None":
         """What was asked of us goes to the container; one that is not there yet will be asked again."""
@@ -153,7 +174,7 @@ class _Tender:
 
     def _await_end(self, code: "int | None") -> "dict[str, object]":
         """What the engine says of a container that has ended; it is asked only where the note does not tell."""
-        silent_since = 0.0
+        began, silent_since = time.monotonic(), 0.0
         while read_note(self._charge.note) is None:
             self._pass_on()
             try:
@@ -164,13 +185,17 @@ class _Tender:
                 silent_since = silent_since or time.monotonic()
                 if time.monotonic() - silent_since > DAEMON_S:
                     return {"Status": "unknown", "why": str(error)}
-                select.select([self._wake], [], [], RETRY_S)
+                time.sleep(RETRY_S)
+                continue
+            is_starting = code is None and state.get("Status") in NOT_STARTED
+            if is_starting and time.monotonic() - began < STARTING_S:
+                time.sleep(RETRY_S)  # the client of the one before us may still be at it
                 continue
             if state.get("Status") not in ("running", "paused", "restarting", "stopping", "removing"):
                 return dict(state, client=code)
             self._broken = True  # its client has ended and it has not
             if self._client([self._charge.program, "wait", self._charge.name], b"", subprocess.DEVNULL):
-                select.select([self._wake], [], [], RETRY_S)
+                time.sleep(RETRY_S)
         return {"Status": "exited", "client": code}
 
     def _inspect(self) -> "dict[str, object]":
@@ -200,17 +225,20 @@ def judge(
     if status == "unknown":
         reason = "%s did not answer any more and the script's outcome is unknown: %s" % (engine, state.get("why"))
         return {"code": 125, "reason": reason, "lost": True}
+    if status in NOT_STARTED and state.get("client") is None and not broken:
+        reason = "who looked after the container was killed, and it is gone or never ran; the outcome is unknown"
+        return {"code": 125, "reason": reason, "lost": True}
     if status == "absent" and (broken or state.get("client") not in (125, 126, 127)):
         who = "stopped by %s, which went down" % engine if broken else "killed or removed by somebody else"
         return {"code": -9, "reason": "" if asked else "the container was %s" % who}
-    if status in ("absent", "created", "configured", "initialized"):
+    if status in NOT_STARTED:
         trouble = engines.meaning(charge.program, _text(charge.complaints))
         reason = "the container could not be started: %s" % "\n".join(
             part for part in (trouble.answer, trouble.hint) if part
         )
         return {"code": 125, "reason": reason}
     code = int(str(state.get("ExitCode") or 0))
-    if state.get("OOMKilled") or os.path.exists(os.path.join(os.path.dirname(charge.note), b"oom")):
+    if state.get("OOMKilled") or os.path.exists(os.path.join(os.path.dirname(charge.complaints), b"oom")):
         return {"code": -9, "reason": out_of_memory(charge.limit)}
     if broken and not asked:
         return {
@@ -219,7 +247,8 @@ def judge(
         }
     if code == 137 and not asked:
         return {"code": -9, "reason": "the container was killed by somebody else, or by the system when memory ran out"}
-    return {"code": code, "reason": ""}
+    reason = "the container's first process ended with code %d and left no word of the script" % code
+    return {"code": code, "reason": "" if asked else reason}
 
 
 def _by_note(
@@ -238,7 +267,8 @@ def _by_note(
             said["reason"] = "%s; the script then exited with code %d" % (said["reason"], code)
     elif code and note["told"] and not asked:
         down = broken or not _answers(charge.program)
-        who = "%s, which went down" % engine if down else "somebody else, or by %s when it was started again" % engine
+        or_by = ", or by docker when it was started again" if engine == "docker" else ""  # podman has no daemon
+        who = "%s, which went down" % engine if down else "somebody else" + or_by
         said["reason"] = "the container was stopped by %s" % who
     return said
 
@@ -256,14 +286,12 @@ def _answers(program: "str") -> "bool":
 
 
 def read_note(path: "bytes") -> "dict[str, object] | None":
-    """How the script ended: ``status`` or ``trouble``, and ``left``, ``told``, ``out_of_memory``; None where there is none.
+    """How the script ended (``status`` or ``trouble``), ``left``, ``told``, ``out_of_memory``; None where nobody says.
 
     It comes from within the container, where the script may have put anything in its place.
     """
     try:
-        note = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # neither a way out nor a pipe to wait for
-        with os.fdopen(note, "rb") as source:
-            found = json.loads(source.read(NOTE_SIZE).decode("utf-8", "replace"))
+        found = json.loads(_plain_content(path).decode("utf-8", "replace"))
     except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(found, dict):
@@ -278,6 +306,15 @@ def read_note(path: "bytes") -> "dict[str, object] | None":
         "told": bool(found.get("told")),
         "out_of_memory": bool(found.get("out_of_memory")),
     }
+
+
+def _plain_content(path: "bytes") -> "bytes":
+    """Of a file, but not by way of a link that leads elsewhere, nor of a pipe that nobody writes to."""
+    note = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        return os.read(note, NOTE_SIZE) if stat.S_ISREG(os.fstat(note).st_mode) else b""
+    finally:
+        os.close(note)
 
 
 def _is_end(status: "object") -> "bool":

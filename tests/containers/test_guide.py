@@ -1,0 +1,117 @@
+"""The guide's own journey: a machine with docker is attached, prepared and used, and no file is edited."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from conftest import eventually
+from enginelab import Docker, Podman
+from holdfast.engine.attach import IMAGE
+from holdfast.images import CUDA
+from ssh.conftest import PASSWORD
+from sshlab import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ssh.conftest import Laptop
+    from sshlab import Host, Lab, User
+
+TRAIN = """
+from azureml.logging import get_azureml_logger
+import os
+get_azureml_logger().log('Accuracy', 0.98)
+print('in', os.environ['HOME'], 'AZUREML_NATIVE_SHARE_DIRECTORY' in os.environ)
+"""
+ATTACH = "--name my_dsvm --address {host} --username ada --password {password}"
+CDI = """\
+cdiVersion: 0.5.0
+kind: nvidia.com/gpu
+devices:
+- name: all
+  containerEdits:
+    env:
+    - SEEN_BY_CDI=all
+"""
+# A driver is believed to be there when its control node is.
+DRIVER = """
+mkdir /run/dev
+mount -t tmpfs dev /run/dev
+cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty /dev/fuse /dev/fd /dev/std* /dev/ptmx /run/dev
+mkdir /run/dev/pts /run/dev/shm
+mount --bind /dev/pts /run/dev/pts
+mount --bind /dev/shm /run/dev/shm
+touch /run/dev/nvidiactl
+mount --move /run/dev /dev
+"""
+
+
+@pytest.fixture
+def dsvm(laptop: Laptop, lab: Lab, gpu1: Host, ada: User) -> Iterator[Laptop]:
+    laptop.client.trust(gpu1)
+    laptop.script(TRAIN)
+    yield laptop
+    laptop.close_connections()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [f"az ml computetarget attach {ATTACH} --type remotedocker", f"computetarget attach remotedocker {ATTACH}"],
+    ids=["az", "holdfast"],
+)
+def test_the_two_files_that_attach_wrote_are_enough(dsvm: Laptop, gpu1: Host, ada: User, words: str) -> None:
+    try:
+        with Docker(gpu1) as docker:
+            docker.run("tag", "base:py", IMAGE)
+            line = words.format(host=gpu1.hostname, password=PASSWORD)
+            if words.startswith("az"):
+                with dsvm.start("shell", stdin=subprocess.PIPE, env={"SHELL": "/bin/bash"}) as shell:  # ``az`` is us
+                    _, err = shell.communicate(f"{line}\n".encode(), timeout=120)
+                assert (shell.returncode, b"by a key of our own" in err) == (0, True), err
+            else:
+                result = dsvm.holdfast(*line.split())
+                assert (result.code, "by a key of our own" in result.err) == (0, True), result
+            config = dsvm.project / "aml_config"
+            assert sorted(path.name for path in config.iterdir()) == ["my_dsvm.compute", "my_dsvm.runconfig"]
+            assert PASSWORD not in "".join(path.read_text() for path in config.iterdir())
+            prepared = dsvm.holdfast("experiment", "prepare", "-c", "my_dsvm")
+            assert prepared.code == 0, prepared
+            result = dsvm.holdfast("experiment", "submit", "-c", "my_dsvm", "train.py")
+            assert result.code == 0, result
+            assert "in /tmp False\n" in result.text
+            assert dsvm.record()["Accuracy"] == 0.98
+            eventually(lambda: docker.run("ps", "--all", "--quiet").stdout == "", 60)
+            there = [path for path in ada.path().rglob("*") if path.is_file() and not path.is_symlink()]
+            assert not [path for path in there if PASSWORD.encode() in path.read_bytes()]
+    except Unavailable as why:
+        pytest.skip(f"NOT TESTED: {why}")
+
+
+def test_a_withdrawn_image_is_replaced_and_cards_come_by_cdi(dsvm: Laptop, gpu1: Host, ada: User) -> None:
+    try:
+        with Podman(gpu1) as podman:
+            podman.admit(ada)
+            ada.run("podman", "tag", "base:py", CUDA)
+            line = f"computetarget attach remotedocker {ATTACH}".format(host=gpu1.hostname, password=PASSWORD)
+            gpu1.remove_programs("docker")
+            result = dsvm.holdfast(*line.split())
+            assert result.code == 0, result
+            path = dsvm.project / "aml_config" / "my_dsvm.compute"
+            text = path.read_text().replace(
+                f"baseDockerImage: {IMAGE}", "baseDockerImage: microsoft/mmlspark:plus-gpu-0.7.91"
+            )
+            path.write_text(text.replace("nvidiaDocker: false", "nvidiaDocker: true") + "network: none\n")
+            dsvm.script("import os; print('cards', os.environ['SEEN_BY_CDI'])")
+            refused = dsvm.holdfast("submit", "-c", "my_dsvm", "train.py")
+            assert refused.code != 0
+            assert "was withdrawn" in refused.err
+            assert "NVIDIA" in refused.err, refused
+            gpu1.run("sh", "-ec", DRIVER)
+            gpu1.program("/etc/cdi/nvidia.yaml", CDI)
+            result = dsvm.holdfast("submit", "-c", "my_dsvm", "train.py")
+            assert "cards all\n" in result.text, result
+    except Unavailable as why:
+        pytest.skip(f"NOT TESTED: {why}")

@@ -1,0 +1,262 @@
+"""The first process of a container, run by every Python that an image may have, and where it is not the first one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+
+INSIDE = Path(holdfast.__file__).parent / "runner" / "inside.py"
+PYENV = Path.home() / ".pyenv" / "versions"
+VERSIONS = ("2.7", "3.6", "3.7", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
+FIRST = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+PATIENCE_S = 120
+ORDER = "for n in 1 2 3 4 5 6 7 8 9; do echo out $n; echo err $n >&2; done"
+# Says when it is ready, then what it is told.
+LISTEN = "trap 'echo $1 is told; exit 5' TERM; echo $1 is ready; while :; do sleep 0.05; done"
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def python(request: pytest.FixtureRequest) -> str:
+    return program_of(request.param)
+
+
+@pytest.fixture(scope="module", params=[*VERSIONS, "2.7, not the first", "3.13, not the first"])
+def start(request: pytest.FixtureRequest) -> list[str]:
+    """The words of an interpreter, mostly as the first process of its own world."""
+    version, _, is_other = request.param.partition(", ")
+    return [program_of(version)] if is_other else [*first_words(), program_of(version)]
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def first(request: pytest.FixtureRequest) -> list[str]:
+    return [*first_words(), program_of(request.param)]
+
+
+def program_of(version: str) -> str:
+    found = sorted(PYENV.glob(f"{version}.*/bin/python"))
+    program = str(found[-1]) if found else shutil.which(f"python{version}", path="/usr/bin:/usr/local/bin")
+    if program is None:
+        pytest.skip(f"NOT TESTED: there is no Python {version} here")
+    return program
+
+
+def first_words() -> list[str]:
+    if subprocess.run([*FIRST, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("NOT TESTED: no process can be the first of its own here")
+    return FIRST
+
+
+class Box:
+    """A folder with a script to be run in it; ``ask`` is what its first process is told."""
+
+    def __init__(self, place: Path, start: list[str], *argv: str, **more: Any) -> None:
+        self._start = start
+        self._note = place / "note"
+        self.ask: dict[str, Any] = {
+            "argv": list(argv),
+            "folder": str(place),
+            "env": {},
+            "first": {},
+            "umask": 0o077,
+            "grace": 5,
+            "stream": None,
+            "note": str(self._note),
+            "ended": None,
+            "folders": [],
+            "after": None,
+            **more,
+        }
+
+    def start(self) -> subprocess.Popen[bytes]:
+        words = [*self._start, "-E", "-s", "-S", "-B", str(INSIDE)]
+        env = {"PATH": "/usr/bin:/bin", "FROM_IMAGE": "yes", "LIBRARIES": "/image/lib"}
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        process = subprocess.Popen(words, env=env, bufsize=0, **pipes)
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(self.ask).encode("ascii") + b"\n")
+        process.stdin.close()
+        process.stdin = None
+        return process
+
+    def run(self) -> tuple[int, bytes, dict[str, Any]]:
+        """Exit code, what was said, and the note."""
+        with self.start() as process:
+            out, err = process.communicate(timeout=PATIENCE_S)
+        assert err == b"", err
+        return process.returncode, out, self.note()
+
+    def note(self) -> dict[str, Any]:
+        assert not self._note.with_name("note.tmp").exists()
+        found: dict[str, Any] = json.loads(self._note.read_text())
+        return found
+
+
+def sh(place: Path, start: list[str], script: str, **more: Any) -> Box:
+    return Box(place, start, "/bin/sh", "-c", script, "a-script", **more)
+
+
+def test_both_streams_are_one_in_order(tmp_path: Path, start: list[str]) -> None:
+    code, out, note = sh(tmp_path, start, ORDER).run()
+    assert (code, note["status"], note["told"], note["left"]) == (0, 0, [], [])
+    assert out.decode().split("\n") == [f"{name} {n}" for n in range(1, 10) for name in ("out", "err")] + [""]
+
+
+def test_codes_and_signals_are_told(tmp_path: Path, start: list[str]) -> None:
+    code, _, note = sh(tmp_path, start, "exit 255").run()
+    assert (code, note["status"]) == (255, 255 << 8)
+    code, _, note = sh(tmp_path, start, "kill -9 $$").run()
+    assert (code, note["status"]) == (137, 9)
+
+
+def test_a_script_is_deaf_to_nothing_and_finds_its_folder(tmp_path: Path, start: list[str]) -> None:
+    script = "cat; pwd; umask; grep -E '^Sig(Ign|Blk)' /proc/self/status; echo $FROM_IMAGE"
+    words = sh(tmp_path, start, script).run()[1].decode().split()
+    assert words[:2] == [str(tmp_path), "0077"]
+    assert words[2:] == ["SigBlk:", "0" * 16, "SigIgn:", "0" * 16, "yes"]
+
+
+def test_what_cannot_be_started_is_told(tmp_path: Path, start: list[str]) -> None:
+    code, _, note = Box(tmp_path, start, "no-such-program").run()
+    assert code == 127
+    assert "No such file" in note["trouble"]
+    assert "status" not in note
+    code, _, note = sh(tmp_path, start, "true", folder=str(tmp_path / "gone")).run()
+    assert code == 127
+    assert "gone" in note["trouble"] or "No such file" in note["trouble"]
+
+
+def test_any_bytes_come_through(tmp_path: Path, start: list[str]) -> None:
+    """As they travel: UTF-8, and single surrogates for what is no UTF-8."""
+    words = ["é", "\udcff\udc80", "a\nb", "'\"$x"]
+    folder = tmp_path / "é\udcff"
+    folder.mkdir()
+    script = 'printf "%s\\n" "$*"; printf "%s\\n" "$NAME"; printf "%s" "$PWD"'
+    asked = {"env": {"NAME": words[1]}, "folder": str(folder)}
+    code, out, _ = Box(tmp_path, start, "/bin/sh", "-c", script, "sh", *words, **asked).run()
+    assert code == 0
+    assert out == b"\n".join([b"\xc3\xa9 \xff\x80 a\nb '\"$x", b"\xff\x80", os.fsencode(folder)])
+
+
+def test_folders_to_look_in_come_before_those_of_the_image(tmp_path: Path, start: list[str]) -> None:
+    program = tmp_path / "tool"
+    program.write_text('#!/bin/sh\necho "ours $LIBRARIES $NEW"\n')
+    program.chmod(0o755)
+    looking = {"PATH": [str(tmp_path)], "LIBRARIES": ["/a", "/b"], "NEW": ["/c"], "FROM_IMAGE": []}
+    assert Box(tmp_path, start, "tool", first=looking).run()[1] == b"ours /a:/b:/image/lib /c\n"
+
+
+def test_a_stream_of_its_own_is_used_and_the_end_is_said(tmp_path: Path, start: list[str]) -> None:
+    stream, ended = tmp_path / "stream", tmp_path / "ended"
+    os.mkfifo(stream)
+    os.mkfifo(ended)
+    reading = [os.open(path, os.O_RDWR | os.O_NONBLOCK) for path in (stream, ended)]
+    code, out, _ = sh(tmp_path, start, ORDER, stream=str(stream), ended=str(ended)).run()
+    assert (code, out) == (0, b"")
+    assert os.read(reading[0], 65536).count(b"\n") == 18
+    assert os.read(reading[1], 10) == b"!"
+    for fd in reading:
+        os.close(fd)
+    assert sh(tmp_path, start, "true", ended=str(ended)).run()[0] == 0, "nobody has to listen"
+
+
+def test_a_stop_reaches_everybody(tmp_path: Path, first: list[str]) -> None:
+    """Also who has left the script's session."""
+    (tmp_path / "listen").write_text(LISTEN)
+    box = sh(tmp_path, first, "setsid sh listen child & exec sh listen script")
+    with box.start() as process:
+        assert process.stdout is not None
+        said = b""
+        while said.count(b"ready\n") < 2:
+            said += os.read(process.stdout.fileno(), 65536)
+        [inside] = _children(process.pid)
+        os.kill(inside, signal.SIGTERM)
+        out, err = process.communicate(timeout=PATIENCE_S)
+    assert err == b""
+    assert {b"child is told", b"script is told"} <= set((said + out).split(b"\n"))
+    note = box.note()
+    assert (process.returncode, note["status"] >> 8, note["told"]) == (5, 5, [15])
+
+
+def test_orphans_are_collected(tmp_path: Path, first: list[str]) -> None:
+    """Twenty of them end while the script runs; it waits until no dead one is to be seen."""
+    script = (
+        "for n in $(seq 20); do (sh -c 'touch orphan$0' $n &); done; while [ $(ls -d orphan* | wc -l) != 20 ] || "
+        "grep -qs '^State:.Z' /proc/[0-9]*/status; do sleep 0.01; done 2>/dev/null; echo all"
+    )
+    code, out, _ = sh(tmp_path, first, script).run()
+    assert (code, out) == (0, b"all\n")
+
+
+def test_what_is_left_is_told_and_ended(tmp_path: Path, first: list[str]) -> None:
+    waits = "while :; do sleep 1; done\n"
+    (tmp_path / "polite").write_text(f"touch there\n{waits}")
+    (tmp_path / "rude").write_text(f"trap '' TERM\ntouch deaf\n{waits}")
+    script = "setsid sh polite & setsid sh rude & while ! [ -e there -a -e deaf ]; do sleep 0.01; done; exit 4"
+    code, _, note = sh(tmp_path, first, script, grace=0.2).run()
+    assert code == 4
+    assert {"sh polite", "sh rude"} <= set(note["left"])
+    assert [pid for pid in Path("/proc").glob("[0-9]*/cwd") if _leads_to(pid, tmp_path)] == []
+
+
+def test_nothing_of_the_machine_is_told_where_its_processes_are_in_sight(tmp_path: Path, python: str) -> None:
+    box = sh(tmp_path, [python], "echo ready; while [ ! -e go ]; do sleep 0.02; done; exit 6")
+    with box.start() as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        os.kill(process.pid, signal.SIGTERM)
+        (tmp_path / "go").touch()
+        process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, box.note()["told"]) == (6, [15])
+
+
+def test_folders_are_given_to_their_owner(tmp_path: Path, start: list[str]) -> None:
+    if os.geteuid():
+        pytest.skip("NOT TESTED: only root gives files away")
+    work = tmp_path / "work"
+    work.mkdir()
+    script = "mkdir -p d/e; touch d/e/f; ln -s /etc/passwd link; ln -s d/e inner"
+    box = sh(tmp_path, start, script, folder=str(work), folders=[str(work)], after=[12345, 54321])
+    owner = os.stat("/etc/passwd").st_uid
+    assert box.run()[0] == 0
+    found = [work, *work.rglob("*")]
+    assert len(found) == 6
+    assert {(path.lstat().st_uid, path.lstat().st_gid) for path in found} == {(12345, 54321)}
+    assert os.stat("/etc/passwd").st_uid == owner
+
+
+def test_a_note_is_there_whole_or_not_at_all(tmp_path: Path, python: str) -> None:
+    """Killed before the script has ended, it leaves none."""
+    with sh(tmp_path, [python], "echo ready; exec sleep 1000").start() as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        [script] = _children(process.pid)
+        process.kill()
+        process.wait(PATIENCE_S)
+        os.kill(script, signal.SIGKILL)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_word_it_does_nothing(python: str) -> None:
+    argv = [python, "-E", "-s", "-S", "-B", str(INSIDE)]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=PATIENCE_S)
+    assert (done.returncode, done.stderr) == (1, b"holdfast: nothing was said on stdin\n")
+
+
+def _children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _leads_to(link: Path, folder: Path) -> bool:
+    try:
+        return link.readlink() == folder
+    except OSError:
+        return False
