@@ -210,6 +210,7 @@ def test_the_shared_folder_outlives_runs_and_is_the_machines_own(seat: Seat, tmp
 
 @with_docker_and_over_ssh
 def test_links_show_folders_of_the_machine(seat: Seat) -> None:
+    SHELF.mkdir(exist_ok=True)
     result = seat.submit(
         "import os; print(sorted(os.listdir('shelf')), os.path.islink('shelf'))", f"--link=shelf={SHELF}"
     )

@@ -121,7 +121,9 @@ def test_a_script_is_deaf_to_nothing_and_finds_its_folder(tmp_path: Path, start:
     script = "cat; pwd; umask; grep -E '^Sig(Ign|Blk)' /proc/self/status; echo $FROM_IMAGE"
     words = sh(tmp_path, start, script).run()[1].decode().split()
     assert words[:2] == [str(tmp_path), "0077"]
-    assert words[2:] == ["SigBlk:", "0" * 16, "SigIgn:", "0" * 16, "yes"]
+    assert words[2::2] == ["SigBlk:", "SigIgn:", "yes"]
+    system = 0b11 << 31  # two that the C library keeps for itself; whoever starts the tests may have left them ignored
+    assert [int(signals, 16) & ~system for signals in words[3::2]] == [0, 0]
 
 
 def test_what_cannot_be_started_is_told(tmp_path: Path, start: list[str]) -> None:

@@ -98,6 +98,8 @@ class RunnerChannel:
             number = self._send(request)
             if self._behind:
                 behind, self._behind = self._behind, {}
+                # One that was sent before and never asked for has been answered, and its answer passed over.
+                self._early = {sent: early for sent, early in self._early.items() if early != behind}
                 self._early[self._send(behind)] = behind
         while True:
             header, payload = self._frame()

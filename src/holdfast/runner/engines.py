@@ -224,9 +224,9 @@ def _look_into(program: "str", image_id: "str", python: "str") -> "dict[str, obj
     try:
         said = ask(program, *words, "-c", _LOOK, "sh", python)
     except EngineTrouble as error:
-        if is_silent(error):
-            raise
-        return found
+        if "/bin/sh" in error.answer and any(words in error.answer for words in ("no such file", "not found")):
+            return found
+        raise EngineTrouble("no container of %s can be started" % image_id, error.answer, error.hint) from error
     for line in said.splitlines():
         name, _, value = line.partition(" ")
         if name in ("python", "version") and value:

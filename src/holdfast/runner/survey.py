@@ -8,6 +8,7 @@ import sys
 import time
 
 from . import facts, wire
+from .remove import remove_tree
 
 
 def survey(home: "bytes") -> "dict[str, object]":
@@ -22,7 +23,7 @@ def survey(home: "bytes") -> "dict[str, object]":
         "shell": pwd.getpwuid(os.getuid()).pw_shell,
         "user": pwd.getpwuid(os.getuid()).pw_name,
         "locks": _locks_work(home),
-        "engines": {name: _engine(name) for name in ("docker", "podman") if facts.which(name)},
+        "engines": {name: _engine(home, name) for name in ("docker", "podman") if facts.which(name)},
         "gpus": _gpus(),
         "ends_at_logout": ends_at_logout(),
     }
@@ -51,10 +52,14 @@ def _system() -> "str":
     return "%s %s" % (os.uname().sysname, os.uname().release)
 
 
-def _engine(name: "str") -> "dict[str, str]":
-    """Its version, or why it cannot be used. Podman is not asked for more: it would make folders in the home."""
+def _engine(home: "bytes", name: "str") -> "dict[str, str]":
+    """Its version, or why it cannot be used. Podman makes folders for itself whatever it is asked; these do not stay."""
     if name == "podman":
-        said, code = _ask([name, "--version"])
+        place = os.path.join(home, b"podman.%d" % os.getpid())
+        os.mkdir(place, 0o700)
+        names = ("HOME", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+        said, code = _ask([name, "--version"], dict(os.environ, **{each: os.fsdecode(place) for each in names}))
+        remove_tree(place)
         return {"error": said or "it does not answer"} if code else {"version": said.split()[-1]}
     said, code = _ask([name, "version", "--format", "{{.Server.Version}}"])
     return {"error": said.splitlines()[-1] if said else "it does not answer"} if code else {"version": said}
@@ -108,10 +113,10 @@ def _text(path: "str") -> "str":
         return ""
 
 
-def _ask(argv: "list[str]") -> "tuple[str, int]":
+def _ask(argv: "list[str]", env: "dict[str, str] | None" = None) -> "tuple[str, int]":
     nothing, pipe, same = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
     try:
-        done = subprocess.run(argv, check=False, stdin=nothing, stdout=pipe, stderr=same, timeout=20)
+        done = subprocess.run(argv, check=False, stdin=nothing, stdout=pipe, stderr=same, timeout=20, env=env)
     except (OSError, subprocess.SubprocessError) as error:
         return str(error), 1
     return done.stdout.decode("utf-8", "replace").strip(), done.returncode
