@@ -53,7 +53,7 @@ def _system() -> "str":
 
 
 def _engine(home: "bytes", name: "str") -> "dict[str, str]":
-    """Its version, or why it cannot be used. Podman makes folders for itself whatever it is asked; these do not stay."""
+    """Its version, or why it cannot be used. Podman makes folders of its own whatever it is asked; they do not stay."""
     if name == "podman":
         place = os.path.join(home, b"podman.%d" % os.getpid())
         os.mkdir(place, 0o700)
