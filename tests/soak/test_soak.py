@@ -36,7 +36,7 @@ KILLS: tuple[Part, ...] = (
     partial(campaign.submits, size=Size(None, 120), attached=True, far=True),
     partial(campaign.followers, size=Size(0, 60), far=False),
     partial(campaign.followers, size=Size(0, 60), far=True),
-    *[partial(campaign.cancels, size=Size(None, 10))] * 3,
+    *[partial(campaign.cancels, size=Size(None, 10))] * 6,
     *(partial(campaign.housekeeping, size=Size(None, 5), what=what) for what in UPKEEP),
     partial(campaign.restores, size=Size(None, 10)),
     partial(runner_campaign.sessions, size=Size(None, 0)),
