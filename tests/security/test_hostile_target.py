@@ -143,6 +143,7 @@ def _nonsense(request: Json, chance: random.Random, count: int) -> Iterator[byte
         else:
             yield piece(request, "events.jsonl", b'{"type":"closed","outcome":' + data + b"}\n", offset=0)
     yield end(request, state=chance.choice(values))
+    raise OSError("it hangs up: half a frame and then silence would be waited for, as any silence is")
 
 
 def _fetches(asked: list[str]) -> Callable[[Json], Iterator[bytes]]:
