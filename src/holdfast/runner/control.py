@@ -1,7 +1,6 @@
 """Looking after attempts that are already there: is it alive, please stop, and the last rites for one that is gone."""
 
 import fcntl
-import json
 import os
 import signal
 import time
@@ -91,21 +90,12 @@ def _close_for_the_dead(attempt: "bytes") -> "None":
         orphans = kill.end_marked(uid)
         reason = "supervisor and guardian were both killed; the script's outcome is unknown"
         reason += "; %d of its processes were still there and were ended" % len(orphans) if orphans else ""
-    plan = _plan(attempt) if first is not None else {}
+    plan = records.read_plan(attempt) if first is not None else {}
     if plan.get("container"):
         from . import contained
 
         contained.destroy(plan)
     records.close_as_lost(attempt, reason)
-
-
-def _plan(attempt: "bytes") -> "dict[str, object]":
-    try:
-        with open(os.path.join(attempt, b"plan.json"), "rb") as source:
-            found = json.loads(source.read().decode("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _await_first_event(attempt: "bytes") -> "dict[str, object] | None":

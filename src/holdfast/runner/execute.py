@@ -1,14 +1,13 @@
 """A command beside a run: with its variables (less the values that nobody kept), in its folder or its container, for as
 long as the client listens to it."""
 
-import json
 import os
 import select
 import signal
 import subprocess
 import time
 
-from . import child, control, environment, hostfacts, kill, prepare, wire
+from . import child, control, environment, hostfacts, kill, prepare, records, wire
 
 MYPY = False
 if MYPY:
@@ -35,8 +34,8 @@ def execute(
     reply: "Reply",
 ) -> "None":
     """``asked`` has argv, whether there will be input, and for how many seconds at most the client may be silent."""
-    plan = _plan(attempt)
-    if plan is None:
+    plan = records.read_plan(attempt)
+    if not plan:
         reply.end(refused="it was never started on this machine, or is gone from it")
         return
     if plan.get("container") and control.look(attempt) != "alive":
@@ -237,15 +236,6 @@ def _tell_group(group: "int", number: "int") -> "None":
 
 def _raise_silent(_number: "int", _frame: "object") -> "None":
     raise Silent("the client fell silent")
-
-
-def _plan(attempt: "bytes") -> "dict[str, object] | None":
-    try:
-        with open(os.path.join(attempt, b"plan.json"), "rb") as source:
-            plan = json.loads(source.read().decode("utf-8"))
-    except (OSError, ValueError):
-        return None
-    return plan if isinstance(plan, dict) else None
 
 
 def _bytes(value: "object") -> "bytes":

@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import json
 import os
 import stat
 import time
@@ -81,6 +82,16 @@ def close_as_lost(attempt: "bytes", reason: "str") -> "None":
     events = Events(attempt)  # ends a torn line, which may turn out to be the closing one
     if closed(attempt) is None:
         events.close("lost", 125, reason, **hashes(attempt)[0])
+
+
+def read_plan(attempt: "bytes") -> "dict[str, object]":
+    """What was sent for an attempt; nothing where it was never started here."""
+    try:
+        with open(os.path.join(attempt, b"plan.json"), "rb") as source:
+            found = json.loads(source.read().decode("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def closed(attempt: "bytes") -> "dict[str, object] | None":

@@ -115,19 +115,10 @@ def _in_live_plans(home: "bytes") -> "set[str]":
     for run in catalog.runs(home):
         for attempt in run["attempts"]:  # type: ignore[attr-defined]
             place = launch.attempt_path(home, str(run["uid"]), str(attempt))
-            wish = records.is_held(place) and _plan(place).get("container")
+            wish = records.is_held(place) and records.read_plan(place).get("container")
             if isinstance(wish, dict):
                 found.add(str(wish.get("image_id")))
     return found
-
-
-def _plan(attempt: "bytes") -> "dict[str, object]":
-    try:
-        with open(os.path.join(attempt, b"plan.json"), "rb") as source:
-            found = json.loads(source.read().decode("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _remove_image(home: "bytes", engine: "dict[str, object]", identity: "str") -> "bool":
