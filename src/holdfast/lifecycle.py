@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 SUBMITTING = "Submitting"
 PREPARING = "Preparing"
+QUEUED = "Queued"
 RUNNING = "Running"
 CANCEL_REQUESTED = "CancelRequested"
 FINALIZING = "Finalizing"
@@ -22,8 +23,14 @@ LOST = "Lost"
 FINAL = frozenset({COMPLETED, FAILED, CANCELED, LOST})
 OUTCOMES = {"completed": COMPLETED, "failed": FAILED, "canceled": CANCELED, "lost": LOST}
 
-_ORDER = {SUBMITTING: 0, PREPARING: 1, RUNNING: 2, CANCEL_REQUESTED: 3, FINALIZING: 4}
-_AFTER = {"accepted": PREPARING, "started": RUNNING, "stopping": CANCEL_REQUESTED, "exited": FINALIZING}
+_ORDER = {SUBMITTING: 0, PREPARING: 1, QUEUED: 2, RUNNING: 3, CANCEL_REQUESTED: 4, FINALIZING: 5}
+_AFTER = {
+    "accepted": PREPARING,
+    "queued": QUEUED,
+    "started": RUNNING,
+    "stopping": CANCEL_REQUESTED,
+    "exited": FINALIZING,
+}
 
 
 def advance(state: str, event: Mapping[str, object]) -> str:

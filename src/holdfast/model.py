@@ -46,6 +46,18 @@ class Login(Record):
     patience: int = 10
 
 
+class GpuWish(Record):
+    """What was said about GPUs. ``count`` None: nothing; ``wait_s`` None: wait as long as it takes."""
+
+    count: int | str | None = None
+    memory: int | None = None
+    name: str | None = None
+    shared: bool = False
+    wait_s: float | None = None
+    require: bool = False
+    grace_s: float = 600.0
+
+
 class Job(Record):
     """What a person asked for, with defaults of the run configuration already applied."""
 
@@ -63,6 +75,7 @@ class Job(Record):
     fetch_outputs: str = "small"
     parent_run_id: str | None = None
     retries: int = 0
+    gpu: GpuWish = GpuWish()
 
 
 class Identity(Record):
@@ -106,6 +119,7 @@ class Plan(Record):
     environment: Json | None = None
     idle: Json | None = None
     container: Json | None = None
+    gpu: Json | None = None
 
     def to_json(self) -> Json:
         plain: Json = self._asdict()

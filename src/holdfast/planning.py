@@ -10,7 +10,7 @@ from holdfast.quantities import parse_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.model import Identity, Job, Json, Project
+    from holdfast.model import GpuWish, Identity, Job, Json, Project
     from holdfast.ports import Runtime
 
 
@@ -26,6 +26,7 @@ def make_plan(
     environment: Json | None = None,
     idle: Json | None = None,
     container: Json | None = None,
+    gpu: Json | None = None,
 ) -> Plan:
     """``shims`` is a folder of programs that the script finds first on its PATH; ``idle`` switches the machine off."""
     return Plan(
@@ -51,7 +52,31 @@ def make_plan(
         environment=environment,
         idle=idle,
         container=container,
+        gpu=gpu,
     )
+
+
+def plan_gpu(wish: GpuWish, *, handed_in: bool) -> Json | None:
+    """What a plan says of GPUs. ``handed_in``: the target's containers have all of them (``nvidiaDocker``).
+
+    Such a container was never alone on its cards, so that without a number it shares them.
+    """
+    count, shared = wish.count, wish.shared
+    if count is None and handed_in:
+        count, shared = "all", True
+    if count == 0 or (count is None and not wish.require):
+        return None
+    return {
+        "count": count,
+        "memory": wish.memory,
+        "name": wish.name,
+        "shared": shared,
+        "wait_s": wish.wait_s,
+        "wait_text": duration_text(wish.wait_s) if wish.wait_s else "",
+        "require": wish.require,
+        "grace_s": wish.grace_s,
+        "grace_text": duration_text(wish.grace_s),
+    }
 
 
 def share_directory(base: str | None, project: Project) -> str | None:

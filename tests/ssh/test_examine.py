@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
+from fakecuda import CARD, HAS_COMPILER, LIBRARY, FakeCuda
 from sshlab import Unavailable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import Desk
     from ssh.conftest import Laptop
     from sshlab import Host, How, Lab, User
@@ -19,15 +23,57 @@ THERE = ["dns", "tcp", "host key", "login", "shell", "python"]
 ALL = [*THERE, "disk", "clock", "locks", "logout", "gpus", "engines"]
 
 
-def test_a_machine_that_is_fit(attached: Laptop, gpu1: Host, ada: User) -> None:
-    gpu1.program("/usr/local/bin/nvidia-smi", "#!/bin/sh\necho 'NVIDIA H200, 143771 MiB, 570.1, GPU-1'\n")
+NVIDIA_SMI = """#!/bin/sh
+case "$*" in
+--query-gpu=*) echo '0, NVIDIA H200, GPU-1, 00000000:18:00.0, 9.0, 3201, 1980, 143771, 143771, 0, 0, 75, 30, Enabled, \
+Disabled, 570.1' ;;
+--query-*) ;;
+*) echo 'CUDA Version: 12.8' ;;
+esac
+"""
+CUDA_PLACE = "/usr/lib/x86_64-linux-gnu"
+
+
+def give_card(host: Host, place: Path) -> FakeCuda:
+    """NVIDIA's program and library, of a card that computes as its driver is told."""
+    if not HAS_COMPILER:
+        pytest.skip("NOT TESTED: there is no C compiler here")
+    driver = FakeCuda(place, CARD._replace(name="NVIDIA H200"))
+    host.program("/usr/local/bin/nvidia-smi", NVIDIA_SMI)
+    host.program(f"{CUDA_PLACE}/{LIBRARY}", "")
+    host.path(f"{CUDA_PLACE}/{LIBRARY}").write_bytes((driver.folder / LIBRARY).read_bytes())
+    host.program(f"{CUDA_PLACE}/state", (driver.folder / "state").read_text())
+    return driver
+
+
+def test_a_machine_that_is_fit(attached: Laptop, gpu1: Host, ada: User, tmp_path: Path) -> None:
+    give_card(gpu1, tmp_path)
     ada.write(".bashrc", "echo good morning\n")
     result = attached.holdfast("computetarget", "test", "lab1")
     assert result.code == 0, result
-    assert [line[2:].split("  ")[0].strip() for line in result.text.splitlines() if line[0] != " "] == ALL
+    ticks = [line[2:].split("  ")[0].strip() for line in result.text.splitlines() if line[0] != " "]
+    assert ticks == [*ALL, "gpu test"]
+    assert "NVIDIA H200 (151 GB); driver 570.1, CUDA 12.8" in result.text
+    assert re.search(r"gpu test +NVIDIA H200: 64 MB and a kernel in \d+\.\d s, by /\S*python", result.text), result.text
     for words in (gpu1.address, gpu1.fingerprint(), "by a key or agent of yours", "/bin/bash", "NVIDIA H200"):
         assert words in result.text
     assert "print 13 bytes, which is harmless" in result.text
+
+
+def test_a_card_that_is_not_reached_is_told_with_its_fix(
+    attached: Laptop, gpu1: Host, ada: User, tmp_path: Path
+) -> None:
+    driver = give_card(gpu1, tmp_path)
+    driver.tell(CARD, more=["* fail cuInit 803"])
+    gpu1.program(f"{CUDA_PLACE}/state", (driver.folder / "state").read_text())
+    code, ticks = _test(attached)
+    assert (code, list(ticks)[-1], ticks["gpu test"]["state"]) == (65, "gpu test", "failed")
+    assert "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)" in ticks["gpu test"]["found"]
+    assert "restart the machine" in ticks["gpu test"]["fix"]
+    told = attached.attach(ada, gpu1)
+    assert told.code == 0, told
+    assert re.search(r"gpu test +FAILED: NVIDIA's driver and its library are of different versions", told.err), told.err
+    assert "try: restart the machine" in told.err
 
 
 def test_a_way_that_leads_nowhere(attached: Laptop, lab: Lab, gpu1: Host) -> None:

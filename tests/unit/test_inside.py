@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -13,10 +12,11 @@ from typing import Any
 import pytest
 
 import holdfast
+from conftest import eventually
+from holdfast.runner import gpu_check
+from lab.pythons import VERSIONS, program_of
 
 INSIDE = Path(holdfast.__file__).parent / "runner" / "inside.py"
-PYENV = Path.home() / ".pyenv" / "versions"
-VERSIONS = ("2.7", "3.6", "3.7", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
 FIRST = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 PATIENCE_S = 120
 ORDER = "for n in 1 2 3 4 5 6 7 8 9; do echo out $n; echo err $n >&2; done"
@@ -39,14 +39,6 @@ def start(request: pytest.FixtureRequest) -> list[str]:
 @pytest.fixture(scope="module", params=VERSIONS)
 def first(request: pytest.FixtureRequest) -> list[str]:
     return [*first_words(), program_of(request.param)]
-
-
-def program_of(version: str) -> str:
-    found = sorted(PYENV.glob(f"{version}.*/bin/python"))
-    program = str(found[-1]) if found else shutil.which(f"python{version}", path="/usr/bin:/usr/local/bin")
-    if program is None:
-        pytest.skip(f"NOT TESTED: there is no Python {version} here")
-    return program
 
 
 def first_words() -> list[str]:
@@ -245,6 +237,61 @@ def test_a_note_is_there_whole_or_not_at_all(tmp_path: Path, python: str) -> Non
         process.wait(PATIENCE_S)
         os.kill(script, signal.SIGKILL)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_gpu_is_touched_before_the_script_and_not_in_its_log(tmp_path: Path, start: list[str]) -> None:
+    """By the script's own variables; what start files of its Python print is left out."""
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.stdout.write('noise\\n')")
+    more = {"note": str(inside / "note"), "env": {"PYTHONPATH": str(tmp_path), "CUDA_VISIBLE_DEVICES": "7"}}
+    box = sh(tmp_path, start, f"cat {inside}/touch > kept; echo hello", **more)
+    box.ask["touch"] = [start[-1], "-B", os.fsdecode(gpu_check.PROGRAM), "look"]
+    with box.start() as process:
+        out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out, err) == (0, b"hello\n", b"")
+    assert "noise" in (tmp_path / "kept").read_text()
+    told = gpu_check.told(os.fsencode(tmp_path))
+    assert told is not None
+    assert (told["ok"], told["facts"]["visible"]) == (False, "7")
+    assert told["why"].startswith("there is no GPU in the container: NVIDIA's driver is not in it")
+    assert json.loads((inside / "note").read_text())["left"] == []
+
+
+def test_a_touch_that_cannot_be_started_or_crashes_stops_nobody(tmp_path: Path, start: list[str]) -> None:
+    (tmp_path / "inside").mkdir()
+    for words in (["/no/such/python"], ["/bin/sh", "-c", "echo boom; kill -11 $$"]):
+        box = sh(tmp_path, start, "echo hello", note=str(tmp_path / "inside" / "note"), touch=words)
+        with box.start() as process:
+            assert process.communicate(timeout=PATIENCE_S) == (b"hello\n", b"")
+        told = gpu_check.told(os.fsencode(tmp_path))
+        assert told is not None
+        assert (told["ok"], told["facts"]) == (True, {})
+        assert "the GPU test did not come to its end" in told["why"]
+
+
+def test_a_touch_that_hangs_is_given_up(tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+    hangs = ["/bin/sh", "-c", "trap '' TERM; exec sleep 1000"]
+    box = sh(tmp_path, [*first_words(), program_of("3.13")], "echo hello", touch=hangs)
+    box.ask["note"] = str(tmp_path / "inside" / "note")
+    with box.start() as process:
+        assert process.communicate(timeout=PATIENCE_S) == (b"hello\n", b"")
+    told = gpu_check.told(os.fsencode(tmp_path))
+    assert told is not None
+    assert (told["ok"], "does not answer in the container within 20 s" in told["why"]) == (False, True)
+
+
+def test_a_stop_that_comes_while_the_gpu_is_touched_reaches_the_script(tmp_path: Path, first: list[str]) -> None:
+    slow = ["/bin/sh", "-c", f"touch {tmp_path}/touched; sleep 1000"]
+    box = sh(tmp_path, first, "sleep 1000", touch=slow)
+    with box.start() as process:
+        eventually((tmp_path / "touched").exists, PATIENCE_S)
+        [inside] = _children(process.pid)
+        os.kill(inside, signal.SIGTERM)
+        process.communicate(timeout=PATIENCE_S)
+    note = box.note()
+    assert (process.returncode, note["status"], note["told"]) == (143, 15, [15])
 
 
 def test_without_a_word_it_does_nothing(python: str) -> None:

@@ -104,7 +104,7 @@ class Machine:
         return self
 
     def look(self, engine: dict[str, Any]) -> dict[str, Any]:
-        return passthrough.look(engine, os.fsencode(self.root))
+        return passthrough.look(engine, root=os.fsencode(self.root))
 
 
 def whole(root: Path, system: str = "ubuntu") -> Machine:
@@ -235,7 +235,11 @@ def test_other_specifications_are_not_taken_for_nvidia_s(tmp_path: Path, text: s
 def test_a_specification_that_fits_wins_over_one_that_does_not(tmp_path: Path) -> None:
     machine = with_old_spec(tmp_path)
     machine.put("var/run/cdi/nvidia.json", JSON)
-    assert cards.facts(root=os.fsencode(tmp_path))["cdi"] == {"file": "/var/run/cdi/nvidia.json", "missing": ""}
+    assert cards.facts(root=os.fsencode(tmp_path))["cdi"] == {
+        "file": "/var/run/cdi/nvidia.json",
+        "missing": "",
+        "names": ["all"],
+    }
 
 
 def test_this_machine_can_be_looked_at() -> None:

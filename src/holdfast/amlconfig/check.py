@@ -7,6 +7,7 @@ import os
 from holdfast.amlconfig import compute, runconfig
 from holdfast.amlconfig.compute import read_compute
 from holdfast.amlconfig.dependencies import read_conda, read_spark
+from holdfast.amlconfig.nodes import Mapping
 from holdfast.amlconfig.runconfig import read_runconfig
 from holdfast.amlconfig.source import Source
 from holdfast.amlconfig.types import Finding
@@ -103,6 +104,21 @@ def _check_conda_file(root: str, path: str, config: RunConfig, shown: str) -> li
         return []
     finding = Finding("warning", shown, 0, 0, f"{name} does not exist", "correct the path or delete this line")
     return [_at_key(path, shown, "CondaDependenciesFile", finding)]
+
+
+def key_place(path: str, *names: str) -> str:
+    """``file:line:column`` of a key, or of one in the map under it; the file alone where it cannot be seen."""
+    source = Source(path, path, runconfig.KEYS, runconfig.MAPS)
+    node, place = source.root, path
+    for name in names:
+        found = [pair for pair in (node.entries if node else ()) if pair[0].text.lower() == name.lower()]
+        if not found:
+            return place
+        key, value = found[-1]
+        line, column = source.at(key.line, key.column)
+        place = f"{path}:{line + 1}:{column + 1}"
+        node = value if isinstance(value, Mapping) else None
+    return place
 
 
 def _at_key(path: str, shown: str, name: str, finding: Finding) -> Finding:

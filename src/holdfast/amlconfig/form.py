@@ -8,7 +8,7 @@ from holdfast.amlconfig.types import GpuRequest, Item
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from typing import TypeVar
+    from typing import Literal, TypeVar
 
     from holdfast.amlconfig.nodes import Node
     from holdfast.amlconfig.source import Source
@@ -21,6 +21,7 @@ _FALSE = ("false", "no", "off")
 # Looking for a similar word is slow; nobody reads more than this of them.
 _UNKNOWN_NAMED = 20
 _LONGEST_WORD = 60
+MOST_GPUS = 1024
 
 
 class Form:
@@ -76,10 +77,13 @@ class Form:
         self.error(name, f"{name} is a number from {lowest} to {highest}, not {text!r}", f"write {name}: {example}")
         return None
 
-    def duration(self, name: str) -> float | None:
+    def duration(self, name: str, *, or_none: bool = False) -> float | None:
+        """Seconds; with ``or_none`` they may be 0."""
         from holdfast.quantities import parse_duration
 
         text = self.text(name)
+        if or_none and text == "0":
+            return 0.0
         seconds = None if text is None else parse_duration(text)
         if text is not None and seconds is None:
             self.error(name, f"{text!r} is not a duration", f"write {name}: 30s, 20m, 4h or 2d")
@@ -180,12 +184,13 @@ class Form:
     def gpus(self, name: str) -> GpuRequest | None:
         node = self._given(name)
         if not isinstance(node, Mapping):
-            count = self.number(name, 0, 1024, 1)
+            count = self._gpu_count(name)
             return None if count is None else GpuRequest(count)
-        form = Form(self.source, node, ("count", "memory", "name"))
+        form = Form(self.source, node, ("count", "memory", "name", "shared"))
         form.warn_unknown()
-        count = form.number("count", 0, 1024, 1)
-        return GpuRequest(1 if count is None else count, form.size("memory"), form.text("name"))
+        count = form._gpu_count("count")
+        shared = form.flag("shared") or False
+        return GpuRequest(1 if count is None else count, form.size("memory"), form.text("name"), shared)
 
     def extra(self) -> dict[str, Raw]:
         """The keys nobody asked for, warned about and kept."""
@@ -262,6 +267,17 @@ class Form:
         if option.startswith("-") and "=" not in option and value:
             return [(option, node), (value.strip(), node)]
         return [(node.text, node)]
+
+    def _gpu_count(self, name: str) -> int | Literal["all"] | None:
+        text = self.text(name)
+        if text is None:
+            return None
+        if text.lower() == "all":
+            return "all"
+        if text.isascii() and text.isdigit() and len(text) < 5 and int(text) <= MOST_GPUS:
+            return int(text)
+        self.error(name, f"{name} is a number from 0 to {MOST_GPUS}, or all; not {text!r}", f"write {name}: 1")
+        return None
 
     def _inside(self, name: str, text: str) -> str | None:
         path = text.replace("\\", "/")

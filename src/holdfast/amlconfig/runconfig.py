@@ -35,6 +35,9 @@ KEYS = (
     "fetchOutputs",
     "maxLogSize",
     "gpus",
+    "requireGpu",
+    "gpuGrace",
+    "waitForGpu",
 )
 MAPS = ("EnvironmentVariables", "DataSourceSubstitutions")
 
@@ -89,6 +92,9 @@ def _config(form: Form, name: str) -> RunConfig:
         fetch_outputs=form.choice("fetchOutputs", ("all", "small", "none")),
         max_log_size=form.size("maxLogSize"),
         gpus=form.gpus("gpus"),
+        require_gpu=form.flag("requireGpu"),
+        gpu_grace=form.duration("gpuGrace"),
+        wait_for_gpu=form.duration("waitForGpu", or_none=True),
         extra=form.extra(),
     )
 

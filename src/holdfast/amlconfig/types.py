@@ -29,11 +29,12 @@ class Finding(Record):
 
 
 class GpuRequest(Record):
-    """``gpus: 2`` or ``gpus: {count: 1, memory: 24GB, name: A100}``; memory in bytes."""
+    """``gpus: 2``, ``gpus: all`` or ``gpus: {count: 1, memory: 24GB, name: A100, shared: true}``; memory in bytes."""
 
-    number: int
+    number: int | Literal["all"]
     memory: int | None = None
     name: str | None = None
+    shared: bool = False
 
 
 class ComputeTarget(Record):
@@ -100,6 +101,9 @@ class RunConfig(Record):
     fetch_outputs: Literal["all", "small", "none"] | None = None
     max_log_size: int | None = None
     gpus: GpuRequest | None = None
+    require_gpu: bool | None = None
+    gpu_grace: float | None = None
+    wait_for_gpu: float | None = None
     container: ComputeTarget | None = None
     extra: Mapping[str, Raw] = {}
 

@@ -6,7 +6,7 @@ import math
 import os
 
 from holdfast import metrics
-from holdfast.cli import plot, terminal
+from holdfast.cli import gpu_card, plot, terminal
 from holdfast.store import history
 
 TYPE_CHECKING = False
@@ -43,6 +43,7 @@ def card(run: Run, stream: TextIO) -> str:
     found = metrics.read_dir(os.path.join(run.attempt, "metrics"))
     lines += _pictures(list(found.by_name.values()), stream)
     lines += [f"problem    {terminal.show(problem)}" for problem in found.problems]
+    lines += gpu_card.section(run, stream)
     lines += _outputs(run)
     lines += ["", _row("folder", run.path), _row("log", f"holdfast logs -r {record['run_number']}")]
     return "\n".join(lines) + "\n"

@@ -41,6 +41,7 @@ def tell(home: Home, uid: str, machine: Parsed | None) -> int:
         _explain(run)
     _verify(run, closed)
     upkeep.daily(home)
+    _tell_of_gpus(run)
     code = closed.get("exit_code")
     return code if isinstance(code, int) else 70
 
@@ -55,6 +56,16 @@ def _verify(run: Run, closed: Json) -> None:
         )
 
 
+def _tell_of_gpus(run: Run) -> None:
+    """The very last words: whoever paid for a GPU wants to know."""
+    if history.gpu_receipt(run) is None and not (runs.read_plan(run) or {}).get("gpu"):
+        return
+    from holdfast.cli import gpu_verdict
+
+    for line in gpu_verdict.lines(run):
+        sys.stderr.write(f"{line}\n")
+
+
 def closing_line(run: Run, closed: Json) -> str:
     status = str(closed.get("outcome", "unknown")).capitalize()
     mark, colour = _MARKS.get(status, ("✗", "31"))
@@ -67,7 +78,7 @@ def closing_line(run: Run, closed: Json) -> str:
     parts = [f"{head} in {human_duration(_seconds(run))}"]
     reason = history.reason(run)
     if reason:
-        parts.append(show(reason))
+        parts.append(show("; ".join(reason.splitlines())))
     parts += _best(run)
     rows = history.output_rows(run)
     if rows:

@@ -94,6 +94,9 @@ SUBMIT = (
     Option(("--grace",), "grace", "How long a run may take to end by itself when asked. Default: 30s.", metavar="TIME"),
     Option(("--notify",), "notify", "Command to run, or URL to post to, when the run ends.", metavar="COMMAND|URL"),
     Option(("--retries",), "retries", "Start a run again that is lost with its machine, up to N times.", metavar="N"),
+    Option(("--gpus",), "gpus", "Take this many GPUs, and wait until they are free.", metavar="N|all"),
+    Option(("--require-gpu",), "require_gpu", "Fail if no GPU is used within gpuGrace, 10m.", kind="flag"),
+    Option(("--wait-for-gpu",), "wait_for_gpu", "How long to wait for them at most; 0: not at all.", metavar="TIME"),
     Option(("--keep-work",), "keep_work", "Keep the run's folder even if it completes.", kind="flag"),
     Option(("--yes", "-y"), "yes", "Do not ask before storing more than 1 GB of new files.", kind="flag"),
     Option(

@@ -1,4 +1,4 @@
-"""How a command's result is printed: JSON, coloured JSON, table, TSV or YAML.
+"""How a command's result is printed: JSON, coloured JSON, table, TSV, CSV or YAML.
 
 JSON is pure: indented by two, keys in ASCII order, NaN and infinities as null. Characters that would act on a
 terminal, or that the stream cannot encode, are written as JSON escapes, so it reads back to the same value anywhere.
@@ -45,6 +45,10 @@ def emit(
     fmt = fmt or ("table" if isatty else "json")
     if fmt == "tsv":
         _write(stream, as_tsv(value, isatty))
+    elif fmt == "csv":
+        from holdfast.cli.spreadsheet import as_csv
+
+        _write(stream, as_csv(value, columns, isatty))
     elif fmt == "table":
         _write(stream, as_table(value, columns, terminal.width(stream) if isatty else None))
     elif fmt == "yaml":

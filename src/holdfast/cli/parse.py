@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Value: TypeAlias = bool | str | tuple[str, ...] | None
 
 PROGRAM = "holdfast"
-FORMATS = ("json", "jsonc", "table", "tsv", "yaml")
+FORMATS = ("json", "jsonc", "table", "tsv", "csv", "yaml")
 
 
 class Option(Record):

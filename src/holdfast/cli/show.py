@@ -15,7 +15,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TextIO
 
+    from holdfast.cli.gpu_watch import GpuNews
     from holdfast.engine.line import Line
+    from holdfast.model import Json
     from holdfast.store.home import Home
 
 
@@ -56,34 +58,84 @@ class LogWriter:
             self.write(b"\n")
 
 
-class Preparing:
-    """Shows how the environment of a run comes along, on a terminal, until the script starts."""
+class Screen:
+    """What who watches is shown: how the environment comes along, until the script starts; the log; news of GPUs.
 
-    def __init__(self) -> None:
+    ``gpu``: the run has asked for some, so that they are shown before the log is.
+    """
+
+    def __init__(self, log: LogWriter, *, gpu: bool, skip: int = 0) -> None:
+        self._log = log
         self._progress = Progress(sys.stderr)
+        self._rest = b""
+        self._gpus: GpuNews | None = None
+        if gpu:
+            from holdfast.cli.gpu_watch import GpuNews
 
-    def __enter__(self) -> Preparing:
+            self._gpus = GpuNews(log, self._progress, facts=not skip)
+
+    def __enter__(self) -> Screen:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.clear()
+        self._stop_progress()
+        if self._gpus is not None:
+            self._gpus.let_go()
+
+    def another_attempt(self) -> None:
+        self._stop_progress()
+        self._rest = b""
+        if self._gpus is not None:
+            self._gpus.another_attempt()
+
+    def write(self, block: bytes) -> None:
+        if self._gpus is None:
+            self._log.write(block)
+        else:
+            self._gpus.log(block)
 
     def read(self, block: bytes) -> None:
-        if b'"type":"preparing"' not in block:
+        lines = (self._rest + block).split(b"\n")
+        self._rest = lines.pop()
+        if self._gpus is not None:
+            self._gpus.read(lines)
+        if lines and b'"type":"preparing"' in lines[-1]:
+            self._tell_progress(_object(lines[-1]))
+        elif self._gpus is None or not self._gpus.is_waiting:
             self._progress.clear()
-            return
-        import json
 
-        last = json.loads(block.splitlines()[-1])
-        done = f" {last['done']}/{last['total']}" if last.get("total") else ""
-        self._progress.update(f"environment: {last.get('phase')}{done} {last.get('name') or ''}")
+    def _tell_progress(self, said: Json) -> None:
+        done = f" {said.get('done')}/{said['total']}" if said.get("total") else ""
+        self._progress.update(f"environment: {said.get('phase')}{done} {said.get('name') or ''}")
+
+    def _stop_progress(self) -> None:
+        if self._gpus is not None:
+            self._gpus.stop_waiting()
+        self._progress.clear()
 
 
-def watch(home: Home, line: Line, uid: str, run_id: str, log: LogWriter, skip: int = 0) -> str:
-    """Show a run's log from a byte on until it ends. Ctrl-C stops the watching and never the run."""
+def _object(line: bytes) -> Json:
+    import json
+
     try:
-        with Preparing() as preparing:
-            return _through_all_attempts(home, line, uid, log, preparing, skip)
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def watch(
+    home: Home, line: Line, uid: str, run_id: str, log: LogWriter, skip: int = 0, *, gpu: bool | None = None
+) -> str:
+    """Show a run's log from a byte on until it ends. Ctrl-C stops the watching and never the run.
+
+    ``gpu``: whether it asked for GPUs; None asks its plan, which may not be here yet right after a submit.
+    """
+    if gpu is None:
+        gpu = bool((runs.read_plan(runs.read(home, uid)) or {}).get("gpu"))
+    try:
+        with Screen(log, gpu=gpu, skip=skip) as screen:
+            return _through_all_attempts(home, line, uid, log, screen, skip)
     except OSError as error:
         if error.filename is None:  # not of our own files: the stream that we write to
             raise
@@ -98,11 +150,11 @@ def watch(home: Home, line: Line, uid: str, run_id: str, log: LogWriter, skip: i
         sys.stderr.flush()
 
 
-def _through_all_attempts(home: Home, line: Line, uid: str, log: LogWriter, preparing: Preparing, skip: int) -> str:
+def _through_all_attempts(home: Home, line: Line, uid: str, log: LogWriter, screen: Screen, skip: int) -> str:
     """A run that is lost with its machine may be started again; whoever watches goes on with the new attempt."""
     while True:
         run = runs.read(home, uid)
-        follower = Follower(home, uid, log.write, preparing.read, skip, run.attempt_name)
+        follower = Follower(home, uid, screen.write, screen.read, skip, run.attempt_name)
         try:
             state = _to_the_end(home, line, follower, uid)
         finally:
@@ -113,6 +165,7 @@ def _through_all_attempts(home: Home, line: Line, uid: str, log: LogWriter, prep
             reconcile.settle(home, [run])
         if runs.read(home, uid).attempt_number == run.attempt_number:
             return state
+        screen.another_attempt()
         log.line("the run was lost with its machine and is started again")
         skip = 0
 

@@ -62,7 +62,7 @@ class Submission:
         if self._parsed.flag("no_wait"):
             return self._leave(plan)
         self._say("Executing user inputs .....")
-        watch(self._home, self._line, plan.uid, plan.run_id, self._log)
+        watch(self._home, self._line, plan.uid, plan.run_id, self._log, gpu=plan.gpu is not None)
         self._say("Execution Details")
         if not self._for_machines:
             self._log.line(f"RunId: {plan.run_id}")

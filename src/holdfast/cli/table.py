@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.cli.history_table import HISTORY
 from holdfast.cli.machine_table import MACHINES
 from holdfast.cli.options import CONFIGURATION, NAME, OLD_TARGET, PROJECT, RUN, SUBMIT, WORD
 from holdfast.cli.parse import Command, Option, Positional
@@ -103,20 +104,7 @@ COMMANDS = (
         ),
         aliases=(("return",),),
     ),
-    Command(
-        ("history", "list"),
-        "List the project's runs, newest first.",
-        _AT + "history:list_runs",
-        (PROJECT, Option(("--all", "-A"), "all", "Runs of all projects.", kind="flag")),
-        aliases=(("runs",),),
-        examples=(
-            (
-                "The best accuracy so far",
-                'holdfast history list --query "@[?Accuracy != null] | max_by(@, &Accuracy).Accuracy"',
-            ),
-        ),
-        essential=True,
-    ),
+    *HISTORY,
     Command(
         ("history", "info"),
         "Show all that is known of a run, or print one of its artifacts.",
@@ -129,6 +117,9 @@ COMMANDS = (
                 "artifact",
                 "Print this artifact, for example driver_log.",
                 metavar="NAME",
+            ),
+            Option(
+                ("--gpu-chart",), "gpu_chart", "Draw its GPUs over time into this .svg or .png file.", metavar="FILE"
             ),
         ),
         aliases=(("info",),),

@@ -9,6 +9,7 @@ import os
 import subprocess
 
 from holdfast.amlconfig.types import ComputeTarget
+from holdfast.engine import gpu_trial
 from holdfast.engine.channel import RunnerChannel
 from holdfast.errors import ConfigError, HoldfastError, HostKeyError, UnreachableError, UsageError
 from holdfast.hosts import askpass, openssh
@@ -41,6 +42,7 @@ class Entry(Record):
     clients: tuple[str, ...]
     python: str
     way: str
+    gpu_test: gpu_trial.Outcome | None = None
 
 
 def offered_key(login: Login) -> str:
@@ -103,8 +105,11 @@ def settle_key(login: Login, accept: str | None, agree: Callable[[str], bool]) -
     )
 
 
-def enter(home: Home, login: Login, root: str | None, secret: str | None, *, own_key: bool) -> tuple[Login, Entry]:
+def enter(
+    home: Home, login: Login, compute: ComputeTarget, secret: str | None, *, own_key: bool
+) -> tuple[Login, Entry]:
     """Log in by the user's keys or the secret, look around, and with a secret or on wish install a key of our own."""
+    root = compute.root
     host = SshHost(login, shared=secret is None, secret=None if secret is None else lambda: secret)
     python = find_python(host)
     channel = RunnerChannel(host, python, root, login.name, os.path.join(home.path, "cache", "runner"))
@@ -116,9 +121,22 @@ def enter(home: Home, login: Login, root: str | None, secret: str | None, *, own
             login, way = _install_key(home, login, channel, python, root, secret)
         if not isinstance(facts, dict):
             raise UnreachableError("the machine did not say what it has", where=login.name)
-        return login, Entry(facts, clients, python, way)
+        return login, Entry(facts, clients, python, way, _test_gpu(channel, compute, facts, python))
     finally:
         channel.close()
+
+
+def _test_gpu(channel: RunnerChannel, compute: ComputeTarget, facts: Json, python: str) -> gpu_trial.Outcome | None:
+    """With the settings that the .compute file will have."""
+    if compute.type == "remote":
+        compute = compute._replace(user_managed_environment=True)
+    else:
+        found = _container_settings(facts)
+        engine = str(found["engine"]) if "engine" in found else None
+        image = compute.base_docker_image or IMAGE
+        compute = compute._replace(engine=engine, base_docker_image=image, nvidia_docker=bool(found["nvidiaDocker"]))
+    due = compute.type != "cluster" and gpu_trial.is_due(compute, facts)
+    return gpu_trial.trial(channel, compute, python) if due else None
 
 
 def make_key(login: Login) -> str:

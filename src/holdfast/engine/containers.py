@@ -71,8 +71,10 @@ def settle(
     raise InternalError("the runner said nothing of the image", where=name)
 
 
-def wish(compute: ComputeTarget, image: str, engine: Json, found: Json, python: str) -> Json:
-    """What a plan says of its container. ``python`` is the interpreter, seen from within."""
+def wish(
+    compute: ComputeTarget, image: str, engine: Json, found: Json, python: str, *, gpu: bool | None = None
+) -> Json:
+    """What a plan says of its container. ``python`` is the interpreter, seen from within; ``gpu`` is the run's word."""
     return {
         "engine": engine["name"],
         "program": engine["program"],
@@ -87,7 +89,7 @@ def wish(compute: ComputeTarget, image: str, engine: Json, found: Json, python: 
         "memory_text": _size_text(compute.memory) if compute.memory else "",
         "cpus": compute.cpus,
         "arguments": list(compute.docker_arguments or ()),
-        "gpu": bool(compute.nvidia_docker),
+        "gpu": bool(compute.nvidia_docker) if gpu is None else gpu,
         "copied": compute.shared_volumes is False,
     }
 

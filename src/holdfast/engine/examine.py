@@ -10,6 +10,7 @@ import threading
 import time
 
 from holdfast import targets
+from holdfast.engine import gpu_trial
 from holdfast.engine.attach import find_python, run_here
 from holdfast.engine.channel import connect
 from holdfast.errors import ConfigError, HoldfastError, HostKeyError, UnreachableError
@@ -201,16 +202,18 @@ class _Examination:
         try:
             place = str(channel.hello()["home"])
             facts = channel.ask("survey").get("facts")
+            if not isinstance(facts, dict):
+                raise UnreachableError("the machine did not say what it has")
+            yield _disk(facts, place)
+            yield _clock(self._skew)
+            yield _locks(facts, place)
+            yield _logout(facts)
+            yield _gpus(facts)
+            yield _engines(facts, self._compute)
+            if gpu_trial.is_due(self._compute, facts):
+                yield _gpu_test(gpu_trial.trial(channel, self._compute))
         finally:
             channel.close()
-        if not isinstance(facts, dict):
-            raise UnreachableError("the machine did not say what it has")
-        yield _disk(facts, place)
-        yield _clock(self._skew)
-        yield _locks(facts, place)
-        yield _logout(facts)
-        yield _gpus(facts)
-        yield _engines(facts, self._compute)
 
     def _way_in(self) -> str:
         login = self._login
@@ -302,7 +305,17 @@ def _gpus(facts: Json) -> Tick:
     troubles = [str(row["error"]) for row in rows if row.get("error")]
     if troubles:
         return Tick("gpus", WARNING, troubles[0], "run nvidia-smi there; after a change of drivers a reboot helps")
-    return Tick("gpus", OK, ", ".join(f"{row.get('name')} ({row.get('memory')})" for row in rows) or "none")
+    if not rows:
+        return Tick("gpus", OK, "none")
+    known = [f"{name} {rows[0][key]}" for key, name in (("driver", "driver"), ("cuda", "CUDA")) if rows[0].get(key)]
+    named = [f"{row.get('name')} ({row.get('memory')})" for row in rows]
+    return Tick("gpus", OK, "; ".join([", ".join(named), *([", ".join(known)] if known else [])]))
+
+
+def _gpu_test(outcome: gpu_trial.Outcome) -> Tick:
+    states = {gpu_trial.REACHED: OK, gpu_trial.UNSUITED: WARNING, gpu_trial.SKIPPED: SKIPPED}
+    state = states.get(outcome.state, FAILED)
+    return Tick(gpu_trial.NAME, state, outcome.found, outcome.fix, ConfigError.exit_code if state == FAILED else 0)
 
 
 def _effective(login: Login) -> dict[str, str]:

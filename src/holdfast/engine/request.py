@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from holdfast.errors import ConfigError, UsageError
-from holdfast.model import Job, Link
+from holdfast.model import GpuWish, Job, Link
 from holdfast.planning import script_path, seconds
 from holdfast.record import Record
 
@@ -31,6 +31,9 @@ class Asked(Record):
     notify: str | None = None
     keep_work: bool = False
     retries: str | None = None
+    gpus: str | None = None
+    require_gpu: bool = False
+    wait_for_gpu: str | None = None
 
 
 def make_job(
@@ -38,6 +41,7 @@ def make_job(
 ) -> Job:
     """``ask`` is how a secret that is not in the environment is asked for."""
     words = asked.words or config.argument_vector or ()
+    file = os.path.join(project.root, "aml_config", f"{config.name}.runconfig")
     if not words or words[0] == "$file":
         raise UsageError("no script was named", hint="holdfast submit -c local train.py")
     if config.framework != "Python":
@@ -45,15 +49,16 @@ def make_job(
             "PySpark is not supported by this version"
             if config.framework
             else "no Framework is set, which means PySpark, and that is not supported by this version",
-            where=os.path.join(project.root, "aml_config", f"{config.name}.runconfig"),
+            where=file,
             hint="write this line into it: Framework: Python",
         )
+    env, places = _environment(asked, config, file, ask)
     return Job(
         script=script_path(project.root, asked.folder, words[0]),
         arguments=tuple(words[1:]),
         config=config.name,
         target=target,
-        env=_environment(asked, config, ask),
+        env=env,
         links=tuple(_link(project, asked.folder, name) for name in asked.links)
         + tuple(_link(project, project.root, name) for name in config.links or ()),
         timeout_s=seconds(asked.timeout, "--timeout") if asked.timeout else config.timeout,
@@ -64,7 +69,20 @@ def make_job(
         fetch_outputs=config.fetch_outputs or "small",
         parent_run_id=os.environ.get("HOLDFAST_RUN_ID"),
         retries=_count(asked.retries) if asked.retries else 0,
+        gpu=_gpu_wish(asked, config, file, places),
     )
+
+
+def _gpu_wish(asked: Asked, config: RunConfig, file: str, places: Mapping[str, str]) -> GpuWish:
+    """Most runs say nothing of GPUs, and what understands it is not imported for them."""
+    said = (config.gpus, config.require_gpu, config.gpu_grace, config.wait_for_gpu, asked.gpus, asked.wait_for_gpu)
+    if said == (None,) * 6 and not asked.require_gpu:
+        return GpuWish()
+    from holdfast.engine.gpu_wish import make_wish, refuse_two_masters
+
+    wish = make_wish(config, file, gpus=asked.gpus, require=asked.require_gpu, wait=asked.wait_for_gpu)
+    refuse_two_masters(wish, places, asked.gpus, file)
+    return wish
 
 
 def _count(text: str) -> int:
@@ -73,17 +91,23 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _environment(asked: Asked, config: RunConfig, ask: Callable[[str], str]) -> Mapping[str, str]:
-    """Later ones win: the run configuration, --env-file, -e, --secret."""
+def _environment(
+    asked: Asked, config: RunConfig, file: str, ask: Callable[[str], str]
+) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Values, and where each was set. Later ones win: the run configuration, --env-file, -e, --secret."""
     values = dict(config.environment_variables or {})
+    places = dict.fromkeys(values, file)
     for path in asked.env_files:
-        values.update(_env_file(path))
+        for name, (value, number) in _env_file(path).items():
+            values[name], places[name] = value, f"{path}:{number}"
     for word in asked.env:
         name, equals, value = word.partition("=")
         values[_name(name, "-e")] = value if equals else _from_shell(name)
+        places[name] = f"-e {name}"
     for name in asked.secrets:
         values[_name(name, "--secret")] = os.environ[name] if name in os.environ else ask(name)
-    return values
+        places[name] = f"--secret {name}"
+    return values, places
 
 
 def _from_shell(name: str) -> str:
@@ -103,8 +127,11 @@ def _name(name: str, where: str) -> str:
     return name
 
 
-def _env_file(path: str) -> dict[str, str]:
-    """NAME=VALUE lines; blank lines and # comments are passed over, one pair of quotes round a value is taken off."""
+def _env_file(path: str) -> dict[str, tuple[str, int]]:
+    """NAME=VALUE lines and their numbers.
+
+    Blank lines and # comments are passed over, one pair of quotes round a value is taken off.
+    """
     values = {}
     try:
         with open(path, encoding="utf-8") as source:
@@ -120,7 +147,7 @@ def _env_file(path: str) -> dict[str, str]:
             raise ConfigError("this line is not NAME=VALUE", where=f"{path}:{number}", answer=text[:80])
         if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
             value = value[1:-1]
-        values[_name(name.strip(), f"{path}:{number}")] = value
+        values[_name(name.strip(), f"{path}:{number}")] = value, number
     return values
 
 

@@ -16,7 +16,7 @@ from holdfast.engine import follow, known, shims
 from holdfast.engine.ship import Shipment
 from holdfast.errors import ConfigError, StoreError, UnreachableError
 from holdfast.model import Identity, Json, Plan
-from holdfast.planning import make_plan
+from holdfast.planning import make_plan, plan_gpu
 from holdfast.ports import Lacking
 from holdfast.store import runs
 
@@ -155,6 +155,7 @@ def _plan(
     python = environment.python if environment is not None else container.python if container is not None else None
     if python is not None:
         target = targets.running_in(target, python)
+    gpu = plan_gpu(job.gpu, handed_in=target.kind in targets.CONTAINED and bool(target.compute.nvidia_docker))
     return make_plan(
         job,
         project,
@@ -165,11 +166,12 @@ def _plan(
         shims=target.shims,
         environment=environment.in_plan() if environment is not None else None,
         idle=_idle(target),
-        container=_wish(target, container, python),
+        container=_wish(target, container, python, gpu is not None),
+        gpu=gpu,
     )
 
 
-def _wish(target: Target, container: Container | None, python: str | None) -> Json | None:
+def _wish(target: Target, container: Container | None, python: str | None, gpu: bool) -> Json | None:
     if container is None:
         return None
     from holdfast.engine.containers import wish
@@ -177,7 +179,7 @@ def _wish(target: Target, container: Container | None, python: str | None) -> Js
     if python is None:
         hint = "choose an image with Python, name the interpreter as pythonLocation, or declare an environment with one"
         raise ConfigError(f"the image {container.image} has no Python", where=f"{target.name}.compute", hint=hint)
-    return wish(target.compute, container.image, container.engine, container.found, python)
+    return wish(target.compute, container.image, container.engine, container.found, python, gpu=gpu)
 
 
 def _idle(target: Target) -> Json | None:

@@ -135,14 +135,16 @@ def _program(root: "bytes", name: "str") -> "str":
     return ""
 
 
-def _cdi(root: "bytes", folders: "Iterable[str]") -> "dict[str, str] | None":
+def _cdi(root: "bytes", folders: "Iterable[str]") -> "dict[str, Any] | None":
     """A specification of NVIDIA's with the device ``all``: one that fits the machine if there is any."""
-    found = []  # type: list[dict[str, str]]
+    found = []  # type: list[dict[str, Any]]
     for folder in folders:
         for name in _names(root, folder):
             text = _text(root, "%s/%s" % (folder, name)) if name.endswith((".json", ".yaml", ".yml")) else ""
             if _says(text, "kind", r"nvidia\.com/gpu") and _says(text, "name", "all"):
-                found.append({"file": "%s/%s" % (folder, name), "missing": _first_missing(root, text)})
+                names = re.findall(r"\bname[\"']?\s*:\s*[\"']?([\w.:-]+)", text)
+                spec = {"file": "%s/%s" % (folder, name), "missing": _first_missing(root, text)}
+                found.append(dict(spec, names=names))
     return min(found, key=lambda spec: bool(spec["missing"])) if found else None
 
 

@@ -16,6 +16,8 @@ INHERITED = (
 class CannotStart(Exception):
     """The script's command could not be started; the text says why."""
 
+    code = 127
+
 
 def environment(
     base: "dict[bytes, bytes]", asked: "dict[bytes, bytes]", ours: "dict[bytes, bytes]"

@@ -132,6 +132,7 @@ class Contained:
         else:
             ours.pop(b"AZUREML_NATIVE_SHARE_DIRECTORY", None)
         ours.update(asked)
+        ours.update(run.gpu.variables())
         if b"PYTHONPATH" in asked:
             ours[b"PYTHONPATH"] = b":".join([*first.pop(b"PYTHONPATH", []), asked[b"PYTHONPATH"]])
         is_root = container.is_root(self._wish) and not engine.get("rootless")
@@ -147,8 +148,15 @@ class Contained:
             "ended": None if self._wish.get("copied") else _text(os.path.join(self._inside, b"ended")),
             "folders": [_text(os.path.join(run.attempt, part.encode())) for part in container.PARTS],
             "after": [os.getuid(), os.getgid()] if is_root else None,
+            "touch": self._touch_words() if self._wish.get("gpu") else None,
         }
         return json.dumps(told).encode("ascii") + b"\n"
+
+    def _touch_words(self) -> "list[str]":
+        """Whether the GPU is reached is asked by whoever will run the script."""
+        run = self._run
+        program = os.path.join(run.home, b"runner", run.runner.encode("ascii"), b"runner", b"touch.py")
+        return [str(run.plan["argv"][0]), "-B", _text(program), "look"]  # type: ignore[index]
 
     def _gpu(self, engine: "dict[str, object]") -> "tuple[list[str], dict[str, str]]":
         """Words for the engine and variables for the script."""
@@ -156,7 +164,7 @@ class Contained:
             return [], {}
         from . import passthrough
 
-        found = passthrough.look(engine)
+        found = passthrough.look(engine, self._run.gpu.chosen)
         if found["refused"]:
             raise prepare.CannotPrepare(str(found["refused"]))
         return list(found["words"]), dict(found["environment"])

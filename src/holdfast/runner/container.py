@@ -59,6 +59,8 @@ def words(
     """``wish`` is the plan's own part on the container. Whatever is secret comes on the container's stdin."""
     found = [str(engine["program"]), "create" if wish.get("copied") else "run", "--name", name, "--interactive"]
     found += ["--label", "%s=%s" % (LABEL, name)]
+    if wish.get("gpu"):  # by which its processes are known on a card
+        found += ["--cidfile", os.path.join(places.attempt, "cid")]
     found += user_words(engine, str(wish.get("user") or ""), places.ours)
     found += ["--workdir", "/"]
     if not str(wish["image_id"]).startswith("rootfs:"):

@@ -20,7 +20,13 @@ class Direct:
         ours = prepare.merged(prepare.variables(run.home, run.runner, run.attempt, run.plan, environment))
         argv = [word.encode("utf-8", "surrogateescape") for word in run.plan["argv"]]  # type: ignore[attr-defined]
         env = child.environment(dict(os.environb), asked, ours)
-        pid, output = child.spawn(argv, env, os.path.join(run.attempt, b"work"), run.umask)
+        env.update(run.gpu.variables())
+        work = os.path.join(run.attempt, b"work")
+        if run.gpu.wants:
+            from . import gpu_check
+
+            run.gpu.check(run.events, gpu_check.here(argv[0], env, work))
+        pid, output = child.spawn(argv, env, work, run.umask)
         return pid, output, {}
 
     def tell(self, _pid: "int", number: "int") -> "None":

@@ -73,7 +73,7 @@ class Reader:
         self._pid = os.fork()
         if self._pid == 0:
             try:
-                _stand_alone(theirs, mine)
+                stand_alone(theirs, mine)
                 _answer(theirs, mine)
             finally:
                 os._exit(0)
@@ -98,11 +98,7 @@ class _Unanswered(Exception):
     """The child hangs, or has died."""
 
 
-class _Trouble(Exception):
-    """The library answers, and cannot tell of cards; the text says why."""
-
-
-class _NoLibrary(Exception):
+class NoLibrary(Exception):
     """It cannot be used here at all; another source may know. The text says why."""
 
 
@@ -116,7 +112,7 @@ def _end(pid: "int") -> "None":
         return  # somebody else reaps children here
 
 
-def _stand_alone(asks: "int", answers: "int") -> "None":
+def stand_alone(asks: "int", answers: "int") -> "None":
     """Hold nothing of the parent's: a lock kept open in a child that hangs would be held for ever."""
     hostfacts.die_with_parent(signal.SIGKILL)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
@@ -130,28 +126,33 @@ def _stand_alone(asks: "int", answers: "int") -> "None":
     os.closerange(high + 1, 4096)
 
 
+def look_with(source: "Any") -> "tuple[Any, dict[str, Any]]":
+    """One look by this source, or by whoever can tell where there is none yet. For a process that may hang."""
+    try:
+        source = source or opened()
+        return source, source.look()
+    except gpu_words.Trouble as error:
+        return source, gpu_words.nothing(gpu_words.UNMEASURED, str(error))
+    except NoLibrary as error:
+        return source, without(str(error))
+    except Exception as error:
+        return source, gpu_words.nothing(gpu_words.UNMEASURED, "%s: %s" % (type(error).__name__, error))
+
+
 def _answer(asks: "int", answers: "int") -> "None":
     source = None  # type: Any
     while os.read(asks, 1):
-        try:
-            source = source or _opened()
-            found = source.look()
-        except _Trouble as error:
-            found = gpu_words.nothing(gpu_words.UNMEASURED, str(error))
-        except _NoLibrary as error:
-            found = _without(str(error))
-        except Exception as error:
-            found = gpu_words.nothing(gpu_words.UNMEASURED, "%s: %s" % (type(error).__name__, error))
+        source, found = look_with(source)
         wire.write_all(answers, wire.dumps(found) + b"\n")
 
 
-def _opened() -> "Any":
+def opened() -> "Any":
     """Whoever can tell here: the library, else NVIDIA's own program."""
     from . import facts as machine
 
     try:
-        return _Library()
-    except _NoLibrary:
+        return Library()
+    except NoLibrary:
         program = machine.which("nvidia-smi")
         if program is None:
             raise
@@ -160,7 +161,7 @@ def _opened() -> "Any":
         return nvidia_smi.Program(program)
 
 
-def _without(why: "str") -> "dict[str, Any]":
+def without(why: "str") -> "dict[str, Any]":
     """Nothing of NVIDIA's answers. That there is no card is said only where the machine itself shows it."""
     from . import cards
 
@@ -181,7 +182,7 @@ def _without(why: "str") -> "dict[str, Any]":
     return gpu_words.nothing(state, trouble)
 
 
-class _Library:
+class Library:
     """What the library says. What a card always is, is asked once and still known when the card is lost."""
 
     def __init__(self) -> "None":
@@ -191,24 +192,26 @@ class _Library:
             ctypes.CDLL(LIBRARY)  # tried first, as the binding takes its time to load
             from . import pynvml  # type: ignore[attr-defined]
         except OSError:
-            raise _NoLibrary("NVIDIA's library %s is not there" % LIBRARY) from None
+            raise NoLibrary("NVIDIA's library %s is not there" % LIBRARY) from None
         except ImportError as error:
-            raise _NoLibrary("the binding to NVIDIA's library is missing: %s" % error) from error
+            raise NoLibrary("the binding to NVIDIA's library is missing: %s" % error) from error
         self._nvml = pynvml
         self._lasting = {}  # type: dict[int, dict[str, Any]]
+        self._events = None  # type: Any
+        self._uuids = {}  # type: dict[int | None, str]
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError as error:
             if error.value in (pynvml.NVML_ERROR_DRIVER_NOT_LOADED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND):
-                raise _NoLibrary("NVIDIA's library says: %s" % error) from error
-            raise _Trouble(_meaning(error)) from error
+                raise NoLibrary("NVIDIA's library says: %s" % error) from error
+            raise gpu_words.Trouble(_meaning(error)) from error
 
     def look(self) -> "dict[str, Any]":
         nvml = self._nvml
         try:
             count = nvml.nvmlDeviceGetCount()
         except nvml.NVMLError as error:
-            raise _Trouble(_meaning(error)) from error
+            raise gpu_words.Trouble(_meaning(error)) from error
         cuda = self._ask("nvmlSystemGetCudaDriverVersion_v2")
         found = gpu_words.nothing(gpu_words.MEASURED, "")
         found.update(source="nvml", driver=self._ask("nvmlSystemGetDriverVersion") or "")
@@ -217,6 +220,59 @@ class _Library:
         if not count:
             found["trouble"] = "NVIDIA's driver is loaded and shows no GPU"
         return found
+
+    def tick(self, index: "int", thorough: "bool" = True) -> "dict[str, Any]":
+        """What changes all the time, for those who ask often; Trouble if the card is gone.
+
+        With ``thorough`` also who is on it, how hot it is and what holds it back.
+        """
+        nvml = self._nvml
+        try:
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            busy = self._ask("nvmlDeviceGetUtilizationRates", handle)
+            milliwatts = self._ask("nvmlDeviceGetPowerUsage", handle)
+            seen = {
+                "busy": busy.gpu if busy else None,
+                "memory": getattr(self._memory(handle), "used", None),
+                "watts": None if milliwatts is None else milliwatts / 1000.0,
+            }
+            if thorough:
+                celsius = self._ask("nvmlDeviceGetTemperature", handle, nvml.NVML_TEMPERATURE_GPU)
+                throttle = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle) or 0
+                seen.update(celsius=celsius, throttle=throttle, pids=self._pids(handle))
+            return seen
+        except nvml.NVMLError as error:
+            raise gpu_words.Trouble(_meaning(error)) from error
+
+    def counters(self, index: "int") -> "dict[str, Any]":
+        """What a card has counted since the driver was loaded; the energy takes milliseconds to be read."""
+        nvml = self._nvml
+        try:
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            millijoules = self._ask("nvmlDeviceGetTotalEnergyConsumption", handle)
+            ecc = [self._ask("nvmlDeviceGetTotalEccErrors", handle, kind, nvml.NVML_VOLATILE_ECC) for kind in (0, 1)]
+        except nvml.NVMLError as error:
+            raise gpu_words.Trouble(_meaning(error)) from error
+        joules = None if millijoules is None else millijoules / 1000.0
+        return {"joules": joules, "corrected": ecc[0], "uncorrected": ecc[1]}
+
+    def xids(self) -> "list[tuple[str, int]]":
+        """UUID and number of each critical error since the last question; the first one only begins to listen."""
+        nvml = self._nvml
+        found = []  # type: list[tuple[str, int]]
+        try:
+            if self._events is None:
+                self._events = nvml.nvmlEventSetCreate()
+                for index in range(nvml.nvmlDeviceGetCount()):
+                    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+                    nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, self._events)
+                    self._uuids[_address(handle)] = nvml.nvmlDeviceGetUUID(handle)
+            while True:
+                event = nvml.nvmlEventSetWait_v2(self._events, 0)
+                # A card that is lost does not tell its name any more.
+                found.append((self._uuids.get(_address(event.device), ""), int(event.eventData)))
+        except nvml.NVMLError:
+            return found  # no more, or a card or driver that does not tell
 
     def _card(self, index: "int") -> "dict[str, Any]":
         nvml = self._nvml
@@ -241,12 +297,11 @@ class _Library:
             "minor": capability[1],
             "memory_clock_mhz": self._ask("nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_MEM),
             "core_clock_mhz": self._ask("nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_SM),
+            "minor_number": self._ask("nvmlDeviceGetMinorNumber", handle),
         }
 
     def _what_it_does(self, handle: "Any") -> "dict[str, Any]":
-        # The first form counts what the driver keeps for itself as used.
-        memory = self._ask("nvmlDeviceGetMemoryInfo", handle, self._nvml.nvmlMemory_v2)
-        memory = memory or self._ask("nvmlDeviceGetMemoryInfo", handle)
+        memory = self._memory(handle)
         busy = self._ask("nvmlDeviceGetUtilizationRates", handle)
         milliwatts = self._ask("nvmlDeviceGetPowerUsage", handle)
         ecc, mig = self._ask("nvmlDeviceGetEccMode", handle), self._ask("nvmlDeviceGetMigMode", handle)
@@ -262,9 +317,19 @@ class _Library:
             "processes": self._processes(handle),
         }
 
+    def _memory(self, handle: "Any") -> "Any":
+        """The first form counts what the driver keeps for itself as used."""
+        second = self._ask("nvmlDeviceGetMemoryInfo", handle, self._nvml.nvmlMemory_v2)
+        return second or self._ask("nvmlDeviceGetMemoryInfo", handle)
+
     def _processes(self, handle: "Any") -> "list[dict[str, Any]] | None":
         from . import holders
 
+        memory = self._pids(handle)
+        return None if memory is None else [holders.holder(pid, memory[pid]) for pid in sorted(memory)]
+
+    def _pids(self, handle: "Any") -> "dict[int, int | None] | None":
+        """Who computes on it, and with how much memory."""
         said = self._ask("nvmlDeviceGetComputeRunningProcesses_v3", handle)
         if said is None:
             said = self._ask("nvmlDeviceGetComputeRunningProcesses_v2", handle)  # drivers before 510
@@ -274,7 +339,7 @@ class _Library:
         for one in said:  # a process in several parts of a divided card is there several times
             known = memory.get(one.pid, 0)
             memory[one.pid] = None if known is None or one.usedGpuMemory is None else known + one.usedGpuMemory
-        return [holders.holder(pid, memory[pid]) for pid in sorted(memory)]
+        return memory
 
     def _ask(self, function: "str", *arguments: "object") -> "Any":
         """None where this card or driver does not tell; a card that is gone is another matter."""
@@ -285,6 +350,12 @@ class _Library:
             if error.value in (nvml.NVML_ERROR_GPU_IS_LOST, nvml.NVML_ERROR_RESET_REQUIRED):
                 raise
             return None
+
+
+def _address(handle: "Any") -> "int | None":
+    import ctypes
+
+    return ctypes.cast(handle, ctypes.c_void_p).value
 
 
 def _meaning(error: "Any") -> "str":

@@ -8,8 +8,12 @@ MEASURED, NONE, UNMEASURED = "measured", "none", "unmeasured"
 _GIB = 1024.0**3
 _CARD = (
     "index name uuid pci major minor memory_clock_mhz core_clock_mhz memory_total memory_free memory_used "
-    "busy_percent power_watts celsius ecc mig processes"
+    "busy_percent power_watts celsius ecc mig processes minor_number"
 ).split()
+
+
+class Trouble(Exception):
+    """Whoever is asked answers, and cannot tell of cards; the text says why."""
 
 
 def nothing(state: "str", trouble: "str") -> "dict[str, Any]":

@@ -8,6 +8,7 @@ is seen and kept by others.
 import errno
 import json
 import os
+import select
 import signal
 import sys
 import time
@@ -17,6 +18,10 @@ if MYPY:
     from typing import Any  # noqa: F401 - in comments
 
 LEFTOVER_GRACE = 5.0
+TOUCH_S = 20.0
+GONE_S = 1.0
+NODES_S = 5.0
+_SAID = 65536
 
 
 def main():
@@ -26,8 +31,13 @@ def main():
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _tell_all)
     _own(told, told.get("before"))
+    if told.get("touch"):
+        _touch(told)
+    early = list(_tell_all.asked)  # type: ignore[attr-defined]
     pid, trouble = _start(told)
-    note = {"trouble": trouble} if trouble else {"status": _wait_for(pid)}  # type: dict[str, Any]
+    for number in early:
+        _tell(number)
+    note = {"trouble": trouble} if trouble else {"status": _watch(pid, told)}  # type: dict[str, Any]
     note["left"] = _end_leftovers(float(told["grace"]))
     note["told"] = _tell_all.asked  # type: ignore[attr-defined]
     note["out_of_memory"] = _out_of_memory()
@@ -51,6 +61,49 @@ def _line():
     return found.decode("ascii")
 
 
+def _touch(told):
+    # type: (dict[str, Any]) -> None
+    """Is the GPU reached from here? Whatever comes of it, the script is started."""
+    try:
+        heard, saying = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.close(heard)
+                _become(told, saying, told["touch"])
+            finally:
+                os._exit(127)
+        os.close(saying)
+        said, is_late = _hear(heard, time.time() + TOUCH_S)
+        os.close(heard)
+        _leave_word(told, "touch", {"said": said.decode("utf-8", "replace"), "late": is_late})
+        if is_late:
+            os.kill(pid, signal.SIGKILL)
+        until = time.time() + GONE_S
+        while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.time() < until:
+            time.sleep(0.001)  # one that hangs in the driver is collected with the orphans, if ever
+    except Exception:
+        return
+
+
+def _hear(source, until):
+    # type: (int, float) -> tuple[bytes, bool]
+    """What is said, its end where that is long, and whether it took too long."""
+    said = b""
+    while True:
+        try:
+            if not select.select([source], [], [], max(0.0, until - time.time()))[0]:
+                return said, True
+            block = os.read(source, 65536)
+        except (OSError, select.error) as error:
+            if error.args[0] != errno.EINTR:
+                raise
+            continue
+        if not block:
+            return said, False
+        said = (said + block)[-_SAID:]
+
+
 def _start(told):
     # type: (dict[str, Any]) -> tuple[int, str]
     """The script's pid, and why it could not be started."""
@@ -59,7 +112,7 @@ def _start(told):
     if pid == 0:
         try:
             os.close(trouble)
-            _become(told, report)
+            _become(told, report, told["argv"])
         except BaseException:
             os.write(report, str(sys.exc_info()[1]).encode("utf-8", "replace")[:4000])
         finally:
@@ -70,10 +123,11 @@ def _start(told):
     return pid, answer.decode("utf-8", "replace")
 
 
-def _become(told, report):
-    # type: (dict[str, Any], int) -> None
+def _become(told, report, argv):
+    # type: (dict[str, Any], int, list[str]) -> None
     import fcntl
 
+    is_script = argv is told["argv"]  # who only touches the GPU says so to us, and nothing to the log
     fcntl.fcntl(report, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
     os.setsid()
     for number in range(1, signal.NSIG):
@@ -83,7 +137,7 @@ def _become(told, report):
             continue
     nothing = os.open(os.devnull, os.O_RDONLY)
     stream = told.get("stream")
-    output = os.open(_name(stream), os.O_WRONLY) if stream else 1
+    output = report if not is_script else os.open(_name(stream), os.O_WRONLY) if stream else 1
     os.dup2(nothing, 0)
     os.dup2(output, 1)
     os.dup2(1, 2)  # one stream, so that the order of what is said is kept
@@ -95,10 +149,51 @@ def _become(told, report):
         if places:
             env[_name(name)] = os.pathsep.join([_name(place) for place in places] + known)
     env.update((_name(name), _name(value)) for name, value in told["env"].items())
-    argv = [_name(word) for word in told["argv"]]
+    words = [_name(word) for word in argv]
     os.environ.clear()
     os.environ.update(env)  # where the program is looked for
-    os.execvp(argv[0], argv)
+    os.execvp(words[0], words)
+
+
+def _watch(pid, told):
+    # type: (int, dict[str, Any]) -> int
+    """Wait for the script; an alarm looks at the cards meanwhile, so that nobody is collected any later for it."""
+    nodes = _nodes() if told.get("touch") else []
+    if not nodes:
+        return _wait_for(pid)
+    signal.signal(signal.SIGALRM, lambda _number, _frame: _look_at(nodes, told))
+    signal.setitimer(signal.ITIMER_REAL, NODES_S, NODES_S)
+    try:
+        return _wait_for(pid)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _nodes():
+    # type: () -> list[str]
+    """Those that can be used. The kernel answers that by itself: a driver that hangs is not disturbed."""
+    found = ["/dev/" + name for name in sorted(os.listdir("/dev")) if name.startswith("nvidia")]
+    return [path for path in found if not os.path.isdir(path) and os.access(path, os.R_OK | os.W_OK)]
+
+
+def _look_at(nodes, told):
+    # type: (list[str], dict[str, Any]) -> None
+    """Say once that one was taken away, as control groups do when the machine's services are loaded anew."""
+    for node in nodes:
+        if os.access(node, os.R_OK | os.W_OK):
+            continue
+        why = "it may not be opened any more" if os.path.exists(node) else "it is not there any more"
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        try:
+            _leave_word(told, "gpu-lost", {"node": node, "why": why, "time": time.time()})
+        except Exception:
+            return
+        return
+
+
+def _leave_word(told, name, word):
+    # type: (dict[str, Any], str, dict[str, Any]) -> None
+    _write(os.path.join(os.path.dirname(told["note"]), name), word, told.get("after"))
 
 
 def _wait_for(wanted):

@@ -33,6 +33,21 @@ class Program:
         driver = rows[0].get("driver_version", "")
         return dict(found, source="nvidia-smi", driver=driver, cuda=cuda.group(1) if cuda else "", gpus=cards)
 
+    def tick(self, index: "int", _thorough: "bool" = True) -> "dict[str, Any]":
+        """As the library's; it takes so long that whoever asks often asks less often."""
+        card = next((card for card in self.look()["gpus"] if card["index"] == index), None)
+        if card is None:
+            raise gpu_words.Trouble("nvidia-smi does not name GPU %d any more" % index)
+        seen = {"busy": card["busy_percent"], "memory": card["memory_used"], "watts": card["power_watts"]}
+        pids = {one["pid"]: one["memory"] for one in card["processes"]}
+        return dict(seen, celsius=card["celsius"], throttle=0, pids=pids)
+
+    def counters(self, _index: "int") -> "dict[str, Any]":
+        return {}
+
+    def xids(self) -> "list[tuple[str, int]]":
+        return []
+
     def _holders(self) -> "dict[str, list[dict[str, Any]]]":
         found = {}  # type: dict[str, list[dict[str, Any]]]
         for row in self._query("compute-apps", list(_APPS))[1]:

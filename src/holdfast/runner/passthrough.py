@@ -14,25 +14,28 @@ if MYPY:
     from typing import Any
 
 FOLDER = "/usr/local/holdfast/nvidia"
-ALL = "nvidia.com/gpu=all"
 _CDI_SINCE = {"docker": (25,), "podman": (4, 1)}
 _GPUS_SINCE = (19, 3)
 
 
-def look(engine: "dict[str, Any]", root: "bytes" = b"/") -> "dict[str, Any]":
+def look(
+    engine: "dict[str, Any]", given: "list[dict[str, Any]] | None" = None, root: "bytes" = b"/"
+) -> "dict[str, Any]":
     """``choose`` for this machine. ``engine``: name, version, runtimes, and the folders in which it looks for CDI."""
-    return choose(engine, cards.facts(engine.get("cdi") or (), root))
+    return choose(engine, cards.facts(engine.get("cdi") or (), root), given)
 
 
-def choose(engine: "dict[str, Any]", machine: "dict[str, Any]") -> "dict[str, Any]":
+def choose(
+    engine: "dict[str, Any]", machine: "dict[str, Any]", given: "list[dict[str, Any]] | None" = None
+) -> "dict[str, Any]":
     """``words`` for the engine, ``environment`` for the script, ``how`` for people, or why it is ``refused``.
 
     LD_LIBRARY_PATH of the environment belongs before whatever the image or the run has there. ``advice`` is what would
-    make it better.
+    make it better. ``given`` are the cards to hand over, by UUID, index and minor number; None means all.
     """
     if machine["driver"]:
         for way in (_by_cdi, _by_hook, _by_runtime, _by_hand):
-            chosen = way(engine, machine)
+            chosen = way(engine, machine, given)
             if chosen is not None:
                 return chosen
     return _way([], "", refused=_refusal(engine, machine))
@@ -48,35 +51,56 @@ def _way(
     return {"words": words, "environment": environment or {}, "how": how, "advice": advice, "refused": refused}
 
 
-def _by_cdi(engine: "dict[str, Any]", machine: "dict[str, Any]") -> "dict[str, Any] | None":
+def _by_cdi(
+    engine: "dict[str, Any]", machine: "dict[str, Any]", given: "list[dict[str, Any]] | None"
+) -> "dict[str, Any] | None":
     spec = machine["cdi"]
     if spec is None or spec["missing"] or _version(engine) < _CDI_SINCE[engine["name"]]:
         return None
     # Docker has a switch for it, and says its folders only where that is on.
     if engine["name"] == "docker" and not engine.get("cdi"):
         return None
-    return _way(["--device", ALL], "by CDI, as %s says" % spec["file"])
+    words = []  # type: list[str]
+    for name in _cdi_names(spec["names"], given):
+        words += ["--device", "nvidia.com/gpu=%s" % name]
+    return _way(words, "by CDI, as %s says" % spec["file"])
 
 
-def _by_hook(engine: "dict[str, Any]", machine: "dict[str, Any]") -> "dict[str, Any] | None":
+def _cdi_names(known: "list[str]", given: "list[dict[str, Any]] | None") -> "list[str]":
+    """One name per card, by UUID or number as the file has it. Where it knows only all of them, CUDA is told which."""
+    names = [next((name for name in (card["uuid"], str(card["index"])) if name in known), "") for card in given or ()]
+    return names if names and all(names) else ["all"]
+
+
+def _by_hook(
+    engine: "dict[str, Any]", machine: "dict[str, Any]", given: "list[dict[str, Any]] | None"
+) -> "dict[str, Any] | None":
     if engine["name"] != "docker" or not machine["hook"] or _version(engine) < _GPUS_SINCE:
         return None
-    return _way(["--gpus", "all"], "by the hook of NVIDIA's container toolkit")
+    # Docker reads this word as comma-separated values, so that more than one device must stand in quotes.
+    which = '"device=%s"' % ",".join(card["uuid"] for card in given) if given is not None else "all"
+    return _way(["--gpus", which], "by the hook of NVIDIA's container toolkit")
 
 
-def _by_runtime(engine: "dict[str, Any]", _machine: "dict[str, Any]") -> "dict[str, Any] | None":
+def _by_runtime(
+    engine: "dict[str, Any]", _machine: "dict[str, Any]", given: "list[dict[str, Any]] | None"
+) -> "dict[str, Any] | None":
     if engine["name"] != "docker" or "nvidia" not in (engine.get("runtimes") or ()):
         return None
     # An image that does not say what it wants gets nvidia-smi and no CUDA from older runtimes.
-    asked = ["-e", "NVIDIA_VISIBLE_DEVICES=all", "-e", "NVIDIA_DRIVER_CAPABILITIES=compute,utility"]
+    which = ",".join(card["uuid"] for card in given) if given is not None else "all"
+    asked = ["-e", "NVIDIA_VISIBLE_DEVICES=%s" % which, "-e", "NVIDIA_DRIVER_CAPABILITIES=compute,utility"]
     return _way(["--runtime", "nvidia", *asked], "by docker's runtime nvidia")
 
 
-def _by_hand(engine: "dict[str, Any]", machine: "dict[str, Any]") -> "dict[str, Any] | None":
+def _by_hand(
+    engine: "dict[str, Any]", machine: "dict[str, Any]", given: "list[dict[str, Any]] | None"
+) -> "dict[str, Any] | None":
     if _missing_nodes(machine) or "libcuda.so.1" not in machine["libraries"]:
         return None
     words = []  # type: list[str]
-    for node in machine["nodes"]:
+    nodes = [node for node in machine["nodes"] if _is_given(node, given)]
+    for node in nodes:
         words += ["--device", node]
     places = {"%s/%s" % (FOLDER, name): path for name, path in machine["libraries"].items()}
     # Some look for it by the name that only the driver's headers bring.
@@ -85,9 +109,16 @@ def _by_hand(engine: "dict[str, Any]", machine: "dict[str, Any]") -> "dict[str, 
         places["/usr/bin/nvidia-smi"] = machine["nvidia_smi"]
     for place in sorted(places):
         words += ["--mount", "type=bind,source=%s,target=%s,readonly" % (places[place], place)]
-    found = len(machine["nodes"]), len(machine["libraries"])
+    found = len(nodes), len(machine["libraries"])
     how = "%d device nodes and %d libraries of the driver one by one" % found
     return _way(words, how, {"LD_LIBRARY_PATH": FOLDER}, _advice(engine, machine))
+
+
+def _is_given(node: "str", given: "list[dict[str, Any]] | None") -> "bool":
+    """Nodes of single cards bear their minor number; where that is not known, all are handed over."""
+    number = re.match(r"/dev/nvidia(\d+)$", node)
+    numbers = [card.get("minor_number") for card in given or ()]
+    return number is None or given is None or None in numbers or int(number.group(1)) in numbers
 
 
 def _advice(engine: "dict[str, Any]", machine: "dict[str, Any]") -> "str":

@@ -9,6 +9,8 @@ from . import checkout, objects
 class CannotPrepare(Exception):
     """The folder cannot be made; the text says what is wrong and with which file."""
 
+    code = 74
+
 
 def prepare(home: "bytes", attempt: "bytes", plan: "dict[str, object]") -> "None":
     work = os.path.join(attempt, b"work")

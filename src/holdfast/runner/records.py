@@ -109,7 +109,7 @@ def hashes(attempt: "bytes", **known: "object") -> "tuple[dict[str, dict[str, ob
     """
     found = {"files": dict(known), "begun": {}}  # type: dict[str, dict[str, object]]
     troubles = []
-    names = ["log", "outputs.jsonl", *plain_files(attempt, "metrics")]
+    names = ["log", "outputs.jsonl", *plain_files(attempt, "metrics"), *plain_files(attempt, "gpu")]
     for kind, name in [("files", name) for name in names] + [("begun", "plan.json"), ("begun", "runner.log")]:
         try:
             if name not in known:

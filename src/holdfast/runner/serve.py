@@ -43,6 +43,7 @@ class Session:
             "image": self._image,
             "survey": self._survey,
             "gpus": self._gpus,
+            "touch": self._touch,
             "register": self._register,
             "authorize": self._authorize,
             "purge": self._purge,
@@ -137,6 +138,16 @@ class Session:
 
         self._gpu_reader = self._gpu_reader or gpu.Reader()
         reply.end(facts=self._gpu_reader.read())
+
+    def _touch(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
+        from . import gpu_trial
+
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        wish, bare = header.get("container"), bool(header.get("bare"))
+        if isinstance(wish, dict):
+            reply.end(found=gpu_trial.in_container(self.home, wish, bare))
+        else:
+            reply.end(found=gpu_trial.directly(self.home, str(header["python"]), bare))
 
     def _register(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
         from . import account

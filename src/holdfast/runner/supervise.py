@@ -8,17 +8,18 @@ import signal
 import sys
 import time
 
-from . import child, hostfacts, jsonl, kill, notify, outputs, prepare, records, wire
+from . import child, hostfacts, jsonl, kill, notify, outcome, outputs, prepare, records, wire
 from .direct import Direct
 from .remove import remove_tree
 
 MYPY = False
 if MYPY:
     from .contained import Contained
+    from .gpu_hold import Hold
+    from .gpu_none import NoHold
 
 BLOCK = 256 * 1024
 LEFTOVER_GRACE = 5.0
-GUARDIAN_DIED = "the runner's guardian was killed; the script was ended with it"
 
 
 class Secrets:
@@ -53,6 +54,7 @@ class Supervisor:
         self._secrets = secrets
         self.umask = umask
         self._says_ready = says_ready
+        self.gpu = _hold(attempt, plan)
         self._script = 0
         self._status = None  # type: int | None
         self._stopping = ""
@@ -73,6 +75,7 @@ class Supervisor:
     def release(self) -> "None":
         """In the guardian: let go of what only the supervisor needs."""
         os.close(self._says_ready)
+        self.gpu.keep()
         self._secrets = Secrets({}, "", {})
 
     def run(self, guardian: "int") -> "None":
@@ -81,18 +84,21 @@ class Supervisor:
         hostfacts.adopt_orphans()
         wakeup = _wakeup_pipe()  # before our pid is known to anybody: a stop that comes at once must find a listener
         self._accept()
-        started = time.monotonic()
         try:
             prepare.prepare(self.home, self.attempt, self.plan)
             self._environment = self._make_environment()
+            if not self.gpu.take(self.events, lambda wait, more: self._rest(wait, [guardian, wakeup, *more])):
+                why = self._who_stopped() if _told["stop"] else outcome.GUARDIAN_DIED
+                self._close(*outcome.judge(-signal.SIGTERM, why, ""))
+                return
             if _told["stop"]:
-                self._close(*judge(-signal.SIGTERM, self._who_stopped(), ""))
+                self._close(*outcome.judge(-signal.SIGTERM, self._who_stopped(), ""))
                 return
             self._script, output = self._start()
         except (prepare.CannotPrepare, child.CannotStart) as error:
-            self._close("failed", 127 if isinstance(error, child.CannotStart) else 74, str(error))
+            self._close("failed", error.code, str(error))
             return
-        self._watch(output, guardian, wakeup, started)
+        self._watch(output, guardian, wakeup, time.monotonic())
         self._finish(output)
 
     def _accept(self) -> "None":
@@ -141,6 +147,7 @@ class Supervisor:
         pid, output, told = self._way.start(asked, self._environment)
         if told:
             self.events.add("container", **told)
+        self.gpu.begin()
         program = hostfacts.program_of(pid)
         self.events.add("started", pid=pid, start_time=hostfacts.start_time(pid), program=program)
         self._note("%s runs %s (%s)" % (program or "?", ascii(self.plan.get("script")), self._why_this_python()))
@@ -152,13 +159,21 @@ class Supervisor:
             return "the interpreter of the target, as it is"
         return "environment %s from %s: %s" % (chosen["key"], ascii(chosen["source"]), chosen["why"])
 
+    def _rest(self, wait: "float", sources: "list[int]") -> "bool":
+        """Until something is heard, or so long; False when nothing is to be started any more."""
+        guardian, wakeup = sources[:2]
+        ready = select.select(sources, [], [], wait)[0]
+        if wakeup in ready:
+            os.read(wakeup, 4096)
+        return guardian not in ready and not _told["stop"]
+
     def _watch(self, output: "int", guardian: "int", wakeup: "int", started: "float") -> "None":
         """Copy output until the script is gone, minding the clock, stop requests and the guardian."""
         sources = [output, guardian, wakeup]
         timeout = self.plan.get("timeout")
         deadline = started + float(str(timeout)) if timeout else None
         while self._status is None:
-            ready, _, _ = select.select(sources, [], [], self._next_wait(deadline))
+            ready, _, _ = select.select([*sources, *self.gpu.sources], [], [], self._next_wait(deadline))
             if output in ready and not self._log.copy(output):
                 sources.remove(output)
             if wakeup in ready:
@@ -167,10 +182,13 @@ class Supervisor:
             if guardian in ready and self._status is None:
                 sources.remove(guardian)
                 self._guardian_died()
+            if set(self.gpu.sources) & set(ready):
+                self.gpu.hear(self.events)
             self._mind_clock(deadline)
 
     def _next_wait(self, deadline: "float | None") -> "float | None":
         times = [when for when in (deadline if not self._stopping else None, self._kill_at or None) if when]
+        times += self.gpu.times()
         return max(0.0, min(times) - time.monotonic()) if times else None
 
     def _mind_signals(self) -> "None":
@@ -189,6 +207,9 @@ class Supervisor:
         now = time.monotonic()
         if deadline and now >= deadline and not self._stopping:
             self._stop("timeout")
+        idle = self.gpu.mind(self.events, now)
+        if idle and not self._stopping:
+            self._stop(idle)
         if self._kill_at and now >= self._kill_at:
             self._kill_at = 0.0
             self.events.add("killed", why="still running %s s after SIGTERM" % self.plan["grace"])
@@ -202,7 +223,7 @@ class Supervisor:
         self._kill_at = time.monotonic() + float(str(self.plan["grace"]))
 
     def _guardian_died(self) -> "None":
-        self._stopping = GUARDIAN_DIED
+        self._stopping = outcome.GUARDIAN_DIED
         self.events.add("stopping", why=self._stopping)
         ended = self._way.end()
         self._status = ended.get(self._script, self._status)
@@ -217,11 +238,13 @@ class Supervisor:
         if isinstance(self._way, Direct):
             self._end_leftovers(output)
         self._log.drain(output)
+        receipt = self.gpu.finish(self.events)
         files, size, trouble = outputs.collect(self.attempt)
         self._note("outputs: %d files, %d bytes%s" % (files, size, "; " + trouble if trouble else ""))
         self._outputs_trouble = trouble
         timeout = str(self.plan.get("timeout_text") or "")
-        self._close(*judge(code, self._stopping, timeout, str(said["reason"]), bool(said.get("lost"))))
+        stopping = self._stopping or self.gpu.verdict(receipt, code)
+        self._close(*outcome.judge(code, stopping, timeout, str(said["reason"]), bool(said.get("lost"))))
         self._way.tidy()
 
     def _end_leftovers(self, output: "int") -> "None":
@@ -318,52 +341,14 @@ class Log:
             view = view[written:]
 
 
-def judge(
-    code: "int", stopping: "str", timeout: "str", told: "str" = "", lost: "bool" = False
-) -> "tuple[str, int, str]":
-    """(outcome, exit code for the client, reason in words) from the script's own end and why it was asked to end.
+def _hold(attempt: "bytes", plan: "dict[str, object]") -> "Hold | NoHold":
+    from . import gpu_none
 
-    ``told`` is what others say about its end, ``lost`` that nobody knows it.
-    """
-    exit_code = 128 - code if code < 0 else code
-    if stopping == "canceled":
-        return (
-            "canceled",
-            exit_code or 143,
-            "canceled" + ("" if code < 0 else " (the script then exited with code %d)" % code),
-        )
-    if stopping == GUARDIAN_DIED:
-        return "lost", 125, stopping
-    if stopping == "timeout":
-        return "failed", 124, "timed out after %s" % timeout
-    if stopping:
-        return "failed", exit_code or 143, stopping
-    if lost:
-        return "lost", 125, told
-    if told:
-        return "failed", exit_code or 125, told
-    if code < 0:
-        return "failed", exit_code, "killed by " + _signal_words(-code)
-    if code:
-        return "failed", exit_code, "the script exited with code %d" % code
-    return "completed", 0, ""
+    if not gpu_none.concerns(plan):
+        return gpu_none.NoHold()
+    from .gpu_hold import Hold
 
-
-def _signal_words(number: "int") -> "str":
-    words = {  # type: dict[int, str]
-        signal.SIGSEGV: "it touched memory that is not its own",
-        signal.SIGABRT: "it gave up by itself, often a failed assertion in native code",
-        signal.SIGKILL: "by somebody, or by the system when memory ran out",
-        signal.SIGBUS: "a mapped file was cut short or memory is broken",
-        signal.SIGFPE: "a division by zero in native code",
-        signal.SIGILL: "the processor does not know an instruction that the program was built with",
-    }
-    try:
-        name = signal.Signals(number).name
-    except ValueError:
-        name = "signal %d" % number
-    meaning = words.get(number)
-    return "signal %d (%s%s)" % (number, name, ": " + meaning if meaning else "")
+    return Hold(attempt, plan)
 
 
 _told = {"stop": 0}

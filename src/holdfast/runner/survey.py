@@ -10,6 +10,8 @@ import time
 from . import facts, wire
 from .remove import remove_tree
 
+GPUS_S = 20.0
+
 
 def survey(home: "bytes") -> "dict[str, object]":
     room = os.statvfs(home)
@@ -66,13 +68,26 @@ def _engine(home: "bytes", name: "str") -> "dict[str, str]":
 
 
 def _gpus() -> "list[dict[str, str]]":
-    if not facts.which("nvidia-smi"):
-        return []
-    said, code = _ask(["nvidia-smi", "--query-gpu=name,memory.total,driver_version,uuid", "--format=csv,noheader"])
-    if code:
-        return [{"error": said.splitlines()[-1] if said else "nvidia-smi does not answer"}]
-    rows = [[word.strip() for word in line.split(",")] for line in said.splitlines()]
-    return [{"name": row[0], "memory": row[1], "driver": row[2], "uuid": row[3]} for row in rows if len(row) == 4]
+    """Each card; or why nobody knows of any, where the machine looks as if it had one."""
+    from . import cards, gpu
+
+    found = gpu.facts(GPUS_S)
+    if found["state"] == "measured":
+        lasting = {"driver": found["driver"], "cuda": found["cuda"]}
+        return [dict(_card(card), **lasting) for card in found["gpus"]] or [{"error": found["trouble"]}]
+    seen = cards.facts()
+    has_signs = seen["driver"] or seen["cards"] or facts.which("nvidia-smi")
+    return [{"error": found["trouble"]}] if found["state"] == "unmeasured" and has_signs else []
+
+
+def _card(card: "dict[str, object]") -> "dict[str, str]":
+    total, major = card["memory_total"], card["major"]
+    memory = "%.0f GB" % (int(str(total)) / 1e9) if total else "unknown memory"
+    capability = "" if major is None else "%s.%s" % (major, card["minor"])
+    named = {name: str(card[name] or "") for name in ("name", "uuid")}
+    return dict(
+        named, memory=memory, capability=capability, **{"error": str(card["trouble"])} if card["trouble"] else {}
+    )
 
 
 def _locks_work(home: "bytes") -> "str":

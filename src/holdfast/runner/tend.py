@@ -291,7 +291,7 @@ def read_note(path: "bytes") -> "dict[str, object] | None":
     It comes from within the container, where the script may have put anything in its place.
     """
     try:
-        found = json.loads(_plain_content(path).decode("utf-8", "replace"))
+        found = json.loads(plain_content(path).decode("utf-8", "replace"))
     except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(found, dict):
@@ -308,7 +308,7 @@ def read_note(path: "bytes") -> "dict[str, object] | None":
     }
 
 
-def _plain_content(path: "bytes") -> "bytes":
+def plain_content(path: "bytes") -> "bytes":
     """Of a file, but not by way of a link that leads elsewhere, nor of a pipe that nobody writes to."""
     note = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from holdfast.store.runs import Run
 
 _NS = 1_000_000_000
+_ENVELOPE = frozenset(("seq", "wall_ns", "mono_ns", "boot_id", "type", "crc"))
 FIXED = frozenset(
     (
         *("run_id", "run_number", "uid", "experiment_id", "user_id", "user", "name", "description", "parent_run_id"),
         *("script_name", "arguments", "target", "run_configuration", "status", "created_utc", "start_time_utc"),
         *("end_time_utc", "duration", "heartbeat_enabled", "hidden", "properties", "attachments", "exit_code"),
-        *("reason", "host", "program", "outputs", "metrics"),
+        *("reason", "host", "program", "outputs", "metrics", "gpu"),
     )
 )
 
@@ -57,6 +58,7 @@ def record(run: Run) -> Json:
         "host": (first or {}).get("host"),
         "program": (started or {}).get("program"),
         "outputs": _outputs(run),
+        "gpu": gpu_receipt(run),
     }
     logged = metrics.summary(metrics.read_dir(os.path.join(run.attempt, "metrics")))
     clashing = {name: value for name, value in logged.items() if name in FIXED}
@@ -67,7 +69,9 @@ def record(run: Run) -> Json:
 
 
 def reason(run: Run) -> str:
-    """Why the run ended as it did, and what of it could not be kept."""
+    """Why the run ended as it did, and what of it could not be kept; of one that waits, what for."""
+    if lifecycle.state_of(run.events) == lifecycle.QUEUED:
+        return queue_words(next(event for event in reversed(run.events) if event.get("type") == "queued"))
     words: list[object] = []
     for event in run.events:
         if event.get("type") == "log_stopped":
@@ -75,6 +79,26 @@ def reason(run: Run) -> str:
         elif event.get("type") == "closed":
             return "; ".join(str(part) for part in (event.get("reason"), *words, event.get("outputs_trouble")) if part)
     return ""
+
+
+def queue_words(queued: Json) -> str:
+    """Where a run stands, and what it waits for."""
+    position, why = queued.get("position"), queued.get("reason")
+    ahead = queued.get("ahead")
+    if not why and isinstance(ahead, list):
+        names = [f"run {one.get('run_id')} of {one.get('user')}" for one in ahead if isinstance(one, dict)]
+        why = f"behind {', '.join(names)}" if names else ""
+    return ", ".join(str(part) for part in (f"position {position}" if position is not None else "", why) if part)
+
+
+def gpu_receipt(run: Run) -> Json | None:
+    """What a run did with its GPUs, as the runner wrote it down at the end."""
+    event = next((event for event in reversed(run.events) if event.get("type") == "gpu_receipt"), None)
+    if event is None:
+        return None
+    inner = event.get("receipt")
+    found = inner if isinstance(inner, dict) else event
+    return {name: value for name, value in found.items() if inner is found or name not in _ENVELOPE}
 
 
 def artifacts(run: Run) -> list[str]:

@@ -2,9 +2,8 @@
 
 How it stays true without anybody telling it: the modification time of ``runs/`` changes with every run that comes or
 goes, and a run that is not final is read again each time. One writer at a time under a file lock, and a rollback
-journal, because SQLite before 3.51.3 can damage a WAL file that two processes write. SQLite does not notice a flipped
-bit, so the file has a checksum beside it. Where the index cannot be kept (a full or read-only disk), it is made in
-memory for the one command that asks.
+journal, because SQLite before 3.51.3 can damage a WAL file that two processes write. Where the index cannot be kept (a
+full or read-only disk), it is made in memory for the one command that asks.
 """
 
 from __future__ import annotations
@@ -13,10 +12,11 @@ import json
 import os
 import sqlite3
 import time
+from binascii import crc32
 
-from holdfast import lifecycle
 from holdfast.errors import StoreError, UsageError
-from holdfast.store import history, runs
+from holdfast.query.fields import KEY_SHIFT, column
+from holdfast.store import history, index_file, rows, runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,19 +24,13 @@ if TYPE_CHECKING:
 
     from holdfast.model import Json
     from holdfast.store.home import Home
+    from holdfast.store.rows import Row, Stored
 
-VERSION = 2
 _RACY_NS = 100_000_000  # a folder changed this recently may change again under the same time stamp
-_SCHEMA = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
-CREATE TABLE runs (
-  uid TEXT PRIMARY KEY, project_id TEXT, run_number INTEGER, run_id TEXT,
-  stamp INTEGER, status TEXT, final INTEGER, record TEXT
-) WITHOUT ROWID;
-CREATE INDEX runs_by_project ON runs (project_id, run_number);
-CREATE INDEX runs_by_id ON runs (run_id);
-CREATE INDEX runs_open ON runs (final) WHERE final = 0;
-"""
+_RUN_COLUMNS = (*(column(name) for name in rows.COLUMNS), "final", "mark", "place", "length", "sum")
+_PUT_RUN = f"INSERT OR REPLACE INTO runs (id, {', '.join(_RUN_COLUMNS)}) VALUES (?{', ?' * len(_RUN_COLUMNS)})"
+_PUT_VALUE = "INSERT OR REPLACE INTO vals VALUES (?, ?, ?, ?, ?)"
+WHERE_IT_IS = "uid, place, length, sum"
 
 
 class Index:
@@ -46,30 +40,49 @@ class Index:
         """With ``keep`` false it is read from the run directories alone, and nothing is written."""
         self._home = home
         self.kept = keep
-        self._db = _connect(":memory:")
+        self._fresh: dict[str, Json] = {}  # records of runs that go on
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._changes = 0
+        self.db = index_file.connect(":memory:")
+        self._records = index_file.Records(None)
         if keep:
             self._in_file(self._open_file)
         else:
             self._fill_memory()
 
     def close(self) -> None:
-        self._db.close()
+        self.db.close()
+        self._records.close()
 
     def of_project(self, project_id: str) -> list[Json]:
         """Newest first."""
-        rows = self._db.execute("SELECT record FROM runs WHERE project_id = ? ORDER BY run_number DESC", (project_id,))
-        return [json.loads(row[0]) for row in rows]
+        query = f"SELECT {WHERE_IT_IS} FROM runs WHERE experiment_id = ? ORDER BY run_number DESC"
+        return [self.record_at(*row) for row in self.db.execute(query, (project_id,))]
 
     def of_store(self) -> list[Json]:
-        return [json.loads(row[0]) for row in self._db.execute("SELECT record FROM runs ORDER BY stamp DESC")]
+        return [self.record_at(*row) for row in self.db.execute(f"SELECT {WHERE_IT_IS} FROM runs ORDER BY stamp DESC")]
 
     def record(self, uid: str) -> Json:
-        row = self._db.execute("SELECT record FROM runs WHERE uid = ?", (uid,)).fetchone()
-        found: Json = json.loads(row[0])
-        return found
+        return self.record_at(*self.db.execute(f"SELECT {WHERE_IT_IS} FROM runs WHERE uid = ?", (uid,)).fetchone())
 
     def open_runs(self) -> list[str]:
-        return [row[0] for row in self._db.execute("SELECT uid FROM runs WHERE final = 0")]
+        return [row[0] for row in self.db.execute("SELECT uid FROM runs WHERE final = 0")]
+
+    def count(self) -> int:
+        return int(self.db.execute("SELECT count(*) FROM runs").fetchone()[0])
+
+    def number(self, kind: str, name: str) -> int | None:
+        """The number under which values of this name are kept."""
+        row = self.db.execute("SELECT id FROM names WHERE kind = ? AND name = ?", (kind, name)).fetchone()
+        return row[0] if row else None
+
+    def known(self) -> list[str]:
+        """All names of parameters and metrics."""
+        return [row[0] for row in self.db.execute("SELECT DISTINCT name FROM names WHERE kind != 'tag' LIMIT 5000")]
+
+    def has_damaged_records(self) -> bool:
+        found = self.db.execute("SELECT place, length, sum FROM runs WHERE place IS NOT NULL")
+        return any(self._records.read(*row) is None for row in found)
 
     def find(self, project_id: str, named: str) -> str:
         """The uid of what a person called ``last``, a number, a run id, or any unique beginning of one."""
@@ -77,7 +90,7 @@ class Index:
             return self._last(project_id)
         if named.isdigit() and len(named) < 10:
             return self._numbered(project_id, int(named))
-        exact = self._db.execute("SELECT uid FROM runs WHERE run_id = ? OR uid = ?", (named, named)).fetchone()
+        exact = self.db.execute("SELECT uid FROM runs WHERE run_id = ? OR uid = ?", (named, named)).fetchone()
         return str(exact[0]) if exact else self._by_beginning(named)
 
     def refresh(self, uids: Iterable[str] = ()) -> None:
@@ -95,38 +108,51 @@ class Index:
             with self._home.lock("index"):
                 begin()
                 self._refresh()
-                if self._db.total_changes:
-                    _seal(self._home.index_file)
+                if self.db.total_changes > self._changes:
+                    index_file.seal(self._home.index_file)
+                    self._changes = self.db.total_changes
         except (OSError, sqlite3.Error):
             self.kept = False
-            self._db.close()
-            self._db = _connect(":memory:")
+            self.close()
+            self.db = index_file.connect(":memory:")
+            self._records = index_file.Records(None)
             self._fill_memory()
 
     def _open_file(self) -> None:
         path = self._home.index_file
-        if not _is_sound(path):
-            _discard(path)
-        self._db.close()
-        self._db = _open(path)
+        if not index_file.is_sound(path):
+            index_file.discard(path)
+        self.close()
+        self.db = index_file.connect_or_make(path)
+        self._records = index_file.Records(index_file.records_path(path))
 
     def _fill_memory(self) -> None:
-        self._db.executescript(_SCHEMA)
+        self._numbers = {}
+        self.db.executescript(index_file.SCHEMA)
         self._refresh()
+
+    def record_at(self, uid: str, place: int | None, length: int, checksum: int) -> Json:
+        if uid in self._fresh:
+            return self._fresh[uid]
+        found = None if place is None else self._records.read(place, length, checksum)
+        if found is None:  # another client saw it end meanwhile, or the file is damaged: the run itself knows
+            return history.record(runs.read(self._home, uid))
+        record: Json = json.loads(found)
+        return record
 
     def _numbered(self, project_id: str, number: int) -> str:
         """A number means that number and nothing else: taken for the beginning of a uid, it would name any run."""
-        query = "SELECT uid FROM runs WHERE project_id = ? AND run_number = ?"
-        row = self._db.execute(query, (project_id, number)).fetchone()
+        query = "SELECT uid FROM runs WHERE experiment_id = ? AND run_number = ?"
+        row = self.db.execute(query, (project_id, number)).fetchone()
         if row is None:
             hint = "holdfast history list shows what there is"
             raise UsageError(f"this project has no run {number}", where=self._home.path, hint=hint)
         return str(row[0])
 
     def _last(self, project_id: str) -> str:
-        newest = "SELECT uid FROM runs WHERE project_id = ? ORDER BY run_number DESC LIMIT 1"
-        row = self._db.execute(newest, (project_id,)).fetchone()
-        row = row or self._db.execute("SELECT uid FROM runs ORDER BY stamp DESC LIMIT 1").fetchone()
+        newest = "SELECT uid FROM runs WHERE experiment_id = ? ORDER BY run_number DESC LIMIT 1"
+        row = self.db.execute(newest, (project_id,)).fetchone()
+        row = row or self.db.execute("SELECT uid FROM runs ORDER BY stamp DESC LIMIT 1").fetchone()
         if row is None:
             raise UsageError(
                 "there are no runs yet", where=self._home.path, hint="start one: holdfast submit -c local train.py"
@@ -136,12 +162,12 @@ class Index:
     def _by_beginning(self, named: str) -> str:
         pattern = named.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
         query = "SELECT uid, run_id FROM runs WHERE run_id LIKE ? ESCAPE '\\' OR uid LIKE ? ESCAPE '\\' LIMIT 6"
-        rows = self._db.execute(query, (pattern, pattern)).fetchall() if named else []
-        if len(rows) == 1:
-            return str(rows[0][0])
-        if rows:
+        found = self.db.execute(query, (pattern, pattern)).fetchall() if named else []
+        if len(found) == 1:
+            return str(found[0][0])
+        if found:
             raise UsageError(
-                f"{named!r} is the beginning of several runs", hint="one of: " + ", ".join(row[1] for row in rows)
+                f"{named!r} is the beginning of several runs", hint="one of: " + ", ".join(row[1] for row in found)
             )
         raise UsageError(
             f"there is no run {named!r}", where=self._home.path, hint="holdfast history list shows what there is"
@@ -149,56 +175,87 @@ class Index:
 
     def _refresh(self) -> None:
         before = self._meta("runs_mtime")
+        new: set[str] = set()
         try:
             mtime = os.stat(self._home.runs).st_mtime_ns
         except FileNotFoundError:
             mtime = 0
         if str(mtime) != before:
-            known = {row[0] for row in self._db.execute("SELECT uid FROM runs")}
-            there = set(runs.uids(self._home))
-            self._db.executemany("DELETE FROM runs WHERE uid = ?", ((uid,) for uid in known - there))
-            self._ingest(there - known)
-        self._ingest(self.open_runs())
+            known = {row[0] for row in self.db.execute("SELECT uid FROM runs")}
+            there = set(os.listdir(self._home.runs)) if mtime else set()
+            for uid in known - there:
+                self._forget(uid)
+            new = {name for name in there - known if runs.is_uid(name)}
+            self._ingest(new)
+        self._ingest(uid for uid in self.open_runs() if uid not in new)
         settled = mtime if time.time_ns() - mtime > _RACY_NS else 0
         if str(settled) != before:
-            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('runs_mtime', ?)", (str(settled),))
-            self._db.commit()
+            self.db.execute("INSERT OR REPLACE INTO meta VALUES ('runs_mtime', ?)", (str(settled),))
+            self.db.commit()
 
     def _ingest(self, uids: Iterable[str]) -> None:
-        for uid in uids:
-            run = runs.read(self._home, uid)
-            found = history.record(run)
-            text = json.dumps(found)
-            row = (
-                uid,
-                found["experiment_id"],
-                found["run_number"],
-                found["run_id"],
-                _stamp(str(found["run_id"])),
-                found["status"],
-                found["status"] in lifecycle.FINAL,
-                text,
-            )
-            self._db.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
-        self._db.commit()
+        for row in rows.read_all(self._home, list(uids)):
+            self._put(row)
+        self._records.flush()
+        self.db.commit()
+
+    def _put(self, row: Row) -> None:
+        """A run that goes on is read again each time anyway: its record is not kept, and its row only if it differs."""
+        uid, final, columns, words, values, record = row
+        mark = 0 if final else crc32(repr((columns, values)).encode("utf-8", "replace"))
+        self._fresh.pop(uid, None)
+        if not final:
+            self._fresh[uid] = json.loads(record)
+        known = self.db.execute("SELECT id, final, mark, place, length, sum FROM runs WHERE uid = ?", (uid,)).fetchone()
+        if known and known[1:3] == (final, mark) and (not final or self._records.read(*known[3:]) == record):
+            return
+        place = self._records.append(record) if final else (None, 0, 0)
+        number = known[0] if known else None
+        number = self.db.execute(_PUT_RUN, (number, *columns, final, mark, *place)).lastrowid or 0
+        if known:
+            self._drop_values(number)
+        self.db.execute("INSERT OR REPLACE INTO words VALUES (?, ?)", (number, words))
+        self.db.executemany(_PUT_VALUE, [(self._key(value, number), *value[2:]) for value in values])
+
+    def _key(self, value: Stored, run: int) -> int:
+        named = value[:2]
+        number = self._numbers.get(named)
+        if number is None:
+            number = self.number(*named)
+            if number is None:
+                number = self.db.execute("INSERT INTO names VALUES (NULL, ?, ?)", named).lastrowid or 0
+            self._numbers[named] = number
+        return (number << KEY_SHIFT) + run
+
+    def _forget(self, uid: str) -> None:
+        self._fresh.pop(uid, None)
+        number = self.db.execute("SELECT id FROM runs WHERE uid = ?", (uid,)).fetchone()[0]
+        self._drop_values(number)
+        self.db.execute("DELETE FROM words WHERE run = ?", (number,))
+        self.db.execute("DELETE FROM runs WHERE id = ?", (number,))
+
+    def _drop_values(self, run: int) -> None:
+        self.db.execute("DELETE FROM vals WHERE key IN (SELECT (id << ?) + ? FROM names)", (KEY_SHIFT, run))
 
     def _meta(self, key: str) -> str:
-        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        row = self.db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return str(row[0]) if row else ""
 
 
 def problems(home: Home) -> list[str]:
-    """What is wrong with the file: other bytes than its last writer left, or other answers than the runs give."""
+    """What is wrong with the files: other bytes than their last writer left, or other answers than the runs give."""
     try:
         with home.lock("index"):
             if not os.path.exists(home.index_file):
                 return []
-            if not _is_sound(home.index_file):
+            if not index_file.is_sound(home.index_file):
                 return ["it is not as it was last written"]
     except OSError:
         return []  # where it cannot be locked, nobody uses it
     kept, fresh = Index(home), Index(home, keep=False)
     try:
+        if kept.has_damaged_records():
+            return ["records in it are not as they were written"]
         said, true = ({row["uid"]: row for row in index.of_store() if row["end_time_utc"]} for index in (kept, fresh))
     finally:
         kept.close()
@@ -209,66 +266,12 @@ def problems(home: Home) -> list[str]:
 def rebuild(home: Home) -> int:
     """Throw the index away and read every run again; returns how many there are."""
     with home.lock("index"):
-        _discard(home.index_file)
+        index_file.discard(home.index_file)
     index = Index(home)
     try:
         if not index.kept:
             hint = "holdfast du shows what takes room; other commands work without an index, only slower"
             raise StoreError("the index could not be written", where=home.index_file, hint=hint)
-        return len(index.of_store())
+        return index.count()
     finally:
         index.close()
-
-
-def _open(path: str) -> sqlite3.Connection:
-    db = _connect(path)
-    if db.execute("PRAGMA user_version").fetchone()[0] != VERSION:
-        db.close()
-        _discard(path)
-        db = _connect(path)
-        db.executescript(_SCHEMA + f"PRAGMA user_version = {VERSION};")
-    return db
-
-
-def _connect(path: str) -> sqlite3.Connection:
-    db = sqlite3.connect(path)
-    db.execute("PRAGMA synchronous = OFF")  # derived: a power cut costs a rebuild, not a run
-    return db
-
-
-def _is_sound(path: str) -> bool:
-    """Whether the index is as its last writer left it. A journal means that a writer was killed."""
-    try:
-        with open(f"{path}.sum", encoding="ascii") as source:
-            return source.read() == _sum(path) and not os.path.exists(f"{path}-journal")
-    except (FileNotFoundError, ValueError):
-        return False
-
-
-def _seal(path: str) -> None:
-    with open(f"{path}.sum", "w", encoding="ascii") as target:
-        target.write(_sum(path))
-
-
-def _sum(path: str) -> str:
-    from binascii import crc32
-
-    found = 0
-    with open(path, "rb") as source:
-        while block := source.read(1024 * 1024):
-            found = crc32(block, found)
-    return f"{found:08x}\n"
-
-
-def _stamp(run_id: str) -> int:
-    """The milliseconds in a run id, which only ever grow: the order in which runs began, whatever the clock did."""
-    digits = run_id.rpartition("_")[2]
-    return int(digits) if digits.isdigit() and len(digits) < 19 else 0
-
-
-def _discard(path: str) -> None:
-    for name in (path, f"{path}.sum", f"{path}-journal", f"{path}-wal", f"{path}-shm"):
-        try:
-            os.unlink(name)
-        except FileNotFoundError:
-            continue

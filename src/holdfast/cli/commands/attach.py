@@ -85,14 +85,14 @@ def _first_label(address: str) -> str:
 def _enter(home: Home, compute: ComputeTarget, secret: str | None, *, own_key: bool) -> engine.Entry | None:
     login = targets.login(compute, home.path)
     try:
-        _, entry = engine.enter(home, login, compute.root, secret, own_key=own_key)
+        _, entry = engine.enter(home, login, compute, secret, own_key=own_key)
         return entry
     except UnreachableError as error:
         if "let us in" not in error.what or secret is not None:
             raise
         asked = _ask_password(compute)
         if asked is not None:
-            _, entry = engine.enter(home, login, compute.root, asked, own_key=True)
+            _, entry = engine.enter(home, login, compute, asked, own_key=True)
             return entry
         if not own_key:
             raise
@@ -133,13 +133,22 @@ def _tell(compute: ComputeTarget, entry: engine.Entry | None) -> None:
 
     lines = [("key", f"{fingerprint(compute.host_key)}, pinned" if compute.host_key else "")]
     if entry is not None:
-        lines += [("login", entry.way), *found_lines(entry.facts)]
+        lines += [("login", entry.way), *found_lines(entry.facts), *_gpu_lines(entry)]
         others = len(entry.clients) - 1
         lines.append(
             ("clients", f"{others} more use the store there" if others else "nobody else uses the store there")
         )
     for name, text in lines:
         sys.stderr.write(f"  {name:<9} {show(text)}\n")
+
+
+def _gpu_lines(entry: engine.Entry) -> list[tuple[str, str]]:
+    test = entry.gpu_test
+    if test is None:
+        return []
+    said = f"FAILED: {test.found}" if test.state == "failed" else test.found
+    fixes = test.fix.splitlines()
+    return [("gpu test", said), *(("", f"{'try: ' if number == 0 else ''}{fix}") for number, fix in enumerate(fixes))]
 
 
 def found_lines(facts: Json) -> list[tuple[str, str]]:

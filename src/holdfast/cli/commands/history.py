@@ -18,27 +18,6 @@ if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
     from holdfast.model import Json
 
-_COLUMNS = frozenset(("run_number", "duration", "run_id", "script_name", "start_time_utc", "status", "target"))
-
-
-def list_runs(parsed: Parsed) -> int:
-    home, project, index = pick.here(parsed)
-    try:
-        found = index.of_store() if parsed.flag("all") else index.of_project(project.id)
-    finally:
-        index.close()
-    asked = parsed.text("output") or parsed.text("query")
-    if not found and not asked and is_tty(sys.stdout):
-        sys.stderr.write("no runs yet; start one: holdfast submit -c local train.py\n")
-        return 0
-    emit(found, fmt=parsed.text("output"), query=parsed.text("query"), columns=_columns(found))
-    if not asked:
-        from holdfast.cli.commands.power import tell_idle
-
-        sys.stdout.flush()
-        tell_idle(home, project, found)
-    return 0
-
 
 def info(parsed: Parsed) -> int:
     home, run = pick.run(parsed)
@@ -46,6 +25,13 @@ def info(parsed: Parsed) -> int:
     if artifact is not None:
         outputs.bring(home, run, [artifact.removeprefix("outputs/")])
         return _print_artifact(run, artifact)
+    chart = parsed.text("gpu_chart")
+    if chart is not None:
+        from holdfast.cli.gpu_chart import draw
+
+        draw(run, chart)
+        sys.stdout.write(f"{show(chart)}\n")
+        return 0
     as_card = parsed.text("output") == "table" or (parsed.text("output") is None and is_tty(sys.stdout))
     if not as_card or parsed.text("query"):
         emit(history.record(run), fmt=parsed.text("output"), query=parsed.text("query"))
@@ -150,9 +136,3 @@ def _no_artifact(run: runs.Run, name: str) -> UsageError:
         where=str(run.request.get("run_id")),
         hint="it has: " + ", ".join(history.artifacts(run)[:20]),
     )
-
-
-def _columns(found: list[Json]) -> list[str]:
-    """The fixed columns of the original and every scalar metric, in ASCII order as it printed them."""
-    logged = {key for record in found for key, value in record.items() if isinstance(value, (int, float, str))}
-    return sorted(_COLUMNS | (logged - history.FIXED))

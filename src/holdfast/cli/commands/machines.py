@@ -70,8 +70,8 @@ def _print(tick: examine.Tick) -> None:
     if use_colour(sys.stdout):
         mark = f"\x1b[{colour}m{mark}\x1b[0m"
     sys.stdout.write(f"{mark} {tick.name:<9} {show(tick.found)}\n")
-    if tick.fix:
-        sys.stdout.write(f"{'':<11} try: {show(tick.fix)}\n")
+    for number, line in enumerate(tick.fix.splitlines()):
+        sys.stdout.write(f"{'':<11} {'    ' if number else 'try:'} {show(line)}\n")
     sys.stdout.flush()
 
 

@@ -75,14 +75,17 @@ def logs(parsed: Parsed) -> int:
 
 def cancel(parsed: Parsed) -> int:
     home, run = pick.run(parsed)
-    if lifecycle.state_of(run.events) in lifecycle.FINAL:
-        sys.stderr.write(f"{run.request.get('run_id')} has already ended: {lifecycle.state_of(run.events)}\n")
+    state = lifecycle.state_of(run.events)
+    if state in lifecycle.FINAL:
+        sys.stderr.write(f"{run.request.get('run_id')} has already ended: {state}\n")
         return 0
     said = stop.cancel(home, run.uid, by=os.environ.get("USER", "the user"))
     words = {
         "asked": "asked to end; its processes get SIGTERM now and SIGKILL after its grace time",
         "closed": "ended",
     }
+    if state == lifecycle.QUEUED:
+        words["asked"] = "asked to leave the queue; its script will not start"
     sys.stderr.write(f"{run.request.get('run_id')}: {words.get(said, said)}\n")
     return 0
 

@@ -92,6 +92,9 @@ def _understand(parsed: Parsed) -> tuple[Project, Job, Chosen, Target]:
         notify=parsed.text("notify"),
         keep_work=parsed.flag("keep_work"),
         retries=parsed.text("retries"),
+        gpus=parsed.text("gpus"),
+        require_gpu=parsed.flag("require_gpu"),
+        wait_for_gpu=parsed.text("wait_for_gpu"),
     )
     job = request.make_job(asked, project, chosen.config, target.name, said["onEnd"], _ask_secret)
     return project, job, chosen, target

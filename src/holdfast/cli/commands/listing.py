@@ -1,0 +1,78 @@
+"""``holdfast history list``"""
+
+from __future__ import annotations
+
+import sys
+
+from holdfast.cli import pick
+from holdfast.cli.output import emit
+from holdfast.cli.terminal import is_tty
+from holdfast.errors import UsageError
+from holdfast.store import history
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parse import Parsed
+    from holdfast.model import Json
+    from holdfast.store.index import Index
+
+_COLUMNS = frozenset(("run_number", "duration", "run_id", "script_name", "start_time_utc", "status", "target"))
+_CHOOSING = ("where", "sort", "limit", "columns")
+
+
+def list_runs(parsed: Parsed) -> int:
+    limit = _limit(parsed)
+    home, project, index = pick.here(parsed)
+    chosen = any(parsed.text(name) is not None for name in _CHOOSING)
+    try:
+        if chosen:
+            return _print_chosen(parsed, index, project.id, limit)
+        found = index.of_store() if parsed.flag("all") else index.of_project(project.id)
+    finally:
+        index.close()
+    asked = parsed.text("output") or parsed.text("query")
+    if not found and not asked and is_tty(sys.stdout):
+        sys.stderr.write("no runs yet; start one: holdfast submit -c local train.py\n")
+        return 0
+    emit(found, fmt=parsed.text("output"), query=parsed.text("query"), columns=_columns(parsed, found))
+    if not asked:
+        from holdfast.cli.commands.power import tell_idle
+
+        sys.stdout.flush()
+        tell_idle(home, project, found)
+    return 0
+
+
+def _limit(parsed: Parsed) -> int | None:
+    asked = parsed.text("limit")
+    if asked is None:
+        return None
+    if not (asked.isascii() and asked.isdigit() and len(asked) < 10):
+        raise UsageError(f"--limit {asked}: that is not a number of runs", hint="--limit 20")
+    return int(asked)
+
+
+def _print_chosen(parsed: Parsed, index: Index, project_id: str, limit: int | None) -> int:
+    from holdfast.store.select import Wish, select
+
+    everywhere, columns = parsed.flag("all"), parsed.text("columns")
+    wish = Wish(None if everywhere else project_id, parsed.text("where"), parsed.text("sort"), limit, columns)
+    found, titles = select(index, wish)
+    fmt, query = parsed.text("output"), parsed.text("query")
+    if not found and fmt is None and query is None and is_tty(sys.stdout):
+        sys.stderr.write("no run is like that\n")
+    elif titles is None:
+        emit(found, fmt=fmt, query=query, columns=_columns(parsed, found))
+    elif fmt == "tsv" and query is None:
+        emit([[row[title] for title in titles] for row in found], fmt=fmt)
+    else:
+        emit(found, fmt=fmt, query=query, columns=titles)
+    return 0
+
+
+def _columns(parsed: Parsed, found: list[Json]) -> list[str] | None:
+    """The fixed columns of the original and every scalar metric, in ASCII order as it printed them; CSV has them all."""
+    if parsed.text("output") == "csv":
+        return None
+    logged = {key for record in found for key, value in record.items() if isinstance(value, (int, float, str))}
+    return sorted(_COLUMNS | (logged - history.FIXED))

@@ -1,0 +1,110 @@
+"""``holdfast history metrics``"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from holdfast import metrics, thinning
+from holdfast.cli import pick, spreadsheet
+from holdfast.cli.output import emit
+from holdfast.errors import UsageError
+from holdfast.query.fields import less_is_better
+from holdfast.store import history
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.cli.parse import Parsed
+    from holdfast.metrics import Metrics, Series
+    from holdfast.model import Json
+
+_DIGEST = ("name", "points", "last", "min", "max", "best", "first_step", "last_step")
+_POINT = ("name", "step", "time_utc", "value")
+_AT_ONCE = 10_000
+
+
+def show_metrics(parsed: Parsed) -> int:
+    parts = _parts(parsed)
+    _, run = pick.run(parsed)
+    found = metrics.read_dir(os.path.join(run.attempt, "metrics"))
+    for problem in found.problems:
+        sys.stderr.write(f"WARNING: {problem}\n")
+    name = parsed.text("name")
+    if name is None:
+        rows = [_digest(series) for series in found.by_name.values()]
+        emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=_DIGEST)
+        return 0
+    points = _points(_series(found, name, str(run.request.get("run_id"))), parts)
+    if parsed.text("output") == "csv" and parsed.text("query") is None:
+        _stream(points)
+    else:
+        rows = [dict(zip(_POINT, point, strict=True)) for point in points]
+        emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=_POINT)
+    return 0
+
+
+def _parts(parsed: Parsed) -> int | None:
+    asked = parsed.text("points")
+    if asked is None:
+        return None
+    if not (asked.isascii() and asked.isdigit() and 4 <= int(asked[:10]) <= 10**9):
+        raise UsageError(f"--points {asked}: that is not a number of points", hint="--points 1000, at least 4")
+    return int(asked[:10]) // 4
+
+
+def _series(found: Metrics, name: str, run_id: str) -> Series:
+    if name in found.by_name:
+        return found.by_name[name]
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, found.by_name, n=3, cutoff=0.4) or list(found.by_name)[:10]
+    hint = f"it has: {', '.join(near)}" if near else "it has logged nothing"
+    raise UsageError(f"this run has no metric {name!r}", where=run_id, hint=hint)
+
+
+def _digest(series: Series) -> Json:
+    found = metrics.digest(series)
+    best = found.least if less_is_better(series.name) else found.greatest
+    values = (
+        found.name,
+        found.points,
+        found.last,
+        found.least,
+        found.greatest,
+        best,
+        found.first_step,
+        found.last_step,
+    )
+    return dict(zip(_DIGEST, values, strict=True))
+
+
+def _points(series: Series, parts: int | None) -> Iterator[tuple[object, ...]]:
+    places = range(len(series.values)) if parts is None else thinning.places(series, parts)
+    for at in places:
+        yield series.name, series.steps[at], history.utc(series.times[at]), _exact(series.values[at])
+
+
+def _exact(value: object) -> object:
+    """NaN and the infinities by name, which JSON has no words for."""
+    return repr(value) if isinstance(value, float) and value - value != 0 else value
+
+
+def _stream(points: Iterator[tuple[object, ...]]) -> None:
+    lines = [spreadsheet.line(_POINT)]
+    for point in points:
+        lines.append(spreadsheet.line(_plain(point)))
+        if len(lines) == _AT_ONCE:
+            sys.stdout.write("".join(lines))
+            lines.clear()
+    sys.stdout.write("".join(lines))
+
+
+def _plain(point: tuple[object, ...]) -> tuple[object, ...]:
+    """A number that has only a name is no formula."""
+    *rest, value = point
+    if value == "-inf":
+        return (*rest, float("-inf"))
+    return (*rest, json.dumps(value) if isinstance(value, (list, dict)) else value)

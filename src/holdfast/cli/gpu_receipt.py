@@ -1,0 +1,125 @@
+"""The receipt of a run's GPUs, checked at the door: it came from a target, and what makes no sense is not known."""
+
+from __future__ import annotations
+
+from holdfast.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.model import Json
+
+VERDICTS = ("used", "idle", "absent", "lost", "unmeasured")
+
+
+class Process(Record):
+    """Somebody on a card: of the run, or a stranger."""
+
+    pid: int
+    program: str = ""
+    user: str = ""
+
+
+class CardUse(Record):
+    """One card over the length of a run; None is what nobody knows."""
+
+    index: int
+    name: str = ""
+    given: bool = False
+    used: bool = False
+    context_after_s: float | None = None
+    lost_after_s: float | None = None
+    busy_s: float | None = None
+    mean_percent: float | None = None
+    peak_percent: float | None = None
+    memory_total: float | None = None
+    memory_peak: float | None = None
+    energy_j: float | None = None
+    power_mean_w: float | None = None
+    celsius_peak: float | None = None
+    throttled_s: tuple[tuple[str, float], ...] = ()
+    xids: tuple[int, ...] = ()
+    uncorrected: int = 0
+    strangers: tuple[Process, ...] = ()
+    processes: tuple[Process, ...] = ()
+
+    @property
+    def label(self) -> str:
+        return self.name or f"GPU {self.index}"
+
+
+class Receipt(Record):
+    verdict: str
+    evidence: str
+    source: str
+    driver: str
+    cuda: str
+    seconds: float
+    samples: int
+    lost_after_s: float | None
+    cpu_percent: float | None
+    cards: tuple[CardUse, ...]
+
+
+def read(said: Json) -> Receipt:
+    verdict = text(said.get("verdict"))
+    return Receipt(
+        verdict=verdict if verdict in VERDICTS else "unmeasured",
+        evidence=text(said.get("evidence")),
+        source=text(said.get("source")),
+        driver=text(said.get("driver")),
+        cuda=text(said.get("cuda")),
+        seconds=number(said.get("seconds")) or 0.0,
+        samples=int(number(said.get("samples")) or 0),
+        lost_after_s=number(said.get("lost_after_s")),
+        cpu_percent=number(said.get("cpu_percent")),
+        cards=tuple(_card(card, place) for place, card in enumerate(objects(said.get("gpus")))),
+    )
+
+
+def process(said: Json) -> Process:
+    return Process(int(number(said.get("pid")) or 0), text(said.get("program")), text(said.get("user")))
+
+
+def who(one: Process) -> str:
+    return " ".join(filter(None, (one.user, one.program, f"(pid {one.pid})")))
+
+
+def objects(value: object) -> list[Json]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def number(value: object) -> float | None:
+    """A finite number that is not negative."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e24:
+        return None
+    return value
+
+
+def _card(said: Json, place: int) -> CardUse:
+    index, throttled, ecc, xids = number(said.get("index")), said.get("throttled_s"), said.get("ecc"), said.get("xids")
+    lengths = (
+        {str(reason): number(length) for reason, length in throttled.items()} if isinstance(throttled, dict) else {}
+    )
+    figures = {name: number(said.get(name)) for name in _FIGURES}
+    return CardUse(
+        index=place if index is None else int(index),
+        name=text(said.get("name")),
+        given=said.get("given") is True,
+        used=said.get("used") is True,
+        throttled_s=tuple((reason, length) for reason, length in lengths.items() if length),
+        xids=tuple(xid for xid in xids if isinstance(xid, int)) if isinstance(xids, list) else (),
+        uncorrected=int(number(ecc.get("uncorrected")) or 0) if isinstance(ecc, dict) else 0,
+        strangers=tuple(map(process, objects(said.get("strangers")))),
+        processes=tuple(map(process, objects(said.get("processes")))),
+        **figures,
+    )
+
+
+_FIGURES = (
+    *("context_after_s", "lost_after_s", "busy_s", "mean_percent", "peak_percent", "memory_total", "memory_peak"),
+    *("energy_j", "power_mean_w", "celsius_peak"),
+)

@@ -1,0 +1,47 @@
+"""Rows of the table of commands: ``history list`` and ``history metrics``."""
+
+from __future__ import annotations
+
+from holdfast.cli.options import PROJECT, RUN
+from holdfast.cli.parse import Command, Option
+
+_AT = "holdfast.cli.commands."
+HISTORY = (
+    Command(
+        ("history", "list"),
+        "List the project's runs, newest first.",
+        _AT + "listing:list_runs",
+        (
+            PROJECT,
+            Option(("--all", "-A"), "all", "Runs of all projects.", kind="flag"),
+            Option(("--where",), "where", "Only runs for which this is true.", metavar="CONDITION"),
+            Option(("--sort",), "sort", "By these, comma between; - turns one round.", metavar="NAMES"),
+            Option(("--limit",), "limit", "Not more than N runs.", metavar="N"),
+            Option(("--columns",), "columns", "Only these, comma between.", metavar="NAMES"),
+        ),
+        aliases=(("runs",),),
+        examples=(
+            (
+                "The best on one machine",
+                "holdfast history list --where \"Accuracy > 0.9 and target = 'lab1'\" --sort -Accuracy --limit 20",
+            ),
+            (
+                "The best accuracy so far",
+                'holdfast history list --query "@[?Accuracy != null] | max_by(@, &Accuracy).Accuracy"',
+            ),
+        ),
+        essential=True,
+    ),
+    Command(
+        ("history", "metrics"),
+        "Show what a run logged: a line for each metric, or every point of one.",
+        _AT + "series:show_metrics",
+        (
+            RUN,
+            PROJECT,
+            Option(("--name",), "name", "Every point of this metric.", metavar="METRIC"),
+            Option(("--points",), "points", "Thin it to about N points; peaks stay.", metavar="N"),
+        ),
+        examples=(("For a spreadsheet", "holdfast history metrics -r 12 --name loss -o csv"),),
+    ),
+)

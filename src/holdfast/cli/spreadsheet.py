@@ -1,0 +1,48 @@
+"""CSV that a spreadsheet may open: a cell of text never becomes a formula."""
+
+from __future__ import annotations
+
+import json
+
+from holdfast.cli import terminal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+_BEGIN_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+_NEED_QUOTES = frozenset(',"\n\r')
+
+
+def as_csv(value: Any, columns: Sequence[str] | None = None, isatty: bool = False) -> str:
+    """Objects under a line of titles, all keys of all rows in ASCII order unless ``columns`` names them; lists as rows."""
+    rows = value if isinstance(value, list) else [value]
+    objects = [row for row in rows if isinstance(row, dict)]
+    keys = list(columns) if columns is not None else sorted({key for row in objects for key in row})
+    head = line(keys, isatty) if objects or columns is not None else ""
+    return head + "".join(line(_cells(row, keys), isatty) for row in rows if row is not None)
+
+
+def line(cells: Iterable[Any], isatty: bool = False) -> str:
+    return ",".join(_cell(cell, isatty) for cell in cells) + "\n"
+
+
+def _cells(row: Any, keys: Sequence[str]) -> list[Any]:
+    if isinstance(row, dict):
+        return [row.get(key) for key in keys]
+    return row if isinstance(row, list) else [row]
+
+
+def _cell(value: Any, isatty: bool) -> str:
+    """Numbers are numbers, minus signs included; text that a spreadsheet would calculate gets an apostrophe."""
+    if value is None:
+        return ""
+    if isinstance(value, (int, float)):
+        return str(value).lower() if isinstance(value, bool) else repr(value)
+    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    if text.startswith(_BEGIN_FORMULAS):
+        text = f"'{text}"
+    if isatty:
+        text = terminal.show(text)
+    return '"' + text.replace('"', '""') + '"' if _NEED_QUOTES & set(text) else text

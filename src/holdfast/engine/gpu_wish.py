@@ -1,0 +1,90 @@
+"""What a person said about GPUs, on the command line and in the run configuration, as one wish."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.errors import ConfigError, HoldfastError, UsageError
+from holdfast.model import GpuWish
+from holdfast.planning import seconds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holdfast.amlconfig.types import RunConfig
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+MOST_GPUS = 1024
+
+
+def make_wish(
+    config: RunConfig, file: str, *, gpus: str | None = None, require: bool = False, wait: str | None = None
+) -> GpuWish:
+    """The command line wins. A number there replaces the file's; which cards they may be stays as the file says."""
+    said = config.gpus
+    count: int | str | None = said.number if said is not None else None
+    if gpus is not None:
+        count = _count(gpus)
+    require = require or bool(config.require_gpu)
+    if require and count == 0:
+        raise _contradiction(
+            "a run without GPUs cannot be required to use one",
+            _place_of_count(gpus, file),
+            "leave out --require-gpu (requireGpu), or ask for a GPU",
+            usage=gpus is not None,
+        )
+    return GpuWish(
+        count=count,
+        memory=said.memory if said is not None else None,
+        name=said.name if said is not None else None,
+        shared=said.shared if said is not None else False,
+        wait_s=_wait(wait) if wait is not None else config.wait_for_gpu,
+        require=require,
+        grace_s=config.gpu_grace or GpuWish.grace_s,
+    )
+
+
+def refuse_two_masters(wish: GpuWish, places: Mapping[str, str], gpus: str | None, file: str) -> None:
+    """Who takes cards is told which ones by their lock; a list of one's own would name others.
+
+    ``places`` tells where each variable of the run was set.
+    """
+    place = places.get(VISIBLE)
+    if place is None or not wish.count:
+        return
+    if place == file:
+        from holdfast.amlconfig.check import key_place
+
+        place = key_place(file, "EnvironmentVariables", VISIBLE)
+    claim = _place_of_count(gpus, file)
+    raise _contradiction(
+        f"the run asks for GPUs ({claim}) and names some itself ({VISIBLE} by {place}); only one of the two can count",
+        place,
+        f"take {VISIBLE} away: the run sees the GPUs that it is given. Or take the number away: nothing is held for it",
+        usage=gpus is not None or place.startswith("-"),
+    )
+
+
+def _count(text: str) -> int | str:
+    if text.lower() == "all":
+        return "all"
+    if text.isascii() and text.isdigit() and len(text) < 5 and int(text) <= MOST_GPUS:
+        return int(text)
+    raise UsageError(f"--gpus {text}: that is not a number of GPUs", hint="write --gpus 1, or --gpus all")
+
+
+def _wait(text: str) -> float:
+    return 0.0 if text == "0" else seconds(text, "--wait-for-gpu")
+
+
+def _place_of_count(gpus: str | None, file: str) -> str:
+    if gpus is not None:
+        return f"--gpus {gpus}"
+    from holdfast.amlconfig.check import key_place
+
+    return key_place(file, "gpus") if os.path.isfile(file) else file
+
+
+def _contradiction(what: str, where: str, hint: str, *, usage: bool) -> HoldfastError:
+    return (UsageError if usage else ConfigError)(what, where=where, hint=hint)

@@ -1,0 +1,89 @@
+"""A script's arguments as a person reads them: ``--lr 0.1``, ``--lr=0.1``, ``lr=0.1``, ``-b 32``, ``--fast`` (pure).
+
+Nobody knows what the script itself makes of its words. So this is a reading, good for finding runs again, and the words
+themselves are kept beside it.
+"""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TypeAlias
+
+Scalar: TypeAlias = "bool | int | float | str"
+Parameter: TypeAlias = "Scalar | list[Scalar]"
+
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+_OPTION = re.compile(r"--?([A-Za-z_][\w./-]*)", re.ASCII)
+_SHORT_WITH_NUMBER = re.compile(r"-([A-Za-z])(\d[\d.eE+-]*)")
+_ASSIGNED = re.compile(r"\+{0,2}([A-Za-z_][\w./-]*)=(.*)", re.ASCII | re.DOTALL)
+_WORDS: dict[str, bool] = {"true": True, "false": False}
+_LONGEST_INTEGER = 18  # digits that any reader of numbers can hold exactly
+
+
+def read(words: Sequence[str]) -> dict[str, Parameter]:
+    """Names and typed values, in the order of the line. A name that comes again makes a list."""
+    found: dict[str, Parameter] = {}
+    at = 0
+    while at < len(words) and words[at] != "--":
+        at = _read_one(words, at, found)
+    return found
+
+
+def typed(text: str) -> Scalar:
+    """A number or a truth value where the text is one; else the text."""
+    if not _NUMBER.fullmatch(text):
+        return _WORDS.get(text.lower(), text)
+    if text.lstrip("+-").isdigit():
+        return int(text) if len(text.lstrip("+-0")) <= _LONGEST_INTEGER else text
+    value = float(text)
+    return value if value - value == 0 else text
+
+
+def _read_one(words: Sequence[str], at: int, found: dict[str, Parameter]) -> int:
+    """Take what begins at ``words[at]``; return where reading goes on."""
+    word = words[at]
+    name, equals, value = word.partition("=")
+    option = _OPTION.fullmatch(name)
+    if option and equals:
+        _add(found, option[1], [typed(value)])
+        return at + 1
+    if option and not (short := _SHORT_WITH_NUMBER.fullmatch(word)):
+        values = _values(words, at + 1)
+        _add(found, option[1], values or [True])
+        return at + 1 + len(values)
+    if option and short:
+        _add(found, short[1], [typed(short[2])])
+    elif assigned := _ASSIGNED.fullmatch(word):
+        _add(found, assigned[1], [typed(assigned[2])])
+    return at + 1
+
+
+def _values(words: Sequence[str], at: int) -> list[Scalar]:
+    """The word after an option, and after a number all numbers that follow: ``--layers 64 64 10``."""
+    values: list[Scalar] = []
+    while at < len(words) and _is_value(words[at]):
+        is_number = _NUMBER.fullmatch(words[at]) is not None
+        if values and not is_number:
+            break
+        values.append(typed(words[at]))
+        at += 1
+        if not is_number:
+            break
+    return values
+
+
+def _is_value(word: str) -> bool:
+    if _NUMBER.fullmatch(word):
+        return True
+    return not word.startswith("-") and not _ASSIGNED.fullmatch(word)
+
+
+def _add(found: dict[str, Parameter], name: str, values: list[Scalar]) -> None:
+    before = found.get(name)
+    if before is not None:
+        values = [*(before if isinstance(before, list) else [before]), *values]
+    found[name] = values[0] if len(values) == 1 else values

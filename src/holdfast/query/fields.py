@@ -1,0 +1,59 @@
+"""What every run has and a query may name: the field, the index's column behind it, and what it holds (pure)."""
+
+from __future__ import annotations
+
+# Kinds: text; number; truth; duration (seconds, or text such as 2h).
+FIELDS = {
+    "arguments": "text",
+    "branch": "text",
+    "commit": "text",
+    "created_utc": "text",
+    "dirty": "truth",
+    "duration": "duration",
+    "end_time_utc": "text",
+    "environment": "text",
+    "exit_code": "number",
+    "experiment_id": "text",
+    "gpu.name": "text",
+    "gpu.verdict": "text",
+    "host": "text",
+    "name": "text",
+    "parent_run_id": "text",
+    "reason": "text",
+    "run_configuration": "text",
+    "run_id": "text",
+    "run_number": "number",
+    "script_name": "text",
+    "start_time_utc": "text",
+    "status": "text",
+    "target": "text",
+    "uid": "text",
+    "user": "text",
+}
+IN_ROW = tuple(name for name in FIELDS if name != "arguments")  # long text lies apart, so that rows are quick to pass
+KEY_SHIFT = 32  # a value's key in the index is its name's number, then its run's
+_LESS_IS_BETTER = frozenset(
+    (
+        *("loss", "losses", "error", "errors", "err", "perplexity", "ppl", "mae", "mse", "rmse", "mape", "wer", "cer"),
+        *("fid", "nll", "bpc", "bpb", "latency", "seconds", "regret", "distance", "divergence", "kl"),
+    )
+)
+_LONGEST_TEXT = 1000  # characters of a value; the run itself has all of them
+
+
+def column(field: str) -> str:
+    """The column of a fixed field, a name of ours and nobody else's."""
+    return f'"{field.replace(".", "_")}"'
+
+
+def less_is_better(metric: str) -> bool:
+    """Whether ``best`` is the least of this metric's values: by its name, as in val_loss, TestError, rmse."""
+    import re
+
+    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", metric)
+    return any(part.lower() in _LESS_IS_BETTER for part in parts)
+
+
+def storable(text: str) -> str:
+    """Text that a database takes: halves of surrogate pairs replaced, and not too long."""
+    return text[:_LONGEST_TEXT].encode("utf-8", "replace").decode()

@@ -1,0 +1,50 @@
+"""A run that has nothing to do with GPUs, on a machine that has none: the same questions, answered at no cost."""
+
+import os
+
+MYPY = False
+if MYPY:
+    from typing import Any
+
+_DRIVERS = (b"/dev/nvidiactl", b"/dev/nvidia0", b"/dev/dxg", b"/dev/nvmap")
+
+
+def concerns(plan: "dict[str, Any]") -> "bool":
+    """Whether a run is to be watched: it asks for GPUs, or there is a driver that it may use unasked."""
+    return isinstance(plan.get("gpu"), dict) or any(os.path.exists(path) for path in _DRIVERS)
+
+
+class NoHold:
+    wants = False
+    chosen = None  # type: Any
+    sources = ()  # type: tuple[int, ...]
+
+    def keep(self) -> "None":
+        """Nothing is held."""
+
+    def take(self, _events: "Any", _rest: "Any") -> "bool":
+        return True
+
+    def variables(self) -> "dict[bytes, bytes]":
+        return {}
+
+    def check(self, _events: "Any", _found: "Any") -> "None":
+        """Nothing is needed."""
+
+    def begin(self) -> "None":
+        """Nothing is watched."""
+
+    def times(self) -> "list[float]":
+        return []
+
+    def hear(self, _events: "Any") -> "None":
+        """Nobody speaks."""
+
+    def mind(self, _events: "Any", _now: "float") -> "str":
+        return ""
+
+    def finish(self, _events: "Any") -> "dict[str, Any]":
+        return {}
+
+    def verdict(self, _found: "dict[str, Any]", _code: "int") -> "str":
+        return ""

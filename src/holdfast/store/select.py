@@ -1,0 +1,85 @@
+"""Runs by a condition, in an order, with the columns that were asked for: ``history list --where --sort --columns``."""
+
+from __future__ import annotations
+
+import time
+
+from holdfast.query import grammar, sql
+from holdfast.record import Record
+from holdfast.store.index import WHERE_IT_IS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.model import Json
+    from holdfast.store.index import Index
+
+_NEWEST_FIRST = {True: "r.stamp DESC", False: "r.run_number DESC"}
+
+
+class Wish(Record):
+    """``project_id`` None means all projects, ``limit`` None all runs, ``columns`` None whole records."""
+
+    project_id: str | None = None
+    where: str | None = None
+    sort: str | None = None
+    limit: int | None = None
+    columns: str | None = None
+
+
+def select(index: Index, wish: Wish) -> tuple[list[Json], list[str] | None]:
+    """Records; or objects of the columns alone, and their titles as they were asked for."""
+    now = time.time()
+    columns = _columns(index, wish, now)
+    numbers = _numbers(index, wish, now)
+    if columns is None:
+        query = f"SELECT {WHERE_IT_IS} FROM runs WHERE id = ?"
+        return [index.record_at(*index.db.execute(query, (number,)).fetchone()) for number in numbers], None
+    query = f"SELECT {', '.join(column.sql for column in columns)} FROM runs r WHERE r.id = ?"
+    values = tuple(value for column in columns for value in column.values)
+    rows = (index.db.execute(query, (*values, number)).fetchone() for number in numbers)
+    found = [
+        {column.title: _shown(column.kind, value) for column, value in zip(columns, row, strict=True)} for row in rows
+    ]
+    return found, [column.title for column in columns]
+
+
+def _columns(index: Index, wish: Wish, now: float) -> list[sql.Column] | None:
+    if wish.columns is None:
+        return None
+    source, names = grammar.read_names("--columns", wish.columns)
+    return [_with_truth(sql.resolve(source, name, index, now)) for name in names]
+
+
+def _with_truth(column: sql.Column) -> sql.Column:
+    """The index keeps true and false of a parameter as numbers, with a note; no parameter is the text true."""
+    if column.kind != "param":
+        return column
+    worded = "CASE WHEN v.points IS NULL THEN v.last WHEN v.last THEN 'true' ELSE 'false' END"
+    return column._replace(sql=column.sql.replace("v.last", worded, 1))
+
+
+def _shown(kind: str, value: object) -> object:
+    if kind == "param" and value in ("true", "false"):
+        return value == "true"
+    return bool(value) if kind == "truth" and value is not None else value
+
+
+def _numbers(index: Index, wish: Wish, now: float) -> list[int]:
+    """Which runs, in order; what to show of them is looked up for these alone."""
+    values: list[sql.Bound]
+    conditions, values = ["1"], []
+    if wish.project_id is not None:
+        conditions.append("r.experiment_id = ?")
+        values.append(wish.project_id)
+    if wish.where is not None:
+        clause = sql.where(*grammar.read_where(wish.where), index, now)
+        conditions.append(clause.sql)
+        values += clause.values
+    order = _NEWEST_FIRST[wish.project_id is None]
+    if wish.sort is not None:
+        clause = sql.order(*grammar.read_sort(wish.sort), index, now)
+        order = f"{clause.sql}, {order}"
+        values += clause.values
+    query = f"SELECT r.id FROM runs r WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT ?"
+    limit = -1 if wish.limit is None else wish.limit
+    return [row[0] for row in index.db.execute(query, (*values, limit))]
