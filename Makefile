@@ -11,7 +11,7 @@ PACKAGES := git=git zsh=zsh fish=fish tcsh=tcsh strace=strace faketime=faketime 
 	/usr/lib/podman/netavark=netavark
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check fix bench soak golden docs picture clean
+.PHONY: demo test check fix bench soak golden docs picture gpu-kit gpu-proof clean
 
 demo: $(VENV)/.ready
 	@$(BIN)/python tools/demo.py
@@ -51,9 +51,16 @@ docs: $(VENV)/.ready
 picture: $(VENV)/.ready
 	$(BIN)/python tools/transcript.py docs/demo.svg
 
+# On a machine with an NVIDIA GPU, as root, with PYTHON= one that has torch; .gpu/ is fetched first, here or elsewhere.
+gpu-kit:
+	sh tools/gpu_proof/kit.sh
+
+gpu-proof:
+	$(PYTHON) tools/gpu_proof/prove.py
+
 $(VENV)/.ready: pyproject.toml tools/setup.sh
 	PYTHON=$(PYTHON) sh tools/setup.sh $(VENV)
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .demo .bench .tools
+	rm -rf $(VENV) .demo .bench .tools .gpu

@@ -1,8 +1,8 @@
 """What a long history costs: the index made anew, a filtered and sorted list, a series made small enough to draw.
 
 A store of real run folders is written first (10,000 runs of 20 parameters and 20 metrics of 10 points; 100,000 with
-``--full``). Beside each figure stands a bare one of the same minutes: SQLite asked for one indexed column, Python started,
-files opened and closed. ``--keep DIR`` leaves the store there and uses it again.
+``--full``). Beside each figure stands a bare one of the same minutes: SQLite asked for one indexed column, Python
+started, files opened and read. ``--keep DIR`` leaves the store there and uses it again.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ import sys
 import tempfile
 import time
 from array import array
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast import metrics, thinning
 from holdfast.runner.jsonl import sealed
 from holdfast.store.home import Home
-from holdfast.store.index import Index, rebuild
+from holdfast.store.index import Index
 from holdfast.store.select import Wish, select
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def main() -> int:
         place = Path(asked.keep or scratch)
         home = store(place, count)
         print(f"{count:,} runs of {PARAMETERS} parameters and {METRICS} metrics of {POINTS} points\n")
-        time_reindex(home, place)
+        time_reindex(home)
         time_lists(home, place, count)
         time_series(place)
         time_peers(place, count)
@@ -72,7 +73,7 @@ def store(place: Path, count: int) -> Home:
     if not (home / "store.json").exists():
         (home / "runs").mkdir(parents=True)
         started = time.perf_counter()
-        share_out(lambda numbers: [write_run(home, number) for number in numbers], range(count))
+        share_out(lambda numbers: write_runs(home, numbers), range(count))
         (home / "store.json").write_text(json.dumps({"id": "0" * 32, "layout": 1}))
         print(f"written in {time.perf_counter() - started:.0f} s")
     return Home(str(home), "0" * 32)
@@ -92,6 +93,11 @@ def share_out(work: Callable[[range], object], numbers: range) -> None:
         os.waitpid(pid, 0)
 
 
+def write_runs(home: Path, numbers: range) -> None:
+    for number in numbers:
+        write_run(home, number)
+
+
 def write_run(home: Path, number: int) -> None:
     chance = random.Random(number)
     uid = f"{chance.getrandbits(128):032x}"
@@ -101,12 +107,24 @@ def write_run(home: Path, number: int) -> None:
     target = f"box{number % 5}"
     words = [word for n in range(PARAMETERS) for word in (f"--param{n}", f"{chance.random():.6f}")]
     identity = {"uid": uid, "run_id": f"digits_{began // 1_000_000}", "run_number": number + 1}
-    request = {"project": "digits", "project_id": PROJECT, "project_root": "/home/ada/digits", "script": "train.py"}
+    request: dict[str, object] = {
+        "project": "digits",
+        "project_id": PROJECT,
+        "project_root": "/home/ada/digits",
+        "script": "train.py",
+    }
     request |= {"arguments": words, "config": target, "target": target, "kind": "remote", "home": "/home/ada/.holdfast"}
     request |= {"tree": TREE, "files": 12, "bytes": 34_567, "created_ns": began, "parent_run_id": None, "user": "ada"}
     (attempt.parent / "run.json").write_bytes(sealed({**request, "client": "desk", "holdfast": "0.1.0", **identity}))
     (attempt.parent / "client.jsonl").write_bytes(sealed({"wall_ns": began, "type": "ticket", "ticket": f"{uid}/a1"}))
-    plan = {**identity, "attempt": "a1", "argv": ["python", "train.py", *words], "tree": TREE, "env": [], "v": 1}
+    plan: dict[str, object] = {
+        **identity,
+        "attempt": "a1",
+        "argv": ["python", "train.py", *words],
+        "tree": TREE,
+        "env": [],
+        "v": 1,
+    }
     plan["environment"] = {"key": TREE[:32], "prefix": f"/home/ada/.holdfast/envs/{TREE[:32]}", "source": "", "why": ""}
     (attempt / "plan.json").write_text(json.dumps(plan))
     (attempt / "events.jsonl").write_bytes(b"".join(events(began, target, chance)))
@@ -148,7 +166,7 @@ def write_metrics(folder: Path, began: int, chance: random.Random, points: int =
     (folder / "7-0.m").write_bytes(struct.pack("<8sIIQQQ24x", b"hfmetric", 1, 32, 7, 1, began) + b"".join(records))
 
 
-def time_reindex(home: Home, place: Path) -> None:
+def time_reindex(home: Home) -> None:
     bare = seconds(lambda: read_all_files(home))
     code = (
         "import resource, sys, time; from holdfast.store.home import Home; from holdfast.store.index import rebuild\n"
@@ -177,7 +195,7 @@ def read_all_files(home: Home) -> None:
 
 
 def time_lists(home: Home, place: Path, count: int) -> None:
-    raw = raw_database(place, count)
+    raw = raw_database(count)
     index = Index(home)
     wishes = {
         "in process: one metric and the target": Wish(PROJECT, WHERE, "-metric0", 50),
@@ -190,7 +208,7 @@ def time_lists(home: Home, place: Path, count: int) -> None:
     candidates: dict[str, Callable[[], object]] = {
         "raw SQLite, one table, one index": lambda: raw.execute(query).fetchall()
     }
-    candidates |= {name: (lambda wish=wish: select(index, wish)) for name, wish in wishes.items()}
+    candidates |= {name: partial(select, index, wish) for name, wish in wishes.items()}
     candidates["the index opened"] = lambda: Index(home).close()
     show(candidates, "raw SQLite, one table, one index")
     index.close()
@@ -201,7 +219,7 @@ def time_lists(home: Home, place: Path, count: int) -> None:
         subprocess.run(argv, cwd=place / "project", env=env, check=True, stdout=subprocess.DEVNULL)
 
     def after_a_new_run() -> None:
-        write_run(Path(home.path), count + random.getrandbits(40))
+        write_run(Path(home.path), count + random.getrandbits(24))
         run(BIN / "holdfast", *words, "-o", "json")
 
     commands: dict[str, Callable[[], object]] = {
@@ -215,7 +233,7 @@ def time_lists(home: Home, place: Path, count: int) -> None:
     print(f"{'memory of the largest of these':<44}{peak / 1024:>9.0f} MB\n")
 
 
-def raw_database(place: Path, count: int) -> sqlite3.Connection:
+def raw_database(count: int) -> sqlite3.Connection:
     db = sqlite3.connect(":memory:")
     db.execute("CREATE TABLE runs (id INTEGER PRIMARY KEY, target TEXT, value REAL)")
     chance = random.Random(1)

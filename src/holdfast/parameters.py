@@ -79,7 +79,7 @@ def _values(words: Sequence[str], at: int) -> list[Scalar]:
 def _is_value(word: str) -> bool:
     if _NUMBER.fullmatch(word):
         return True
-    return not word.startswith("-") and not _ASSIGNED.fullmatch(word)
+    return not word.startswith("-") and (" " in word or not _ASSIGNED.fullmatch(word))
 
 
 def _add(found: dict[str, Parameter], name: str, values: list[Scalar]) -> None:

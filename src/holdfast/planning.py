@@ -23,12 +23,12 @@ def make_plan(
     runtime: Runtime,
     share_base: str | None,
     shims: str | None,
-    environment: Json | None = None,
-    idle: Json | None = None,
-    container: Json | None = None,
-    gpu: Json | None = None,
+    **parts: Json | None,
 ) -> Plan:
-    """``shims`` is a folder of programs that the script finds first on its PATH; ``idle`` switches the machine off."""
+    """``shims`` is a folder of programs that the script finds first on its PATH.
+
+    ``parts``, where there are any: ``environment``, ``container``, ``gpu``; ``idle``, which switches the machine off.
+    """
     return Plan(
         uid=identity.uid,
         run_id=identity.run_id,
@@ -49,10 +49,7 @@ def make_plan(
         max_log=job.max_log,
         keep_work=job.keep_work,
         shims=shims,
-        environment=environment,
-        idle=idle,
-        container=container,
-        gpu=gpu,
+        **parts,
     )
 
 

@@ -15,7 +15,7 @@ import holdfast
 from conftest import eventually
 from enginelab import IMAGE, Docker, Podman
 from fakecuda import CARD, HAS_COMPILER, LIBRARY, FakeCuda
-from holdfast.runner import gpu_check
+from holdfast.runner import gpu_check, passthrough
 from sshlab import Unavailable
 
 if TYPE_CHECKING:
@@ -237,8 +237,8 @@ def test_a_target_of_containers_is_tested_in_one(machine: FakeCuda, laptop: Lapt
     compute = laptop.project / "aml_config" / "box.compute"
     text = compute.read_text()
     gpu1.program("/srv/state", (machine.folder / "state").read_text())
-    mount = "dockerArguments: --mount type=bind,source=/srv/state,target=/state,readonly --env FAKE_CUDA_STATE=/state"
-    compute.write_text(f"{text}{mount}\n")
+    beside = f"type=bind,source=/srv/state,target={passthrough.FOLDER}/state,readonly"
+    compute.write_text(f"{text}dockerArguments: --mount {beside}\n")
     try:
         with Docker(gpu1) as docker:
             test = _tested(laptop, 0)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from conftest import eventually
+from holdfast.store import index_file, rows
 from holdfast.store.home import Home
 from holdfast.store.index import Index
 
@@ -53,7 +55,7 @@ def leave_a_journal(index: Path, chance: random.Random) -> None:
     db = sqlite3.connect(index, isolation_level=None)
     db.execute("PRAGMA cache_size = 1")
     db.execute("BEGIN IMMEDIATE")
-    db.execute("UPDATE runs SET record = zeroblob(20000), project_id = 'nobody'")
+    db.execute("UPDATE runs SET reason = zeroblob(20000), experiment_id = 'nobody'")
     journal = index.with_name("index.sqlite-journal")
     kept = index.read_bytes(), journal.read_bytes()
     db.execute("ROLLBACK")
@@ -70,7 +72,22 @@ def take_its_checksum_away(index: Path, chance: random.Random) -> None:
     index.with_name("index.sqlite.sum").write_text(chance.choice(("", "00000000\n", "\xe9")), encoding="latin-1")
 
 
+def flip_a_bit_of_the_records(index: Path, chance: random.Random) -> None:
+    flip_a_bit(index.with_name("index.sqlite.records"), chance)
+
+
+def cut_the_records(index: Path, chance: random.Random) -> None:
+    cut(index.with_name("index.sqlite.records"), chance)
+
+
+def delete_the_records(index: Path, chance: random.Random) -> None:
+    index.with_name("index.sqlite.records").unlink()
+
+
 DAMAGE = [
+    flip_a_bit_of_the_records,
+    cut_the_records,
+    delete_the_records,
     flip_a_bit,
     scribble_over_a_page,
     empty,
@@ -117,14 +134,75 @@ def test_the_check_can_fail(store: Home, desk: Desk) -> None:
     """Without the checksum a changed record would be believed."""
     before = _answers(store)
     index = desk.home / "index.sqlite"
-    whole = index.read_bytes()
-    assert whole.count(b'"Completed"') > 1
     db = sqlite3.connect(index)
-    db.execute("UPDATE runs SET record = replace(record, 'Completed', 'Falsified')")
+    db.execute("UPDATE runs SET run_number = -run_number WHERE run_number < 100")
     db.commit()
     assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     db.close()
+    believed = index.read_bytes()
     assert _answers(store) == before
+    index.write_bytes(believed)
+    index_file.seal(str(index), whole=True)
+    assert _answers(store) != before
+
+
+def test_a_large_file_is_believed_by_its_time(tmp_path: Path) -> None:
+    """Reading it all would take longer than the answer; whoever writes to it, even within one tick, is noticed."""
+    path = tmp_path / "index.sqlite"
+    (tmp_path / "index.sqlite.records").touch()
+    with open(path, "wb") as file:
+        file.truncate(index_file.LARGE + PAGE)
+    for whole in (True, False):
+        index_file.seal(str(path), whole=whole)
+        assert index_file.is_sound(str(path))
+        with open(path, "r+b") as file:
+            file.write(b"\1")
+        assert not index_file.is_sound(str(path))
+        with open(path, "r+b") as file:
+            file.write(b"\0")
+        assert index_file.is_sound(str(path)) is whole, "with a sum, a new time alone is no damage"
+
+
+def test_a_run_that_goes_on_does_not_write_the_index_again(desk: Desk) -> None:
+    desk.script("import time; print('up', flush=True); time.sleep(600)")
+    desk.submit("--no-wait", "train.py")
+    eventually(lambda: desk.record()["status"] == "Running")
+    home = Home(str(desk.home), json.loads((desk.home / "store.json").read_text())["id"])
+    eventually(lambda: _settled(home))
+    before = (desk.home / "index.sqlite").read_bytes()
+    first, second = (_record(home) for _ in range(2))
+    assert first["status"] == second["status"] == "Running"
+    assert str(first["duration"]) < str(second["duration"])
+    assert (desk.home / "index.sqlite").read_bytes() == before
+    desk.holdfast("cancel")
+    assert desk.wait_for_end()["status"] == "Canceled"
+    assert _record(home)["status"] == "Canceled"
+
+
+def test_many_runs_are_read_by_several_processes(store: Home, desk: Desk) -> None:
+    uids = sorted(path.name for path in (desk.home / "runs").iterdir())
+    one_by_one = [rows.read(store, uid) for uid in uids]
+    together = list(rows.read_all(store, uids * 50))
+    assert len(together) == 50 * len(uids)
+    assert sorted(together)[::50] == sorted(one_by_one)
+
+
+def _settled(home: Home) -> bool:
+    index = Index(home)
+    index.close()
+    db = sqlite3.connect(home.index_file)
+    try:
+        return bool(db.execute("SELECT value != '0' FROM meta WHERE key = 'runs_mtime'").fetchone()[0])
+    finally:
+        db.close()
+
+
+def _record(home: Home) -> dict[str, object]:
+    index = Index(home)
+    try:
+        return index.of_store()[0]
+    finally:
+        index.close()
 
 
 def _answers(home: Home) -> list[dict[str, object]]:

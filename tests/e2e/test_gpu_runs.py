@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from conftest import HOLDFAST, eventually
+from fakenvml import GPU, HAS_COMPILER, FakeGpus
 from gpuruns import CARD, FIVE_LINES, USE, HandRun, receipt, write_series
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def test_waiting_at_a_terminal(desk: Desk) -> None:
     run = HandRun(desk)
     ours, theirs = pty.openpty()
     env = {**desk.env, "TERM": "xterm", "COLUMNS": "120"}
-    command = [HOLDFAST, "logs", "-f"]
+    command = [str(HOLDFAST), "logs", "-f"]
     with subprocess.Popen(command, cwd=desk.project, env=env, stdout=subprocess.PIPE, stderr=theirs) as process:
         os.close(theirs)
         run.add("queued", position=2, reason=HELD, ahead=[])
@@ -226,6 +227,31 @@ def test_an_honest_run_keeps_the_shape_of_its_record(desk: Desk) -> None:
     assert done.code == 0
     assert "GPU" not in done.err
     assert desk.record()["gpu"] is None
+
+
+@pytest.mark.skipif(not HAS_COMPILER, reason="NOT TESTED: there is no C compiler here")
+def test_a_submit_from_the_wish_to_the_verdict(desk: Desk, tmp_path: Path) -> None:
+    """The real runner, and a library that stands in for NVIDIA's."""
+    cards = FakeGpus(tmp_path, GPU, GPU._replace(uuid="GPU-2", name="NVIDIA L4"))
+    desk.env.update(LD_LIBRARY_PATH=str(cards.folder), HOLDFAST_GPU_LOCKS=str(tmp_path / "locks"))
+    desk.script("import os; print('sees', os.environ['CUDA_VISIBLE_DEVICES'])")
+    (desk.project / "aml_config").mkdir()
+    (desk.project / "aml_config" / "lab.runconfig").write_text(
+        "Target: local\nFramework: Python\ngpus: {count: 1, name: L4}\n"
+    )
+    done = desk.holdfast("submit", "-c", "lab", "train.py")
+    assert done.code == 0, done.err
+    lines = done.text.splitlines()
+    at = lines.index("sees GPU-2")
+    assert lines[at - 5] == "name: NVIDIA L4"
+    assert lines[at - 1].startswith("Free memory: ")
+    assert done.err.splitlines()[-1].startswith("GPU idle: NVIDIA L4 was there and the script did not use it")
+    for machines in (["-o", "json"], ["--query", "gpu"]):
+        told = desk.holdfast("submit", "-c", "lab", *machines, "train.py")
+        assert (told.json if "--query" in machines else told.json["gpu"])["verdict"] == "idle"
+        assert "name: NVIDIA L4\n" in told.err, "where the log goes"
+        assert told.err.splitlines()[-1].startswith("GPU idle: ")
+    assert desk.record()["gpu"]["gpus"][0]["given"] is True
 
 
 def _rest(terminal: int, shown: bytes) -> bytes:

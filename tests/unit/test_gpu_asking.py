@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.amlconfig import read_runconfig, render
+from holdfast import targets
+from holdfast.amlconfig import read_compute, read_runconfig, render
 from holdfast.amlconfig.types import ComputeTarget, GpuRequest, RunConfig
 from holdfast.amlconfig.write import update
-from holdfast.engine import containers, request
+from holdfast.engine import containers, request, submit
 from holdfast.errors import ConfigError, HoldfastError, UsageError
-from holdfast.model import GpuWish, Project
+from holdfast.model import GpuWish, Identity, Job, Project
 from holdfast.planning import plan_gpu
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 NOTHING = GpuWish()
+FOUND: dict[str, object] = {"id": "sha256:1", "digest": "", "python": "/usr/bin/python3"}
 HEAD = "Target: local\nFramework: Python\n"
 PLANNED = {
     "count": None,
@@ -212,3 +214,28 @@ def test_a_container_gets_what_the_run_says(compute: bool, said: bool | None, ha
     engine: dict[str, object] = {"name": "docker", "program": "docker"}
     found: dict[str, object] = {"id": "", "digest": ""}
     assert containers.wish(target, "python:3.11", engine, found, "python", gpu=said)["gpu"] is handed
+
+
+@pytest.mark.parametrize(
+    ("wish", "compute", "count", "handed"),
+    [
+        (NOTHING, "", None, False),
+        (NOTHING, "nvidiaDocker: true\n", "all", True),
+        (GpuWish(2), "", 2, True),
+        (GpuWish(0), "nvidiaDocker: true\n", None, False),
+        (GpuWish(require=True), "", None, True),
+    ],
+)
+def test_plan_and_container_agree(tmp_path: Path, wish: GpuWish, compute: str, count: object, handed: bool) -> None:
+    file = tmp_path / "box.compute"
+    file.write_text(f"type: docker\nbaseDockerImage: python:3.11\n{compute}")
+    target, _ = read_compute(file)
+    assert target is not None
+    box = containers.Container("python:3.11", {"name": "docker", "program": "docker"}, FOUND, {})
+    job = Job(script="train.py", arguments=(), config="box", target="box", env={}, gpu=wish)
+    project, nobody = Project(str(tmp_path), "id", "lab"), Identity("0" * 32, "lab_1", 1)
+    plan = submit._plan(job, project, nobody, "0" * 64, targets.resolve(target, str(tmp_path)), None, box).to_json()
+    gpu, container = plan["gpu"], plan["container"]
+    assert isinstance(container, dict)
+    assert container["gpu"] is handed
+    assert (gpu["count"] if isinstance(gpu, dict) else None) == count

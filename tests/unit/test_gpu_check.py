@@ -14,7 +14,7 @@ import pytest
 
 from conftest import alive, eventually
 from fakecuda import CARD, HAS_COMPILER, FakeCuda
-from holdfast.runner import gpu_check
+from holdfast.runner import gpu_check, gpu_judge
 from lab.machine_python import OLDEST
 
 with_compiler = pytest.mark.skipif(not HAS_COMPILER, reason="NOT TESTED: there is no C compiler here")
@@ -32,7 +32,7 @@ def facts(**more: Any) -> dict[str, Any]:
         "packages": [],
     }
     well |= {"library": "", "refused": None, "cuda": "12.4", "devices": [DEVICE], "seconds": 0.1}
-    found = gpu_check.parsed(json.dumps({**well, **more}).encode())
+    found = gpu_judge.parsed(json.dumps({**well, **more}).encode())
     assert found is not None
     return found
 
@@ -97,7 +97,7 @@ ROWS: dict[str, tuple[dict[str, Any], str, str]] = {
 
 @pytest.mark.parametrize(("found", "why", "fix"), ROWS.values(), ids=ROWS)
 def test_every_cause_is_told_with_its_fix(found: dict[str, Any], why: str, fix: str) -> None:
-    judged = gpu_check.judge(facts(**found))
+    judged = gpu_judge.judge(facts(**found))
     assert judged["ok"] is (not why)
     assert why in judged["why"]
     assert fix in judged["fix"]
@@ -112,7 +112,7 @@ def test_every_cause_is_told_with_its_fix(found: dict[str, Any], why: str, fix: 
     ],
 )
 def test_in_a_container_the_compute_file_is_what_to_change(found: dict[str, Any], why: str) -> None:
-    judged = gpu_check.judge(facts(**found), contained=True)
+    judged = gpu_judge.judge(facts(**found), contained=True)
     assert (judged["ok"], why in judged["why"], "nvidiaDocker: true" in judged["fix"]) == (False, True, True)
 
 
@@ -137,7 +137,7 @@ TRIAL = {"index": 0, "name": "NVIDIA H200", "uuid": "GPU-1", "ok": True, "bytes"
     ],
 )
 def test_a_card_that_fails_its_trial(trial: dict[str, Any], why: str, fix: str) -> None:
-    judged = gpu_check.judge(facts(trials=[{**TRIAL, **trial}]))
+    judged = gpu_judge.judge(facts(trials=[{**TRIAL, **trial}]))
     assert (judged["ok"], why in judged["why"], fix in judged["fix"]) == (not why, True, True)
 
 

@@ -11,8 +11,10 @@ import pytest
 
 from gpuruns import CARD, FIVE_LINES, USE, WISH, receipt, write_series
 from holdfast.cli import gpu_card, gpu_chart, gpu_receipt, gpu_verdict
-from holdfast.cli.gpu_watch import facts_lines
+from holdfast.cli.gpu_watch import Queue, facts_lines
+from holdfast.cli.terminal import Progress
 from holdfast.drawing.shapes import Line, Words
+from holdfast.errors import UsageError
 from holdfast.store import history
 from holdfast.store.runs import Run
 
@@ -62,6 +64,10 @@ def test_an_idle_gpu_is_told_with_what_to_do(tmp_path: Path) -> None:
     assert "holdfast info -r 12" in line
     assert "--require-gpu" in line
     assert "--require-gpu" not in told(tmp_path, said, {**WISH, "require": True})[0]
+    check = {"type": "gpu_check", "ok": False, "why": "torch is a build without CUDA", "fix": "x"}
+    [line] = gpu_verdict.lines(made(tmp_path, check, STARTED, {"type": "gpu_receipt", **said}))
+    assert "; torch is a build without CUDA; " in line, "what is known is better than a guess"
+    assert "CPU build" not in line
 
 
 @pytest.mark.parametrize(
@@ -80,7 +86,9 @@ def test_other_verdicts(tmp_path: Path, verdict: str, evidence: str, head: str) 
 
 def test_a_run_that_never_came_to_it(tmp_path: Path) -> None:
     waited = gpu_verdict.lines(made(tmp_path, {"type": "accepted"}, {"type": "queued", "position": 1, "reason": "x"}))
-    assert waited == ["GPU not used: it was still waiting for one; holdfast gpu -c lab1 shows who holds them"]
+    assert waited == [
+        "GPU not used: it was still waiting for one; holdfast gpu -c lab1 shows what that machine has and who holds it"
+    ]
     assert "never started" in gpu_verdict.lines(made(tmp_path, {"type": "accepted"}))[0]
     assert told(tmp_path, None)[0].startswith("GPU unmeasured: the run ended without a receipt")
 
@@ -97,6 +105,13 @@ def test_who_stays_on_the_card_is_told_first(tmp_path: Path) -> None:
     assert lines[0] == "still on the GPU: ada py\\x1b[2J (pid 9)"
     assert lines[-1].startswith("GPU used: ")
     assert len(lines) == 2
+
+
+def test_advice_stands_before_the_verdict(tmp_path: Path) -> None:
+    run = made(tmp_path, STARTED, {"type": "gpu_receipt", **receipt("idle", "nothing was seen")})
+    lines = gpu_verdict.lines(run, ["train.py:3: the model stays on the CPU", "    try: model.cuda()\x1b[2J"])
+    assert lines[:2] == ["train.py:3: the model stays on the CPU", "    try: model.cuda()\\x1b[2J"]
+    assert "; see above; " in lines[-1]
 
 
 @pytest.mark.parametrize("joules", [0, 36, 3600, 359_000, 7_200_000, 3.6e9])
@@ -159,8 +174,16 @@ def test_where_a_run_stands(tmp_path: Path) -> None:
     assert history.queue_words({}) == ""
 
 
+def test_a_place_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    queue = Queue(Progress(io.StringIO()))
+    for position, why in ((2, "x"), (2, "x"), (2, "y"), (1, "y"), (1, "y")):
+        queue.see({"type": "queued", "position": position, "reason": why}, is_last=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["queued: position 2, x", "queued: position 2, y", "queued: position 1, y"]
+
+
 def test_the_cards_in_the_words_of_the_guide() -> None:
-    facts = {"state": "measured", "trouble": "", "gpus": [CARD, {**CARD, "index": 1}]}
+    facts: dict[str, Any] = {"state": "measured", "trouble": "", "gpus": [CARD, {**CARD, "index": 1}]}
     assert "\n".join(facts_lines(facts)) + "\n" == FIVE_LINES * 2
     assert facts_lines({"trouble": "this machine has no NVIDIA GPU", "gpus": []}) == [
         "GPU: this machine has no NVIDIA GPU"
@@ -224,12 +247,12 @@ def test_the_chart_has_a_panel_for_each_card(tmp_path: Path) -> None:
 
 def test_a_chart_needs_samples_and_a_form(tmp_path: Path) -> None:
     run = made(tmp_path, STARTED)
-    with pytest.raises(gpu_chart.UsageError, match="no samples"):
+    with pytest.raises(UsageError, match="no samples"):
         gpu_chart.draw(run, str(tmp_path / "x.svg"))
     write_series(tmp_path / "a1" / "gpu", {"gpu0.busy": [1.0]})
-    with pytest.raises(gpu_chart.UsageError, match=r"\.svg or \.png"):
+    with pytest.raises(UsageError, match=r"\.svg or \.png"):
         gpu_chart.draw(run, str(tmp_path / "x.gif"))
-    with pytest.raises(gpu_chart.UsageError, match="cannot be written"):
+    with pytest.raises(UsageError, match="cannot be written"):
         gpu_chart.draw(run, str(tmp_path / "none" / "x.svg"))
     gpu_chart.draw(run, str(tmp_path / "x.PNG"))
     assert (tmp_path / "x.PNG").read_bytes().startswith(b"\x89PNG")

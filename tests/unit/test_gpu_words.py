@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.cli import plot
 from holdfast.cli.commands.gpu import Screen, row
-from holdfast.engine.gpus import Card, Holder, Machine
+from holdfast.engine.gpus import Card, Holder, Machine, Ticket
 from holdfast.runner import gpu_words
 
 GUIDE = """\
@@ -76,15 +76,17 @@ def test_a_chart_grows_from_the_right_on_a_scale_from_0_to_100() -> None:
     screen = Screen()
     for busy in (0, 50, None, 100):
         card = CARD._replace(busy_percent=busy)
-        lines = screen.lines(Machine("measured", "nvml", "550.54.14", "12.4", [card], ""), 120)
+        lines = screen.lines(Machine("measured", "nvml", "550.54.14", "12.4", [card], "", []), 120)
     title, _, line, driver = lines
     chart = plot.sparkline([0, 50, math.nan, 100], 4, fancy=screen._fancy, between=(0, 100))
     assert chart in line
     assert line.index(chart) + len(chart) == title.index("Held by") - 2
     assert driver == "driver 550.54.14, CUDA 12.4 and older"
-    narrow = screen.lines(Machine("measured", "nvml", "", "", [CARD], ""), 60)
+    queue = [Ticket("digits_1", "ada", 2, None), Ticket("digits_2", "ben", 1, ["GPU-1"])]
+    narrow = screen.lines(Machine("measured", "nvml", "", "", [CARD], "", queue), 60)
     assert max(map(len, narrow)) <= 60
     assert chart[1:] in narrow[2], "the newest is what is wanted most"
+    assert narrow[-1] == "waiting 1: digits_1 of ada for 2 GPUs"
 
 
 def test_a_scale_may_be_given() -> None:

@@ -7,6 +7,7 @@ import os
 
 from holdfast import metrics
 from holdfast.cli import gpu_card, plot, terminal
+from holdfast.engine import diagnose
 from holdfast.store import history
 
 TYPE_CHECKING = False
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from holdfast.metrics import Series
+    from holdfast.store.home import Home
     from holdfast.store.runs import Run
 
 _LABELS = (
@@ -32,18 +34,19 @@ _LABELS = (
 _SHOWN = 12
 
 
-def card(run: Run, stream: TextIO) -> str:
+def card(home: Home, run: Run, stream: TextIO) -> str:
     record = history.record(run)
     arguments = " ".join(str(word) for word in run.request.get("arguments", []))  # type: ignore[attr-defined]
     lines = []
     for label, key in _LABELS:
         if record.get(key) not in (None, ""):
-            text = f"{record[key]} {arguments}" if key == "script_name" else str(record[key])
+            text = f"{record[key]} {arguments}" if key == "script_name" else "; ".join(str(record[key]).splitlines())
             lines.append(_row(label, text, record["run_number"] if key == "run_id" else None))
     found = metrics.read_dir(os.path.join(run.attempt, "metrics"))
     lines += _pictures(list(found.by_name.values()), stream)
     lines += [f"problem    {terminal.show(problem)}" for problem in found.problems]
     lines += gpu_card.section(run, stream)
+    lines += [_row("advice" if not number else "", line) for number, line in enumerate(diagnose.lines_for(home, run))]
     lines += _outputs(run)
     lines += ["", _row("folder", run.path), _row("log", f"holdfast logs -r {record['run_number']}")]
     return "\n".join(lines) + "\n"

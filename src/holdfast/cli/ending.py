@@ -41,7 +41,7 @@ def tell(home: Home, uid: str, machine: Parsed | None) -> int:
         _explain(run)
     _verify(run, closed)
     upkeep.daily(home)
-    _tell_of_gpus(run)
+    _tell_of_gpus(home, run)
     code = closed.get("exit_code")
     return code if isinstance(code, int) else 70
 
@@ -56,13 +56,14 @@ def _verify(run: Run, closed: Json) -> None:
         )
 
 
-def _tell_of_gpus(run: Run) -> None:
+def _tell_of_gpus(home: Home, run: Run) -> None:
     """The very last words: whoever paid for a GPU wants to know."""
     if history.gpu_receipt(run) is None and not (runs.read_plan(run) or {}).get("gpu"):
         return
     from holdfast.cli import gpu_verdict
+    from holdfast.engine import diagnose
 
-    for line in gpu_verdict.lines(run):
+    for line in gpu_verdict.lines(run, diagnose.lines_for(home, run)):
         sys.stderr.write(f"{line}\n")
 
 

@@ -10,6 +10,8 @@ from holdfast.store import history, runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.cli.gpu_receipt import CardUse, Receipt
     from holdfast.model import Json
     from holdfast.store.runs import Run
@@ -18,17 +20,20 @@ _COLOURS = {"used": "32", "lost": "31"}
 _OTHER_COLOUR = "33"
 
 
-def lines(run: Run) -> list[str]:
-    """Nothing for a run that neither asked for a GPU nor used one; else the verdict, last, and before it who stays."""
+def lines(run: Run, advice: Sequence[str] = ()) -> list[str]:
+    """Nothing for a run that neither asked for a GPU nor used one; else the verdict, as the last line.
+
+    Before it who is still on the card, and ``advice``: what was found to be the cause.
+    """
     asked = (runs.read_plan(run) or {}).get("gpu")
     said = history.gpu_receipt(run)
     receipt = gpu_receipt.read(said) if said is not None else None
     if not isinstance(asked, dict) and (receipt is None or receipt.verdict not in ("used", "lost")):
         return []
-    head, tail = _words(run, receipt, asked if isinstance(asked, dict) else {})
+    head, tail = _words(run, receipt, asked if isinstance(asked, dict) else {}, is_explained=bool(advice))
     colour = _COLOURS.get(receipt.verdict if receipt else "", _OTHER_COLOUR)
     head = f"\x1b[{colour}m{show(head)}\x1b[0m" if use_colour(sys.stderr) else show(head)
-    return [*_held(run), f"{head}: {_encodable(show(tail))}"]
+    return [*_held(run), *map(show, advice), f"{head}: {_encodable(show(tail))}"]
 
 
 def used_words(cards: list[CardUse], seconds: float) -> str:
@@ -57,7 +62,7 @@ def energy(joules: float) -> str:
     return f"{hours:.0f} Wh" if hours >= 99.5 else f"{hours:.2g} Wh"
 
 
-def _words(run: Run, receipt: Receipt | None, asked: Json) -> tuple[str, str]:
+def _words(run: Run, receipt: Receipt | None, asked: Json, *, is_explained: bool) -> tuple[str, str]:
     number, target = run.request.get("run_number"), run.request.get("target")
     look = f"holdfast gpu -c {target}"
     more = f"holdfast info -r {number}"
@@ -67,13 +72,8 @@ def _words(run: Run, receipt: Receipt | None, asked: Json) -> tuple[str, str]:
     if receipt.verdict == "used":
         return _used(receipt)
     if receipt.verdict == "idle":
-        there = _names(list(receipt.cards)) or "a GPU"
         early = "" if asked.get("require") else "; --require-gpu ends such a run early"
-        why = "is this a CPU build of the framework, or is the model never moved to the GPU?"
-        return (
-            "GPU idle",
-            f"{there} was there and the script did not use it ({evidence}); {why} {more} says more{early}",
-        )
+        return "GPU idle", f"{_idle(run, receipt, is_explained)}; {more} says more{early}"
     if receipt.verdict == "absent":
         return "GPU absent", f"{evidence or 'the run had no GPU'}; {look} shows what that machine has"
     if receipt.verdict == "lost":
@@ -96,11 +96,24 @@ def _used(receipt: Receipt) -> tuple[str, str]:
     return ("GPU used" if len(cards) == 1 else "GPUs used"), " · ".join(words)
 
 
+def _idle(run: Run, receipt: Receipt, is_explained: bool) -> str:
+    """What the test before the start has found is better than a guess."""
+    there = _names(list(receipt.cards)) or "a GPU"
+    were = (
+        "were there and the script used none" if len(receipt.cards) > 1 else "was there and the script did not use it"
+    )
+    check = next((event for event in run.events if event.get("type") == "gpu_check"), {})
+    found = gpu_receipt.text(check.get("why")) if check.get("ok") is False else ""
+    why = found.rstrip(".") or "is this a CPU build of the framework, or is the model never moved to the GPU?"
+    why = "see above" if is_explained else why
+    return f"{there} {were} ({receipt.evidence.rstrip('. ')}); {why}"
+
+
 def _without_receipt(run: Run, look: str) -> tuple[str, str]:
     kinds = [event.get("type") for event in run.events]
     if "started" not in kinds:
         waited = "it was still waiting for one" if "queued" in kinds else "the script was never started"
-        return "GPU not used", f"{waited}; {look} shows who holds them"
+        return "GPU not used", f"{waited}; {look} shows what that machine has and who holds it"
     return "GPU unmeasured", f"the run ended without a receipt, so that nobody knows whether a GPU was used; {look}"
 
 

@@ -16,7 +16,7 @@ _NEED_QUOTES = frozenset(',"\n\r')
 
 
 def as_csv(value: Any, columns: Sequence[str] | None = None, isatty: bool = False) -> str:
-    """Objects under a line of titles, all keys of all rows in ASCII order unless ``columns`` names them; lists as rows."""
+    """Objects under a line of titles: all keys of all rows, or ``columns``. Lists are rows without titles."""
     rows = value if isinstance(value, list) else [value]
     objects = [row for row in rows if isinstance(row, dict)]
     keys = list(columns) if columns is not None else sorted({key for row in objects for key in row})

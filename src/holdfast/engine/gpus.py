@@ -26,6 +26,16 @@ class Holder(Record):
     run_number: int | None = None
 
 
+class Ticket(Record):
+    """A run that holds cards (``taken``: their UUIDs) or waits for some (None), whoever started it."""
+
+    run_id: str
+    user: str
+    count: int | str | None
+    taken: list[str] | None
+    run_number: int | None = None
+
+
 class Card(Record):
     """One GPU; None is what nobody knows. ``processes`` is None where the driver does not tell of them."""
 
@@ -58,13 +68,15 @@ class Machine(Record):
     cuda: str
     cards: list[Card]
     trouble: str
+    queue: list[Ticket]
 
     def as_json(self) -> Json:
         cards = [card._asdict() for card in self.cards]
         for card in cards:
             holders = card["processes"]
             card["processes"] = [holder._asdict() for holder in holders] if isinstance(holders, list) else None
-        return {**{name: value for name, value in self._asdict().items() if name != "cards"}, "gpus": cards}
+        plain = {name: value for name, value in self._asdict().items() if name not in ("cards", "queue")}
+        return {**plain, "gpus": cards, "queue": [ticket._asdict() for ticket in self.queue]}
 
 
 class Looker:
@@ -75,7 +87,8 @@ class Looker:
         self._numbers: dict[str, int | None] = {}
 
     def look(self, channel: RunnerChannel) -> Machine:
-        said = channel.ask("gpus").get("facts")
+        answer = channel.ask("gpus")
+        said = answer.get("facts")
         facts = said if isinstance(said, dict) else {}
         return Machine(
             state=_text(facts.get("state")) or "unmeasured",
@@ -84,7 +97,14 @@ class Looker:
             cuda=_text(facts.get("cuda")) or "",
             cards=[self._card(card, place) for place, card in enumerate(_objects(facts.get("gpus")))],
             trouble=_text(facts.get("trouble")) or "",
+            queue=[self._ticket(one) for one in _objects(answer.get("queue"))],
         )
+
+    def _ticket(self, said: Json) -> Ticket:
+        run_id, user, uid = (_text(said.get(name)) or "" for name in ("run_id", "user", "uid"))
+        count, taken = said.get("count"), said.get("taken")
+        uuids = [str(uuid) for uuid in taken] if isinstance(taken, list) else None
+        return Ticket(run_id, user, _whole(count) if count != "all" else "all", uuids, self._number(uid))
 
     def _card(self, said: Json, place: int) -> Card:
         index, told = _whole(said.get("index")), said.get("processes")

@@ -31,6 +31,7 @@ DEEPEST = 20
 _MOST_TESTS = 200
 _MOST_VALUES = 400
 _LONGEST_PATTERN = 200
+_MOST_ORDERS = 16  # at 64, joined, SQLite 3.40 crashes
 _COMPARISONS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 
@@ -84,6 +85,8 @@ def read_sort(text: str) -> tuple[Source, list[Order]]:
     while parser.take("sign", ","):
         found.append(parser.order())
     parser.end("a comma")
+    if len(found) > _MOST_ORDERS:
+        raise source.mistake(f"these are more than {_MOST_ORDERS} names", found[_MOST_ORDERS].name.at)
     return source, found
 
 

@@ -52,32 +52,54 @@ class Column(Record):
     values: tuple[Bound, ...] = ()
 
 
+class Joins:
+    """The values that a statement speaks of, each name joined once: in a pass over all runs, three times as quick as
+    looking each value up by itself."""
+
+    _MOST = 50  # SQLite joins 64 tables at most
+
+    def __init__(self) -> None:
+        self.sql = ""
+        self.values: tuple[Bound, ...] = ()
+        self._known: dict[int, str] = {}
+
+    def alias(self, number: int) -> str | None:
+        """What a name's row is called; None when there is no room for one more."""
+        if number not in self._known:
+            if len(self._known) == self._MOST:
+                return None
+            alias = self._known[number] = f"v{len(self._known)}"
+            self.sql += f" LEFT JOIN vals {alias} ON {alias}.key = ? + r.id"
+            self.values += (number << KEY_SHIFT,)
+        return self._known[number]
+
+
 class Clause(Record):
     sql: str
     values: tuple[Bound, ...] = ()
 
 
-def where(source: Source, node: Node, names: Names, now: float) -> Clause:
-    """A condition over ``runs r``."""
-    return _Compiler(source, names, now).condition(node)
+def where(source: Source, node: Node, names: Names, now: float, joins: Joins) -> Clause:
+    """A condition over ``runs r`` and what is joined to it."""
+    return _Compiler(source, names, now, joins).condition(node)
 
 
-def order(source: Source, found: Sequence[Order], names: Names, now: float) -> Clause:
+def order(source: Source, found: Sequence[Order], names: Names, now: float, joins: Joins) -> Clause:
     """What stands after ORDER BY: runs without a value come last, either way."""
-    parts = [(resolve(source, item.name, names, now), item.descending) for item in found]
+    parts = [(resolve(source, item.name, names, now, joins), item.descending) for item in found]
     sql = ", ".join(f"{part.sql} {'DESC' if descending else 'ASC'} NULLS LAST" for part, descending in parts)
     return Clause(sql, tuple(value for part, _ in parts for value in part.values))
 
 
-def resolve(source: Source, name: Name, names: Names, now: float) -> Column:
+def resolve(source: Source, name: Name, names: Names, now: float, joins: Joins | None = None) -> Column:
     """A fixed field, else a parameter, else a metric; ``params.``, ``metrics.`` and ``tags.`` say which is meant."""
     text = name.text
     if text in FIELDS:
         return _field(text, now)
     prefix, _, rest = text.partition(".")
     if prefix in _PREFIXES and rest:
-        return _of_kind(_PREFIXES[prefix], text, rest, names) or Column(text, "nothing", "NULL")
-    found = _of_kind("param", text, text, names) or _of_kind("metric", text, text, names)
+        return _of_kind(_PREFIXES[prefix], text, rest, names, joins) or Column(text, "nothing", "NULL")
+    found = _of_kind("param", text, text, names, joins) or _of_kind("metric", text, text, names, joins)
     if found is None:
         raise _unknown(source, name, names)
     return found
@@ -91,22 +113,27 @@ def _field(name: str, now: float) -> Column:
     return Column(name, FIELDS[name], f"r.{column(name)}")
 
 
-def _of_kind(kind: str, title: str, name: str, names: Names) -> Column | None:
+def _of_kind(kind: str, title: str, name: str, names: Names, joins: Joins | None) -> Column | None:
     number = names.number(kind, name)
     if number is not None:
-        return _stored(kind, title, number, "last")
+        return _stored(kind, title, number, "last", joins)
     base, _, part = name.rpartition(".")
     if kind != "metric" or part not in _PARTS or not base:
         return None
     number = names.number(kind, base)
     if part == "best":
         part = "min" if less_is_better(base) else "max"
-    return None if number is None else _stored(kind, title, number, part)
+    return None if number is None else _stored(kind, title, number, part, joins)
 
 
-def _stored(kind: str, title: str, number: int, part: str) -> Column:
+def _stored(kind: str, title: str, number: int, part: str, joins: Joins | None) -> Column:
+    joined = joins.alias(number) if joins is not None else None
+    row = joined or "v"
     # A metric that was logged once has its extremes in its last value.
-    wanted = {"min": "coalesce(v.least, v.last)", "max": "coalesce(v.greatest, v.last)"}.get(part, f"v.{part}")
+    extremes = {"min": f"coalesce({row}.least, {row}.last)", "max": f"coalesce({row}.greatest, {row}.last)"}
+    wanted = extremes.get(part, f"{row}.{part}")
+    if joined:
+        return Column(title, kind, wanted)
     return Column(title, kind, f"(SELECT {wanted} FROM vals v WHERE v.key = ? + r.id)", (number << KEY_SHIFT,))
 
 
@@ -122,10 +149,11 @@ def _unknown(source: Source, name: Name, names: Names) -> UsageError:
 
 
 class _Compiler:
-    def __init__(self, source: Source, names: Names, now: float) -> None:
+    def __init__(self, source: Source, names: Names, now: float, joins: Joins) -> None:
         self._source = source
         self._names = names
         self._now = now
+        self._joins = joins
 
     def condition(self, node: Node) -> Clause:
         if isinstance(node, Many):
@@ -135,7 +163,7 @@ class _Compiler:
         if isinstance(node, Not):
             part = self.condition(node.part)
             return Clause(f"(NOT {part.sql})", part.values)
-        found = resolve(self._source, node.name, self._names, self._now)
+        found = resolve(self._source, node.name, self._names, self._now, self._joins)
         if node.sign == "null":
             return Clause(f"({found.sql} IS NULL)", found.values)
         sql, values = self._test(node, found)

@@ -67,6 +67,9 @@ def purge(home: "bytes", client: "str") -> "dict[str, object]":
     for folder in mine:
         remove_tree(folder)
     if last:
+        from . import gpu_queue
+
+        gpu_queue.tidy()
         remove_tree(home)
     return {"runs": len(mine), "others": len(others), "live": []}
 

@@ -173,7 +173,7 @@ class Claim:
 
 def folder() -> "bytes":
     """Made by whoever comes first, for all: anybody may add files and only their owner may take them away."""
-    path = os.environb.get(b"HOLDFAST_GPU_LOCKS") or FOLDER
+    path = _place()
     try:
         with contextlib.suppress(FileExistsError):
             os.mkdir(path)
@@ -188,6 +188,10 @@ def folder() -> "bytes":
     return path
 
 
+def _place() -> "bytes":
+    return os.environb.get(b"HOLDFAST_GPU_LOCKS") or FOLDER
+
+
 def standing(place: "bytes", before: "int | None" = None) -> "list[Ticket]":
     """Every valid ticket in order; with ``before`` those with a lower number."""
     found = []
@@ -198,6 +202,31 @@ def standing(place: "bytes", before: "int | None" = None) -> "list[Ticket]":
                 taken = next((line["taken"] for line in said if isinstance(line.get("taken"), list)), None)
                 found.append(Ticket(number, uid, said[0], [str(uuid) for uuid in taken] if taken is not None else None))
     return found
+
+
+def listing() -> "list[dict[str, Any]]":
+    """Who holds cards and who waits, in order, for people; nothing is made or taken."""
+    place = _place()
+    try:
+        return [dict(one.brief(), uid=one.uid, taken=one.taken) for one in standing(place)]
+    except OSError:
+        return []
+
+
+def tidy() -> "None":
+    """Take away what we made, unless somebody is there."""
+    place = _place()
+    if not os.path.isdir(place):
+        return
+    with contextlib.suppress(OSError, Unusable), _order(place):
+        if not standing(place):
+            for name in os.listdir(place):
+                path = os.path.join(place, name)
+                with contextlib.suppress(OSError):
+                    if os.lstat(path).st_uid == os.getuid():
+                        os.unlink(path)
+            with contextlib.suppress(OSError):
+                os.rmdir(place)
 
 
 def fitting(cards: "list[dict[str, Any]]", wish: "dict[str, Any]") -> "list[dict[str, Any]]":
@@ -273,23 +302,33 @@ def _wish(said: "object") -> "dict[str, Any]":
 @contextlib.contextmanager
 def _order(place: "bytes") -> "Iterator[None]":
     """Held for a moment by each; one that stands still must not make the others stand."""
-    fd = _opened(place, b"order.lock")
-    try:
-        deadline = time.monotonic() + _BUSY_S
-        while True:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    path = os.path.join(place, b"order.lock")
+    deadline = time.monotonic() + _BUSY_S
+    while True:
+        fd = _opened(place, b"order.lock")
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(fd, path):
                 break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise Unusable(
-                        "somebody has held %s for %d s; fuser shows who"
-                        % (os.fsdecode(os.path.join(place, b"order.lock")), _BUSY_S)
-                    ) from None
-                time.sleep(0.002)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                os.close(fd)
+                text = "somebody has held %s for %d s; fuser shows who" % (os.fsdecode(path), _BUSY_S)
+                raise Unusable(text) from None
+        os.close(fd)
+        time.sleep(0.002)
+    try:
         yield
     finally:
         os.close(fd)
+
+
+def _is_at(fd: "int", path: "bytes") -> "bool":
+    """Whether a file is still the one of that name; its last user may have tidied up."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.lstat(path))
+    except OSError:
+        return False
 
 
 def _opened(place: "bytes", name: "bytes") -> "int":

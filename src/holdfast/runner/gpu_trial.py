@@ -2,7 +2,7 @@
 
 import os
 
-from . import child, gpu_check
+from . import child, gpu_check, gpu_judge
 
 MYPY = False
 if MYPY:
@@ -63,7 +63,7 @@ def _run(
     found = gpu_check.run(argv, dict(os.environb), b"/", LIMIT_S, program)
     facts = found["facts"]
     if facts:
-        found = dict(gpu_check.judge(facts, contained=True), facts=facts)
+        found = dict(gpu_judge.judge(facts, contained=True), facts=facts)
     else:
         tend.remove(str(engine["program"]), name, 10)
         found["ok"] = False  # an engine that cannot start it will not start a run either

@@ -134,10 +134,10 @@ class Session:
         reply.end(facts=survey.survey(self.home))
 
     def _gpus(self, _header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
-        from . import gpu
+        from . import gpu, gpu_queue
 
         self._gpu_reader = self._gpu_reader or gpu.Reader()
-        reply.end(facts=self._gpu_reader.read())
+        reply.end(facts=self._gpu_reader.read(), queue=gpu_queue.listing())
 
     def _touch(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
         from . import gpu_trial

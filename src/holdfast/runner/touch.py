@@ -25,6 +25,7 @@ BLOCK = 256
 SEED = 0x5EED
 MOST = 64
 OUT_OF_MEMORY = 2
+_OTHERS = re.compile("(cupy|pycuda|numba-cuda|onnxruntime-gpu|mxnet-cu|cntk-gpu|paddlepaddle-gpu|cuml|cudf|xgboost)")
 # Adds its index to every number: to be right, a card has to read, to compute and to write.
 _PTX = """
 .version 4.0
@@ -308,6 +309,7 @@ def packages(path):
         for name, version in _installed(folder):
             versions.setdefault(name, version)
     found = [_torch(folders, versions), _tensorflow(folders, versions), _jax(versions)]
+    found += [_package(name, versions[name], "cuda", None) for name in sorted(versions) if _OTHERS.match(name)]
     return [one for one in found if one]
 
 

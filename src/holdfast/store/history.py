@@ -62,9 +62,8 @@ def record(run: Run) -> Json:
     }
     logged = metrics.summary(metrics.read_dir(os.path.join(run.attempt, "metrics")))
     clashing = {name: value for name, value in logged.items() if name in FIXED}
-    found: Json = {**{name: value for name, value in logged.items() if name not in FIXED}, **fixed}
-    if clashing:
-        found["metrics"] = clashing
+    others = {name: value for name, value in logged.items() if name not in FIXED}
+    found: Json = {**others, **fixed, **({"metrics": clashing} if clashing else {})}
     return dict(sorted(found.items()))
 
 

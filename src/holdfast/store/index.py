@@ -15,7 +15,7 @@ import time
 from binascii import crc32
 
 from holdfast.errors import StoreError, UsageError
-from holdfast.query.fields import KEY_SHIFT, column
+from holdfast.query.fields import KEY_SHIFT, column, storable
 from holdfast.store import history, index_file, rows, runs
 
 TYPE_CHECKING = False
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.store.home import Home
     from holdfast.store.rows import Row, Stored
 
+_MUCH = 100_000  # rows
 _RACY_NS = 100_000_000  # a folder changed this recently may change again under the same time stamp
 _RUN_COLUMNS = (*(column(name) for name in rows.COLUMNS), "final", "mark", "place", "length", "sum")
 _PUT_RUN = f"INSERT OR REPLACE INTO runs (id, {', '.join(_RUN_COLUMNS)}) VALUES (?{', ?' * len(_RUN_COLUMNS)})"
@@ -73,7 +74,7 @@ class Index:
 
     def number(self, kind: str, name: str) -> int | None:
         """The number under which values of this name are kept."""
-        row = self.db.execute("SELECT id FROM names WHERE kind = ? AND name = ?", (kind, name)).fetchone()
+        row = self.db.execute("SELECT id FROM names WHERE kind = ? AND name = ?", (kind, storable(name))).fetchone()
         return row[0] if row else None
 
     def known(self) -> list[str]:
@@ -86,6 +87,7 @@ class Index:
 
     def find(self, project_id: str, named: str) -> str:
         """The uid of what a person called ``last``, a number, a run id, or any unique beginning of one."""
+        named = storable(named)
         if named == "last":
             return self._last(project_id)
         if named.isdigit() and len(named) < 10:
@@ -108,9 +110,10 @@ class Index:
             with self._home.lock("index"):
                 begin()
                 self._refresh()
-                if self.db.total_changes > self._changes:
-                    index_file.seal(self._home.index_file)
-                    self._changes = self.db.total_changes
+                changes = self.db.total_changes - self._changes
+                if changes:
+                    index_file.seal(self._home.index_file, whole=changes > _MUCH)
+                self._changes += changes
         except (OSError, sqlite3.Error):
             self.kept = False
             self.close()
@@ -181,7 +184,8 @@ class Index:
         except FileNotFoundError:
             mtime = 0
         if str(mtime) != before:
-            known = {row[0] for row in self.db.execute("SELECT uid FROM runs")}
+            # One text of all is a third of the time of a row for each.
+            known = set((self.db.execute("SELECT group_concat(uid) FROM runs").fetchone()[0] or "").split(",")) - {""}
             there = set(os.listdir(self._home.runs)) if mtime else set()
             for uid in known - there:
                 self._forget(uid)

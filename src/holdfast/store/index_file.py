@@ -1,7 +1,9 @@
 """The files of the index: a database, a file of records beside it, and a checksum of the one.
 
-SQLite does not notice a flipped bit, so the database is summed whole, in parts by several threads, whenever it is
-opened. Records are many times larger and few are wanted at a time: each has its own sum in the database.
+SQLite does not notice a flipped bit, so the database is summed whole whenever it is opened. Above ``LARGE`` that would
+take longer than the answer; there the file's time of change has to be the one that its last writer gave it, which
+notices whoever wrote to it and not a disk that forgets. Records are larger still and few are wanted at a time: each
+has a sum of its own in the database.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import io
 import os
 import sqlite3
+import time
 from binascii import crc32
 
 from holdfast.query.fields import FIELDS, IN_ROW, column
@@ -33,9 +36,8 @@ CREATE INDEX runs_by_project ON runs (experiment_id, run_number);
 CREATE INDEX runs_by_id ON runs (run_id);
 CREATE INDEX runs_open ON runs (final) WHERE final = 0;
 """
+LARGE = 32 << 20  # bytes, of some 15,000 runs
 _BLOCK = 1024 * 1024
-_PART = 16 * _BLOCK
-_THREADS = 4
 
 
 class Records:
@@ -89,16 +91,31 @@ def is_sound(path: str) -> bool:
     """Whether the index is as its last writer left it. A journal means that a writer was killed."""
     try:
         with open(f"{path}.sum", encoding="ascii") as source:
-            said, _, least = source.read().partition(" ")
-        whole = said == _sum(path) and os.path.getsize(records_path(path)) >= int(least)
-        return whole and not os.path.exists(f"{path}-journal")
+            said, least, stamp = source.read().split()
+        if os.path.exists(f"{path}-journal") or os.path.getsize(records_path(path)) < int(least):
+            return False
+        found = os.stat(path)
+        if found.st_size > LARGE and found.st_mtime_ns == int(stamp):
+            return True
+        return said == _sum(path)
     except (FileNotFoundError, ValueError):
         return False
 
 
-def seal(path: str) -> None:
+def seal(path: str, *, whole: bool) -> None:
+    """Note that the index is as it should be. ``whole``: much was written, and a large file is worth its sum."""
+    known = whole or os.path.getsize(path) <= LARGE
+    said = _sum(path) if known else "-"
+    stamp = _set_stamp(path)
     with open(f"{path}.sum", "w", encoding="ascii") as target:
-        target.write(f"{_sum(path)} {os.path.getsize(records_path(path))}\n")
+        target.write(f"{said} {os.path.getsize(records_path(path))} {stamp}\n")
+
+
+def _set_stamp(path: str) -> int:
+    """A time that no clock will show again: whoever writes to the file afterwards, however soon, changes it."""
+    past = time.time_ns() - 10**9 - int.from_bytes(os.urandom(3), "big")
+    os.utime(path, ns=(past, past))
+    return os.stat(path).st_mtime_ns
 
 
 def discard(path: str) -> None:
@@ -110,47 +127,8 @@ def discard(path: str) -> None:
 
 
 def _sum(path: str) -> str:
-    """CRC-32 of the CRC-32s of its parts."""
-    with open(path, "rb", buffering=0) as source:
-        starts = range(0, os.fstat(source.fileno()).st_size, _PART)
-        sums = [0] * len(starts)
-        problems: list[OSError] = []
-
-        def add_up(first: int) -> None:
-            try:
-                for number in range(first, len(starts), _THREADS):
-                    sums[number] = _sum_of_part(source.fileno(), starts[number])
-            except OSError as problem:
-                problems.append(problem)
-
-        if len(starts) > 1 and hasattr(os, "pread"):
-            from threading import Thread
-
-            threads = [Thread(target=add_up, args=(first,)) for first in range(_THREADS)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        else:
-            for first in range(_THREADS):
-                add_up(first)
-    if problems:
-        raise problems[0]
-    return f"{crc32(b''.join(part.to_bytes(4, 'big') for part in sums)):08x}"
-
-
-def _sum_of_part(descriptor: int, start: int) -> int:
     found = 0
-    for at in range(start, start + _PART, _BLOCK):
-        block = _read_at(descriptor, at)
-        if not block:
-            break
-        found = crc32(block, found)
-    return found
-
-
-def _read_at(descriptor: int, at: int) -> bytes:
-    if hasattr(os, "pread"):
-        return os.pread(descriptor, _BLOCK, at)
-    os.lseek(descriptor, at, os.SEEK_SET)
-    return os.read(descriptor, _BLOCK)
+    with open(path, "rb") as source:
+        while block := source.read(_BLOCK):
+            found = crc32(block, found)
+    return f"{found:08x}"

@@ -19,8 +19,10 @@ from holdfast.store.home import open_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.cli.parse import Parsed
-    from holdfast.engine.gpus import Card, Holder, Machine
+    from holdfast.engine.gpus import Card, Holder, Machine, Ticket
     from holdfast.store.home import Home
     from holdfast.targets import Target
 
@@ -78,7 +80,7 @@ class _Plain:
 
     def draw(self, machine: Machine) -> None:
         if self._format in ("table", "tsv") and self._query is None:
-            emit([row(card) for card in machine.cards], fmt=self._format, columns=_COLUMNS)
+            emit([row(card, machine.queue) for card in machine.cards], fmt=self._format, columns=_COLUMNS)
             if machine.trouble:
                 sys.stderr.write(f"{show(machine.trouble)}\n")
         else:
@@ -113,10 +115,11 @@ class Screen:
 
     def lines(self, machine: Machine, columns: int) -> list[str]:
         seconds = min(max(columns - _BESIDE, _SHORTEST), _LONGEST)
-        rows = [{**row(card), "lately": self._chart(card, seconds)} for card in machine.cards]
+        rows = [{**row(card, machine.queue), "lately": self._chart(card, seconds)} for card in machine.cards]
         lines = as_table(rows, _LIVE_COLUMNS, columns).splitlines()
         if machine.driver:
             lines.append(show(f"driver {machine.driver}, CUDA {machine.cuda or 'unknown'} and older"))
+        lines += [show(line) for line in waiting(machine.queue)]
         return [*lines, show(machine.trouble)] if machine.trouble else lines
 
     def _chart(self, card: Card, seconds: int) -> str:
@@ -125,13 +128,32 @@ class Screen:
         return plot.sparkline(seen[-seconds:], seconds, fancy=self._fancy, between=(0.0, 100.0))
 
 
-def row(card: Card) -> dict[str, object]:
+def waiting(queue: list[Ticket]) -> list[str]:
+    """Who is in the queue, first come first."""
+    line = [ticket for ticket in queue if ticket.taken is None]
+    return [f"waiting {at}: {_whose(ticket)} for {_cards(ticket)}" for at, ticket in enumerate(line, 1)]
+
+
+def _cards(ticket: Ticket) -> str:
+    return "all GPUs" if ticket.count == "all" else f"{ticket.count} GPU{'' if ticket.count == 1 else 's'}"
+
+
+def _whose(ticket: Ticket) -> str:
+    known = f"run {ticket.run_number} " if ticket.run_number is not None else ""
+    return f"{known}({ticket.run_id}) of {ticket.user}" if known else f"{ticket.run_id} of {ticket.user}"
+
+
+def row(card: Card, queue: Sequence[Ticket] = ()) -> dict[str, object]:
     """A card in one line. What is not known is left blank."""
     memory = ""
     if card.memory_used is not None and card.memory_total is not None:
         memory = f"{human_bytes(card.memory_used)} of {human_bytes(card.memory_total)}"
     busy = "" if card.busy_percent is None else f"{card.busy_percent:.0f} %"
-    held = card.trouble or ("" if card.processes is None else ", ".join(map(_who, card.processes)) or "nobody")
+    held = card.trouble or ("" if card.processes is None else ", ".join(map(_who, card.processes)))
+    taken = [ticket for ticket in queue if card.uuid in (ticket.taken or ())]
+    if not held and taken:
+        held = ", ".join(f"{_whose(ticket)}, not on it yet" for ticket in taken)
+    held = held or ("" if card.processes is None else "nobody")
     return {"gpu": card.index, "name": card.name, "memory": memory, "busy": busy, "held by": held}
 
 

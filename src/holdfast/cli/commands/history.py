@@ -38,7 +38,7 @@ def info(parsed: Parsed) -> int:
         return 0
     from holdfast.cli.card import card
 
-    sys.stdout.write(card(run, sys.stdout))
+    sys.stdout.write(card(home, run, sys.stdout))
     return 0
 
 

@@ -71,7 +71,7 @@ def _print_chosen(parsed: Parsed, index: Index, project_id: str, limit: int | No
 
 
 def _columns(parsed: Parsed, found: list[Json]) -> list[str] | None:
-    """The fixed columns of the original and every scalar metric, in ASCII order as it printed them; CSV has them all."""
+    """The fixed columns of the original and every scalar metric, in ASCII order as it printed them; CSV has all."""
     if parsed.text("output") == "csv":
         return None
     logged = {key for record in found for key, value in record.items() if isinstance(value, (int, float, str))}

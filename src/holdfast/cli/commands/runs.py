@@ -53,10 +53,11 @@ def logs(parsed: Parsed) -> int:
     log = LogWriter(sys.stdout)
     path = os.path.join(run.attempt, "log")
     tail = parsed.text("tail")
+    shown = 0
     if tail is not None:
         if not tail.isdigit():
             raise UsageError(f"--tail {tail}: that is not a number of lines")
-        _print_tail(path, int(tail), log)
+        shown = _print_tail(path, int(tail), log)
     final = lifecycle.state_of(run.events) in lifecycle.FINAL
     if not parsed.flag("follow") or final:
         if tail is None:
@@ -68,7 +69,7 @@ def logs(parsed: Parsed) -> int:
         run.uid,
         str(run.request.get("run_id")),
         log,
-        skip=os.path.getsize(path) if tail is not None else 0,
+        skip=shown,
     )
     return ending.tell(home, run.uid, None)
 
@@ -147,12 +148,13 @@ def _print_all(path: str, log: LogWriter) -> None:
         return
 
 
-def _print_tail(path: str, lines: int, log: LogWriter) -> None:
-    """The last lines, found from the end, so that a log of any size costs the same."""
+def _print_tail(path: str, lines: int, log: LogWriter) -> int:
+    """The last lines, found from the end, so that a log of any size costs the same; returns where they end."""
     with open(path, "rb") as source:
         source.seek(_start_of_tail(source, lines))
         while block := source.read(1024 * 1024):
             log.write(block)
+        return source.tell()
 
 
 def _start_of_tail(source: BinaryIO, lines: int) -> int:

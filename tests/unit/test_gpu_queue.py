@@ -1,0 +1,150 @@
+"""Which cards a wish fits, and the folder that all users of a machine share."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from holdfast.runner import gpu_queue
+from holdfast.runner.gpu_queue import Claim, fitting, impossible, visible
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CARDS: list[dict[str, Any]] = [
+    {"index": 0, "uuid": "GPU-aa0", "name": "NVIDIA A100-SXM4-80GB", "memory_total": 80 << 30, "memory_free": 80 << 30},
+    {"index": 1, "uuid": "GPU-ab1", "name": "Tesla T4", "memory_total": 16 << 30, "memory_free": 15 << 30},
+    {"index": 2, "uuid": "GPU-ac2", "name": "Tesla T4", "memory_total": 16 << 30, "mig": True},
+    {"index": 3, "uuid": "GPU-ad3", "name": "Tesla T4", "memory_total": 16 << 30, "trouble": "it is lost"},
+]
+ONE: dict[str, Any] = {"count": 1, "memory": None, "name": None, "shared": False}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOLDFAST_GPU_LOCKS", str(tmp_path / "locks"))
+    return tmp_path / "locks"
+
+
+def claim(number: int, **wish: Any) -> Claim:
+    return Claim(f"{number:032x}", {"run_id": f"run_{number}", "user": "ada"}, {**ONE, **wish})
+
+
+def test_what_fits() -> None:
+    assert [card["index"] for card in fitting(CARDS, ONE)] == [0, 1]
+    assert [card["index"] for card in fitting(CARDS, {**ONE, "name": "a100"})] == [0]
+    assert [card["index"] for card in fitting(CARDS, {**ONE, "memory": 24e9})] == [0]
+    assert impossible(CARDS, {**ONE, "count": 2}) == ""
+    assert impossible(CARDS, {**ONE, "count": 2, "name": "T4", "memory": 8e9}) == (
+        "2 GPUs named T4 with 8 GB asked for, and this machine has NVIDIA A100-SXM4-80GB (85.9 GB), "
+        "Tesla T4 (17.2 GB), Tesla T4 (17.2 GB, divided by MIG), Tesla T4 (17.2 GB, it is lost)"
+    )
+    assert impossible([], {**ONE, "count": "all"}) == "1 GPU asked for, and this machine has none"
+
+
+def test_what_the_machine_leaves_us() -> None:
+    assert visible(CARDS, None) == CARDS
+    assert visible(CARDS, "") == []
+    assert [card["index"] for card in visible(CARDS, "1,0")] == [1, 0]
+    assert [card["index"] for card in visible(CARDS, "GPU-ab, 0")] == [1, 0]
+    assert [card["index"] for card in visible(CARDS, "0,9,1")] == [0]  # as CUDA itself reads it
+    assert visible(CARDS, "GPU-a") == []  # could be any of them
+    assert [card["index"] for card in visible(CARDS, "0,0")] == [0]
+
+
+def test_the_emptiest_card_is_given_first_and_only_as_many_as_asked_for() -> None:
+    first, second, third = claim(1), claim(2), claim(3)
+    assert [card["index"] for card in first.take(CARDS).cards] == [0]
+    assert [card["index"] for card in second.take(CARDS).cards] == [1]
+    answer = third.take(CARDS)
+    assert answer.cards == []
+    assert answer.reason == "GPU 0 is held by run_1 of ada; GPU 1 is held by run_2 of ada"
+    first.leave()
+    assert [card["index"] for card in third.take(CARDS).cards] == [0]
+
+
+def test_who_waits_for_a_card_that_we_could_have_comes_first() -> None:
+    both, one, other = claim(1, count=2), claim(2, name="T4"), claim(3, name="A100")
+    holder = claim(4, name="A100")
+    assert holder.take(CARDS).ahead[0].run_id == "run_1"
+    both.leave()
+    other.leave()
+    assert holder.take(CARDS).cards  # the one ahead waits for another kind
+    assert one.take(CARDS).cards
+
+
+def test_shared_and_alone_exclude_each_other() -> None:
+    alone, shared, too = claim(1), claim(2, shared=True, count="all"), claim(3, shared=True, count="all")
+    assert alone.take(CARDS).cards
+    assert not shared.take(CARDS).cards
+    alone.leave()
+    assert len(shared.take(CARDS).cards) == len(too.take(CARDS).cards) == 2
+    assert not claim(4).take(CARDS).cards
+
+
+def test_what_others_wrote_is_only_data(folder: Path) -> None:
+    mine = claim(1)
+    for name, text in (
+        ("000000000000-" + "f" * 32 + ".ticket", '{"wish": {"memory": "much", "count": []}, "run_id": 7}\n'),
+        ("000000000000-" + "e" * 32 + ".ticket", "[" * 100_000),
+        ("999999999999-" + "d" * 32 + ".ticket", "{}\n"),
+        ("x.ticket", "{}\n"),
+    ):
+        (folder / name).write_text(text)
+    (folder / ("000000000000-" + "c" * 32 + ".ticket")).symlink_to("/etc/passwd")
+    os.mkfifo(folder / ("000000000000-" + "b" * 32 + ".ticket"))
+    assert mine.take(CARDS).cards
+    held = os.open(folder / ("000000000000-" + "f" * 32 + ".ticket"), os.O_RDONLY)
+    import fcntl
+
+    fcntl.flock(held, fcntl.LOCK_EX)
+    try:
+        assert claim(2).take(CARDS).ahead[0].run_id == "7"
+    finally:
+        os.close(held)
+
+
+def test_void_tickets_of_our_own_go(folder: Path) -> None:
+    old = claim(1)
+    os.close(old.ticket)  # as if its process had been killed
+    assert len(list(folder.glob("*.ticket"))) == 1
+    claim(2)
+    assert [path.name[-39:-7] for path in folder.glob("*.ticket")] == [f"{2:032x}"]
+
+
+def test_everybody_may_add_and_only_the_owner_may_take_away(folder: Path) -> None:
+    claim(1).take(CARDS)
+    assert oct(folder.stat().st_mode)[-4:] == "1777"
+    assert {oct(path.stat().st_mode)[-3:] for path in folder.iterdir()} == {"644"}
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: two users are needed, and only root can be both")
+def test_two_users_with_files_that_are_not_theirs(folder: Path) -> None:
+    """As fs.protected_regular demands: a file of somebody else's is opened, not made."""
+    mine = claim(1)
+    assert mine.take(CARDS).cards
+    folder.parent.chmod(0o755)
+    for parent in folder.parents:
+        if parent.stat().st_uid == 0 and parent != parent.parent:
+            parent.chmod(parent.stat().st_mode | 0o055)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setuid(65534)
+            theirs = claim(2, count="all")
+            os._exit(0 if not theirs.take(CARDS).cards and "run_1 of ada" in theirs.take(CARDS).reason else 1)
+        finally:
+            os._exit(2)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_a_folder_in_the_way(folder: Path) -> None:
+    folder.write_text("a file")
+    with pytest.raises(gpu_queue.Unusable, match="is not a folder"):
+        claim(1)
+    folder.unlink()
+    folder.symlink_to("/nowhere")
+    with pytest.raises(gpu_queue.Unusable, match="is not a folder"):
+        claim(1)

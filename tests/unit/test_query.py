@@ -1,0 +1,341 @@
+"""The language of --where and --sort: what it means, how mistakes are shown, and that no text becomes SQL."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import struct
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from holdfast.errors import UsageError
+from holdfast.query.fields import FIELDS, less_is_better
+from holdfast.query.grammar import DEEPEST
+from holdfast.query.words import LONGEST
+from holdfast.store.home import Home
+from holdfast.store.index import Index
+from holdfast.store.select import Wish, select
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PROJECT = "3bf5de88-dbb3-8d8f-e850-96118358cff0"
+RUNS: list[dict[str, object]] = [
+    {"target": "local", "arguments": ["--lr", "0.1", "--fast"], "Accuracy": [0.5, 0.95], "loss": [3.0, 1.0, 2.0]},
+    {"target": "lab1", "arguments": ["--lr=0.01", "--optimizer", "adam"], "Accuracy": [0.9], "odd name": [1.0]},
+    {"target": "lab1", "arguments": ["lr=big", "--fast", "false", "--like", "3"], "loss": [0.25], "status": [7.0]},
+    {"target": "lab2", "arguments": ["it's", "--quote", "o'hara"], "git": {"commit": "abc", "dirty": True}},
+]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    place = tmp_path_factory.mktemp("store")
+    for number, run in enumerate(RUNS, start=1):
+        write_run(place, number, run)
+    found = Index(Home(str(place), "0" * 32))
+    yield found
+    found.close()
+
+
+def write_run(place: Path, number: int, run: dict[str, object]) -> None:
+    """One that took two hours for each of its number; the third failed."""
+    attempt = place / "runs" / f"{number:032x}" / "a1"
+    (attempt / "metrics").mkdir(parents=True)
+    request = {"uid": attempt.parent.name, "run_id": f"digits_{number}", "run_number": number, "project_id": PROJECT}
+    request |= {"script": "train.py", "user": "ada", "created_ns": 1_790_000_000_000_000_000 + number}
+    request |= {key: value for key, value in run.items() if key in ("target", "arguments", "git")}
+    (attempt.parent / "run.json").write_text(json.dumps(request))
+    (attempt.parent / "client.jsonl").write_text(json.dumps({"type": "tags", "tags": {"team": f"t{number}"}}) + "\n")
+    (attempt / "plan.json").write_text(json.dumps({"environment": {"key": f"env{number}"}}))
+    end = 7200 * number
+    closed = {"type": "closed", "outcome": "failed" if number == 3 else "completed", "exit_code": int(number == 3)}
+    events = [
+        ({"type": "accepted", "host": "h"}, 0),
+        ({"type": "started"}, 0),
+        ({"type": "exited"}, end),
+        (closed, end),
+    ]
+    moments = [{**event, "wall_ns": at * 10**9, "mono_ns": at * 10**9, "boot_id": "b"} for event, at in events]
+    (attempt / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in moments))
+    lines, records = b"", b""
+    for name in run.keys() - {"target", "arguments", "git"}:
+        points = cast("list[float]", run[name])
+        records += b"".join(struct.pack("<QqQd", len(lines), at, at, value) for at, value in enumerate(points))
+        lines += json.dumps({"name": name}).encode() + b"\n"
+    (attempt / "metrics" / "1-0.jsonl").write_bytes(lines)
+    (attempt / "metrics" / "1-0.m").write_bytes(struct.pack("<8sIIQQQ24x", b"hfmetric", 1, 32, 1, 1, 1) + records)
+
+
+def numbers(index: Index, where: str | None = None, sort: str | None = None, limit: int | None = None) -> list[object]:
+    found, _ = select(index, Wish(PROJECT, where, sort, limit))
+    assert found == select(index, Wish(None, where, sort, limit))[0], "all runs are of this project"
+    return [record["run_number"] for record in found]
+
+
+@pytest.mark.parametrize(
+    ("where", "found"),
+    [
+        ("Accuracy > 0.9", [1]),
+        ("Accuracy >= 0.9", [2, 1]),
+        ("Accuracy < 0.95", [2]),
+        ("Accuracy <= .95", [2, 1]),
+        ("Accuracy = 0.9", [2]),
+        ("Accuracy != 0.9", [1]),
+        ("not Accuracy > 0.9", [4, 3, 2]),
+        ("Accuracy is null", [4, 3]),
+        ("Accuracy is not null", [2, 1]),
+        ("Accuracy.min = 0.5", [1]),
+        ("Accuracy.max >= 0.9 and Accuracy.points = 1", [2]),
+        ("loss.best < 1", [3]),
+        ("loss.best = 1", [1]),
+        ("loss.last = 2", [1]),
+        ("loss.max = 3 or loss = 0.25", [3, 1]),
+        ("metrics.status = 7", [3]),
+        ("status = 'Failed'", [3]),
+        ('status = "Failed"', [3]),
+        ("metrics.nothing > 1", []),
+        ("params.nothing is null and run_number > 3", [4]),
+        ("lr > 0.05", [1]),
+        ("lr < 0.05", [2]),
+        ("lr >= 'a'", [3]),
+        ("lr < 'z'", [3]),
+        ("params.lr = 'big'", [3]),
+        ("fast = true", [1]),
+        ("fast = false", [3]),
+        ("optimizer like 'AD%'", [2]),
+        ("optimizer ~ 'ad*'", [2]),
+        ("optimizer ~ 'AD*'", []),
+        ("not optimizer ~ 'ad*' and target = 'lab1'", [3]),
+        ("optimizer not like 'a%'", [4, 3, 1]),
+        ("target in ('local', 'lab2')", [4, 1]),
+        ("target not in ('local', 'lab2')", [3, 2]),
+        ("run_number in (1, 3) and exit_code = 1", [3]),
+        ("`odd name` = 1", [2]),
+        ('"odd name" = 1', [2]),
+        ("`like` = 3", [3]),
+        ("quote = 'o''hara'", [4]),
+        ("arguments like '%it''s%'", [4]),
+        ("duration > '3h' and duration < 20000", [2]),
+        ("duration = 7200", [1]),
+        ("commit = 'abc' and dirty = true", [4]),
+        ("environment = 'env2'", [2]),
+        ("tags.team = 't3'", [3]),
+        ("created_utc < '2000'", []),
+        ("target = 'local' or target = 'lab1' and Accuracy > 0", [2, 1]),
+        ("(target = 'local' or target = 'lab1') and loss > 0", [3, 1]),
+        ("NOT (target = 'local' OR loss > 0)", [4, 2]),
+        ("run_number > 9007199254740993", []),
+        ("host = 'h' and user = 'ada' and script_name = 'train.py'", [4, 3, 2, 1]),
+    ],
+)
+def test_conditions(index: Index, where: str, found: list[int]) -> None:
+    assert numbers(index, where) == found
+
+
+@pytest.mark.parametrize(
+    ("sort", "found"),
+    [
+        ("Accuracy", [2, 1, 4, 3]),
+        ("-Accuracy", [1, 2, 4, 3]),
+        ("-target,run_number", [1, 4, 2, 3]),
+        ("target,-run_number", [3, 2, 4, 1]),
+        ("loss.min", [3, 1, 4, 2]),
+        ("-`odd name`, run_number", [2, 1, 3, 4]),
+        ("-duration", [4, 3, 2, 1]),
+        ("metrics.nothing", [4, 3, 2, 1]),
+    ],
+)
+def test_orders(index: Index, sort: str, found: list[int]) -> None:
+    assert numbers(index, None, sort) == found
+    assert numbers(index, None, sort, 2) == found[:2]
+    assert numbers(index, None, sort, 0) == []
+
+
+def test_columns_are_as_asked_for(index: Index) -> None:
+    names = "run_number,lr,fast,Accuracy,Accuracy.best,loss.best,dirty,params.none,tags.team,`odd name`"
+    found, titles = select(index, Wish(PROJECT, sort="run_number", columns=names))
+    assert titles == [*names.split(",")[:-1], "odd name"]
+    rows = [list(row.values()) for row in found]
+    assert rows[0] == [1, 0.1, True, 0.95, 0.95, 1.0, None, None, "t1", None]
+    assert rows[1] == [2, 0.01, None, 0.9, 0.9, None, None, None, "t2", 1.0]
+    assert rows[2] == [3, "big", False, None, None, 0.25, None, None, "t3", None]
+    assert rows[3][6] is True
+
+
+def test_every_field_can_be_asked_for(index: Index) -> None:
+    for name in FIELDS:
+        select(index, Wish(PROJECT, f"{name} is not null", f"-{name}", 1, name))
+
+
+@pytest.mark.parametrize(
+    ("where", "what", "at"),
+    [
+        ("", "expected the name of a field", 0),
+        ("Accuracy", "expected =, !=", 8),
+        ("Accuracy >", "expected a number", 10),
+        ("Accuracy > lab1", "expected a number", 11),
+        ("Accuracy > 0.9 target", "expected and, or or the end", 15),
+        ("(Accuracy > 0.9", "expected )", 15),
+        ("Accuracy = null", "expected a number", 11),
+        ("Accurcy > 0.9", "no run has a field, parameter or metric 'Accurcy'", 0),
+        ("Accuracy > 0.9; drop", "';' means nothing here", 14),
+        ("target = 'lab1", "this ' has no end", 9),
+        ("target in ()", "expected a number", 11),
+        ("target in ('a' 'b')", "expected )", 15),
+        ("duration > 'soon'", "this is no duration", 11),
+        ("run_number = 'one'", "run_number is a number", 13),
+        ("dirty = 'yes'", "dirty is true or false", 8),
+        ("lr > 1.2.3", "this is no number", 5),
+        ("lr > 1e999", "this number is too large", 5),
+        ("lr like 3", "expected a pattern", 8),
+        ("lr like '" + "%" * 201 + "'", "this pattern is longer", 8),
+    ],
+)
+def test_mistakes_are_marked(index: Index, where: str, what: str, at: int) -> None:
+    with pytest.raises(UsageError) as caught:
+        select(index, Wish(PROJECT, where))
+    error = caught.value
+    assert error.what.startswith(what)
+    assert error.where == "--where"
+    text, mark = error.answer.split("\n")
+    assert text.startswith(where[:40])
+    assert mark == " " * at + "^"
+
+
+def test_near_names_are_offered(index: Index) -> None:
+    with pytest.raises(UsageError) as caught:
+        select(index, Wish(PROJECT, "accurcy > 0.9"))
+    assert "Accuracy" in caught.value.hint
+    with pytest.raises(UsageError) as caught:
+        select(index, Wish(PROJECT, "target = lab1"))
+    assert "'lab1'" in caught.value.hint
+
+
+def test_a_mistake_far_away_is_shown_with_its_surroundings(index: Index) -> None:
+    with pytest.raises(UsageError) as caught:
+        select(index, Wish(PROJECT, "Accuracy > 0 and " * 50 + "漢字 > ?"))
+    text, mark = caught.value.answer.split("\n")
+    assert len(text) < 140
+    assert text.startswith("...")
+    assert text[len(mark) - 1 - 2 :] == "?"  # two letters are two columns wide
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "(" * (DEEPEST + 1) + "lr = 1" + ")" * (DEEPEST + 1),
+        "not " * (DEEPEST + 1) + "lr = 1",
+        " or ".join(["lr = 1"] * 201),
+        f"lr in ({', '.join('1' * 401)})",
+        "lr = 1 or " * (LONGEST // 10) + "lr = 1",
+        "(" * 3999,
+    ],
+)
+def test_limits(index: Index, where: str) -> None:
+    with pytest.raises(UsageError):
+        select(index, Wish(PROJECT, where))
+
+
+def test_all_limits_at_once_still_run(index: Index) -> None:
+    deep = "(" * DEEPEST + "lr = 1" + ")" * DEEPEST
+    numbers(index, "not " * DEEPEST + "lr = 1")
+    numbers(index, " or ".join([deep, *["duration<'2h'"] * 150]))
+    numbers(index, f"lr in ({', '.join('1' * 390)})")
+
+
+def test_more_names_than_sqlite_joins(tmp_path: Path) -> None:
+    words = [f"--p{number}={number}" for number in range(90)]
+    write_run(tmp_path, 1, {"arguments": words})
+    index = Index(Home(str(tmp_path), "0" * 32))
+    everything = " and ".join(f"p{number} = {number}" for number in range(90))
+    assert numbers(index, everything) == [1]
+    assert numbers(index, everything.replace("p89 = 89", "p89 = 0")) == []
+    most = ",".join(f"p{number}" for number in range(74, 90))
+    assert numbers(index, everything, most) == [1]
+    with pytest.raises(UsageError):
+        numbers(index, None, f"p0,{most}")
+    index.close()
+
+
+INJECTIONS = [
+    "'; DROP TABLE runs; --",
+    "1) OR 1=1 --",
+    "lr = 1 UNION SELECT uid FROM runs",
+    "lr = '1' OR '1'='1'",
+    '`lr" FROM runs; --` = 1',
+    "`r.id = r.id` = 1",
+    '"uid"" OR 1=1 --" = 1',
+    "metrics.`x` = 1",
+    "`metrics.x' OR 1=1 --` is null",
+    "lr = 1 /* */",
+    "lr = ?",
+    "lr = :name",
+    "lr = load_extension('x')",
+    "runs.uid = 'x'",
+    "uid = char(65)",
+    "lr like '%' escape 'x'",
+    "target = 'x\0y'",
+    "target = '\ud800'",
+]
+
+
+@pytest.mark.parametrize("text", INJECTIONS)
+def test_injections_find_nothing_and_change_nothing(index: Index, text: str) -> None:
+    before = numbers(index)
+    for wish in (Wish(PROJECT, text), Wish(PROJECT, sort=text), Wish(PROJECT, columns=text)):
+        try:
+            found, _ = select(index, wish)
+        except UsageError:
+            continue
+        assert found == [] or wish.where != text or "is null" in text
+    assert numbers(index) == before == [4, 3, 2, 1]
+
+
+WORDS = st.sampled_from(
+    (
+        *(
+            "and",
+            "or",
+            "not",
+            "in",
+            "like",
+            "is",
+            "null",
+            "true",
+            "lr",
+            "Accuracy.max",
+            "duration",
+            "'2h'",
+            "''",
+            "0.9",
+        ),
+        *("-1e3", "<=", "`odd name`", "target", "'lab1'", "metrics.x", "tags.team", "\0", "漢", "?"),
+        *"()=<>~,-'\"`; ",
+    )
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.one_of(st.text(max_size=60), st.lists(WORDS, max_size=25).map(" ".join), st.lists(WORDS).map("".join)))
+@example("lr in (1,'a',true)")
+@example("\ud800")
+@example("`\ud800` = 1")
+@example("١ = ١")
+@example("lr = ١")
+def test_random_text_is_a_mistake_or_a_query_that_runs(index: Index, text: str) -> None:
+    for wish in (Wish(PROJECT, text), Wish(PROJECT, sort=text), Wish(None, columns=text)):
+        with contextlib.suppress(UsageError):
+            select(index, wish)
+
+
+@pytest.mark.parametrize(
+    ("name", "less"),
+    [("loss", True), ("val_loss", True), ("TestError", True), ("RMSE", True), ("Accuracy", False), ("glossary", False)],
+)
+def test_what_best_means(name: str, less: bool) -> None:
+    assert less_is_better(name) is less

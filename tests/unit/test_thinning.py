@@ -1,0 +1,36 @@
+"""A long series made small: peaks stay, and what is no number is passed over."""
+
+from __future__ import annotations
+
+import math
+from array import array
+
+from holdfast.metrics import Series
+from holdfast.thinning import places
+
+
+def series(values: list[float]) -> Series:
+    return Series("loss", array("q", range(len(values))), array("Q", range(len(values))), array("d", values))
+
+
+def test_a_short_series_is_given_whole() -> None:
+    assert list(places(series([3.0, math.nan, 1.0]), 1)) == [0, 1, 2]
+
+
+def test_no_peak_is_lost() -> None:
+    values = [0.5] * 100_000
+    values[12_345], values[77_777] = 9.0, -9.0
+    found = places(series(values), 100)
+    assert len(found) <= 400
+    assert found == sorted(found)
+    assert {0, 12_345, 77_777, 99_999} <= set(found)
+
+
+def test_what_is_no_number_is_passed_over() -> None:
+    values = [math.nan] * 1000 + [1.0, math.inf, 2.0] + [math.nan] * 997
+    assert set(places(series(values), 2)) == {1000, 1002}
+
+
+def test_values_of_several_kinds() -> None:
+    mixed = Series("mixed", range(10), range(10), [1, "a", True, None, 5.0, -2, [1], 3, 4, 0])
+    assert list(places(mixed, 1)) == [0, 4, 5, 9]
