@@ -34,6 +34,7 @@ DOCS = ROOT / "docs"
 SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if "templates" not in path.parts)
 TRAVELLERS = [
     PACKAGE / "track.py",
+    PACKAGE / "track_values.py",
     *(path for room in ("runner", "compat") for path in sorted((PACKAGE / room).rglob("*.py"))),
 ]
 OURS = ("src", "tests", "tools", "bench", "docs", "packages", ".github", ".ci")

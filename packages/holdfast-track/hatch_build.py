@@ -1,4 +1,4 @@
-"""Ships Holdfast's track.py as the module ``holdfast``."""
+"""Ships Holdfast's track.py as the module ``holdfast``, and track_values.py beside it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 class TrackFromWorkTree(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 - the interface's own
-        source = Path(self.root).parents[1] / "src" / "holdfast" / "track.py"
-        if source.is_file():
-            build_data["force_include"][str(source)] = "holdfast.py"
+        folder = Path(self.root).parents[1] / "src" / "holdfast"
+        for name, module in (("track.py", "holdfast.py"), ("track_values.py", "_holdfast_values.py")):
+            if (folder / name).is_file():
+                build_data["force_include"][str(folder / name)] = module

@@ -9,9 +9,32 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast._version import __version__
-    from holdfast.track import active, log, log_many, outputs, run_id
+    from holdfast.track import (
+        active,
+        log,
+        log_dict,
+        log_figure,
+        log_image,
+        log_many,
+        log_table,
+        log_text,
+        outputs,
+        run_id,
+    )
 
-__all__ = ["__version__", "active", "log", "log_many", "outputs", "run_id"]
+__all__ = [
+    "__version__",
+    "active",
+    "log",
+    "log_dict",
+    "log_figure",
+    "log_image",
+    "log_many",
+    "log_table",
+    "log_text",
+    "outputs",
+    "run_id",
+]
 
 
 def __getattr__(name: str) -> object:

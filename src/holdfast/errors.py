@@ -8,6 +8,7 @@ HoldfastError
 ├── StoreError         74   the store on this disk is missing, damaged, full, read-only or too new
 ├── HostKeyError       76   the target's host key is not the one that was pinned
 ├── GpuIdleError       79   a run that had to use its GPU did not
+├── PassportError      80   a passport is not what was signed, or not by whom it should be
 ├── TimedOutError     124   the run reached its time limit
 ├── LostError         125   the run ended and nobody can know how
 └── Detached          130   the person stopped watching; the run goes on
@@ -76,6 +77,12 @@ class GpuIdleError(HoldfastError):
     """A run started with --require-gpu never touched its GPU."""
 
     exit_code = 79
+
+
+class PassportError(HoldfastError):
+    """A passport was changed after it was signed, or was signed by somebody else."""
+
+    exit_code = 80
 
 
 class TimedOutError(HoldfastError):

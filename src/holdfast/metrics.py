@@ -13,6 +13,9 @@ import sys
 from array import array
 from itertools import accumulate, chain, compress
 
+from holdfast import metric_lines
+from holdfast.logged import brief
+from holdfast.metric_lines import LineReader
 from holdfast.record import Record
 
 TYPE_CHECKING = False
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import BinaryIO, TypeAlias
 
-Value: TypeAlias = "float | int | bool | str | list[Value] | dict[str, Value] | None"
+Value: TypeAlias = metric_lines.Value
 
 LIST_LIMIT = 1000  # history shows only the last value of a longer series
 
@@ -34,7 +37,6 @@ _NAME_MASK = (1 << _FLAGS_SHIFT) - 1
 _KIND_MASK = 0x0F
 _FLOAT, _INT, _BOOL, _REFERRED = range(4)
 _CHUNK_SIZE = _RECORD_SIZE << 15
-_DEEPEST = 100  # levels of lists in a value; what a target sends must not exhaust the stack of those who walk it
 
 
 class Series(Record):
@@ -105,21 +107,27 @@ def _read(paths: list[str], problems: list[str]) -> Metrics:
 
 def summary(metrics: Metrics) -> dict[str, Value]:
     """Names and values as history shows them: a scalar, a list, or the last of many; None for NaN and Inf."""
-    return {name: _shown(series.values) for name, series in metrics.by_name.items()}
+    return {name: brief(_shown(series.values)) for name, series in metrics.by_name.items()}
 
 
 def digest(series: Series) -> Digest:
     """How many values, the extremes and the ends of a series."""
-    numbers = _finite(series.values)
+    least, greatest = extremes(series.values)
     return Digest(
         name=series.name,
         points=len(series.values),
         last=json_value(series.values[-1]),
-        least=min(numbers, default=None),
-        greatest=max(numbers, default=None),
+        least=least,
+        greatest=greatest,
         first_step=series.steps[0],
         last_step=series.steps[-1],
     )
+
+
+def extremes(values: Sequence[Value]) -> tuple[float | None, float | None]:
+    """The least and the greatest finite number, None where there is none."""
+    numbers = _finite(values)
+    return min(numbers, default=None), max(numbers, default=None)
 
 
 def json_value(value: Value) -> Value:
@@ -152,6 +160,7 @@ def _is_finite(value: float) -> bool:
 
 
 _Columns: TypeAlias = "tuple[array[int], array[int], array[int], array[int]]"
+_Pieces: TypeAlias = "tuple[list[array[int]], list[array[int]], list[array[int]], list[array[int]]]"
 
 
 class _File(Record):
@@ -188,7 +197,7 @@ def _read_file(path: str, problems: list[str]) -> _File | None:
             if (version, record_size) != (_VERSION, _RECORD_SIZE):
                 problems.append(f"{path}: format {version} is of a newer Holdfast")
                 return None
-            by_name_offset: dict[int, _Columns] = {}
+            by_name_offset: dict[int, _Pieces] = {}
             while chunk := file.read(_CHUNK_SIZE):
                 if torn := len(chunk) % _RECORD_SIZE:
                     problems.append(f"{path}: ends within a record; its last {torn} bytes are ignored")
@@ -200,7 +209,7 @@ def _read_file(path: str, problems: list[str]) -> _File | None:
             f"{problem.filename or path}: {problem.strerror or problem}; the values of {path} are not shown"
         )
         return None
-    return _File(path, opened, by_name_offset, lines)
+    return _File(path, opened, {offset: _whole(pieces) for offset, pieces in by_name_offset.items()}, lines)
 
 
 def _open_regular(path: str) -> BinaryIO:
@@ -213,7 +222,7 @@ def _open_regular(path: str) -> BinaryIO:
     return open(descriptor, "rb")
 
 
-def _group(records: bytes, by_name_offset: dict[int, _Columns]) -> None:
+def _group(records: bytes, by_name_offset: dict[int, _Pieces]) -> None:
     """Sort whole records by name, keeping their order."""
     cells = array("Q", records)
     if sys.byteorder == "big":
@@ -241,33 +250,52 @@ def _period(words: array[int]) -> int:
     return period if len(names) == period and words[period:] == words[:-period] else 0
 
 
-def _extend(by_name_offset: dict[int, _Columns], word: int, cells: array[int], start: int, stride: int) -> None:
+def _extend(by_name_offset: dict[int, _Pieces], word: int, cells: array[int], start: int, stride: int) -> None:
     name_offset = word & _NAME_MASK
     if name_offset not in by_name_offset:
-        by_name_offset[name_offset] = (array("Q"), array("Q"), array("Q"), array("Q"))
-    for index, column in enumerate(by_name_offset[name_offset]):
-        column.extend(cells[start + index :: stride])
+        by_name_offset[name_offset] = ([], [], [], [])
+    for index, pieces in enumerate(by_name_offset[name_offset]):
+        pieces.append(cells[start + index :: stride])
+
+
+def _whole(columns: _Pieces) -> _Columns:
+    words, steps, times, bits = columns
+    if len(words) == 1:
+        return words[0], steps[0], times[0], bits[0]
+    return _one(words), _one(steps), _one(times), _one(bits)
+
+
+def _one(pieces: list[array[int]]) -> array[int]:
+    """Laid out in one go: an array that grows piece by piece is moved again and again."""
+    whole = array("Q", bytes(8)) * sum(map(len, pieces))
+    at = 0
+    while pieces:
+        piece = pieces.pop(0)
+        whole[at : at + len(piece)] = piece
+        at += len(piece)
+    return whole
 
 
 def _series_of(file: _File, problems: list[str]) -> Iterator[Series]:
     nameless = 0
-    reader = _LineReader(file.lines)
+    reader = LineReader(file.lines)
     for name_offset, columns in file.by_name_offset.items():
         name = reader.content(name_offset).get("name")
         if not isinstance(name, str):
             nameless += len(columns[0])
             continue
-        words, steps, times, bits = _of_known_kinds(columns, file, problems)
+        kinds = {word: _kind(word) for word in _distinct(columns[0])}
+        words, steps, times, bits = _of_known_kinds(columns, kinds, file, problems)
         if words:
-            yield Series(name, _as_steps(steps), times, _values(words, bits, reader))
+            yield Series(name, _as_steps(steps), times, _values(words, bits, kinds, reader))
     if nameless:
         problems.append(f"{file.path}: {nameless} values have no readable name")
     if reader.missing:
         problems.append(f"{file.path}: {reader.missing} values that are not numbers are damaged and shown as null")
 
 
-def _of_known_kinds(columns: _Columns, file: _File, problems: list[str]) -> _Columns:
-    unknown = {word for word in _distinct(columns[0]) if _kind(word) > _REFERRED}
+def _of_known_kinds(columns: _Columns, kinds: dict[int, int], file: _File, problems: list[str]) -> _Columns:
+    unknown = {word for word, kind in kinds.items() if kind > _REFERRED}
     if not unknown:
         return columns
     known = [word not in unknown for word in columns[0]]
@@ -276,17 +304,16 @@ def _of_known_kinds(columns: _Columns, file: _File, problems: list[str]) -> _Col
     return words, steps, times, bits
 
 
-def _values(words: array[int], bits: array[int], reader: _LineReader) -> Sequence[Value]:
+def _values(words: array[int], bits: array[int], kinds: dict[int, int], reader: LineReader) -> Sequence[Value]:
     doubles = _as_floats(bits)
-    kinds = {word: _kind(word) for word in _distinct(words)}
-    if set(kinds.values()) == {_FLOAT}:
+    if not any(kinds.values()):  # all are plain
         return doubles
     return [
         _value(kinds[word], double, offset, reader) for word, double, offset in zip(words, doubles, bits, strict=True)
     ]
 
 
-def _value(kind: int, double: float, offset: int, reader: _LineReader) -> Value:
+def _value(kind: int, double: float, offset: int, reader: LineReader) -> Value:
     if kind == _REFERRED:
         return reader.value(offset)
     if kind == _FLOAT or not _is_finite(double):
@@ -310,60 +337,6 @@ def _as_steps(words: array[int]) -> array[int]:
 
 def _as_floats(words: array[int]) -> array[float]:
     return array("d", words.tobytes())
-
-
-class _LineReader:
-    """The lines of a .jsonl by where they start; a line that several records name is read once."""
-
-    def __init__(self, lines: bytes) -> None:
-        self._lines = lines
-        self._values: dict[int, Value] = {}
-        self.missing = 0
-
-    def value(self, offset: int) -> Value:
-        if offset not in self._values:
-            content = self.content(offset)
-            self.missing += "value" not in content
-            self._values[offset] = content.get("value")
-        return self._values[offset]
-
-    def content(self, offset: int) -> dict[str, Value]:
-        end = self._lines.find(b"\n", offset)
-        if end < 0 or (offset and self._lines[offset - 1] != ord("\n")):
-            return {}
-        line = self._lines[offset:end]
-        if line in _known_lines:
-            return _known_lines[line]
-        content = _content(line)
-        if len(line) < _SHORT and len(_known_lines) < _MOST_KNOWN:
-            _known_lines[line] = content
-        return content
-
-
-# The same names come in run after run, and reading their lines is a third of reading a short run.
-_known_lines: dict[bytes, dict[str, Value]] = {}
-_SHORT = 200
-_MOST_KNOWN = 4096
-
-
-def _content(line: bytes) -> dict[str, Value]:
-    import json
-
-    try:
-        content = json.loads(line)
-        if b"\\ud" in line.lower():
-            # Half of a surrogate pair would later break every print and every database.
-            content = json.loads(json.dumps(content, ensure_ascii=False).encode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) and not _nested_beyond(content, _DEEPEST) else {}
-
-
-def _nested_beyond(value: Value, levels: int) -> bool:
-    items = list(value.values()) if isinstance(value, dict) else value
-    if not isinstance(items, list):
-        return False
-    return levels == 0 or any(_nested_beyond(item, levels - 1) for item in items)
 
 
 def _merged(parts: list[Series]) -> Series:

@@ -35,12 +35,7 @@ def read(words: Sequence[str]) -> dict[str, Parameter]:
 
 def typed(text: str) -> Scalar:
     """A number or a truth value where the text is one; else the text."""
-    if not _NUMBER.fullmatch(text):
-        return _WORDS.get(text.lower(), text)
-    if text.lstrip("+-").isdigit():
-        return int(text) if len(text.lstrip("+-0")) <= _LONGEST_INTEGER else text
-    value = float(text)
-    return value if value - value == 0 else text
+    return _number(text) if _NUMBER.fullmatch(text) else _WORDS.get(text.lower(), text)
 
 
 def _read_one(words: Sequence[str], at: int, found: dict[str, Parameter]) -> int:
@@ -65,21 +60,23 @@ def _read_one(words: Sequence[str], at: int, found: dict[str, Parameter]) -> int
 def _values(words: Sequence[str], at: int) -> list[Scalar]:
     """The word after an option, and after a number all numbers that follow: ``--layers 64 64 10``."""
     values: list[Scalar] = []
-    while at < len(words) and _is_value(words[at]):
-        is_number = _NUMBER.fullmatch(words[at]) is not None
-        if values and not is_number:
-            break
-        values.append(typed(words[at]))
+    while at < len(words) and _NUMBER.fullmatch(words[at]):
+        values.append(_number(words[at]))
         at += 1
-        if not is_number:
-            break
-    return values
+    if values or at == len(words) or not _is_value(words[at]):
+        return values
+    return [typed(words[at])]
 
 
 def _is_value(word: str) -> bool:
-    if _NUMBER.fullmatch(word):
-        return True
     return not word.startswith("-") and (" " in word or not _ASSIGNED.fullmatch(word))
+
+
+def _number(text: str) -> Scalar:
+    if text.lstrip("+-").isdigit():
+        return int(text) if len(text.lstrip("+-0")) <= _LONGEST_INTEGER else text
+    value = float(text)
+    return value if value - value == 0 else text
 
 
 def _add(found: dict[str, Parameter], name: str, values: list[Scalar]) -> None:

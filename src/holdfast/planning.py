@@ -61,7 +61,7 @@ def plan_gpu(wish: GpuWish, *, handed_in: bool) -> Json | None:
     count, shared = wish.count, wish.shared
     if count is None and handed_in:
         count, shared = "all", True
-    if count == 0 or (count is None and not wish.require):
+    if count is None and not wish.require:
         return None
     return {
         "count": count,

@@ -27,6 +27,9 @@ class Record:
 
     def __init__(self, *values: object, **named: object) -> None:
         fields = self._fields
+        if len(values) == len(fields) and not named:  # a list of 100,000 runs makes millions of them
+            self.__dict__.update(zip(fields, values, strict=True))
+            return
         given = dict(zip(fields, values, strict=False), **named)
         if len(values) > len(fields) or len(given) != len(values) + len(named):
             raise TypeError(f"{type(self).__name__} takes {fields}, not {values} and {named}")

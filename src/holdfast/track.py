@@ -6,13 +6,13 @@
 Inside a run the values go into files of the run's own folder, one system call each, and are there even if the
 process is killed a moment later. Outside a run every call does nothing. Logging never raises into the script.
 
-This file is also the whole of the package ``holdfast-track`` and the ``holdfast`` that runs find on their path,
-so it needs nothing but Python 3.6.
+This file, with track_values.py for pictures and tables, is also the package ``holdfast-track`` and the ``holdfast``
+that runs find on their path, so it needs nothing but Python 3.6.
 """
 
 import atexit
+import importlib
 import itertools
-import json
 import os
 import struct
 import sys
@@ -35,6 +35,8 @@ _STEP_FLAG = 0x80 << _FLAGS_SHIFT  # the caller gave the step
 _KIND_FLAGS = {float: 0 << _FLAGS_SHIFT, int: 1 << _FLAGS_SHIFT, bool: 2 << _FLAGS_SHIFT, None: 3 << _FLAGS_SHIFT}
 _RECORD_SIZE = _SCALAR.size
 _EXACT = 2**53  # a double holds every whole number up to here
+_LARGEST = 16 * 1000 * 1000  # bytes of one value
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
 _RETRY_SECONDS = 1.0
 _FORKS_UNSEEN = hasattr(os, "fork") and not hasattr(os, "register_at_fork")  # Python 3.6
 
@@ -45,7 +47,7 @@ _now = getattr(time, "time_ns", lambda: int(time.time() * 1e9))  # Python 3.6 ha
 
 
 def log(name: "str", value: "object", step: "int | None" = None) -> "None":
-    """Record one value under a name: a number, text, list, dict, array or data frame.
+    """Record one value under a name: a number, text, list, dict, array, data frame, figure or PIL image.
 
     Without a step the values of a name are counted 0, 1, 2, ... in this process. Steps are whole numbers.
     """
@@ -86,6 +88,34 @@ def log_many(values: "dict[str, object]", step: "int | None" = None) -> "None":
         writer.write(points, step)
 
 
+def log_image(name: "str", image: "object", step: "int | None" = None) -> "None":
+    """Record a picture: a PNG or JPEG by its path or bytes, a PIL image, an array or a tensor.
+
+    Arrays are height x width, or that x 3 or 4 channels, tensors have their channels first; bytes, or floats of 0 to 1.
+    """
+    _log_as("image", name, image, step)
+
+
+def log_figure(name: "str", figure: "object", step: "int | None" = None) -> "None":
+    """Record a matplotlib figure as a picture."""
+    _log_as("figure", name, figure, step)
+
+
+def log_table(name: "str", rows: "object", step: "int | None" = None) -> "None":
+    """Record a table: a list of dicts, a dict of lists, a data frame, or an array of two dimensions."""
+    _log_as("table", name, rows, step)
+
+
+def log_text(name: "str", text: "object", step: "int | None" = None) -> "None":
+    """Record text."""
+    _log_as("text", name, text, step)
+
+
+def log_dict(name: "str", values: "object", step: "int | None" = None) -> "None":
+    """Record a dict as one value; ``log_many`` makes a series of each of its items."""
+    _log_as("dict", name, values, step)
+
+
 def active() -> "bool":
     """Whether this process is part of a Holdfast run, so that what is logged is kept."""
     return _writer is not None
@@ -120,6 +150,7 @@ class _Writer:
         self.warned = False
 
     def write(self, points: "tuple[tuple[object, object], ...]", step: "object") -> "None":
+        points = tuple((name, _recognised(value)) for name, value in points)
         with self.lock:
             try:
                 numbered = [(str(name), self.next_number(str(name)), value) for name, value in points]
@@ -129,7 +160,7 @@ class _Writer:
                 if self.pair is None:
                     self.pair = _Pair(self.folder)
                 pair = self.pair
-                _append(pair.points, b"".join([self.record(pair, *point, step) for point in numbered]))
+                _append(pair.points, b"".join([self.record_or_nothing(pair, *point, step) for point in numbered]))
                 self.retry_at = 0.0
             except Exception as problem:
                 self.lose(len(points), problem)
@@ -137,13 +168,22 @@ class _Writer:
     def next_number(self, name: "str") -> "int":
         return self.counters.setdefault(name, itertools.count().__next__)()
 
+    def record_or_nothing(self, pair: "_Pair", *point: "Any") -> "bytes":
+        try:
+            return self.record(pair, *point)
+        except _TooLargeError as problem:
+            self.lose(1, problem)
+            return b""
+
     def record(self, pair: "_Pair", name: "str", number: "int", value: "object", step: "object") -> "bytes":
         word = pair.name_word(name)
         self.series[name] = (pair.points, word, self.counters[name])
         if step is not None:
             word |= _STEP_FLAG
             number = _whole_step(step, number)
-        plain = _plain(value)
+        if value.__class__ is _Made:
+            return _REFERENCE.pack(word | _KIND_FLAGS[None], number, _now(), pair.add_made(value))
+        plain = _values.plain(value)
         kind = plain.__class__
         if kind is float or kind is bool or (kind is int and -_EXACT <= plain <= _EXACT):
             return _SCALAR.pack(word | _KIND_FLAGS[kind], number, _now(), plain)
@@ -170,11 +210,13 @@ class _Pair:
         # A process id can come again, in another container for instance; the files of the first are left alone.
         for number in itertools.count():
             try:
-                self.lines, self.points = _create_pair(os.path.join(folder, "%d-%d" % (os.getpid(), number)))
+                self.stem = os.path.join(folder, "%d-%d" % (os.getpid(), number))
+                self.lines, self.points = _create_pair(self.stem)
                 break
             except FileExistsError:
                 continue
         self.words: "dict[str, int]" = {}
+        self.files = itertools.count()
 
     def name_word(self, name: "str") -> "int":
         if name not in self.words:
@@ -185,15 +227,43 @@ class _Pair:
         module = "" if kind.__module__ == "builtins" else "%s." % kind.__module__
         return self.add_line({"type": module + kind.__name__, "value": plain})
 
+    def add_made(self, made: "_Made") -> "int":
+        """The file before the line that names it, so that whoever reads the line finds the file whole."""
+        kind, plain, data, ending = made
+        if data:
+            plain = dict(plain, file=self.add_file(data, ending))
+        return self.add_line({"type": kind, "value": plain})
+
+    def add_file(self, data: "bytes", ending: "str") -> "str":
+        path = "%s-%d%s" % (self.stem, next(self.files), ending)
+        descriptor = os.open(path, _CREATE, 0o644)
+        try:
+            with open(descriptor, "wb") as target:
+                target.write(data)
+        except OSError:
+            os.unlink(path)
+            raise
+        return os.path.basename(path)
+
     def add_line(self, content: "dict[str, object]") -> "int":
         """Append a line and return where it starts."""
-        data = _spell(content)
+        data = _values.spelled(content)
+        if len(data) > _LARGEST:
+            raise _TooLargeError("a value of %d bytes is larger than %d" % (len(data), _LARGEST))
         while True:
             start = os.lseek(self.lines, 0, os.SEEK_END)
             _append(self.lines, data)
             if os.lseek(self.lines, 0, os.SEEK_CUR) == start + len(data):
                 return start
             # A signal handler logged in between and moved the end: write the line again, where we know.
+
+
+class _Made(tuple):  # type: ignore[type-arg]
+    """A value that track_values.py has made ready: kind, what its line says, bytes of its own file and their ending."""
+
+
+class _TooLargeError(ValueError):
+    """One value that would fill the disk."""
 
 
 class _CutShortError(OSError):
@@ -209,11 +279,10 @@ def _append(descriptor: "int", data: "bytes") -> "None":
 
 
 def _create_pair(stem: "str") -> "tuple[int, int]":
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
     created: "list[tuple[str, int]]" = []
     try:
-        created.append((stem + ".jsonl", os.open(stem + ".jsonl", flags, 0o644)))
-        created.append((stem + ".m", os.open(stem + ".m", flags, 0o644)))
+        created.append((stem + ".jsonl", os.open(stem + ".jsonl", _CREATE, 0o644)))
+        created.append((stem + ".m", os.open(stem + ".m", _CREATE, 0o644)))
         (_, lines), (_, points) = created
         _append(points, _HEADER.pack(_MAGIC, _VERSION, _SCALAR.size, os.getpid(), _start_ticks(), _now()))
     except OSError:
@@ -234,62 +303,37 @@ def _start_ticks() -> "int":
         return 0
 
 
+def _log_as(kind: "str", name: "str", value: "object", step: "int | None") -> "None":
+    writer = _current_writer() if _FORKS_UNSEEN else _writer
+    if writer is None:
+        return
+    try:
+        made = _Made(_values.make(kind, value))
+    except Exception as problem:
+        writer.lose(1, problem)
+    else:
+        writer.write(((name, made),), step)
+
+
+_ORDINARY = (float, int, bool, str, list, tuple, dict, type(None), _Made)
+
+
+def _recognised(value: "object") -> "object":
+    """A figure, picture, data frame or large array made ready; anything else as it is."""
+    if value.__class__ in _ORDINARY:
+        return value
+    try:
+        made = _values.recognised(value)
+    except Exception:
+        return value  # what it says of itself is kept
+    return value if made is None else _Made(made)
+
+
 def _whole_step(step: "Any", number: "int") -> "int":
     try:
         return max(-(2**63), min(int(step), 2**63 - 1))
     except Exception:
         return number
-
-
-def _plain(value: "object") -> "Any":
-    """A number as Python's own, and of anything else what comes nearest to JSON."""
-    for _ in range(3):  # a tensor gives an array, an array gives numbers
-        if value is None or isinstance(value, (bool, str, list, tuple, dict)):
-            return value
-        if isinstance(value, int):
-            return int(value)
-        if isinstance(value, float):
-            return float(value)
-        value = _plainer(value)
-    return value
-
-
-# How the libraries people train with give out plain Python values, asked in this order.
-_PLAINER_FORMS: "tuple[tuple[str, tuple[str, ...]], ...]" = (
-    ("tolist", ()),
-    ("item", ()),
-    ("numpy", ()),
-    ("to_dict", ("list",)),
-    ("to_dict", ()),
-    ("to_list", ()),
-    ("isoformat", ()),
-)
-
-
-def _plainer(value: "object") -> "object":
-    for method, arguments in _PLAINER_FORMS:
-        try:
-            return getattr(value, method)(*arguments)
-        except Exception:
-            continue
-    if isinstance(value, (bytes, bytearray)):
-        return value.decode("utf-8", "backslashreplace")
-    return _described(value)
-
-
-def _spell(content: "dict[str, object]") -> "bytes":
-    try:
-        text = json.dumps(content, default=_plainer)
-    except Exception:  # a circle, a key that is no text, a number of 5,000 digits, ...
-        text = json.dumps({"type": content["type"], "value": _described(content["value"])})
-    return text.encode("ascii") + b"\n"
-
-
-def _described(value: "object") -> "str":
-    try:
-        return repr(value)
-    except Exception:
-        return object.__repr__(value)
 
 
 def _say(text: "str") -> "None":
@@ -301,9 +345,16 @@ def _say(text: "str") -> "None":
 
 
 def _start_writer() -> "None":
-    global _writer  # noqa: PLW0603 - one per process, replaced in the child of a fork
+    global _writer, _values  # noqa: PLW0603 - one per process, replaced in the child of a fork
     folder = os.environ.get("HOLDFAST_METRICS_DIR")
     _writer = _Writer(folder) if folder else None
+    if folder and _values is None:
+        # Now and not when it is needed: a signal handler that logs amid an import would wait for itself.
+        try:
+            _values = importlib.import_module("holdfast.track_values" if __package__ else "_holdfast_values")
+        except Exception as problem:
+            _writer = None
+            _say("holdfast: nothing is logged: %s" % problem)
 
 
 def _current_writer() -> "_Writer | None":
@@ -331,6 +382,7 @@ def __getattr__(name: "str") -> "object":
 
 
 _writer = None  # type: _Writer | None  # Python 3.6 takes no annotation on a global
+_values = None  # type: Any
 _start_writer()
 atexit.register(_say_what_was_lost)
 if sys.platform != "win32" and not _FORKS_UNSEEN:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -159,8 +159,9 @@ def _children(pid: int) -> list[tuple[str, str]]:
     """Name and state of each."""
     found = []
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        name, _, rest = Path(f"/proc/{child}/stat").read_text().partition(" (")[2].rpartition(") ")
-        found.append((name, rest[0]))
+        with suppress(OSError):  # it is gone by now
+            name, _, rest = Path(f"/proc/{child}/stat").read_text().partition(" (")[2].rpartition(") ")
+            found.append((name, rest[0]))
     return found
 
 

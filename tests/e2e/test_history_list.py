@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -73,7 +73,14 @@ def test_metrics_of_a_run(runs: Desk) -> None:
     found = {row["name"]: row for row in runs.holdfast("history", "metrics", "-r", "2").json}
     assert list(found) == ["Accuracy", "note", "bad"]
     assert found["Accuracy"] | {"last": 0, "max": 0, "best": 0} == {
-        "name": "Accuracy", "points": 4, "last": 0, "min": 0.0, "max": 0, "best": 0, "first_step": 0, "last_step": 3
+        "name": "Accuracy",
+        "points": 4,
+        "last": 0,
+        "min": 0.0,
+        "max": 0,
+        "best": 0,
+        "first_step": 0,
+        "last_step": 3,
     }
     assert found["Accuracy"]["best"] == found["Accuracy"]["max"] == pytest.approx(0.9)
 
@@ -110,7 +117,10 @@ def test_no_text_becomes_a_formula(text: str) -> None:
 
 
 def test_csv_reads_back_to_what_it_was() -> None:
-    value = [{"a": 'say "x", y\nz', "b": -0.5, "c": None, "d": True, "e": [1, "b"], "f": 10**20}, {"a": "é,"}]
+    value: list[dict[str, Any]] = [
+        {"a": 'say "x", y\nz', "b": -0.5, "c": None, "d": True, "e": [1, "b"], "f": 10**20},
+        {"a": "é,"},
+    ]
     first, second = csv.DictReader(io.StringIO(as_csv(value), newline=""))
     assert first == {
         "a": value[0]["a"],

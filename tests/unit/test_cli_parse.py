@@ -197,7 +197,7 @@ def test_unknown_words_come_with_the_nearest_known_one() -> None:
     error = refusal("submit", "--run-configuratoin", "x")
     assert error.hint.startswith("did you mean --run-configuration?")
     assert error.answer == "usage: holdfast experiment submit [OPTIONS] [SCRIPT [ARGUMENT ...]]"
-    assert refusal("-o", "tabel", "info").hint == "did you mean table? it is one of json, jsonc, table, tsv, yaml"
+    assert refusal("-o", "tabel", "info").hint == "did you mean table? it is one of json, jsonc, table, tsv, csv, yaml"
     assert refusal("history", "promote", "-r", "1", "--policy", "smal").hint.startswith("did you mean small?")
     assert refusal("history", "--frobnicate").what == "unknown option '--frobnicate'"
 

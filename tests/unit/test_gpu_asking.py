@@ -192,7 +192,7 @@ def test_one_master_is_no_trouble(tmp_path: Path) -> None:
         (GpuWish(2), False, {"count": 2}),
         (GpuWish(2), True, {"count": 2}),
         (GpuWish("all"), True, {"count": "all", "shared": False}),
-        (GpuWish(0), True, None),
+        (GpuWish(0), True, {"count": 0}),
         (GpuWish(require=True), False, {"count": None, "require": True}),
         (GpuWish(require=True), True, {"count": "all", "shared": True, "require": True}),
         (GpuWish(wait_s=60), False, None),
@@ -222,7 +222,7 @@ def test_a_container_gets_what_the_run_says(compute: bool, said: bool | None, ha
         (NOTHING, "", None, False),
         (NOTHING, "nvidiaDocker: true\n", "all", True),
         (GpuWish(2), "", 2, True),
-        (GpuWish(0), "nvidiaDocker: true\n", None, False),
+        (GpuWish(0), "nvidiaDocker: true\n", 0, False),
         (GpuWish(require=True), "", None, True),
     ],
 )

@@ -242,6 +242,34 @@ def test_a_specification_that_fits_wins_over_one_that_does_not(tmp_path: Path) -
     }
 
 
+GIVEN = [{"uuid": "GPU-b", "index": 1, "minor_number": 1}, {"uuid": "GPU-d", "index": 3, "minor_number": 3}]
+
+
+@pytest.mark.parametrize(
+    ("engine", "machine", "words"),
+    [
+        (DOCKER, {"hook": True}, ["--gpus", '"device=GPU-b,GPU-d"']),
+        ({**DOCKER, "runtimes": ["nvidia"]}, {}, ["NVIDIA_VISIBLE_DEVICES=GPU-b,GPU-d"]),
+        (PODMAN, {"cdi": ["all", "0", "1", "2", "3"]}, ["nvidia.com/gpu=1", "nvidia.com/gpu=3"]),
+        (PODMAN, {"cdi": ["all", "GPU-b", "GPU-d", "1", "3"]}, ["nvidia.com/gpu=GPU-b", "nvidia.com/gpu=GPU-d"]),
+        (PODMAN, {"cdi": ["all"]}, ["nvidia.com/gpu=all"]),
+        (PODMAN, {}, ["/dev/nvidia1", "/dev/nvidia3", "/dev/nvidiactl", "/dev/nvidia-uvm"]),
+    ],
+)
+def test_only_the_cards_that_were_given_go_in(
+    tmp_path: Path, engine: dict[str, Any], machine: dict[str, Any], words: list[str]
+) -> None:
+    nodes = [f"nvidia{n}" for n in range(4)]
+    there = Machine(tmp_path).driver((*nodes, "nvidiactl", "nvidia-uvm")).libraries()
+    facts = cards.facts(root=os.fsencode(there.root))
+    if "cdi" in machine:
+        facts["cdi"] = {"file": "/etc/cdi/nvidia.yaml", "missing": "", "names": machine["cdi"]}
+    facts["hook"] = machine.get("hook", False)
+    chosen = passthrough.choose(engine, facts, GIVEN)["words"]
+    assert set(words) <= set(chosen)
+    assert not {"/dev/nvidia0", "/dev/nvidia2", "nvidia.com/gpu=0", "all"} & set(chosen)
+
+
 def test_this_machine_can_be_looked_at() -> None:
     chosen = passthrough.look(DOCKER)
     assert bool(chosen["refused"]) != bool(chosen["words"])
@@ -253,7 +281,7 @@ def test_the_oldest_python_answers_the_same_without_a_locale(tmp_path: Path) -> 
         pytest.skip("NOT TESTED: there is no Python 3.6 here")
     machine = whole(tmp_path / "é")
     code = "import json, os, sys; from runner import passthrough as p; e, r = sys.argv[1:]; "
-    code += "print(json.dumps(p.look(json.loads(e), os.fsencode(r))))"
+    code += "print(json.dumps(p.look(json.loads(e), None, os.fsencode(r))))"
     env = {"PYTHONPATH": SOURCE, "LC_ALL": "C", "PATH": os.environ["PATH"]}
     command = [str(python), "-B", "-c", code, json.dumps(DOCKER), str(machine.root)]
     told = subprocess.run(command, check=True, capture_output=True, text=True, env=env).stdout

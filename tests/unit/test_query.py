@@ -53,8 +53,12 @@ def write_run(place: Path, number: int, run: dict[str, object]) -> None:
     (attempt.parent / "client.jsonl").write_text(json.dumps({"type": "tags", "tags": {"team": f"t{number}"}}) + "\n")
     (attempt / "plan.json").write_text(json.dumps({"environment": {"key": f"env{number}"}}))
     end = 7200 * number
-    closed = {"type": "closed", "outcome": "failed" if number == 3 else "completed", "exit_code": int(number == 3)}
-    events = [
+    closed: dict[str, object] = {
+        "type": "closed",
+        "outcome": "failed" if number == 3 else "completed",
+        "exit_code": int(number == 3),
+    }
+    events: list[tuple[dict[str, object], int]] = [
         ({"type": "accepted", "host": "h"}, 0),
         ({"type": "started"}, 0),
         ({"type": "exited"}, end),

@@ -44,8 +44,8 @@ class Page:
 
     def add(self, *lines: str) -> None:
         for line in lines:
-            print(line, flush=True)
-        self.lines += lines
+            self.lines.append(line.replace(f"{ROOT}/", ""))
+            print(self.lines[-1], flush=True)
 
     def judge(self, what: str, holds: bool) -> None:
         self.add("", f"{'Holds' if holds else 'FAILS'}: {what}")

@@ -6,7 +6,7 @@ import math
 import os
 
 from holdfast import metrics
-from holdfast.cli import gpu_card, plot, terminal
+from holdfast.cli import gpu_card, ledger_card, plot, terminal
 from holdfast.engine import diagnose
 from holdfast.store import history
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from holdfast.metrics import Series
+    from holdfast.model import Json
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
 
@@ -30,6 +31,7 @@ _LABELS = (
     ("host", "host"),
     ("program", "program"),
     ("parent", "parent_run_id"),
+    ("note", "description"),
 )
 _SHOWN = 12
 
@@ -42,6 +44,8 @@ def card(home: Home, run: Run, stream: TextIO) -> str:
         if record.get(key) not in (None, ""):
             text = f"{record[key]} {arguments}" if key == "script_name" else "; ".join(str(record[key]).splitlines())
             lines.append(_row(label, text, record["run_number"] if key == "run_id" else None))
+    lines += [_row("tags", words) for words in (_tag_words(history.tags(run)),) if words]
+    lines += ledger_card.section(record["ledger"], stream)  # type: ignore[arg-type]
     found = metrics.read_dir(os.path.join(run.attempt, "metrics"))
     lines += _pictures(list(found.by_name.values()), stream)
     lines += [f"problem    {terminal.show(problem)}" for problem in found.problems]
@@ -54,6 +58,10 @@ def card(home: Home, run: Run, stream: TextIO) -> str:
 
 def _row(label: str, text: str, number: object = None) -> str:
     return f"{label:<11}{terminal.show(text.rstrip())}" + (f"  [{number}]" if number is not None else "")
+
+
+def _tag_words(tags: Json) -> str:
+    return ", ".join(name if value is True else f"{name}={value}" for name, value in tags.items())
 
 
 def _pictures(found: list[Series], stream: TextIO) -> list[str]:

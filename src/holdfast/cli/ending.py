@@ -13,6 +13,7 @@ from holdfast.store import history, runs, verify
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
+    from holdfast.ledger import Stopwatch
     from holdfast.model import Json
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
@@ -21,8 +22,11 @@ _MARKS = {"Completed": ("✓", "32"), "Canceled": ("■", "33")}
 _BEST_LOW = ("loss", "error", "err", "rmse", "mse", "mae", "perplexity")
 
 
-def tell(home: Home, uid: str, machine: Parsed | None) -> int:
-    """Say how the run ended, on stderr for people or as its record on stdout for machines; returns its exit code."""
+def tell(home: Home, uid: str, machine: Parsed | None, stopwatch: Stopwatch | None = None) -> int:
+    """Say how the run ended, on stderr for people or as its record on stdout for machines; returns its exit code.
+
+    ``stopwatch`` is that of the submit, which ends here.
+    """
     run = runs.read(home, uid)
     closed = next((event for event in run.events if event.get("type") == "closed"), None)
     if closed is None:
@@ -31,24 +35,41 @@ def tell(home: Home, uid: str, machine: Parsed | None) -> int:
         reconcile.settle(home, [run])
         run = runs.read(home, uid)
         closed = next((event for event in run.events if event.get("type") == "closed"), {})
+    wrong = verify.differences(run, closed)
+    if stopwatch is not None:
+        stopwatch.lap("fetch")
+        _note(home, uid, "ledger", stopwatch)
     if machine is not None:
         from holdfast.cli.output import emit
 
-        emit(history.record(run), fmt=machine.text("output"), query=machine.text("query"))
+        emit(history.record(runs.read(home, uid)), fmt=machine.text("output"), query=machine.text("query"))
     sys.stdout.flush()
     sys.stderr.write(closing_line(run, closed) + "\n")
     if closed.get("outcome") == "failed":
         _explain(run)
-    _verify(run, closed)
+    _refuse(run, wrong)
     upkeep.daily(home)
     _tell_of_gpus(home, run)
     code = closed.get("exit_code")
     return code if isinstance(code, int) else 70
 
 
-def _verify(run: Run, closed: Json) -> None:
+def note_fetch(home: Home, uid: str, stopwatch: Stopwatch) -> None:
+    """Of who watched a run that others started: how long it took to bring what it left."""
+    if "fetch" in stopwatch.spent:
+        _note(home, uid, "watched", stopwatch)
+
+
+def _note(home: Home, uid: str, kind: str, stopwatch: Stopwatch) -> None:
+    """Not worth a sync, nor an error: it is about the run and not part of it."""
+    try:
+        runs.append_client(home, uid, kind, sync=False, spent=stopwatch.spent)
+    except OSError:
+        return
+
+
+def _refuse(run: Run, wrong: list[str]) -> None:
     """Completed is only said of what is really here."""
-    wrong = verify.differences(run, closed)
     if wrong:
         hint = "the disk may be failing; look at it before you trust this run"
         raise StoreError(

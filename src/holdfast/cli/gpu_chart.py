@@ -7,6 +7,7 @@ import os
 
 from holdfast.cli.gpu_card import indexes, names_by_index, read_series
 from holdfast.cli.gpu_receipt import text
+from holdfast.drawing.axes import moments
 from holdfast.drawing.shapes import Area, Box, Line, Picture, Words
 from holdfast.errors import UsageError
 from holdfast.record import Record
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 _WIDTH, _LEFT, _RIGHT = 960, 96, 24
 _TOP, _HEAD, _STRIP, _GAP, _FOOT = 48, 30, 96, 22, 44
 _INK, _FAINT, _GRID, _GROUND = "#20262e", "#66707c", "#dde2e8", "#f7f8fa"
-_TIMES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
 _GB = 1000**3
 
 
@@ -124,7 +124,7 @@ def _strip(strip: Strip, top: float, length: float, *, is_last: bool) -> list[Bo
     for value, label in _ticks(strip.top, strip.unit):
         y = base - _STRIP * value / strip.top
         shapes += [Line(((_LEFT, y), (_LEFT + wide, y)), _GRID), Words(_LEFT - 8, y + 4, label, _FAINT, "end")]
-    for moment, label in _moments(length):
+    for moment, label in moments(length):
         x = _LEFT + wide * moment / length
         shapes.append(Line(((x, top), (x, base)), _GRID))
         if is_last:
@@ -164,19 +164,3 @@ def _ticks(highest: float, unit: str) -> list[tuple[float, str]]:
     step = next(power * digit for digit in (1, 2, 2.5, 5, 10) if power * digit >= rough * 0.999)
     count = int(highest / step + 1e-9)
     return [(step * number, f"{step * number:g} {unit}") for number in range(count + 1)]
-
-
-def _moments(length: float) -> list[tuple[float, str]]:
-    """Round times, at most ten of them."""
-    step = next((step for step in _TIMES if length / step <= 10), math.ceil(length / 604800 / 10) * 604800)
-    return [(moment, _moment(moment)) for moment in range(0, int(length) + 1, step)]
-
-
-def _moment(seconds: int) -> str:
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds and seconds % size == 0:
-            return f"{seconds // size} {unit}"
-    if seconds > 60:
-        minutes, rest = divmod(seconds, 60)
-        return f"{minutes // 60}:{minutes % 60:02} h" if not rest else f"{minutes}:{rest:02} min"
-    return f"{seconds} s"

@@ -28,7 +28,8 @@ def lines(run: Run, advice: Sequence[str] = ()) -> list[str]:
     asked = (runs.read_plan(run) or {}).get("gpu")
     said = history.gpu_receipt(run)
     receipt = gpu_receipt.read(said) if said is not None else None
-    if not isinstance(asked, dict) and (receipt is None or receipt.verdict not in ("used", "lost")):
+    wanted = isinstance(asked, dict) and asked.get("count") != 0
+    if not wanted and (receipt is None or receipt.verdict not in ("used", "lost")):
         return []
     head, tail = _words(run, receipt, asked if isinstance(asked, dict) else {}, is_explained=bool(advice))
     colour = _COLOURS.get(receipt.verdict if receipt else "", _OTHER_COLOUR)

@@ -17,6 +17,7 @@ HISTORY = (
             Option(("--where",), "where", "Only runs for which this is true.", metavar="CONDITION"),
             Option(("--sort",), "sort", "By these, comma between; - turns one round.", metavar="NAMES"),
             Option(("--limit",), "limit", "Not more than N runs.", metavar="N"),
+            Option(("--archived",), "archived", "Archived ones too.", kind="flag"),
             Option(("--columns",), "columns", "Only these, comma between.", metavar="NAMES"),
         ),
         aliases=(("runs",),),

@@ -34,5 +34,15 @@ def run(parsed: Parsed) -> tuple[Home, Run]:
         index.close()
 
 
+def runs_named(parsed: Parsed) -> tuple[Home, list[Run]]:
+    """The runs of an option that repeats; the last one where none is named."""
+    home, project, index = here(parsed)
+    try:
+        uids = [index.find(project.id, name) for name in parsed.texts("runs") or ("last",)]
+    finally:
+        index.close()
+    return home, [runs.read(home, uid) for uid in dict.fromkeys(uids)]
+
+
 def _tell(words: str) -> None:
     sys.stderr.write(f"WARNING: {show(words)}\n")

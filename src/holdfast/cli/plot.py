@@ -50,17 +50,26 @@ def sparkline(
 
 
 def chart(
-    series: Mapping[str, Points], width: int, height: int, *, fancy: bool = True, colour: bool = False
+    series: Mapping[str, Points],
+    width: int,
+    height: int,
+    *,
+    fancy: bool = True,
+    colour: bool = False,
+    log: bool = False,
 ) -> list[str]:
     """The series as lines over one pair of axes: ``height`` rows of picture and two of x-axis, ``width`` columns.
 
     Each line's name stands at its right end. Values that are not finite leave a gap. Without ``fancy`` all is ASCII.
+    With ``log`` a row up is a factor, and what is not above 0 leaves a gap too.
     """
+    if log:
+        series = {name: (xs, list(map(_exponent, ys))) for name, (xs, ys) in series.items()}
     frame = _frame(series)
     if frame is None:
         return ["(no numbers to draw)"]
     dots = 4 if fancy else 1
-    ticks = _y_ticks(frame, height, dots)
+    ticks = _power_ticks(frame, height, dots) if log else _y_ticks(frame, height, dots)
     gutter = max(map(len, ticks.values()))
     names = [terminal.clip(terminal.show(name), max(width // 3, 4)) for name in series]
     columns = max(width - gutter - 3 - max(map(terminal.display_width, names), default=0), 8)
@@ -175,6 +184,16 @@ def _y_ticks(frame: _Frame, height: int, dots: int) -> dict[int, str]:
         values = [frame.low, frame.high]
         step /= 10
     return {_row(value, frame, height * dots) // dots: _tick_text(value, step, frame) for value in values}
+
+
+def _power_ticks(frame: _Frame, height: int, dots: int) -> dict[int, str]:
+    from holdfast.drawing.axes import powers
+
+    return {_row(value, frame, height * dots) // dots: label for value, label in powers(frame.low, frame.high)}
+
+
+def _exponent(value: float) -> float:
+    return math.log10(value) if math.isfinite(value) and value > 0 else math.nan
 
 
 def _round_step(step: float) -> float:

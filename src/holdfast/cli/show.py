@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from holdfast.cli.gpu_watch import GpuNews
     from holdfast.engine.line import Line
+    from holdfast.ledger import Stopwatch
     from holdfast.model import Json
     from holdfast.store.home import Home
 
@@ -125,7 +126,15 @@ def _object(line: bytes) -> Json:
 
 
 def watch(
-    home: Home, line: Line, uid: str, run_id: str, log: LogWriter, skip: int = 0, *, gpu: bool | None = None
+    home: Home,
+    line: Line,
+    uid: str,
+    run_id: str,
+    log: LogWriter,
+    stopwatch: Stopwatch,
+    skip: int = 0,
+    *,
+    gpu: bool | None = None,
 ) -> str:
     """Show a run's log from a byte on until it ends. Ctrl-C stops the watching and never the run.
 
@@ -135,7 +144,7 @@ def watch(
         gpu = bool((runs.read_plan(runs.read(home, uid)) or {}).get("gpu"))
     try:
         with Screen(log, gpu=gpu, skip=skip) as screen:
-            return _through_all_attempts(home, line, uid, log, screen, skip)
+            return _through_all_attempts(home, line, uid, log, screen, stopwatch, skip)
     except OSError as error:
         if error.filename is None:  # not of our own files: the stream that we write to
             raise
@@ -150,13 +159,15 @@ def watch(
         sys.stderr.flush()
 
 
-def _through_all_attempts(home: Home, line: Line, uid: str, log: LogWriter, screen: Screen, skip: int) -> str:
+def _through_all_attempts(
+    home: Home, line: Line, uid: str, log: LogWriter, screen: Screen, stopwatch: Stopwatch, skip: int
+) -> str:
     """A run that is lost with its machine may be started again; whoever watches goes on with the new attempt."""
     while True:
         run = runs.read(home, uid)
         follower = Follower(home, uid, screen.write, screen.read, skip, run.attempt_name)
         try:
-            state = _to_the_end(home, line, follower, uid)
+            state = _to_the_end(home, line, follower, uid, stopwatch)
         finally:
             follower.close()
         if state == "gone":
@@ -170,13 +181,15 @@ def _through_all_attempts(home: Home, line: Line, uid: str, log: LogWriter, scre
         skip = 0
 
 
-def _to_the_end(home: Home, line: Line, follower: Follower, uid: str) -> str:
+def _to_the_end(home: Home, line: Line, follower: Follower, uid: str, stopwatch: Stopwatch) -> str:
     """Whatever happens to the link meanwhile."""
     while True:
         try:
             state = follower.follow(line.channel)
+            stopwatch.watched()
             if line.channel.hello()["store"] != home.id:
                 outputs.bring_by_policy(home, line.channel, runs.read(home, uid))
+                stopwatch.lap("fetch")
             return state
         except UnreachableError as error:
             line.again(error)

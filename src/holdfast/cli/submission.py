@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from holdfast.engine.containers import Container
     from holdfast.engine.environment import Environment
     from holdfast.engine.line import Line
+    from holdfast.ledger import Stopwatch
     from holdfast.model import Identity, Job, Plan, Project
     from holdfast.snapshot import Pending, Snapshot
     from holdfast.store.home import Home
@@ -30,18 +31,23 @@ _ASK_ABOVE = 1_000_000_000
 class Submission:
     """With -o or --query stdout holds the run's record and nothing else; the log then goes to stderr."""
 
-    def __init__(self, parsed: Parsed, home: Home, chosen: Chosen, target: Target, line: Line) -> None:
+    def __init__(
+        self, parsed: Parsed, home: Home, chosen: Chosen, target: Target, line: Line, stopwatch: Stopwatch
+    ) -> None:
         self._parsed = parsed
         self._home = home
         self._chosen = chosen
         self._target = target
         self._line = line
+        self._stopwatch = stopwatch
         self._for_machines = parsed.text("output") is not None or parsed.text("query") is not None
         self._log = LogWriter(sys.stderr if self._for_machines else sys.stdout)
 
     def run(self, project: Project, job: Job) -> int:
         project = remember(project)
+        self._stopwatch.lap("begin")
         environment, container = self._settle(project, job)
+        self._stopwatch.lap("environment")
         with Progress(sys.stderr) as progress:
 
             def on_progress(files: int, size: int) -> None:
@@ -52,7 +58,14 @@ class Submission:
 
             skip = self._parsed.flag("skip_unreadable")
             submitter = engine.Submitter(
-                self._home, self._target, self._line, self._agree, self._show_id, on_progress, on_upload
+                self._home,
+                self._target,
+                self._line,
+                self._stopwatch,
+                self._agree,
+                self._show_id,
+                on_progress,
+                on_upload,
             )
             plan, taken = submitter.submit(project, job, environment, container=container, skip_unreadable=skip)
         for warning in taken.warnings:
@@ -62,11 +75,11 @@ class Submission:
         if self._parsed.flag("no_wait"):
             return self._leave(plan)
         self._say("Executing user inputs .....")
-        watch(self._home, self._line, plan.uid, plan.run_id, self._log, gpu=plan.gpu is not None)
+        watch(self._home, self._line, plan.uid, plan.run_id, self._log, self._stopwatch, gpu=plan.gpu is not None)
         self._say("Execution Details")
         if not self._for_machines:
             self._log.line(f"RunId: {plan.run_id}")
-        return ending.tell(self._home, plan.uid, self._parsed if self._for_machines else None)
+        return ending.tell(self._home, plan.uid, self._parsed if self._for_machines else None, self._stopwatch)
 
     def _settle(self, project: Project, job: Job) -> tuple[Environment | None, Container | None]:
         """What the script will run in; most runs of the machine's own Python need not ask."""

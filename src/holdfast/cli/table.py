@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.cli.exchange_table import ASSETS, LABELS, PASSPORTS
 from holdfast.cli.history_table import HISTORY
 from holdfast.cli.machine_table import MACHINES
 from holdfast.cli.options import CONFIGURATION, NAME, OLD_TARGET, PROJECT, RUN, SUBMIT, WORD
@@ -172,6 +173,8 @@ COMMANDS = (
             Option(("--yes", "-y"), "yes", "Do not ask.", kind="flag"),
         ),
     ),
+    *LABELS,
+    *ASSETS,
     Command(
         ("logs",),
         "Print a run's log; with -f go on until it ends.",
@@ -271,6 +274,7 @@ COMMANDS = (
         rest=Positional("command", "A command to run there instead.", "COMMAND", required=False),
         examples=(("Run an old sweep", "holdfast shell python run.py"),),
     ),
+    *PASSPORTS,
     Command(("du",), "Show what takes room in the store.", _AT + "store:du", ()),
     Command(
         ("store", "verify"),
@@ -314,5 +318,7 @@ GROUPS = {
     ("image",): "Images of a target's container engine.",
     ("runconfiguration",): "How to run: which target, which settings.",
     ("env",): "Environments: what is declared, solved and built.",
+    ("asset",): "Outputs of runs under names of their own.",
+    ("passport",): "Runs as signed files.",
     ("store",): "Look after the folder that keeps everything.",
 }

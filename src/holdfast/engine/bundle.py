@@ -55,6 +55,7 @@ def _sources() -> dict[str, str]:
     names = [name for name in os.listdir(folder) if name.endswith(".py") and name != "boot.py"]
     sources = {f"runner/{name}": os.path.join(folder, name) for name in names}
     sources["site/holdfast.py"] = os.path.join(_PACKAGE, "track.py")
+    sources["site/_holdfast_values.py"] = os.path.join(_PACKAGE, "track_values.py")
     compat = os.path.join(_PACKAGE, "compat")
     for folder, _, names in os.walk(compat):
         inner = folder[len(compat) :].replace(os.sep, "/")

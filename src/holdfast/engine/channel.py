@@ -12,6 +12,7 @@ import sys
 
 from holdfast.engine import bundle
 from holdfast.errors import InternalError, StoreError, UnreachableError
+from holdfast.ledger import now_ns
 from holdfast.runner import wire
 
 TYPE_CHECKING = False
@@ -51,6 +52,7 @@ class RunnerChannel:
         self._is_open = True
         self._behind: Json = {}
         self._early: dict[int, Json] = {}
+        self.waited_ns = 0  # for the first answer
         self._begin(b"")
 
     @property
@@ -60,6 +62,7 @@ class RunnerChannel:
     def hello(self) -> Json:
         """Who is there: protocol, runner, store id, boot id, host name, Python version."""
         if not self._hello:
+            began = now_ns()
             said = self._await_nonce()
             if said == "need":
                 self._hang_up()
@@ -78,6 +81,7 @@ class RunnerChannel:
                     hint="use one Holdfast version",
                 )
             self._hello = hello
+            self.waited_ns = now_ns() - began
         return self._hello
 
     def ask(self, verb: str, **fields: object) -> Json:

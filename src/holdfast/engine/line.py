@@ -6,6 +6,7 @@ import time
 
 from holdfast.engine.channel import connect
 from holdfast.errors import UnreachableError
+from holdfast.ledger import now_ns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,8 +41,14 @@ class Line:
         self._on_back = on_back
         self._patient = patient
         self._strikes = 0
+        self._waited = 0
         self._since = time.monotonic()
         self.channel: RunnerChannel = connect(home, target)
+
+    @property
+    def waited_ns(self) -> int:
+        """How long the target was waited for so far."""
+        return self._waited + self.channel.waited_ns
 
     def again(self, error: UnreachableError) -> None:
         """Connect anew. A target that never answered is waited for by the patient alone."""
@@ -53,7 +60,7 @@ class Line:
         self._patient = True
         self.channel.close()
         self._on_lost(error)
-        pause = _SOONEST_S
+        pause, lost = _SOONEST_S, now_ns()
         while True:
             channel = connect(self._home, self._target)
             try:
@@ -63,6 +70,7 @@ class Line:
                 channel.close()
                 time.sleep(pause)
                 pause = min(_LATEST_S, pause * 2)
+        self._waited = self.waited_ns + now_ns() - lost - channel.waited_ns
         self.channel = channel
         self._since = time.monotonic()
         self._on_back()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.engine.containers import Container
     from holdfast.engine.environment import Environment
     from holdfast.engine.line import Line
+    from holdfast.ledger import Stopwatch
     from holdfast.model import Job, Project
     from holdfast.snapshot import Pending, Snapshot
     from holdfast.store.home import Home
@@ -51,6 +52,7 @@ class Submitter:
         home: Home,
         target: Target,
         line: Line,
+        stopwatch: Stopwatch,
         agree: Callable[[Pending], None],
         show_id: Callable[[Identity], None],
         on_progress: Callable[[int, int], None],
@@ -59,6 +61,7 @@ class Submitter:
         self._home = home
         self._target = target
         self._line = line
+        self._stopwatch = stopwatch
         self._agree = agree
         self._show_id = show_id
         self._on_progress = on_progress
@@ -75,6 +78,7 @@ class Submitter:
     ) -> tuple[Plan, Snapshot]:
         home, target = self._home, self._target
         taken = self._take(project, job, skip_unreadable)
+        self._stopwatch.lap("snapshot")
         if target.compute.address:
             self._line.channel.hello()  # a machine that does not answer gets no run
         identity = runs.claim(home, project)
@@ -93,6 +97,7 @@ class Submitter:
         home, target = self._home, self._target
         if target.shims:
             shims.for_runs(home, target.shims)
+        self._stopwatch.lap("other")
         told: Json = {"env": dict(job.env), "on_end": job.on_end}
         if environment is not None:
             told["environment"] = environment.to_build()
@@ -103,7 +108,7 @@ class Submitter:
             except UnreachableError as error:
                 self._line.again(error)
         try:
-            runs.append_client(home, plan.uid, "ticket", ticket=ticket)
+            runs.append_client(home, plan.uid, "ticket", ticket=ticket, spent=self._stopwatch.spent)
         except OSError as error:
             what, hint = "the run has started, but that could not be noted", f"holdfast logs -f -r {plan.run_id}"
             raise StoreError(what, where=str(error.filename), answer=str(error.strerror), hint=hint) from error
@@ -112,15 +117,19 @@ class Submitter:
         """Where the target keeps another store, the run and its content go there too."""
         channel, launcher = self._line.channel, self._target.launcher
         if channel.hello()["store"] == self._home.id:
-            return launcher.start(channel, plan.to_json(), told)
+            ticket = launcher.start(channel, plan.to_json(), told)
+            self._stopwatch.lap("start")
+            return ticket
         told = {**told, "request": request}
         shipment = Shipment(self._home, channel, plan.project_id, self._on_upload)
         shipment.send_ahead(plan.tree)
+        self._stopwatch.lap("ship")
         refused = ""
         for _ in range(_TRIES):
             follow.ask_early(channel, plan.uid)
             try:
                 ticket = launcher.start(channel, plan.to_json(), told)
+                self._stopwatch.lap("start")
                 shipment.remember(plan.tree)
                 return ticket
             except Lacking as error:
@@ -128,6 +137,7 @@ class Submitter:
                 if refused:
                     break
             shipment.send_missing(plan.tree)
+            self._stopwatch.lap("ship")
         what, hint = "the target could not keep what was sent", "is its disk full, or does somebody empty its store?"
         raise StoreError(what, where=self._target.name, answer=refused or "parts of it are gone again", hint=hint)
 
@@ -166,7 +176,7 @@ def _plan(
         shims=target.shims,
         environment=environment.in_plan() if environment is not None else None,
         idle=_idle(target),
-        container=_wish(target, container, python, gpu is not None),
+        container=_wish(target, container, python, gpu is not None and gpu["count"] != 0),
         gpu=gpu,
     )
 

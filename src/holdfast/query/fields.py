@@ -16,6 +16,7 @@ FIELDS = {
     "experiment_id": "text",
     "gpu.name": "text",
     "gpu.verdict": "text",
+    "hidden": "truth",
     "host": "text",
     "name": "text",
     "parent_run_id": "text",

@@ -65,10 +65,11 @@ class Hold:
             self._letters[0].close()
         if self.wish is None:
             return True
-        self._ask(rest)
         if self.wish["count"] == 0:
             self.given = []
-        elif self._counts() and not self._queue(events, rest):
+            return True
+        self._ask(rest)
+        if self._counts() and not self._queue(events, rest):
             return False
         seen = self.given if self.given is not None else self._facts["gpus"]
         shown = [{name: value for name, value in card.items() if name != "processes"} for card in seen]
@@ -282,7 +283,9 @@ class Hold:
     def _note_check(self, events: "Events", found: "dict[str, Any]") -> "None":
         self._checked = True
         events.add("gpu_check", **found)
-        if not found.get("ok") and (self.wish or {}).get("require"):
+        # A build that cannot use the card is told; that there is no card at all cannot be a mistake of ours.
+        devices = (found.get("facts") or {}).get("devices")
+        if not found.get("ok") and not devices and (self.wish or {}).get("require"):
             words = "%s: %s\n%s" % (outcome.GPU_IDLE, found.get("why"), found.get("fix") or "")
             self._refused = words.strip()
 

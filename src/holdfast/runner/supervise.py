@@ -61,6 +61,7 @@ class Supervisor:
         self._kill_at = 0.0
         self._told_at = 0.0
         self._environment = {}  # type: dict[str, object]
+        self._built = {}  # type: dict[str, object]
         self._outputs_trouble = ""
         self._way = self._choose_way()
 
@@ -124,11 +125,13 @@ class Supervisor:
             return {}
         from . import environment
 
-        log = os.path.join(self.attempt, b"environment.log")
+        log, began = os.path.join(self.attempt, b"environment.log"), time.monotonic()
         if wanted.get("own_package"):
             wanted = dict(wanted, own_package=os.fsdecode(os.path.join(self.attempt, b"work")))
         try:
-            return environment.ensure(self.home, self.runner, wanted, log, self._tell, lambda: bool(_told["stop"]))
+            made = environment.ensure(self.home, self.runner, wanted, log, self._tell, lambda: bool(_told["stop"]))
+            self._built = {"environment_ns": int((time.monotonic() - began) * 1e9)}
+            return made
         except environment.Stopped:
             return {}
         except environment.CannotBuild as error:
@@ -149,7 +152,7 @@ class Supervisor:
             self.events.add("container", **told)
         self.gpu.begin()
         program = hostfacts.program_of(pid)
-        self.events.add("started", pid=pid, start_time=hostfacts.start_time(pid), program=program)
+        self.events.add("started", pid=pid, start_time=hostfacts.start_time(pid), program=program, **self._built)
         self._note("%s runs %s (%s)" % (program or "?", ascii(self.plan.get("script")), self._why_this_python()))
         return pid, output
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 import time
 
-from holdfast import lifecycle, metrics
+from holdfast import ledger, lifecycle, metrics
 from holdfast.model import Json
 from holdfast.runner.jsonl import read_lines
 
@@ -21,7 +21,7 @@ FIXED = frozenset(
         *("run_id", "run_number", "uid", "experiment_id", "user_id", "user", "name", "description", "parent_run_id"),
         *("script_name", "arguments", "target", "run_configuration", "status", "created_utc", "start_time_utc"),
         *("end_time_utc", "duration", "heartbeat_enabled", "hidden", "properties", "attachments", "exit_code"),
-        *("reason", "host", "program", "outputs", "metrics", "gpu"),
+        *("reason", "host", "program", "outputs", "metrics", "gpu", "tags", "ledger"),
     )
 )
 
@@ -38,7 +38,7 @@ def record(run: Run) -> Json:
         "user_id": _guid(str(request.get("user", ""))),
         "user": request.get("user"),
         "name": _last(run.client, "name"),
-        "description": request.get("description"),
+        "description": _note(run.client) or request.get("description"),
         "parent_run_id": request.get("parent_run_id"),
         "script_name": request.get("script"),
         "arguments": request.get("arguments", []),
@@ -52,6 +52,7 @@ def record(run: Run) -> Json:
         "heartbeat_enabled": True,
         "hidden": bool(_last(run.client, "hidden")),
         "properties": _properties(request),
+        "tags": tags(run),
         "attachments": ", ".join(artifacts(run)),
         "exit_code": (closed or {}).get("exit_code"),
         "reason": run.problem or reason(run),
@@ -59,12 +60,22 @@ def record(run: Run) -> Json:
         "program": (started or {}).get("program"),
         "outputs": _outputs(run),
         "gpu": gpu_receipt(run),
+        "ledger": ledger.ledger(run.client, run.events, run.attempt_number),
     }
     logged = metrics.summary(metrics.read_dir(os.path.join(run.attempt, "metrics")))
     clashing = {name: value for name, value in logged.items() if name in FIXED}
     others = {name: value for name, value in logged.items() if name not in FIXED}
     found: Json = {**others, **fixed, **({"metrics": clashing} if clashing else {})}
     return dict(sorted(found.items()))
+
+
+def tags(run: Run) -> Json:
+    """Each ``tags`` object of client.jsonl adds to those before; null takes one away."""
+    found: Json = {}
+    for line in run.client:
+        said = line.get("tags")
+        found.update(said if isinstance(said, dict) else {})
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def reason(run: Run) -> str:
@@ -179,6 +190,11 @@ def _event(events: list[Json], kind: str) -> Json | None:
 
 def _last(lines: list[Json], key: str) -> object:
     return next((line[key] for line in reversed(lines) if key in line), None)
+
+
+def _note(lines: list[Json]) -> str | None:
+    """The last one; an empty one is none."""
+    return next((str(line["text"]) for line in reversed(lines) if line.get("type") == "note" and "text" in line), None)
 
 
 def _properties(request: Json) -> Json:

@@ -10,6 +10,7 @@ import json
 import marshal
 import os
 import struct
+import sys
 
 from holdfast import lifecycle, metrics, parameters
 from holdfast.query.fields import IN_ROW, storable
@@ -55,7 +56,7 @@ def read(home: Home, uid: str) -> Row:
 
 def read_all(home: Home, uids: Sequence[str]) -> Iterator[Row]:
     """The same of many, in no order."""
-    if len(uids) < _MANY or not hasattr(os, "fork"):
+    if len(uids) < _MANY or sys.platform == "win32":
         yield from (read(home, uid) for uid in uids)
         return
     pipes = [_Reader(home, uids[number :: _processes()]) for number in range(_processes())]
@@ -79,7 +80,7 @@ class _Reader:
         self._uids = uids
         self._done = 0
         source, sink = os.pipe()
-        self._pid = os.fork()
+        self._pid = _fork()
         if not self._pid:
             try:
                 os.close(source)
@@ -109,6 +110,12 @@ class _Reader:
         if not self._pipe.closed:
             self._pipe.close()
             os.waitpid(self._pid, 0)
+
+
+def _fork() -> int:
+    if sys.platform == "win32":
+        raise NotImplementedError
+    return os.fork()
 
 
 def _tell(home: Home, uids: Sequence[str], sink: int) -> None:
@@ -148,19 +155,15 @@ def _parameters(run: Run) -> Iterator[Stored]:
 
 def _metrics(found: metrics.Metrics) -> Iterator[Stored]:
     for series in found.by_name.values():
-        digest = metrics.digest(series)
-        least, greatest = (None, None) if digest.points == 1 else (digest.least, digest.greatest)
-        yield "metric", storable(series.name), _cell(digest.last), _cell(least), _cell(greatest), digest.points
+        values = series.values
+        least, greatest = (None, None) if len(values) == 1 else metrics.extremes(values)
+        last = _cell(metrics.json_value(values[-1]))
+        yield "metric", storable(series.name), last, _cell(least), _cell(greatest), len(values)
 
 
 def _tags(run: Run) -> Iterator[Stored]:
-    """Each ``tags`` object of client.jsonl adds to those before; null takes one away."""
-    tags: Json = {}
-    for line in run.client:
-        tags.update(_object(line.get("tags")))
-    for name, value in tags.items():
-        if value is not None:
-            yield "tag", storable(name), _cell(value), None, None, None
+    for name, value in history.tags(run).items():
+        yield "tag", storable(name), _cell(value), None, None, None
 
 
 def _cell(value: object) -> Cell:

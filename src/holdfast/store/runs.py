@@ -83,8 +83,8 @@ def create(home: Home, identity: Identity, request: Json) -> str:
     return path
 
 
-def append_client(home: Home, uid: str, kind: str, **fields: object) -> None:
-    """A client's own line about a run: ticket, cancel intent, name, tags."""
+def append_client(home: Home, uid: str, kind: str, *, sync: bool = True, **fields: object) -> None:
+    """A client's own line about a run: ticket, cancel intent, name, tags. Without ``sync`` a power cut may take it."""
     line = sealed({"wall_ns": time.time_ns(), "type": kind, **fields})
     path = home.run(uid, "client.jsonl")
     with home.lock("client"), Named(path):
@@ -97,7 +97,8 @@ def append_client(home: Home, uid: str, kind: str, **fields: object) -> None:
             except OSError:
                 os.ftruncate(fd, whole)
                 raise
-            os.fsync(fd)
+            if sync:
+                os.fsync(fd)
         finally:
             os.close(fd)
 

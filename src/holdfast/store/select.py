@@ -24,6 +24,7 @@ class Wish(Record):
     sort: str | None = None
     limit: int | None = None
     columns: str | None = None
+    archived: bool = False
 
 
 def select(index: Index, wish: Wish) -> tuple[list[Json], list[str] | None]:
@@ -71,6 +72,8 @@ def _numbers(index: Index, wish: Wish, now: float) -> list[int]:
     orders = [sql.Clause(_NEWEST_FIRST[wish.project_id is None])]
     if wish.project_id is not None:
         conditions.append(sql.Clause("r.experiment_id = ?", (wish.project_id,)))
+    if not wish.archived:
+        conditions.append(sql.Clause("r.hidden = 0"))
     if wish.where is not None:
         conditions.append(sql.where(*grammar.read_where(wish.where), index, now, joins))
     if wish.sort is not None:

@@ -28,6 +28,7 @@ def list_runs(parsed: Parsed) -> int:
         if chosen:
             return _print_chosen(parsed, index, project.id, limit)
         found = index.of_store() if parsed.flag("all") else index.of_project(project.id)
+        found = [record for record in found if parsed.flag("archived") or not record["hidden"]]
     finally:
         index.close()
     asked = parsed.text("output") or parsed.text("query")
@@ -55,8 +56,8 @@ def _limit(parsed: Parsed) -> int | None:
 def _print_chosen(parsed: Parsed, index: Index, project_id: str, limit: int | None) -> int:
     from holdfast.store.select import Wish, select
 
-    everywhere, columns = parsed.flag("all"), parsed.text("columns")
-    wish = Wish(None if everywhere else project_id, parsed.text("where"), parsed.text("sort"), limit, columns)
+    everywhere, columns, archived = parsed.flag("all"), parsed.text("columns"), parsed.flag("archived")
+    wish = Wish(None if everywhere else project_id, parsed.text("where"), parsed.text("sort"), limit, columns, archived)
     found, titles = select(index, wish)
     fmt, query = parsed.text("output"), parsed.text("query")
     if not found and fmt is None and query is None and is_tty(sys.stdout):

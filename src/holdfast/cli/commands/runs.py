@@ -14,6 +14,7 @@ from holdfast.cli.terminal import human_bytes, show
 from holdfast.engine import outputs, stop
 from holdfast.engine.known import target_of
 from holdfast.errors import UsageError
+from holdfast.ledger import Stopwatch, since_start_ns
 from holdfast.store import history
 from holdfast.store.home import Named
 
@@ -63,14 +64,10 @@ def logs(parsed: Parsed) -> int:
         if tail is None:
             _print_all(path, log)
         return 0
-    watch(
-        home,
-        open_line(home, target_of(run.request, home.path), patient=True),
-        run.uid,
-        str(run.request.get("run_id")),
-        log,
-        skip=shown,
-    )
+    stopwatch = Stopwatch(since_start_ns())
+    line = open_line(home, target_of(run.request, home.path), patient=True)
+    watch(home, line, run.uid, str(run.request.get("run_id")), log, stopwatch, shown)
+    ending.note_fetch(home, run.uid, stopwatch)
     return ending.tell(home, run.uid, None)
 
 

@@ -14,6 +14,7 @@ from holdfast import settings, targets
 from holdfast.cli.reach import open_line
 from holdfast.engine import request
 from holdfast.errors import UnreachableError, UsageError
+from holdfast.ledger import Stopwatch, since_start_ns
 from holdfast.store.home import location, open_home
 
 TYPE_CHECKING = False
@@ -31,15 +32,19 @@ def submit(parsed: Parsed) -> int:
         from holdfast.cli.submission import print_plan
 
         return print_plan(parsed, project, job, target)
+    stopwatch = Stopwatch(since_start_ns())
     home = open_home()
+    stopwatch.lap("begin")
     line = _reach(home, target)
+    stopwatch.lap("connect")
+    stopwatch.waited = lambda: line.waited_ns
     if target.kind in targets.CONTAINED and not target.compute.dockerfile:
         from holdfast.engine.containers import question
 
         line.channel.foresee("image", **question(target.compute))
     from holdfast.cli.submission import Submission
 
-    return Submission(parsed, home, chosen, target, line).run(project, job)
+    return Submission(parsed, home, chosen, target, line, stopwatch).run(project, job)
 
 
 def _reach(home: Home, target: Target) -> Line:

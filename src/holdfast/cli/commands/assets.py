@@ -1,0 +1,92 @@
+"""``holdfast history promote`` and ``holdfast asset ...``: outputs of runs under names of their own."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+
+from holdfast import project as projects
+from holdfast.cli import pick
+from holdfast.cli.output import emit
+from holdfast.cli.terminal import human_bytes, show
+from holdfast.engine import outputs
+from holdfast.errors import StoreError, UsageError
+from holdfast.runner.sync import unlink_quietly
+from holdfast.store import assets
+from holdfast.store.home import Named, open_home
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parse import Parsed
+    from holdfast.store.assets import Asset
+
+_BLOCK = 1024 * 1024
+
+
+def promote(parsed: Parsed) -> int:
+    path = parsed.text("artifact_path") or ""
+    home, run = pick.run(parsed)
+    project = projects.find(parsed.text("project") or os.getcwd())
+    name = parsed.text("name") or os.path.basename(path)
+    asset = assets.promote(home, project, run, path, name)
+    sys.stdout.write(f"{show(assets.link_of(project, name))}\n")
+    sys.stderr.write(f"version {asset.version} of {show(name)}: {show(asset.path)} of {show(asset.run_id)}\n")
+    return 0
+
+
+def list_assets(parsed: Parsed) -> int:
+    project = projects.find(parsed.text("project") or os.getcwd())
+    columns = ("name", "version", "run_id", "path", "size", "promoted_utc")
+    found = assets.listed(open_home(), project.id)
+    emit(found, fmt=parsed.text("output"), query=parsed.text("query"), columns=columns)
+    return 0
+
+
+def download(parsed: Parsed) -> int:
+    """The file under the asset's name; into the link's own folder scripts find it by ``get_local_path``."""
+    link = parsed.text("link") or ""
+    asset = assets.read_link(link)
+    home, project = open_home(), projects.find(os.path.dirname(os.path.abspath(link)))
+    asset = assets.located(home, project, asset)
+    run = assets.run_of(home, asset)
+    row = assets.output_row(run, asset.path)
+    if row["sha256"] != asset.sha256:
+        raise StoreError("the run has another file under this name than the link says", where=link)
+    target = os.path.join(parsed.text("directory") or os.path.dirname(os.path.abspath(link)), asset.name)
+    if os.path.lexists(target) and _digest(target) != asset.sha256 and not parsed.flag("overwrite"):
+        raise UsageError("there is another file of this name", where=target, hint="--overwrite replaces it")
+    outputs.bring(home, run, [asset.path])
+    _copy(os.path.join(run.attempt, "outputs", asset.path), target, asset)
+    sys.stdout.write(f"{show(target)}\n")
+    sys.stderr.write(f"version {asset.version} of {show(asset.name)}, {human_bytes(asset.size)}\n")
+    return 0
+
+
+def _copy(source: str, target: str, asset: Asset) -> None:
+    """Beside, hashed on the way, and under its name only if it is the promoted content."""
+    os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
+    beside = f"{target}.{os.getpid()}.tmp"
+    state = hashlib.sha256()
+    try:
+        with Named(target), open(beside, "xb") as sink, open(source, "rb") as stream:
+            while block := stream.read(_BLOCK):
+                state.update(block)
+                sink.write(block)
+        if state.hexdigest() != asset.sha256:
+            hint = "holdfast store verify tells all that is damaged"
+            raise StoreError("this output is not as it was when its run ended", where=source, hint=hint)
+        os.replace(beside, target)
+    finally:
+        unlink_quietly(os.fsencode(beside))
+
+
+def _digest(path: str) -> str:
+    state = hashlib.sha256()
+    try:
+        with open(path, "rb") as source:
+            while block := source.read(_BLOCK):
+                state.update(block)
+    except OSError:
+        return ""
+    return state.hexdigest()

@@ -1,0 +1,67 @@
+"""``holdfast history tag``, ``note``, ``archive`` and ``unarchive``: what a person adds to a run afterwards."""
+
+from __future__ import annotations
+
+import sys
+
+from holdfast import parameters
+from holdfast.cli import pick
+from holdfast.cli.terminal import show
+from holdfast.errors import UsageError
+from holdfast.store import runs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parse import Parsed
+
+_LONGEST_NAME = 200
+_LONGEST_NOTE = 100_000
+
+
+def tag(parsed: Parsed) -> int:
+    tags: dict[str, object] = {}
+    for word in parsed.texts("tags"):
+        name, equals, value = word.partition("=")
+        tags[_checked(name)] = parameters.typed(value) if equals else True
+    tags.update({_checked(name): None for name in parsed.texts("remove")})
+    if not tags:
+        raise UsageError("no tag was named", hint="holdfast history tag -r 12 dataset=v3 kept")
+    return _add(parsed, "tags", tags=tags)
+
+
+def note(parsed: Parsed) -> int:
+    text = parsed.text("text") or ""
+    if len(text) > _LONGEST_NOTE:
+        hint = "put it into a file of the project"
+        raise UsageError(f"a note has at most {_LONGEST_NOTE} letters", answer=str(len(text)), hint=hint)
+    return _add(parsed, "note", text=text)
+
+
+def archive(parsed: Parsed) -> int:
+    return _add(parsed, "hidden", hidden=True)
+
+
+def unarchive(parsed: Parsed) -> int:
+    return _add(parsed, "hidden", hidden=False)
+
+
+def _checked(name: str) -> str:
+    if not name or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise UsageError(f"this is no name for a tag: {name!a}", hint="a name and its value: dataset=v3")
+    return name
+
+
+def _add(parsed: Parsed, kind: str, **fields: object) -> int:
+    """The same line for each run named; all of them are found before the first is written to."""
+    home, project, index = pick.here(parsed)
+    try:
+        names = parsed.texts("runs") or ("last",)
+        found = list(dict.fromkeys(index.find(project.id, name) for name in names))
+        for uid in found:
+            runs.append_client(home, uid, kind, **fields)
+        index.refresh(found)
+        told = [str(index.record(uid)["run_id"]) for uid in found]
+    finally:
+        index.close()
+    sys.stderr.write("".join(f"{show(run_id)}\n" for run_id in told))
+    return 0

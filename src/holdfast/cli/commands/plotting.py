@@ -1,0 +1,70 @@
+"""``holdfast history plot``"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast.cli import metric_chart, pick, plot, terminal
+from holdfast.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.cli.parse import Parsed
+    from holdfast.drawing.curves import Panel
+
+_HIGH = 16
+_WIDEST = 120
+
+
+def plot_metrics(parsed: Parsed) -> int:
+    to = parsed.text("to")
+    if to is not None and os.path.splitext(to)[1].lower() not in (".svg", ".png"):
+        raise UsageError(f"--to {to}: a picture is .svg or .png", hint="--to loss.svg")
+    _, found = pick.runs_named(parsed)
+    logged = metric_chart.read(found)
+    wanted = metric_chart.names(logged, parsed.texts("names"))
+    over_time = parsed.text("x") == "time"
+    panels = metric_chart.panels(found, logged, wanted, over_time=over_time)
+    if to is None:
+        _show(panels, log=parsed.flag("log"), over_time=over_time)
+        return 0
+    from holdfast.drawing.curves import picture
+
+    if to.lower().endswith(".svg"):
+        from holdfast.drawing.svg import render
+    else:
+        from holdfast.drawing.png import render
+    title = str(found[0].request.get("project")) if len(found) > 1 else str(found[0].request.get("run_id"))
+    write_file(to, render(picture(panels, title=title, over_time=over_time, log=parsed.flag("log"))))
+    sys.stdout.write(f"{terminal.show(to)}\n")
+    return 0
+
+
+def write_file(path: str, data: bytes) -> None:
+    """Beside, then by rename: a picture that somebody is looking at is never half there."""
+    beside = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(beside, "wb") as target:
+            target.write(data)
+        os.replace(beside, path)
+    except OSError as error:
+        raise UsageError("the file cannot be written", where=path, answer=str(error.strerror)) from error
+    finally:
+        if os.path.exists(beside):
+            os.unlink(beside)
+
+
+def _show(panels: Sequence[Panel], *, log: bool, over_time: bool) -> None:
+    fancy, colour = plot.can_draw(sys.stdout), terminal.use_colour(sys.stdout)
+    width = min(terminal.width(sys.stdout), _WIDEST)
+    for number, panel in enumerate(panels):
+        drawing = {}
+        for curve in panel.curves:
+            xs, ys = [x for x, _ in curve.points], [y for _, y in curve.points]
+            drawing[curve.name] = (xs, ys)
+        title = f"{terminal.show(panel.title)} by {'seconds' if over_time else 'step'}"
+        lines = plot.chart(drawing, width, _HIGH, fancy=fancy, colour=colour, log=log)
+        sys.stdout.write("\n".join(([""] if number else []) + [title, *lines]) + "\n")

@@ -1,0 +1,119 @@
+"""What an archive of runs may hold, name by name. Pure: it looks at the directory of the zip and opens nothing.
+
+    holdfast-runs.json                     {"v": 1, "kind": "holdfast-runs", "holdfast": version, "runs": [uids]}
+    runs/<uid>/run.json, client.jsonl
+    runs/<uid>/a1/...                      the files of an attempt, and metrics/, gpu/, outputs/
+    objects/ab/cdef...                     the objects of their snapshots
+
+A zip from elsewhere may name any file, hold one twice, or promise little and become much. What is not on this list
+is refused, and with it the whole archive.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+
+from holdfast.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from zipfile import ZipInfo
+
+NOTE = "holdfast-runs.json"
+OF_A_RUN = ("run.json", "client.jsonl")
+OF_AN_ATTEMPT = (
+    *("plan.json", "events.jsonl", "control.jsonl", "log", "runner.log", "environment.log", "engine.log"),
+    "outputs.jsonl",
+)
+FOLDERS = ("metrics", "gpu")
+_FILES = "|".join(map(re.escape, OF_AN_ATTEMPT))
+_NAME = re.compile(
+    rf"{re.escape(NOTE)}|objects/[0-9a-f]{{2}}/[0-9a-f]{{62}}"
+    rf"|runs/[0-9a-f]{{32}}/(run\.json|client\.jsonl|a[1-9][0-9]{{0,3}}/({_FILES}|(metrics|gpu)/[^/]+|outputs/.+))",
+    re.DOTALL,
+)
+_MOST_ENTRIES = 2_000_000
+_LONGEST, _LONGEST_PART = 4000, 255
+_ENCRYPTED = 0x1
+_STORED, _DEFLATED = 0, 8
+_GROWS, _ALWAYS = 200, 64 << 20  # an archive may become this many times its size, and this much more
+_HEADER = 30
+
+
+def check(entries: list[ZipInfo], size: int, where: str) -> None:
+    """``size`` is the length of the file. UsageError where anything is not as we would have written it."""
+    if len(entries) > _MOST_ENTRIES:
+        raise refused(where, f"it has {len(entries)} files")
+    for entry in entries:
+        problem = name_problem(entry.filename) or _kind_problem(entry)
+        if problem:
+            raise refused(where, f"{entry.orig_filename!a}: {problem}")
+    problem = clash(entry.filename for entry in entries) or _overlap(entries)
+    if problem:
+        raise refused(where, problem)
+    total = sum(entry.file_size for entry in entries)
+    if total > _GROWS * size + _ALWAYS:
+        raise refused(where, f"its {size} bytes would become {total}")
+
+
+def name_problem(name: str) -> str:
+    """Why a file of this name cannot be in an archive; empty where it can."""
+    parts = name.split("/")
+    if any(part in ("", ".", "..") for part in parts) or "\\" in name or "\0" in name:
+        return "this name could lead elsewhere"
+    if not _NAME.fullmatch(name):
+        return "no run has such a file"
+    try:
+        lengths = [len(part.encode()) for part in parts]
+    except UnicodeEncodeError:
+        return "its name is not text"
+    if max(lengths) > _LONGEST_PART or sum(lengths) > _LONGEST:
+        return "its name is too long"
+    return "" if all(part.isprintable() and part == part.rstrip(". ") for part in parts) else "no name for a file"
+
+
+def clash(names: Iterable[str]) -> str:
+    """Two names that are one file on some machine; and a file where another name needs a folder."""
+    from unicodedata import normalize
+
+    seen: dict[str, str] = {}
+    for name in names:
+        folded = normalize("NFC", normalize("NFKC", name).casefold())
+        if folded in seen:
+            return f"{seen[folded]!a} and {name!a} would be the same file"
+        seen[folded] = name
+    for folded, name in seen.items():
+        above = folded.rpartition("/")[0]
+        while above:
+            if above in seen:
+                return f"{seen[above]!a} is a file and the folder of {name!a}"
+            above = above.rpartition("/")[0]
+    return ""
+
+
+def refused(where: str, answer: str) -> UsageError:
+    hint = "it was not made by holdfast history export, or was changed since"
+    return UsageError("this archive is refused; nothing was imported", where=where, answer=answer, hint=hint)
+
+
+def _kind_problem(entry: ZipInfo) -> str:
+    if entry.filename != entry.orig_filename:
+        return "it has two names"
+    kind = stat.S_IFMT(entry.external_attr >> 16)
+    if kind not in (0, stat.S_IFREG):
+        return "it is no plain file"
+    if entry.flag_bits & _ENCRYPTED or entry.compress_type not in (_STORED, _DEFLATED):
+        return "it is packed in a way that we never use"
+    return ""
+
+
+def _overlap(entries: list[ZipInfo]) -> str:
+    """Files that share their bytes: so few bytes become very many."""
+    end = 0
+    for entry in sorted(entries, key=lambda entry: entry.header_offset):
+        if entry.header_offset < end:
+            return f"{entry.filename!a} lies within another file"
+        end = entry.header_offset + _HEADER + entry.compress_size
+    return ""

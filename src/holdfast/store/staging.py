@@ -1,0 +1,60 @@
+"""Runs that come from elsewhere: made whole in a folder of the store that has no name yet, then renamed into it."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.model import Identity, Project
+from holdfast.runner.jsonl import sealed
+from holdfast.runner.remove import remove_tree
+from holdfast.runner.sync import fsync_path, sync_file_system
+from holdfast.store import runs
+from holdfast.store.home import sync_folder, write_synced
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.model import Json
+    from holdfast.store.home import Home
+
+
+class Staging:
+    """``with Staging(home) as stage:`` what was not published is gone at the end; a killed one is swept by prune."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self.path = os.path.join(home.path, f"import-{os.getpid()}-{os.urandom(4).hex()}.tmp")
+
+    def __enter__(self) -> Staging:
+        os.makedirs(self.path, 0o700)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        remove_tree(os.fsencode(self.path))
+
+    def run(self, uid: str, *names: str) -> str:
+        return os.path.join(self.path, "runs", uid, *names)
+
+    def settle(self) -> None:
+        """Everything that was written so far is on disk."""
+        top = os.fsencode(self.path)
+        if sync_file_system(top):
+            return
+        for folder, _, names in os.walk(top):
+            for name in names:
+                fsync_path(os.path.join(folder, name))
+            fsync_path(folder)
+
+    def publish(self, uid: str, run_id: str, request: Json) -> int | None:
+        """Give the run its number and its place; None where the store has it already. ``settle`` comes first."""
+        with self._home.lock("gather"):
+            place = self._home.run(uid)
+            if os.path.isdir(place):
+                return None
+            project = Project("", str(request["project_id"]), str(request["project"]))
+            identity = Identity(uid, run_id, runs.claim(self._home, project).run_number)
+            write_synced(self.run(uid, "run.json"), sealed({**request, **identity._asdict()}))
+            sync_folder(self.run(uid))
+            os.makedirs(self._home.runs, 0o700, exist_ok=True)
+            os.rename(self.run(uid), place)
+            sync_folder(self._home.runs)
+            return identity.run_number
