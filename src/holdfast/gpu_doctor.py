@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from holdfast.model import Json
 
 LOW_PERCENT = 40.0
+LONG_ENOUGH_S = 30
 BUSY_CORES = 0.8
 MOST_WORKERS = 8
 # The first drivers for every minor version of a CUDA.
@@ -53,11 +54,22 @@ def findings(receipt: Json | None, check: Json | None, files: Mapping[str, str],
 
 
 def is_starved(receipt: Json) -> bool:
-    """Whether the cards that were used had little to do."""
-    rows = receipt.get("gpus")
-    used = [row for row in rows if isinstance(row, dict) and row.get("used")] if isinstance(rows, list) else []
-    means = [row.get("mean_percent") for row in used]
-    return bool(means) and all(isinstance(mean, (int, float)) and mean < LOW_PERCENT for mean in means)
+    """Whether the cards that were used had little to do, over a time that is long enough to tell."""
+    shares = _shares(receipt)
+    return bool(shares) and max(shares) < LOW_PERCENT
+
+
+def _shares(receipt: Json) -> list[float]:
+    """Percent of the time that each card was busy since the run first opened it: imports and loading do not count."""
+    found = []
+    for row in _objects(receipt.get("gpus")):
+        busy, opened = row.get("busy_s"), row.get("context_after_s")
+        if row.get("used") and isinstance(busy, (int, float)) and isinstance(opened, (int, float)):
+            length = _number(receipt.get("seconds")) - opened
+            if length < LONG_ENOUGH_S:
+                return []
+            found.append(100 * busy / length)
+    return found
 
 
 def _starved(receipt: Json, scripts: Mapping[str, str]) -> Iterator[Finding]:
@@ -68,8 +80,7 @@ def _starved(receipt: Json, scripts: Mapping[str, str]) -> Iterator[Finding]:
     cards = max(1, sum(bool(row.get("used")) for row in _objects(receipt.get("gpus"))))
     workers = int(max(1, min(MOST_WORKERS, cores // cards))) if cores else 4
     loader = script_look.slow_loader(scripts, workers)
-    mean = max(_number(row.get("mean_percent")) for row in _objects(receipt.get("gpus")) if row.get("used"))
-    waits = f"the GPU was busy {mean:.0f} % of the time"
+    waits = f"the GPU was busy {max(_shares(receipt)):.0f} % of the time"
     if is_busy:
         waits += f" while {cores * percent / 100:.1f} of {cores:.0f} processors were"
     if loader:

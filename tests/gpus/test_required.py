@@ -60,6 +60,14 @@ def test_where_there_is_no_gpu_the_script_does_not_start(machine: Machine) -> No
     assert not [event for event in machine.desk.events() if event["type"] == "started"]
 
 
+def test_where_nobody_can_look_nobody_is_accused(machine: Machine) -> None:
+    machine.gpus.tell(GPU, more=["* fail nvmlInit 18"])
+    machine.desk.script("print('done')\n")
+    done = machine.desk.submit("--require-gpu", "train.py")
+    assert done.code == 0, done.err
+    assert machine.desk.record()["gpu"]["verdict"] == "unmeasured"
+
+
 def test_where_cuda_does_not_start_neither_does_the_script(machine: Machine) -> None:
     machine.cuda.tell(more=["* fail cuInit 803"])
     machine.desk.script("print('never')\n")

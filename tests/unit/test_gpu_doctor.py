@@ -233,7 +233,10 @@ def test_nothing_is_said_of_a_script_that_may_well_use_it(text: str) -> None:
 
 
 def low(percent: float = 22.0, **more: Any) -> dict[str, Any]:
-    return {**receipt("used", cards=[{**USE, "mean_percent": percent}]), "cpu_percent": 30.0, "cores": 16, **more}
+    """Busy for so much of the time since the card was opened, ten seconds after the start."""
+    told = {**receipt("used"), "seconds": 110.0, "cpu_percent": 30.0, "cores": 16, **more}
+    length = told["seconds"] - 10
+    return {**told, "gpus": [{**USE, "context_after_s": 10.0, "busy_s": length * percent / 100}]}
 
 
 LOADERS = [
@@ -265,4 +268,5 @@ def test_busy_processors_alone_are_told_with_care() -> None:
 
 def test_a_card_that_was_busy_needs_no_doctor() -> None:
     assert gpu_doctor.findings(low(percent=78.0), None, {"train.py": LOADERS[0][0]}) == []
+    assert gpu_doctor.findings(low(seconds=39.0), None, {"train.py": LOADERS[0][0]}) == [], "too short to tell"
     assert gpu_doctor.findings(receipt("lost"), check(CPU_TORCH), {}) == []

@@ -69,6 +69,30 @@ ASSETS = (
     ),
     Command(("asset", "list"), "List what was promoted in this project.", _AT + "assets:list_assets", (PROJECT,)),
 )
+EXCHANGE = (
+    Command(
+        ("history", "export"),
+        "Write runs with their code, logs, metrics and outputs into one zip.",
+        _AT + "exchange:export",
+        (
+            Option(("--run", "-r", "--run-id"), "runs", "A run; may be repeated.", kind="repeat", metavar="RUN"),
+            Option(("--all", "-A"), "all", "All runs of the project that have ended.", kind="flag"),
+            Option(("--to",), "to", "The file.", metavar="FILE", required=True),
+            PROJECT,
+        ),
+        examples=(("The whole history", "holdfast history export --all --to runs.zip"),),
+    ),
+    Command(
+        ("history", "import"),
+        "Take in runs from a zip of history export, or from MLflow. Those that are here already stay.",
+        _AT + "exchange:take_in",
+        (
+            Option(("--mlflow",), "mlflow", "A store of MLflow: the folder mlruns, or mlflow.db.", metavar="PATH"),
+            PROJECT,
+        ),
+        (Positional("file", "The zip.", "FILE", required=False),),
+    ),
+)
 PASSPORTS = (
     Command(
         ("passport",),

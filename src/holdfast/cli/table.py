@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.cli.exchange_table import ASSETS, LABELS, PASSPORTS
+from holdfast.cli.exchange_table import ASSETS, EXCHANGE, LABELS, PASSPORTS
 from holdfast.cli.history_table import HISTORY
 from holdfast.cli.machine_table import MACHINES
 from holdfast.cli.options import CONFIGURATION, NAME, OLD_TARGET, PROJECT, RUN, SUBMIT, WORD
@@ -175,6 +175,7 @@ COMMANDS = (
     ),
     *LABELS,
     *ASSETS,
+    *EXCHANGE,
     Command(
         ("logs",),
         "Print a run's log; with -f go on until it ends.",

@@ -15,11 +15,9 @@ from holdfast import lifecycle
 from holdfast.engine.gather import understand
 from holdfast.record import Record
 from holdfast.runner import objects
-from holdfast.runner.jsonl import read_lines
 from holdfast.runner.objects import Batch
 from holdfast.store import exchange_names as names
 from holdfast.store import history, runs, verify
-from holdfast.store.exchange import needed
 from holdfast.store.exchange_names import refused
 from holdfast.store.home import Home
 from holdfast.store.staging import Staging
@@ -33,6 +31,9 @@ if TYPE_CHECKING:
 
 _BLOCK = 1024 * 1024
 _KEPT = ("git", "reproduces", "description", "environment")  # of a request, beside what strange machines may tell
+
+
+_NO_CODE = "0" * 64
 
 
 class Imported(Record):
@@ -92,15 +93,13 @@ def _let_in(home: Home, project: Project, stage: Staging, path: str) -> Imported
     folder = os.path.join(stage.path, "runs")
     uids = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     offers = [_offer(stage, uid, path) for uid in uids]
-    trees = {str(offer.request["tree"]) for offer in offers}
-    ready = {tree: _parts(home, stage, tree, path) for tree in sorted(trees)}
+    trees = {str(offer.request["tree"]) for offer in offers if "tree" in offer.request}
+    ready = [_parts(home, stage, tree, path) for tree in sorted(trees)]
     stage.settle()
-    for tree, parts in ready.items():
-        _adopt(home, stage, tree, parts)
-    new = []
-    for offer in sorted(offers, key=lambda offer: int(offer.run_id.rpartition("_")[2])):
-        if stage.publish(offer.uid, offer.run_id, _request(project, offer)) is not None:
-            new.append(offer.run_id)
+    for parts in ready:
+        _adopt(home, stage, parts)
+    by_age = sorted(offers, key=lambda offer: int(offer.run_id.rpartition("_")[2]))
+    new = [one.run_id for one in by_age if stage.publish(one.uid, one.run_id, _request(project, one)) is not None]
     return Imported(new, _count(path) - len(new))
 
 
@@ -109,7 +108,8 @@ def _offer(stage: Staging, uid: str, path: str) -> Offer:
     place = Home(stage.path, "")
     run = runs.read(place, uid)
     attempts = [f"a{number}" for number in range(1, run.attempt_number + 1)]
-    offer = understand({"uid": uid, "request": run.request, "attempts": attempts})
+    code = {} if run.request.get("tree") else {"tree": _NO_CODE}
+    offer = understand({"uid": uid, "request": {**run.request, **code}, "attempts": attempts})
     if offer is None:
         raise refused(path, f"runs/{uid}/run.json makes no sense {run.problem}".rstrip())
     there = sorted(name for name in os.listdir(run.path) if os.path.isdir(os.path.join(run.path, name)))
@@ -119,12 +119,12 @@ def _offer(stage: Staging, uid: str, path: str) -> Offer:
     wrong = [*verify.differences(run, closed), *_wrong_outputs(run)]
     if wrong:
         raise refused(path, f"{offer.run_id}: {wrong[0]}")
-    read_lines(os.fsencode(os.path.join(run.path, "client.jsonl")))
     more = {name: run.request[name] for name in _KEPT if isinstance(run.request.get(name), (dict, str))}
     more |= {"target": str(run.request.get("target") or "elsewhere")[:200]}
     origin = run.request.get("origin_number")
     number = origin if isinstance(origin, int) and not isinstance(origin, bool) else offer.number
-    return offer._replace(request={**offer.request, **more}, number=number)
+    kept = {name: value for name, value in offer.request.items() if name not in code}
+    return offer._replace(request={**kept, **more}, number=number)
 
 
 def _wrong_outputs(run: runs.Run) -> list[str]:
@@ -172,7 +172,7 @@ def _parts(home: Home, stage: Staging, tree: str, path: str) -> list[str]:
     return found
 
 
-def _adopt(home: Home, stage: Staging, tree: str, parts: list[str]) -> None:
+def _adopt(home: Home, stage: Staging, parts: list[str]) -> None:
     """What two snapshots share came with the first of them."""
     there = os.fsencode(os.path.join(stage.path, "objects"))
     with Batch(os.fsencode(home.objects)) as batch:
@@ -181,8 +181,6 @@ def _adopt(home: Home, stage: Staging, tree: str, parts: list[str]) -> None:
             if os.path.exists(source):
                 batch.adopt(digest, source, os.stat(source).st_size)
         batch.commit()
-    if parts:
-        needed(os.fsencode(home.objects), tree)
 
 
 def _request(project: Project, offer: Offer) -> Json:

@@ -69,14 +69,26 @@ def bring_back(home: Home, project: Project, saved: str) -> Restored:
     return _over(home, project, matching[0])
 
 
+def files(home: Home, run: Run) -> dict[bytes, Entry]:
+    """Every file and link of a run's code by its path."""
+    return _files(home, _tree(run))
+
+
 def difference(home: Home, old: Run, new: Run | None, project: Project) -> Iterator[str]:
     """A unified diff of text files, one line for others, from the first run to the second or to the project now."""
-    before = _files(home, _tree(old))
     if new is not None:
-        after = _files(home, _tree(new))
-    else:
-        now = snapshot.take(project.root, objects=home.objects, cache=home.stat_cache(project.id))
-        after = _files(home, now.tree)
+        yield from between(home, old, new)
+        return
+    now = snapshot.take(project.root, objects=home.objects, cache=home.stat_cache(project.id))
+    yield from _difference(home, files(home, old), _files(home, now.tree))
+
+
+def between(home: Home, old: Run, new: Run) -> Iterator[str]:
+    """The same of two runs."""
+    yield from _difference(home, files(home, old), files(home, new))
+
+
+def _difference(home: Home, before: dict[bytes, Entry], after: dict[bytes, Entry]) -> Iterator[str]:
     for path in sorted({*before, *after}):
         one, other = before.get(path), after.get(path)
         if one != other:

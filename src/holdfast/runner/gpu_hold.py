@@ -74,7 +74,7 @@ class Hold:
         seen = self.given if self.given is not None else self._facts["gpus"]
         shown = [{name: value for name, value in card.items() if name != "processes"} for card in seen]
         events.add("gpu_facts", gpus=shown, **{name: self._facts.get(name) for name in _FACTS})
-        if self.wish["require"] and not seen:
+        if self.wish["require"] and not seen and self._facts["state"] != gpu_words.UNMEASURED:
             why = self._facts.get("trouble") or "this run has no GPU"
             raise CannotTake("%s: %s" % (outcome.GPU_IDLE, why), outcome.GPU_IDLE_CODE)
         return True

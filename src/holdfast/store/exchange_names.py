@@ -80,7 +80,7 @@ def clash(names: Iterable[str]) -> str:
 
     seen: dict[str, str] = {}
     for name in names:
-        folded = normalize("NFC", normalize("NFKC", name).casefold())
+        folded = normalize("NFC", normalize("NFC", name).casefold())
         if folded in seen:
             return f"{seen[folded]!a} and {name!a} would be the same file"
         seen[folded] = name

@@ -1,0 +1,100 @@
+"""``holdfast history export`` and ``holdfast history import``"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast import lifecycle
+from holdfast import project as projects
+from holdfast.cli import pick
+from holdfast.cli.terminal import Progress, human_bytes, show
+from holdfast.errors import UsageError
+from holdfast.store import runs
+from holdfast.store.home import open_home
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parse import Parsed
+    from holdfast.store.runs import Run
+
+_TOLD = 10
+
+
+def export(parsed: Parsed) -> int:
+    from holdfast.store import exchange
+
+    home, project, index = pick.here(parsed)
+    try:
+        everything = parsed.flag("all")
+        if everything:
+            uids = [str(row["uid"]) for row in index.of_project(project.id)]
+        else:
+            uids = [index.find(project.id, name) for name in parsed.texts("runs")]
+    finally:
+        index.close()
+    chosen = [runs.read(home, uid) for uid in dict.fromkeys(uids)]
+    if not chosen:
+        raise UsageError("no run was named", hint="holdfast history export -r 12 -r 13 --to runs.zip")
+    ended = [run for run in chosen if lifecycle.state_of(run.events) in lifecycle.FINAL and not run.problem]
+    _refuse_open(chosen, ended, everything)
+    path = os.path.abspath(parsed.text("to") or "")
+    with Progress(sys.stderr) as progress:
+        done = exchange.export(home, ended, path, lambda at, of: progress.update(f"writing: {at} of {of} files"))
+    _tell_left_out(done.left_out)
+    sys.stdout.write(f"{show(path)}\n")
+    sys.stderr.write(f"{_count(len(ended), 'run')}, {_count(done.files, 'file')}, {human_bytes(done.bytes)} unpacked\n")
+    return 0
+
+
+def take_in(parsed: Parsed) -> int:
+    home, project = open_home(), projects.find(parsed.text("project") or os.getcwd())
+    archive, store = parsed.text("file"), parsed.text("mlflow")
+    if (archive is None) == (store is None):
+        raise UsageError("name an archive, or a store of MLflow with --mlflow", hint="holdfast history import runs.zip")
+    path = archive or store or ""
+    if not os.path.exists(path):
+        raise UsageError("there is no such file", where=path)
+    with Progress(sys.stderr) as progress:
+        if archive is not None:
+            from holdfast.engine import exchange
+
+            done = exchange.take_in(home, project, path, lambda at, of: progress.update(f"reading: {at} of {of} files"))
+            new, here, going = done.new, done.here, 0
+        else:
+            from holdfast.engine import mlflow
+
+            project = projects.remember(project)
+            found = mlflow.bring(home, project, path, lambda at, _: progress.update(f"reading: {_count(at, 'run')}"))
+            new, here, going = found.new, found.here, found.going
+            _tell_left_out(found.left_out)
+    _tell(new, here, going)
+    return 0
+
+
+def _refuse_open(chosen: list[Run], ended: list[Run], everything: bool) -> None:
+    """What goes on is no whole thing yet; of many it is left out, one by name is refused."""
+    going = [str(run.request.get("run_id") or run.uid) for run in chosen if run not in ended]
+    if going and (not everything or not ended):
+        raise UsageError("this run has not ended, or cannot be read", where=going[0], hint="wait for its end")
+    _tell_left_out([f"{name}: it has not ended" for name in going])
+
+
+def _tell(new: list[str], here: int, going: int) -> None:
+    sys.stdout.write("".join(f"{show(name)}\n" for name in new))
+    sys.stdout.flush()
+    words = [f"{_count(len(new), 'run')} imported"]
+    words += [f"{here} here already"] if here else []
+    words += [f"{going} left out because they have not ended"] if going else []
+    sys.stderr.write(", ".join(words) + "\n")
+
+
+def _tell_left_out(lines: list[str]) -> None:
+    for line in lines[:_TOLD]:
+        sys.stderr.write(f"left out: {show(line)}\n")
+    if len(lines) > _TOLD:
+        sys.stderr.write(f"left out: {len(lines) - _TOLD} more\n")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
