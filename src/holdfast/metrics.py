@@ -35,6 +35,7 @@ _RECORD_SIZE = 32  # four words: name and flags, step, wall ns, value
 _FLAGS_SHIFT = 56
 _NAME_MASK = (1 << _FLAGS_SHIFT) - 1
 _KIND_MASK = 0x0F
+_SHORT = 100
 _FLOAT, _INT, _BOOL, _REFERRED = range(4)
 _CHUNK_SIZE = _RECORD_SIZE << 15
 
@@ -70,30 +71,20 @@ class Digest(Record):
 def read_dir(folder: str) -> Metrics:
     """Read every pair of metrics files in a folder; a folder that is not there holds none."""
     problems: list[str] = []
-    paths = _record_files(folder, problems)
-    now = _as_they_are(paths)
-    if now and now in _lately:
-        return _lately[now]
-    found = _read(paths, problems)
+    found = _read(_record_files(folder, problems), problems)
     _lately.clear()
-    if now and sum(size for _, size, _, _ in now) < _SMALL:
-        _lately[now] = found
+    if sum(len(series.values) for series in found.by_name.values()) < _FEW:
+        _lately[folder] = found
     return found
 
 
-# A run's record and its rows in the index are made one after the other, of the same files.
-_lately: dict[tuple[tuple[str, int, int, int], ...], Metrics] = {}
-_SMALL = 1 << 20
+def read_lately(folder: str) -> Metrics:
+    """What ``read_dir`` found last, if it was this folder: a run's record and its rows are of the same values."""
+    return _lately.get(folder) or read_dir(folder)
 
 
-def _as_they_are(paths: list[str]) -> tuple[tuple[str, int, int, int], ...]:
-    """Empty where one cannot be asked."""
-    try:
-        names = [name for path in paths for name in (path, path[: -len(".m")] + ".jsonl")]
-        found = [(name, os.lstat(name)) for name in names]
-    except OSError:
-        return ()
-    return tuple((name, at.st_size, at.st_mtime_ns, at.st_ctime_ns) for name, at in found)
+_lately: dict[str, Metrics] = {}
+_FEW = 100_000  # points worth holding
 
 
 def _read(paths: list[str], problems: list[str]) -> Metrics:
@@ -283,6 +274,9 @@ def _series_of(file: _File, problems: list[str]) -> Iterator[Series]:
         name = reader.content(name_offset).get("name")
         if not isinstance(name, str):
             nameless += len(columns[0])
+            continue
+        if len(columns[0]) < _SHORT and max(columns[0]) <= _NAME_MASK:  # as of most runs: few points, plain ones
+            yield Series(name, _as_steps(columns[1]), columns[2], _as_floats(columns[3]))
             continue
         kinds = {word: _kind(word) for word in _distinct(columns[0])}
         words, steps, times, bits = _of_known_kinds(columns, kinds, file, problems)

@@ -76,6 +76,7 @@ class Job(Record):
     parent_run_id: str | None = None
     retries: int = 0
     gpu: GpuWish = GpuWish()
+    reproduces: str | None = None
 
 
 class Identity(Record):

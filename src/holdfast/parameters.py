@@ -45,13 +45,12 @@ def _read_one(words: Sequence[str], at: int, found: dict[str, Parameter]) -> int
     option = _OPTION.fullmatch(name)
     if option and equals:
         _add(found, option[1], [typed(value)])
-        return at + 1
-    if option and not (short := _SHORT_WITH_NUMBER.fullmatch(word)):
+    elif option and (short := _SHORT_WITH_NUMBER.fullmatch(word)):
+        _add(found, short[1], [typed(short[2])])
+    elif option:
         values = _values(words, at + 1)
         _add(found, option[1], values or [True])
         return at + 1 + len(values)
-    if option and short:
-        _add(found, short[1], [typed(short[2])])
     elif assigned := _ASSIGNED.fullmatch(word):
         _add(found, assigned[1], [typed(assigned[2])])
     return at + 1

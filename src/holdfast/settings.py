@@ -23,6 +23,16 @@ def _days(text: str) -> float:
     return seconds(text if not text.isdigit() else text + "d", "days") / 86400
 
 
+def _hours(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < 1e6:
+        raise ConfigError(f"{text!r} is not a number of hours", where="agentGpuHours", hint="write it like 4 or 0.5")
+    return found
+
+
 SETTINGS: Mapping[str, Setting] = {
     "defaultTarget": Setting("Run configuration or target of a submit without -c.", "local", str),
     "onEnd": Setting("Command to run, or URL to post to, whenever a run ends.", "", str),
@@ -30,6 +40,7 @@ SETTINGS: Mapping[str, Setting] = {
     "keepRuns": Setting(
         "How long ended runs are kept; empty keeps them for ever.", "", lambda text: text and _days(text)
     ),
+    "agentGpuHours": Setting("GPU-hours that programs may take by holdfast mcp in any 24 hours.", "0", _hours),
 }
 
 

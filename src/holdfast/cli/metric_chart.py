@@ -46,7 +46,7 @@ def names(logged: Sequence[Metrics], asked: Sequence[str]) -> list[str]:
         raise UsageError(f"no run here has a metric {missing[0]!r}", hint=hint)
     if asked:
         return list(dict.fromkeys(asked))
-    shaped = [name for name in known if any(_has_shape(one.by_name.get(name)) for one in logged)]
+    shaped = [name for name in known if any(has_shape(one.by_name.get(name)) for one in logged)]
     if not shaped:
         raise UsageError("there is no series of numbers to draw", hint="holdfast history metrics tells what was logged")
     return shaped[:_PANELS]
@@ -77,7 +77,7 @@ def points(series: Series, run: Run, *, over_time: bool, parts: int = WIDTH) -> 
     )
 
 
-def _has_shape(series: Series | None) -> bool:
+def has_shape(series: Series | None) -> bool:
     return series is not None and len(series.values) > 1 and any(_number(v) == _number(v) for v in series.values[:100])
 
 

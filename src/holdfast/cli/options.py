@@ -68,6 +68,7 @@ SUBMIT = (
     Option(("--wait",), "wait", "Stream the log until the run ends. This is the default.", kind="flag", trailing=True),
     Option(("--no-wait", "-d", "--detach"), "no_wait", "Print the run id and return; the run goes on.", kind="flag"),
     Option(("--dry-run",), "dry_run", "Print the plan and touch nothing.", kind="flag"),
+    Option(("--preflight",), "preflight", "Only look whether it could run there; send nothing.", kind="flag"),
     Option(
         ("-e", "--env"),
         "env",

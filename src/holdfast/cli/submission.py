@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from holdfast import targets
@@ -10,7 +11,7 @@ from holdfast.cli.output import emit
 from holdfast.cli.show import LogWriter, watch
 from holdfast.cli.terminal import Progress, human_bytes, is_tty, show
 from holdfast.engine import submit as engine
-from holdfast.errors import UsageError
+from holdfast.errors import ConfigError, StoreError, UnreachableError, UsageError
 from holdfast.project import remember
 
 TYPE_CHECKING = False
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.engine.containers import Container
     from holdfast.engine.environment import Environment
     from holdfast.engine.line import Line
+    from holdfast.engine.preflight import Tick
     from holdfast.ledger import Stopwatch
     from holdfast.model import Identity, Job, Plan, Project
     from holdfast.snapshot import Pending, Snapshot
@@ -46,28 +48,18 @@ class Submission:
     def run(self, project: Project, job: Job) -> int:
         project = remember(project)
         self._stopwatch.lap("begin")
-        environment, container = self._settle(project, job)
-        self._stopwatch.lap("environment")
-        with Progress(sys.stderr) as progress:
+        try:
+            environment, container = self._settle(project, job)
+            self._stopwatch.lap("environment")
+            if self._parsed.flag("preflight"):
+                return self._tell_ticks(self._submitter(project, Progress(sys.stderr)).preflight(project, job, environment))
+            plan, taken = self._submit(project, job, environment, container)
+        except (UnreachableError, StoreError) as error:
+            if self._line.channel.has_answered:
+                raise
+            from holdfast.engine import preflight
 
-            def on_progress(files: int, size: int) -> None:
-                progress.update(f"storing the project: {files} files, {human_bytes(size)}")
-
-            def on_upload(done: int, total: int) -> None:
-                progress.update(f"sending to {self._target.name}: {human_bytes(done)} of {human_bytes(total)}")
-
-            skip = self._parsed.flag("skip_unreadable")
-            submitter = engine.Submitter(
-                self._home,
-                self._target,
-                self._line,
-                self._stopwatch,
-                self._agree,
-                self._show_id,
-                on_progress,
-                on_upload,
-            )
-            plan, taken = submitter.submit(project, job, environment, container=container, skip_unreadable=skip)
+            raise preflight.mended(error, self._target, self._written_in(project)[0]) from error
         for warning in taken.warnings:
             sys.stderr.write(f"WARNING: {show(warning)}\n")
         if self._parsed.flag("verbose"):
@@ -81,13 +73,57 @@ class Submission:
             self._log.line(f"RunId: {plan.run_id}")
         return ending.tell(self._home, plan.uid, self._parsed if self._for_machines else None, self._stopwatch)
 
+    def _submit(
+        self, project: Project, job: Job, environment: Environment | None, container: Container | None
+    ) -> tuple[Plan, Snapshot]:
+        with Progress(sys.stderr) as progress:
+            skip = self._parsed.flag("skip_unreadable")
+            submitter = self._submitter(project, progress)
+            return submitter.submit(project, job, environment, container=container, skip_unreadable=skip)
+
+    def _submitter(self, project: Project, progress: Progress) -> engine.Submitter:
+        def on_progress(files: int, size: int) -> None:
+            progress.update(f"storing the project: {files} files, {human_bytes(size)}")
+
+        def on_upload(done: int, total: int) -> None:
+            progress.update(f"sending to {self._target.name}: {human_bytes(done)} of {human_bytes(total)}")
+
+        return engine.Submitter(
+            self._home,
+            self._target,
+            self._line,
+            self._stopwatch,
+            self._written_in(project),
+            self._agree,
+            self._show_id,
+            on_progress,
+            on_upload,
+        )
+
+    def _written_in(self, project: Project) -> tuple[str, str]:
+        """The files of target and run configuration; where there is none, where it would be."""
+        places = targets.folders(project.root, self._home.path)
+        names = (f"{self._chosen.compute.name}.compute", f"{self._chosen.config.name}.runconfig")
+        found = [targets.find(places, name) or os.path.join(project.root, "aml_config", name) for name in names]
+        return found[0], found[1]
+
+    def _tell_ticks(self, ticks: list[Tick]) -> int:
+        from holdfast.cli.ticks import tell
+
+        self._line.close()
+        return tell(ticks, self._parsed)
+
     def _settle(self, project: Project, job: Job) -> tuple[Environment | None, Container | None]:
         """What the script will run in; most runs of the machine's own Python need not ask."""
         compute, channel, container = self._chosen.compute, self._line.channel, None
         if compute.type in targets.CONTAINED:
             from holdfast.cli.environments import settle_container
 
-            container = settle_container(self._home, project, compute, channel)
+            try:
+                container = settle_container(self._home, project, compute, channel)
+            except ConfigError:
+                self._target.host.sever()  # who was let in before has not the rights that they are given now
+                raise
         managed = not compute.user_managed_environment if container else compute.user_managed_environment is False
         if not managed:
             return None, container

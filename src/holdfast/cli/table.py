@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.cli.compare_table import COMPARISONS
 from holdfast.cli.exchange_table import ASSETS, EXCHANGE, LABELS, PASSPORTS
 from holdfast.cli.history_table import HISTORY
 from holdfast.cli.machine_table import MACHINES
@@ -105,6 +106,20 @@ COMMANDS = (
         ),
         aliases=(("return",),),
     ),
+    Command(
+        ("mcp",),
+        "Serve list, compare, submit, logs and cancel to a program that acts for you.",
+        _AT + "agents:mcp",
+        (
+            PROJECT,
+            Option(("--skill",), "skill", "Print the skill file for such a program instead.", kind="flag"),
+        ),
+        examples=(
+            ("Let it spend four GPU-hours a day", "holdfast config agentGpuHours 4"),
+            ("What a client is told to start", "holdfast mcp --project /home/ada/digits"),
+        ),
+        description="By the Model Context Protocol, on stdin and stdout. Without agentGpuHours no GPU can be used.",
+    ),
     *HISTORY,
     Command(
         ("history", "info"),
@@ -173,6 +188,7 @@ COMMANDS = (
             Option(("--yes", "-y"), "yes", "Do not ask.", kind="flag"),
         ),
     ),
+    *COMPARISONS,
     *LABELS,
     *ASSETS,
     *EXCHANGE,

@@ -7,7 +7,7 @@ import math
 _TIMES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
 
 
-def numbers(low: float, high: float, most: int = 6) -> list[tuple[float, str]]:
+def numbers(low: float, high: float, most: int = 8) -> list[tuple[float, str]]:
     """Round numbers from low to high with their labels; both ends where none fits in between."""
     step = _round_step((high / 2 - low / 2) * 2 / max(most - 1, 1))
     if step == 0:
@@ -21,7 +21,7 @@ def powers(low: float, high: float) -> list[tuple[float, str]]:
     """The same for exponents of ten: every power, or every few; in between 2 and 5 where there are hardly any."""
     first, last = math.floor(low + 1e-9), math.ceil(high - 1e-9)
     every = max(1, math.ceil((last - first) / 8))
-    digits = (1, 2, 5) if last - first <= 2 else (1,)
+    digits = (1, 2, 5) if high - low <= 2.2 else (1,)
     found = [power + math.log10(digit) for power in range(first, last + 1, every) for digit in digits]
     inside = [value for value in found if low - 1e-9 <= value <= high + 1e-9]
     return [(value, f"{10.0**value:.4g}") for value in inside] or [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 from holdfast.engine import bundle
 from holdfast.errors import InternalError, StoreError, UnreachableError
@@ -31,7 +32,7 @@ UNPACK = "import binascii,sys;exec(binascii.a2b_base64(sys.argv[1]))"
 # By name: the numbers differ between systems.
 _REFUSED = frozenset(("ENOSPC", "EDQUOT", "EROFS", "EIO", "EACCES", "EPERM", "EEXIST", "ENOTDIR", "ENOTEMPTY"))
 
-
+NO_PLACE = "the target has no place for a store"
 _ENDING: list[int] = []
 
 
@@ -72,6 +73,8 @@ class RunnerChannel:
             if said != "ready":
                 raise self._refused(said)
             header, _ = self._frame()
+            if header.get("refused"):
+                raise self._refused(f"refused {header['refused']}")
             hello = header.get("hello")
             if not isinstance(hello, dict) or hello.get("protocol") != wire.PROTOCOL:
                 raise InternalError(
@@ -154,6 +157,7 @@ class RunnerChannel:
 
     def _begin(self, parcel: bytes) -> None:
         self._nonce = os.urandom(8).hex()
+        self.began = time.time()
         asked = {"home": self._home, "runner": self._runner, "nonce": self._nonce, "size": len(parcel)}
         words = (self._python, "-I", "-S", "-c", UNPACK, bundle.boot_words(), bundle.as_word(wire.dumps(asked)))
         try:
@@ -192,7 +196,7 @@ class RunnerChannel:
         hint = (
             "name a folder that can be written to as root: in the .compute file, for example root: /scratch/me/holdfast"
         )
-        what = "the target has no place for a store" if name else "the runner was sent and is still asked for"
+        what = NO_PLACE if name else "the runner was sent and is still asked for"
         return StoreError(what, where=f"{self._name}: {where}", answer=name or said, hint=hint)
 
     def _silent(self, what: str) -> HoldfastError:

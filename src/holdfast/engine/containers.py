@@ -64,8 +64,12 @@ def settle(
             tell(said)
         failed = header.get("failed")
         if isinstance(failed, dict):
-            where = f"{compute.name}.compute"
-            raise ConfigError(str(failed["what"]), where=where, answer=str(failed["answer"]), hint=str(failed["hint"]))
+            where, hint = f"{compute.name}.compute", str(failed["hint"])
+            if failed.get("fix"):
+                from holdfast.engine.preflight import there_run
+
+                hint = f"{there_run(compute, str(failed['fix']))}\n{hint}"
+            raise ConfigError(str(failed["what"]), where=where, answer=str(failed["answer"]), hint=hint)
         if header.get("end"):
             return _understood(name, header)
     raise InternalError("the runner said nothing of the image", where=name)

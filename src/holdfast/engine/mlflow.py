@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import struct
 
 from holdfast import _version
@@ -30,6 +31,7 @@ _BLOCK = 1024 * 1024
 _AT_ONCE = 200  # runs that are made durable together
 _OUTCOMES = {"FINISHED": ("completed", 0), "FAILED": ("failed", 1), "KILLED": ("canceled", 143)}
 _WORDS = "mlflow."
+_ODD = re.compile(r"[^\w./-]|^(?=[^A-Za-z_])", re.ASCII)  # what would not be read back as the name of a parameter
 
 
 class Brought(Record):
@@ -47,6 +49,7 @@ def bring(home: Home, project: Project, path: str, tell: Callable[[int, int], No
     left_out: list[str] = []
     here = going = seen = 0
     waiting: list[tuple[str, str, Json]] = []
+    names = _Names()
     with Staging(home) as stage:
         for run in mlflow.read(path):
             seen += 1
@@ -57,13 +60,33 @@ def bring(home: Home, project: Project, path: str, tell: Callable[[int, int], No
             elif run.status not in _OUTCOMES:
                 going += 1
             else:
-                run_id, request = _request(project, run)
                 _write(stage, uid, run, left_out)
-                waiting.append((uid, run_id, request))
+                waiting.append((uid, names.give(run), {**_request(project, run), **names.parent(run)}))
             if len(waiting) == _AT_ONCE:
                 new += _publish(stage, waiting)
         new += _publish(stage, waiting)
     return Brought(new, here, going, left_out)
+
+
+class _Names:
+    """Run ids as ours are: a name and the millisecond of the start, no two alike."""
+
+    def __init__(self) -> None:
+        self._by_uid: dict[str, str] = {}
+        self._given: set[str] = set()
+
+    def give(self, run: MlflowRun) -> str:
+        plain = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in run.experiment)[:100]
+        stamp = max(run.start, 0)
+        while f"{plain or 'mlflow'}_{stamp}" in self._given:
+            stamp += 1
+        self._by_uid[run.uid] = f"{plain or 'mlflow'}_{stamp}"
+        self._given.add(self._by_uid[run.uid])
+        return self._by_uid[run.uid]
+
+    def parent(self, run: MlflowRun) -> Json:
+        known = self._by_uid.get(run.tags.get(f"{_WORDS}parentRunId", ""))
+        return {"parent_run_id": known} if known else {}
 
 
 def _publish(stage: Staging, waiting: list[tuple[str, str, Json]]) -> list[str]:
@@ -78,7 +101,7 @@ def _uid(run: MlflowRun) -> str:
     return run.uid if runs.is_uid(run.uid) else hashlib.sha256(run.uid.encode("utf-8", "replace")).hexdigest()[:32]
 
 
-def _request(project: Project, run: MlflowRun) -> tuple[str, Json]:
+def _request(project: Project, run: MlflowRun) -> Json:
     source = run.tags.get(f"{_WORDS}source.name") or "mlflow"
     commit = run.tags.get(f"{_WORDS}source.git.commit")
     request: Json = {
@@ -86,7 +109,7 @@ def _request(project: Project, run: MlflowRun) -> tuple[str, Json]:
         "project_id": project.id,
         "project_root": project.root,
         "script": os.path.basename(source),
-        "arguments": [f"--{name}={value}" for name, value in run.params.items()],
+        "arguments": [f"--{_ODD.sub('_', name)}={value}" for name, value in run.params.items()],
         "config": "mlflow",
         "target": "mlflow",
         "kind": "local",
@@ -102,8 +125,7 @@ def _request(project: Project, run: MlflowRun) -> tuple[str, Json]:
     }
     if commit:
         request["git"] = {"commit": commit, "branch": run.tags.get(f"{_WORDS}source.git.branch"), "dirty": None}
-    plain = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in run.experiment)[:100]
-    return f"{plain or 'mlflow'}_{max(run.start, 0)}", request
+    return request
 
 
 def _write(stage: Staging, uid: str, run: MlflowRun, left_out: list[str]) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.engine.containers import Container
     from holdfast.engine.environment import Environment
     from holdfast.engine.line import Line
+    from holdfast.engine.preflight import Preflight, Tick
     from holdfast.ledger import Stopwatch
     from holdfast.model import Job, Project
     from holdfast.snapshot import Pending, Snapshot
@@ -45,7 +46,10 @@ def plan_only(project: Project, job: Job, target: Target) -> tuple[Plan, Snapsho
 
 
 class Submitter:
-    """``agree`` may refuse what is about to be stored; ``show_id`` is called when the run is on disk for good."""
+    """``agree`` may refuse what is about to be stored; ``show_id`` is called when the run is on disk for good.
+
+    ``written_in`` are the files of target and run configuration: what has to be changed there is told before the start.
+    """
 
     def __init__(
         self,
@@ -53,6 +57,7 @@ class Submitter:
         target: Target,
         line: Line,
         stopwatch: Stopwatch,
+        written_in: tuple[str, str],
         agree: Callable[[Pending], None],
         show_id: Callable[[Identity], None],
         on_progress: Callable[[int, int], None],
@@ -62,6 +67,7 @@ class Submitter:
         self._target = target
         self._line = line
         self._stopwatch = stopwatch
+        self._written_in = written_in
         self._agree = agree
         self._show_id = show_id
         self._on_progress = on_progress
@@ -79,8 +85,9 @@ class Submitter:
         home, target = self._home, self._target
         taken = self._take(project, job, skip_unreadable)
         self._stopwatch.lap("snapshot")
-        if target.compute.address:
-            self._line.channel.hello()  # a machine that does not answer gets no run
+        if not self._is_here() or job.gpu.count:
+            # A machine that does not answer, or cannot have it, gets no run.
+            taken = taken._replace(warnings=(*taken.warnings, *self._preflight().check(taken, environment, job)))
         identity = runs.claim(home, project)
         plan = _plan(job, project, identity, taken.tree, target, environment, container)
         with home.lock(f"submit-{identity.uid}"):
@@ -92,6 +99,20 @@ class Submitter:
             finally:
                 os.unlink(os.path.join(home.path, "locks", f"submit-{identity.uid}"))
         return plan, taken
+
+    def preflight(self, project: Project, job: Job, environment: Environment | None) -> list[Tick]:
+        """What would be found before a start; nothing is stored, sent or started."""
+        taken = snapshot.scan(project.root, cache=None, skip=_linked(job)).store(None)
+        return self._preflight().ticks(taken, environment, job)
+
+    def _preflight(self) -> Preflight:
+        from holdfast.engine.preflight import Preflight
+
+        return Preflight(self._target, self._line.channel, *self._written_in, is_here=self._is_here())
+
+    def _is_here(self) -> bool:
+        """The target's store is our own: nothing is sent, and its disk was written to a moment ago."""
+        return not self._target.compute.address and self._target.home == self._home.path
 
     def _start(self, plan: Plan, job: Job, environment: Environment | None, request: Json) -> None:
         home, target = self._home, self._target
@@ -216,6 +237,7 @@ def _request(project: Project, job: Job, target: Target, taken: Snapshot, store:
         "bytes": taken.bytes,
         "created_ns": time.time_ns(),
         "parent_run_id": job.parent_run_id,
+        **({"reproduces": job.reproduces} if job.reproduces else {}),
         "fetch_outputs": job.fetch_outputs,
         "retries": job.retries,
         "user": _user(),

@@ -6,6 +6,7 @@ remembered: what an engine is until the next boot, what an image brings for as l
 
 import json
 import os
+import pwd
 import subprocess
 
 from . import facts, hostfacts, jsonl
@@ -29,19 +30,20 @@ echo "libc $(getconf GNU_LIBC_VERSION 2>/dev/null)"
 
 
 class EngineTrouble(Exception):
-    """An engine does not do what is asked; the text says what it said, the hint what to do."""
+    """An engine does not do what is asked; the text says what it said, the hint what to do, the fix what to type."""
 
-    def __init__(self, what: "str", answer: "str" = "", hint: "str" = "") -> "None":
+    def __init__(self, what: "str", answer: "str" = "", hint: "str" = "", fix: "str" = "") -> "None":
         super().__init__("\n".join(part for part in (what, answer, hint) if part))
         self.what = what
         self.answer = answer
         self.hint = hint
+        self.fix = fix
 
 
 def find(home: "bytes", wish: "str | None") -> "dict[str, object]":
     """``name`` (docker or podman), ``program``, ``version``, ``rootless`` of the engine to use."""
     note = os.path.join(home, b"cache", b"engines.jsonl")
-    complaints = []
+    complaints, fix = [], ""
     for name in [wish] if wish else ENGINES:
         program = facts.which(str(name))
         if program is None:
@@ -55,11 +57,12 @@ def find(home: "bytes", wish: "str | None") -> "dict[str, object]":
             found = dict(_ask_about(program), state=state, program=program)
         except EngineTrouble as error:
             complaints.append("%s: %s" % (name, error))
+            fix = fix or error.fix
             continue
         os.makedirs(os.path.dirname(note), 0o700, exist_ok=True)
         jsonl.append_line(note, found)
         return found
-    raise EngineTrouble("no container engine can be used here", "\n".join(complaints), _how_to_get(wish))
+    raise EngineTrouble("no container engine can be used here", "\n".join(complaints), _how_to_get(wish), fix or _install())
 
 
 def _ask_about(program: "str") -> "dict[str, object]":
@@ -116,10 +119,12 @@ def is_absent(error: "EngineTrouble") -> "bool":
 def meaning(program: "str", complaint: "str") -> "EngineTrouble":
     """An engine's complaint with what to do about it."""
     name, text = os.path.basename(program), complaint.lower()
-    hint = ""
+    hint = fix = ""
     if "permission denied" in text and "sock" in text:
+        fix = "sudo usermod -aG docker %s" % pwd.getpwuid(os.getuid()).pw_name
         hint = "ask for `sudo usermod -aG docker $USER` (that makes you as good as root there), or use podman"
     elif any(words in text for words in _NOBODY):
+        fix = "sudo systemctl start docker"
         hint = "start it: sudo systemctl start docker; or use podman, which needs no daemon (engine: podman)"
     elif "/dev/net/tun" in text:
         hint = "a network of its own cannot be had there: write network: host, or network: none"
@@ -132,7 +137,7 @@ def meaning(program: "str", complaint: "str") -> "EngineTrouble":
     elif "manifest unknown" in text or ("not found" in text and "manifest" in text):
         hint = "there is no image of that name and tag"
     last = "\n".join(line for line in complaint.splitlines()[-8:] if line.strip())
-    return EngineTrouble("%s refuses" % name, last or "it says nothing", hint)
+    return EngineTrouble("%s refuses" % name, last or "it says nothing", hint, fix)
 
 
 def image(
@@ -237,6 +242,15 @@ def _look_into(program: "str", image_id: "str", python: "str") -> "dict[str, obj
 
 
 def _how_to_get(wish: "str | None") -> "str":
+    command = _install()
+    return (
+        "%s; or the other engine: engine: %s" % (command, "podman" if wish == "docker" else "docker")
+        if wish
+        else command
+    )
+
+
+def _install() -> "str":
     system = "debian"
     try:
         with open("/etc/os-release") as source:
@@ -244,9 +258,4 @@ def _how_to_get(wish: "str | None") -> "str":
         system = "fedora" if "fedora" in text or "rhel" in text else "debian"
     except OSError:
         pass
-    command = "sudo dnf install podman" if system == "fedora" else "sudo apt-get install podman uidmap"
-    return (
-        "%s; or the other engine: engine: %s" % (command, "podman" if wish == "docker" else "docker")
-        if wish
-        else command
-    )
+    return "sudo dnf install podman" if system == "fedora" else "sudo apt-get install podman uidmap"

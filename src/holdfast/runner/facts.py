@@ -68,21 +68,42 @@ def gpu(home: "bytes") -> "dict[str, object] | None":
     without such a driver pays for a few looks at the disk.
     """
     program = which("nvidia-smi")
-    has_driver = any(map(os.path.exists, _DRIVERS))
-    if program is None and not has_driver:
+    if program is None and not has_driver():
         return None
-    note = os.path.join(home, b"cache", b"gpus.jsonl")
+    note = _gpu_note(home)
     state = _gpu_state(program)
-    for line in jsonl.read_lines(note):
-        if line.get("state") == state:
-            return {name: line[name] for name in ("driver", "cuda", "capabilities")}
+    known = _known_gpu(note, state)
+    if known is not None:
+        return known
     found = (_ask_nvidia_smi(program) if program else None) or _ask_nvml()
     if found is not None:
         os.makedirs(os.path.dirname(note), 0o700, exist_ok=True)
         jsonl.append_line(note, dict(found, state=state))
         return found
     # A program without a driver is left over; a driver that tells no more than this may still have cards.
-    return {"driver": "", "cuda": _cuda_of_driver(), "capabilities": []} if has_driver else None
+    return {"driver": "", "cuda": _cuda_of_driver(), "capabilities": []} if has_driver() else None
+
+
+def gpu_if_known(home: "bytes") -> "list[object] | None":
+    """The capabilities of the cards, one for each, if they were asked since the last boot."""
+    known = _known_gpu(_gpu_note(home), _gpu_state(which("nvidia-smi")))
+    cards = (known or {}).get("capabilities")
+    return cards if isinstance(cards, list) and cards else None
+
+
+def has_driver() -> "bool":
+    return any(map(os.path.exists, _DRIVERS))
+
+
+def _gpu_note(home: "bytes") -> "bytes":
+    return os.path.join(home, b"cache", b"gpus.jsonl")
+
+
+def _known_gpu(note: "bytes", state: "str") -> "dict[str, object] | None":
+    for line in jsonl.read_lines(note):
+        if line.get("state") == state:
+            return {name: line[name] for name in ("driver", "cuda", "capabilities")}
+    return None
 
 
 def _gpu_state(program: "str | None") -> "str":

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 
-from . import control, fetch, hostfacts, jsonl, launch, objects, pull, receive, wire
+from . import control, fetch, fit, hostfacts, jsonl, launch, objects, pull, receive, wire
 from .supervise import Secrets
 
 MYPY = False
@@ -67,7 +67,11 @@ class Session:
         }
 
     def converse(self) -> "None":
-        wire.send(1, {"hello": self._hello()})
+        try:
+            wire.send(1, {"hello": self._hello()})
+        except OSError as error:  # no room even for a name
+            wire.send(1, {"refused": errno.errorcode.get(error.errno or 0, "?")})
+            raise wire.Closed(str(error)) from error
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # guardians that end while this session lasts
         hostfacts.warm_up()
         while True:
@@ -93,12 +97,14 @@ class Session:
             "python": "%d.%d.%d" % sys.version_info[:3],
             "platform": sys.platform,
             "home": self.home.decode("utf-8", "surrogateescape"),
+            "fit": fit.fit(self.home),
         }
 
     def _probe(self, _header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
         room = os.statvfs(self.home)
         free = room.f_bavail * room.f_frsize
-        reply.end(facts={"cpus": os.cpu_count() or 1, "disk_free": free, "inodes_free": room.f_favail})
+        found = {"cpus": os.cpu_count() or 1, "disk_free": free, "inodes_free": room.f_favail}
+        reply.end(facts=dict(found, gpus=fit.gpus(self.home)))
 
     def _facts(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
         from . import facts
@@ -123,9 +129,9 @@ class Session:
             while not (image and images.use(self.home, str(image["id"]))):
                 image = engines.image(self.home, engine, name, python, lambda said: reply.send(b"", progress=said))
         except engines.EngineTrouble as error:
-            reply.end(failed={"what": error.what, "answer": error.answer, "hint": error.hint})
+            reply.end(failed={"what": error.what, "answer": error.answer, "hint": error.hint, "fix": error.fix})
             return
-        reply.end(engine=engine, image=image, facts=facts.within(self.home, image))
+        reply.end(engine, image=image, facts=facts.within(self.home, image))
 
     def _survey(self, _header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
         from . import survey

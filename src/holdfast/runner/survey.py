@@ -1,13 +1,12 @@
 """What a machine has that a person attaching it wants to know. Asked once, so it may take its time."""
 
-import fcntl
 import os
 import pwd
 import subprocess
 import sys
 import time
 
-from . import facts, wire
+from . import facts, fit
 from .remove import remove_tree
 
 GPUS_S = 20.0
@@ -91,26 +90,10 @@ def _card(card: "dict[str, object]") -> "dict[str, str]":
 
 
 def _locks_work(home: "bytes") -> "str":
-    """Locks and appends decide what is alive and what is whole: a file system without them is no place for runs."""
-    path = os.path.join(home, b"locks-work.%d" % os.getpid())
-    first = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-    second = os.open(path, os.O_RDWR | os.O_APPEND)
     try:
-        fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        try:
-            fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return "two processes can hold one lock"
-        except BlockingIOError:
-            pass
-        wire.write_all(first, b"a")
-        wire.write_all(second, b"b")
-        return "" if os.pread(first, 2, 0) == b"ab" else "appended bytes overwrite each other"
+        return fit.locks_work(home)
     except OSError as error:
         return str(error)
-    finally:
-        os.close(first)
-        os.close(second)
-        os.unlink(path)
 
 
 def _drop_ins(folder: "str") -> "list[str]":

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     from holdfast.model import Json
     from holdfast.store.home import Home
-    from holdfast.store.rows import Row, Stored
+    from holdfast.store.rows import Cell, Row, Stored
 
+_AT_ONCE = 5000  # values
 _MUCH = 100_000  # rows
 _RACY_NS = 100_000_000  # a folder changed this recently may change again under the same time stamp
 _RUN_COLUMNS = (*(column(name) for name in rows.COLUMNS), "final", "mark", "place", "length", "sum")
@@ -43,6 +44,7 @@ class Index:
         self.kept = keep
         self._fresh: dict[str, Json] = {}  # records of runs that go on
         self._numbers: dict[tuple[str, str], int] = {}
+        self._waiting: list[tuple[Cell, ...]] = []
         self._changes = 0
         self.db = index_file.connect(":memory:")
         self._records = index_file.Records(None)
@@ -131,6 +133,7 @@ class Index:
 
     def _fill_memory(self) -> None:
         self._numbers = {}
+        self._waiting = []
         self.db.executescript(index_file.SCHEMA)
         self._refresh()
 
@@ -200,6 +203,7 @@ class Index:
     def _ingest(self, uids: Iterable[str]) -> None:
         for row in rows.read_all(self._home, list(uids)):
             self._put(row)
+        self._put_values()
         self._records.flush()
         self.db.commit()
 
@@ -219,7 +223,13 @@ class Index:
         if known:
             self._drop_values(number)
         self.db.execute("INSERT OR REPLACE INTO words VALUES (?, ?)", (number, words))
-        self.db.executemany(_PUT_VALUE, [(self._key(value, number), *value[2:]) for value in values])
+        self._waiting += [(self._key(value, number), *value[2:]) for value in values]
+        if len(self._waiting) > _AT_ONCE:
+            self._put_values()
+
+    def _put_values(self) -> None:
+        self.db.executemany(_PUT_VALUE, self._waiting)
+        self._waiting.clear()
 
     def _key(self, value: Stored, run: int) -> int:
         named = value[:2]

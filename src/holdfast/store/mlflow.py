@@ -47,7 +47,7 @@ class MlflowRun(Record):
 
 
 def read(path: str) -> Iterator[MlflowRun]:
-    """Every run that was not deleted there, experiment by experiment."""
+    """Every run that was not deleted there, the oldest first."""
     database = path if os.path.isfile(path) else os.path.join(path, "mlflow.db")
     if os.path.isfile(database):
         return _of_database(database)
@@ -58,12 +58,15 @@ def read(path: str) -> Iterator[MlflowRun]:
 
 
 def _of_folder(top: str) -> Iterator[MlflowRun]:
+    found = []
     for place, experiment in _experiments(top):
         for name in sorted(os.listdir(place)):
             folder = os.path.join(place, name)
             meta = _yaml(os.path.join(folder, "meta.yaml"))
             if meta.get("lifecycle_stage") == "active" and (meta.get("run_id") or meta.get("run_uuid")):
-                yield _of_files(folder, meta, experiment)
+                found.append((_whole(meta.get("start_time")), folder, meta, experiment))
+    for _, folder, meta, experiment in sorted(found, key=lambda one: one[:2]):
+        yield _of_files(folder, meta, experiment)
 
 
 def _experiments(top: str) -> Iterator[tuple[str, str]]:
@@ -150,7 +153,7 @@ def _of_rows(db: sqlite3.Connection, folder: str) -> Iterator[MlflowRun]:
     query = (
         "SELECT r.run_uuid, e.name, r.name, r.user_id, r.status, r.start_time, r.end_time, r.artifact_uri,"
         " r.experiment_id FROM runs r JOIN experiments e ON e.experiment_id = r.experiment_id"
-        " WHERE r.lifecycle_stage = 'active' AND e.lifecycle_stage = 'active' ORDER BY r.experiment_id, r.start_time"
+        " WHERE r.lifecycle_stage = 'active' AND e.lifecycle_stage = 'active' ORDER BY r.start_time, r.run_uuid"
     )
     for uid, experiment, name, user, status, start, end, uri, number in db.execute(query).fetchall():
         pairs = [

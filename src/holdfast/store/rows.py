@@ -6,6 +6,7 @@ do it, each over a pipe of its own: one whose reader was killed ends at its next
 
 from __future__ import annotations
 
+import gc
 import json
 import marshal
 import os
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
 
 COLUMNS = (*IN_ROW, "stamp", "started")
 _MANY = 2000
-_AT_ONCE = 64
+_AT_ONCE = 32
 _HEAD = struct.Struct("<I")
+_SET_PIPE_SIZE = 1031  # has a name from Python 3.10 on, on some systems
+_PIPE_SIZE = 1 << 20
 _LARGEST = 2**63
 _TRUTH = -1  # in the place of a count of points: this parameter is true or false
 
@@ -42,7 +45,7 @@ _TRUTH = -1  # in the place of a count of points: this parameter is true or fals
 def read(home: Home, uid: str) -> Row:
     run = runs.read(home, uid)
     record = history.record(run)
-    logged = metrics.read_dir(os.path.join(run.attempt, "metrics"))
+    logged = metrics.read_lately(os.path.join(run.attempt, "metrics"))
     plan = runs.read_plan(run) or {}
     return (
         uid,
@@ -80,6 +83,7 @@ class _Reader:
         self._uids = uids
         self._done = 0
         source, sink = os.pipe()
+        _widen(sink)
         self._pid = _fork()
         if not self._pid:
             try:
@@ -118,7 +122,19 @@ def _fork() -> int:
     return os.fork()
 
 
+def _widen(sink: int) -> None:
+    """Room for what it reads while we write: otherwise each waits for the other."""
+    if sys.platform == "linux":
+        import fcntl
+
+        try:
+            fcntl.fcntl(sink, _SET_PIPE_SIZE, _PIPE_SIZE)
+        except OSError:
+            pass  # this user has many wide ones already
+
+
 def _tell(home: Home, uids: Sequence[str], sink: int) -> None:
+    gc.disable()  # nothing here refers to itself, and looking for that takes a tenth of the time
     with open(sink, "wb") as pipe:
         for start in range(0, len(uids), _AT_ONCE):
             data = marshal.dumps([read(home, uid) for uid in uids[start : start + _AT_ONCE]])

@@ -42,6 +42,8 @@ def submit(parsed: Parsed) -> int:
         from holdfast.engine.containers import question
 
         line.channel.foresee("image", **question(target.compute))
+    if job.gpu.count:
+        line.channel.foresee("probe")
     from holdfast.cli.submission import Submission
 
     return Submission(parsed, home, chosen, target, line, stopwatch).run(project, job)
@@ -101,11 +103,11 @@ def _understand(parsed: Parsed) -> tuple[Project, Job, Chosen, Target]:
         require_gpu=parsed.flag("require_gpu"),
         wait_for_gpu=parsed.text("wait_for_gpu"),
     )
-    job = request.make_job(asked, project, chosen.config, target.name, said["onEnd"], _ask_secret)
+    job = request.make_job(asked, project, chosen.config, target.name, said["onEnd"], ask_secret)
     return project, job, chosen, target
 
 
-def _ask_secret(name: str) -> str:
+def ask_secret(name: str) -> str:
     if not sys.stdin.isatty():
         raise UsageError(
             f"--secret {name}: this shell has no variable {name}", hint=f"export {name}, or answer at a terminal"

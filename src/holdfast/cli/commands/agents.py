@@ -1,0 +1,33 @@
+"""``holdfast mcp``: the tools of Holdfast for programs that act for a person"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast import project as projects
+from holdfast.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parse import Parsed
+
+_SKILL = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "skill", "SKILL.md")
+
+
+def mcp(parsed: Parsed) -> int:
+    if parsed.flag("skill"):
+        with open(_SKILL, encoding="utf-8") as source:
+            sys.stdout.write(source.read())
+        return 0
+    project = projects.find(parsed.text("project") or os.getcwd())
+    try:
+        from holdfast.cli.mcp_server import serve
+    except ImportError as error:
+        raise UsageError(
+            "the Model Context Protocol's library is not installed here",
+            answer=str(error),
+            hint=f"{sys.executable} -m pip install 'holdfast[mcp]'",
+        ) from error
+    serve(project.root)
+    return 0

@@ -1,0 +1,130 @@
+"""``holdfast reproduce``"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast import lifecycle, metrics, targets
+from holdfast import project as projects
+from holdfast.cli import pick
+from holdfast.cli.output import emit
+from holdfast.cli.reproduction import Reproduction
+from holdfast.engine import reproduce as engine
+from holdfast.engine.restore import restore_into
+from holdfast.errors import UsageError
+from holdfast.model import Project
+from holdfast.runner.remove import remove_tree
+from holdfast.store import runs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parse import Parsed
+    from holdfast.engine.reproduce import Verdict
+    from holdfast.model import Json
+    from holdfast.store.home import Home
+    from holdfast.store.runs import Run
+    from holdfast.targets import Chosen
+
+_COLUMNS = ("metric", "before", "after", "difference", "same")
+
+
+def reproduce(parsed: Parsed) -> int:
+    tolerance = _tolerance(parsed.text("tolerance") or "")
+    home, run = pick.run(parsed)
+    plan = _plan(run)
+    before = metrics.read_dir(os.path.join(run.attempt, "metrics"))
+    names = engine.names_to_judge(before, parsed.texts("metrics"))
+    folder = os.path.join(home.path, "cache", f"reproduce-{run.uid}-{os.getpid()}")
+    os.makedirs(os.path.dirname(folder), 0o700, exist_ok=True)
+    try:
+        restore_into(home, run, folder)
+        chosen = _chosen(parsed, home, run, folder)
+        env = engine.variables(plan, chosen.config.environment_variables or {}, _given(parsed))
+        job = engine.job_again(run, plan, config=chosen.config.name, target=chosen.compute.name, env=env)
+        project = _project(run, folder)
+        uid, code = Reproduction(home, run, plan, chosen).run(project, folder, job)
+    finally:
+        remove_tree(os.fsencode(folder))
+    again = runs.read(home, uid)
+    after = metrics.read_dir(os.path.join(again.attempt, "metrics"))
+    verdicts = engine.judge(before, after, names, tolerance)
+    _tell(parsed, run, again, verdicts, tolerance)
+    return 0 if code == 0 and all(verdict.same for verdict in verdicts) else 1
+
+
+def _tolerance(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise UsageError(
+            f"--tolerance {text}: that is no share between 0 and 1", hint="--tolerance 0.01 is one percent"
+        )
+    return value
+
+
+def _plan(run: Run) -> Json:
+    where = str(run.request.get("run_id"))
+    if lifecycle.state_of(run.events) not in lifecycle.FINAL:
+        raise UsageError("this run has not ended", where=where, hint=f"holdfast logs -f -r {where} waits for it")
+    plan = runs.read_plan(run)
+    if plan is None or not run.request.get("tree"):
+        raise UsageError("this run did not keep what it was made from", where=where, hint="was it imported?")
+    return plan
+
+
+def _chosen(parsed: Parsed, home: Home, run: Run, folder: str) -> Chosen:
+    """The run configuration and target as the snapshot has them; with -c those of the project as it is now."""
+    asked = parsed.text("config")
+    if asked is not None:
+        root = projects.find(parsed.text("project") or os.getcwd()).root
+        return targets.choose(targets.folders(root, home.path), asked)
+    config, target = str(run.request.get("config")), str(run.request.get("target"))
+    now = os.path.join(str(run.request.get("project_root")), "aml_config")
+    places = (os.path.join(folder, "aml_config"), now, os.path.join(home.path, "targets"))
+    return targets.choose(places, config, target)
+
+
+def _project(run: Run, folder: str) -> Project:
+    """The project that the run was of; its names for the share path are in its files."""
+    request = run.request
+    found = projects.find(folder)
+    named = Project(str(request.get("project_root")), str(request.get("project_id")), str(request.get("project")))
+    return named if found.root != folder else named._replace(account=found.account, workspace=found.workspace)
+
+
+def _given(parsed: Parsed) -> dict[str, str]:
+    found = {}
+    for word in parsed.texts("env"):
+        name, equals, value = word.partition("=")
+        if not equals and name not in os.environ:
+            raise UsageError(f"-e {name}: this shell has no variable {name}", hint=f"-e {name}=VALUE")
+        found[name] = value if equals else os.environ[name]
+    for name in parsed.texts("secret"):
+        from holdfast.cli.commands.submit import ask_secret
+
+        found[name] = os.environ[name] if name in os.environ else ask_secret(name)
+    return found
+
+
+def _tell(parsed: Parsed, run: Run, again: Run, verdicts: list[Verdict], tolerance: float) -> None:
+    rows: list[Json] = [{"metric": verdict.name, **_without_name(verdict)} for verdict in verdicts]
+    same = all(verdict.same for verdict in verdicts)
+    form = parsed.text("output")
+    if form in ("table", "tsv", "csv") or (form is None and sys.stdout.isatty()):
+        emit(rows, fmt=form, query=parsed.text("query"), columns=_COLUMNS)
+    else:
+        found: Json = {"run_id": again.request.get("run_id"), "reproduces": run.request.get("run_id"), "same": same}
+        emit({**found, "tolerance": tolerance, "metrics": rows}, fmt=form, query=parsed.text("query"))
+    sys.stdout.flush()
+    apart = [verdict.name for verdict in verdicts if not verdict.same]
+    limit = f"{tolerance * 100:g} %"
+    words = f"more than {limit} apart in {', '.join(apart)}" if apart else f"the same within {limit}"
+    numbers = f"run {again.request.get('run_number')}, of run {run.request.get('run_number')}"
+    sys.stderr.write(f"{numbers}: {words}\n")
+
+
+def _without_name(verdict: Verdict) -> Json:
+    return {"before": verdict.before, "after": verdict.after, "difference": verdict.difference, "same": verdict.same}

@@ -1,0 +1,132 @@
+"""Holdfast for programs that act for a person, by the Model Context Protocol over stdin and stdout.
+
+Every tool is one of our commands in a process of its own: nothing that it prints can get into the conversation, and
+what a person may do on the command line is all that can be done here. Secrets and variables cannot be passed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import ToolAnnotations
+
+from holdfast._version import __version__
+from holdfast.engine import agent_budget
+from holdfast.errors import HoldfastError
+from holdfast.planning import seconds
+from holdfast.store.home import open_home
+
+_LONGEST = 60_000  # characters of an answer: it is read by somebody who pays for each
+_MOST_RUNS = 200
+_PATIENCE_S = 600
+_INSTRUCTIONS = """Runs training scripts on machines and keeps what they did. A run is named by its number, its id, or
+'last'. submit returns at once: watch by run_info and logs. GPUs are limited by the user; budget says what is left."""
+_LOOKS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+_ACTS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=True)
+_ENDS = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True)
+
+
+def serve(project: str) -> None:
+    server = MCPServer("holdfast", instructions=_INSTRUCTIONS, version=__version__, log_level="ERROR")
+    tools = Tools(project)
+    for tool in (tools.list_runs, tools.run_info, tools.compare_runs, tools.logs, tools.budget):
+        server.tool(annotations=_LOOKS)(tool)
+    server.tool(annotations=_ACTS)(tools.submit)
+    server.tool(annotations=_ENDS)(tools.cancel)
+    server.run("stdio")
+
+
+class Tools:
+    def __init__(self, project: str) -> None:
+        self._project = project
+
+    def list_runs(self, where: str = "", sort: str = "", limit: int = 20) -> dict[str, Any]:
+        """Runs of the project, newest first. where: "accuracy > 0.9 and target = 'lab1'"; sort: "-accuracy"."""
+        words = ["--limit", str(max(1, min(limit, _MOST_RUNS)))]
+        words += ["--where", where] if where else []
+        words += [f"--sort={sort}"] if sort else []
+        return {"runs": self._json("history", "list", *words)}
+
+    def run_info(self, run: str = "last") -> dict[str, Any]:
+        """All that is known of a run: status, metrics, exit code and reason, outputs, what it did with its GPUs."""
+        found: dict[str, Any] = self._json("history", "info", f"--run={run}")
+        return found
+
+    def compare_runs(self, runs: list[str]) -> dict[str, Any]:
+        """What differs between runs: parameters, metrics, environment, code, outputs, GPU receipts."""
+        found: dict[str, Any] = self._json("history", "compare", *(f"--run={run}" for run in runs))
+        return found
+
+    def logs(self, run: str = "last", lines: int = 100) -> str:
+        """The last lines of what a run has printed so far."""
+        return self._said("logs", f"--run={run}", "--tail", str(max(1, min(lines, 2000))))[-_LONGEST:]
+
+    def budget(self) -> dict[str, float]:
+        """GPU-hours that may be spent in any 24 hours: allowed by the user, spent, left."""
+        found = agent_budget.look(open_home())
+        return {"allowed": found.allowed, "spent": round(found.spent, 4), "left": round(found.left, 4)}
+
+    def submit(
+        self, script: str, config: str = "local", arguments: list[str] | None = None, gpus: int = 0, timeout: str = "1h"
+    ) -> dict[str, Any]:
+        """Start a script of the project on a target and return its id at once. After timeout (30m, 4h) it is ended.
+
+        Without gpus it sees none. With gpus it takes that many alone, and gpus x timeout must be within the budget.
+        """
+        try:
+            home, length = open_home(), seconds(timeout, "timeout")
+            name = agent_budget.reserve(home, max(0, gpus), length)
+        except HoldfastError as error:
+            raise ToolError(_words(error)) from error
+        words = ["-c", config, "--no-wait", "--gpus", str(max(0, gpus)), f"--timeout={length:.0f}s"]
+        # The script may wait for its cards; what it waits is not what it takes, but it must not wait for ever.
+        words += ["--wait-for-gpu", timeout] if gpus else []
+        uid = None
+        try:
+            told: dict[str, Any] = self._json("submit", *words, "--", script, *(arguments or []))
+            uid = str(told["uid"])
+        finally:
+            agent_budget.settle(home, name, uid)
+        return told
+
+    def cancel(self, run: str) -> str:
+        """End a run: its processes get SIGTERM now and SIGKILL after its grace time."""
+        return self._said("cancel", f"--run={run}")
+
+    def _json(self, *words: str) -> Any:
+        text = self._said(words[0], *_formatted(words))
+        if len(text) > _LONGEST:
+            raise ToolError(f"the answer has {len(text)} characters, and {_LONGEST} is the most; ask for less")
+        return json.loads(text)
+
+    def _said(self, *words: str) -> str:
+        """What a command printed; a refusal becomes the tool's error, in the words that a person would read."""
+        done = subprocess.run(
+            [sys.executable, "-m", "holdfast", *words],
+            cwd=self._project,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PATIENCE_S,
+            check=False,
+            env={**os.environ, "NO_COLOR": "1"},
+        )
+        if done.returncode:
+            raise ToolError(done.stderr.decode("utf-8", "replace").strip()[-4000:] or f"exit code {done.returncode}")
+        return done.stdout.decode("utf-8", "replace") or done.stderr.decode("utf-8", "replace").strip()
+
+
+def _formatted(words: tuple[str, ...]) -> list[str]:
+    """The rest of a command's words with the format before whatever belongs to a script."""
+    rest = list(words[1:])
+    at = rest.index("--") if "--" in rest else len(rest)
+    return [*rest[:at], "-o", "json", *rest[at:]]
+
+
+def _words(error: HoldfastError) -> str:
+    return "\n".join(part for part in (str(error), error.answer, error.hint) if part)

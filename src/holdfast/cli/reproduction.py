@@ -1,0 +1,106 @@
+"""A run that is made again, as a person sees it: what it runs in, its log, how it ended."""
+
+from __future__ import annotations
+
+import sys
+
+from holdfast import targets
+from holdfast.cli import ending
+from holdfast.cli.reach import open_line
+from holdfast.cli.show import LogWriter, watch
+from holdfast.cli.terminal import Progress, human_bytes, show
+from holdfast.engine import environment as environments
+from holdfast.engine.reproduce import Again
+from holdfast.environments import lock
+from holdfast.ledger import Stopwatch, since_start_ns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.engine.containers import Container
+    from holdfast.engine.environment import Environment
+    from holdfast.engine.line import Line
+    from holdfast.model import Identity, Job, Json, Project
+    from holdfast.snapshot import Pending
+    from holdfast.store.home import Home
+    from holdfast.store.runs import Run
+    from holdfast.targets import Chosen
+
+
+class Reproduction:
+    """Everything a person is told goes to stderr; stdout is for the verdict."""
+
+    def __init__(self, home: Home, run: Run, plan: Json, chosen: Chosen) -> None:
+        self._home = home
+        self._run = run
+        self._plan = plan
+        self._chosen = chosen
+        self._target = targets.resolve(chosen.compute, home.path)
+        self._log = LogWriter(sys.stderr)
+
+    def run(self, project: Project, folder: str, job: Job) -> tuple[str, int]:
+        """``folder`` has the run's files. The new run's uid and exit code, when it has ended."""
+        stopwatch = Stopwatch(since_start_ns())
+        line = open_line(self._home, self._target)
+        stopwatch.lap("connect")
+        environment, container = self._settle(project._replace(root=folder), job, line)
+        stopwatch.lap("environment")
+        with Progress(sys.stderr) as progress:
+
+            def on_upload(done: int, total: int) -> None:
+                progress.update(f"sending to {self._target.name}: {human_bytes(done)} of {human_bytes(total)}")
+
+            submitter = Again(
+                self._home, self._target, line, stopwatch, _agree, self._show_id, lambda _files, _size: None, on_upload
+            )
+            submitter.of = self._run
+            plan, _ = submitter.submit(project, job, environment, container=container)
+        watch(self._home, line, plan.uid, plan.run_id, self._log, stopwatch, gpu=plan.gpu is not None)
+        return plan.uid, ending.tell(self._home, plan.uid, None, stopwatch)
+
+    def _settle(self, project: Project, job: Job, line: Line) -> tuple[Environment | None, Container | None]:
+        from holdfast.cli import environments as screen
+
+        compute, container = self._chosen.compute, None
+        if compute.type in targets.CONTAINED:
+            container = screen.settle_container(self._home, project, compute, line.channel)
+            self._compare_image(container)
+        if not environments.is_managed(self._chosen):
+            self._warn_of_python()
+            return None, container
+        asked = environments.ask(project, self._chosen, job.script, line.channel, container)
+        if asked is None:
+            return None, container
+        found = self._lock()
+        if found is None or found.platform != asked.facts.platform:
+            why = "its lock is not kept here" if found is None else f"its lock is for {found.platform}"
+            _warn(f"the environment is not that of the run: {why}")
+            return screen.settle(self._home, project, self._chosen, job.script, line.channel, container), container
+        place = str(line.channel.hello()["home"])
+        return environments.place(asked, found, project, place, container), container
+
+    def _lock(self) -> lock.Lock | None:
+        from holdfast.passport.contents import environment_lock
+
+        text = environment_lock(self._home, self._plan)
+        return lock.from_text(text, "the environment's lock") if text else None
+
+    def _warn_of_python(self) -> None:
+        if isinstance(self._plan.get("environment"), dict):
+            _warn("the run had an environment of its own, and this target uses its Python as it is")
+
+    def _compare_image(self, container: Container) -> None:
+        said = self._plan.get("container")
+        then = said.get("image_id") if isinstance(said, dict) else None
+        if then is not None and then != container.found.get("id"):
+            _warn(f"the image {container.image} is another one than that of the run, which was {then}")
+
+    def _show_id(self, identity: Identity) -> None:
+        self._log.line(f"RunId: {identity.run_id}")
+
+
+def _agree(pending: Pending) -> None:
+    """Nothing new is stored."""
+
+
+def _warn(words: str) -> None:
+    sys.stderr.write(f"WARNING: {show(words)}\n")
