@@ -94,6 +94,8 @@ def _numbers(series: Series) -> list[float]:
 
 
 def _number(value: object) -> str:
+    if isinstance(value, dict) and isinstance(value.get("type"), str):
+        value = value["type"]  # a picture or a table
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return terminal.clip(terminal.show(str(value)), 10) if value is not None else "-"
     return f"{value:.6g}"

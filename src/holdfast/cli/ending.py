@@ -63,7 +63,7 @@ def note_fetch(home: Home, uid: str, stopwatch: Stopwatch) -> None:
 def _note(home: Home, uid: str, kind: str, stopwatch: Stopwatch) -> None:
     """Not worth a sync, nor an error: it is about the run and not part of it."""
     try:
-        runs.append_client(home, uid, kind, sync=False, spent=stopwatch.spent)
+        runs.mention_client(home, uid, kind, spent=stopwatch.spent)
     except OSError:
         return
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.cli.options import PROJECT, RUN
+from holdfast.cli.options import OLD_TARGET, PROJECT, RUN
 from holdfast.cli.parse import Command, Option, Positional
 
 _AT = "holdfast.cli.commands."
@@ -115,5 +115,21 @@ PASSPORTS = (
             Option(("--key",), "key", "The public key that must have signed.", metavar="FILE"),
         ),
         (Positional("file", "The passport.", "FILE"),),
+    ),
+)
+DIAGNOSTICS = (
+    Command(
+        ("experiment", "diagnostics"),
+        "Write a report for somebody who helps you: no code, no outputs, secrets taken out. You see it first.",
+        _AT + "diagnostics:write",
+        (
+            Option(("--run", "-r", "--run-id"), "run", "With the files of this run.", metavar="RUN"),
+            OLD_TARGET,
+            Option(("--to",), "to", "The file. Default: diagnostics.zip, here.", metavar="FILE"),
+            Option(("--with-log",), "with_log", "With what the script printed.", kind="flag"),
+            Option(("--yes", "-y"), "yes", "Do not ask.", kind="flag"),
+            PROJECT,
+        ),
+        aliases=(("diagnostics",),),
     ),
 )

@@ -26,10 +26,6 @@ HISTORY = (
                 "The best on one machine",
                 "holdfast history list --where \"Accuracy > 0.9 and target = 'lab1'\" --sort -Accuracy --limit 20",
             ),
-            (
-                "The best accuracy so far",
-                'holdfast history list --query "@[?Accuracy != null] | max_by(@, &Accuracy).Accuracy"',
-            ),
         ),
         essential=True,
     ),

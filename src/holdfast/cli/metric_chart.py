@@ -83,7 +83,7 @@ def has_shape(series: Series | None) -> bool:
 
 def _start(run: Run, series: Series) -> int:
     """When the script began, if a clock that was set in between does not make nonsense of it."""
-    first = min(series.times, default=0)
+    first = series.times[0]
     began = next((event.get("wall_ns") for event in run.events if event.get("type") == "started"), None)
     return began if isinstance(began, int) and began < first else first
 

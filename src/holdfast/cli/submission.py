@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from holdfast.engine.containers import Container
     from holdfast.engine.environment import Environment
     from holdfast.engine.line import Line
-    from holdfast.engine.preflight import Tick
     from holdfast.ledger import Stopwatch
     from holdfast.model import Identity, Job, Plan, Project
     from holdfast.snapshot import Pending, Snapshot
@@ -52,7 +51,7 @@ class Submission:
             environment, container = self._settle(project, job)
             self._stopwatch.lap("environment")
             if self._parsed.flag("preflight"):
-                return self._tell_ticks(self._submitter(project, Progress(sys.stderr)).preflight(project, job, environment))
+                return self._tell_ticks(project, job, environment, container)
             plan, taken = self._submit(project, job, environment, container)
         except (UnreachableError, StoreError) as error:
             if self._line.channel.has_answered:
@@ -93,11 +92,11 @@ class Submission:
             self._target,
             self._line,
             self._stopwatch,
-            self._written_in(project),
             self._agree,
             self._show_id,
             on_progress,
             on_upload,
+            self._written_in(project),
         )
 
     def _written_in(self, project: Project) -> tuple[str, str]:
@@ -107,9 +106,18 @@ class Submission:
         found = [targets.find(places, name) or os.path.join(project.root, "aml_config", name) for name in names]
         return found[0], found[1]
 
-    def _tell_ticks(self, ticks: list[Tick]) -> int:
+    def _tell_ticks(
+        self, project: Project, job: Job, environment: Environment | None, container: Container | None
+    ) -> int:
         from holdfast.cli.ticks import tell
+        from holdfast.engine.preflight import OK, Tick
 
+        with Progress(sys.stderr) as progress:
+            ticks = self._submitter(project, progress).preflight(project, job, environment)
+        if container is not None:
+            ticks.append(Tick("engine", OK, f"{container.engine['name']}, with the image {container.image}"))
+        if environment is not None:
+            ticks.append(Tick("packages", OK, f"environment {environment.key} from {environment.source}"))
         self._line.close()
         return tell(ticks, self._parsed)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.cli.compare_table import COMPARISONS
-from holdfast.cli.exchange_table import ASSETS, EXCHANGE, LABELS, PASSPORTS
+from holdfast.cli.exchange_table import ASSETS, DIAGNOSTICS, EXCHANGE, LABELS, PASSPORTS
 from holdfast.cli.history_table import HISTORY
 from holdfast.cli.machine_table import MACHINES
 from holdfast.cli.options import CONFIGURATION, NAME, OLD_TARGET, PROJECT, RUN, SUBMIT, WORD
@@ -123,7 +123,7 @@ COMMANDS = (
     *HISTORY,
     Command(
         ("history", "info"),
-        "Show all that is known of a run, or print one of its artifacts.",
+        "Show all that is known of a run, or one of its artifacts.",
         _AT + "history:info",
         (
             RUN,
@@ -292,6 +292,7 @@ COMMANDS = (
         examples=(("Run an old sweep", "holdfast shell python run.py"),),
     ),
     *PASSPORTS,
+    *DIAGNOSTICS,
     Command(("du",), "Show what takes room in the store.", _AT + "store:du", ()),
     Command(
         ("store", "verify"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 from holdfast.drawing import axes
 from holdfast.drawing.shapes import Box, Line, Picture, Words
@@ -22,6 +23,7 @@ _WIDE = WIDTH - _LEFT - _RIGHT
 _INK, _FAINT, _GRID, _GROUND = "#20262e", "#66707c", "#dde2e8", "#f7f8fa"
 COLOURS = ("#1d4ed8", "#c2410c", "#0f766e", "#9333ea", "#b91c1c", "#4d7c0f", "#be185d", "#a16207")
 _LETTER = 7.2  # how wide one is drawn
+_FARTHEST = sys.float_info.max
 
 
 class Curve(Record):
@@ -76,7 +78,7 @@ def _panel(panel: Panel, top: float, *, over_time: bool, log: bool) -> Shapes:
     if not points:
         words = "no value above 0" if log else "no numbers"
         return [*shapes, Words(_LEFT + _WIDE / 2, top + _PANEL / 2, words, _FAINT, "middle")]
-    left, right = _span([x for x, _ in points], 0.0)
+    left, right = _span([0.0, *(x for x, _ in points)] if over_time else [x for x, _ in points], 0.0)
     low, high = _span([y for _, y in points], 0.04)
     for value, label in axes.powers(low, high) if log else axes.numbers(low, high):
         y = base - _PANEL * _share(value, low, high)
@@ -110,11 +112,11 @@ def _pieces(points: Sequence[Point], *, log: bool) -> Iterator[list[Point]]:
 def _span(values: Sequence[float], room: float) -> tuple[float, float]:
     """From the least to the greatest and a little beyond; a single value gets some room of its own."""
     low, high = min(values), max(values)
-    if low == high:
-        half = abs(low) / 10 or 0.5
-        return low - half, high + half
-    rim = (high / 2 - low / 2) * 2 * room
-    return (low - rim, high + rim) if math.isfinite(rim) else (low, high)
+    rim = high * room - low * room
+    if low / 2 == high / 2:
+        rim = abs(low) / 10 or 0.5
+    # At the far end of what a double holds there is no beyond.
+    return max(low - rim, -_FARTHEST), min(high + rim, _FARTHEST)
 
 
 def _share(value: float, low: float, high: float) -> float:

@@ -13,6 +13,7 @@ from holdfast import targets
 from holdfast.engine import gpu_trial
 from holdfast.engine.attach import find_python, run_here
 from holdfast.engine.channel import connect
+from holdfast.engine.preflight import FAILED, OK, SKEW_S, SKIPPED, WARNING, Tick
 from holdfast.errors import ConfigError, HoldfastError, HostKeyError, UnreachableError
 from holdfast.hosts import openssh
 from holdfast.hosts.ssh import SshHost
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from holdfast.store.home import Home
     from holdfast.targets import Target
 
-OK, WARNING, FAILED, SKIPPED = "ok", "warning", "failed", "skipped"
-SKEW_S = 5.0
 LITTLE_BYTES = 1_000_000_000
 LITTLE_INODES = 10_000
 ANSWER_S = 60.0
@@ -45,16 +44,6 @@ _DEAF = {
     errno.EHOSTUNREACH: ("there is no way to it", "is the machine on, and the network or VPN up?"),
     errno.ENETUNREACH: ("there is no way to it", "is the network or VPN up?"),
 }
-
-
-class Tick(Record):
-    """``state`` is ok, warning, failed or skipped; ``fix`` is what to type or do; ``code`` is the exit code."""
-
-    name: str
-    state: str
-    found: str
-    fix: str = ""
-    code: int = 0
 
 
 def machine(compute: ComputeTarget, home: str) -> Target:

@@ -116,7 +116,7 @@ class Preflight:
     def __init__(self, target: Target, channel: RunnerChannel, file: str, config: str, *, is_here: bool) -> None:
         self._target = target
         self._channel = channel
-        self._file = file
+        self._file = file or f"{target.name}.compute"
         self._config = config
         self._is_here = is_here
 
@@ -128,12 +128,14 @@ class Preflight:
                 kind = ConfigError if tick.code == ConfigError.exit_code else StoreError
                 raise kind(_HEADS[tick.name], where=self._target.name, answer=tick.found, hint=tick.fix)
             if tick.state == WARNING:
-                warnings.append(f"{_HEADS[tick.name]}: {tick.found}\n         try: {tick.fix}")
+                warnings.append(f"{_HEADS[tick.name]}: {tick.found}; try: {tick.fix}")
         return warnings
 
     def ticks(self, taken: Snapshot, environment: Environment | None, job: Job) -> list[Tick]:
-        self._channel.hello()
-        found = [] if self._is_here else [self._disk(need_of(taken, environment)), self._locks(), self._clock()]
+        hello = self._channel.hello()
+        found = [Tick("reach", OK, f"{hello.get('host')}, with Python {hello.get('python')}")]
+        if not self._is_here:
+            found += [self._disk(need_of(taken, environment)), self._locks(), self._clock()]
         # Whether a container can share all that there is, is its engine's to say.
         if job.gpu.count not in (None, 0) and not (job.gpu.shared and job.gpu.count == "all"):
             found.append(self._gpus(job))

@@ -57,11 +57,11 @@ class Submitter:
         target: Target,
         line: Line,
         stopwatch: Stopwatch,
-        written_in: tuple[str, str],
         agree: Callable[[Pending], None],
         show_id: Callable[[Identity], None],
         on_progress: Callable[[int, int], None],
         on_upload: Callable[[int, int], None],
+        written_in: tuple[str, str] = ("", ""),
     ) -> None:
         self._home = home
         self._target = target

@@ -159,7 +159,9 @@ _COMPLAINTS = (
 def _host_key_error(login: Login, words: str) -> HostKeyError:
     sent = next((line.strip().rstrip(".") for line in words.splitlines() if line.strip().startswith("SHA256:")), "")
     if login.host_key is None:
-        hint = f"attach it, which shows the key and pins it: holdfast attach {_at(login)} --name {login.name}"
+        port = f"-p {login.port} " if login.port else ""
+        hint = f"run: ssh {port}{login.user + '@' if login.user else ''}{login.address} true\n"
+        hint += f"or attach it, which shows the key and pins it: holdfast attach {_at(login)} --name {login.name}"
         what = "the key of this machine is not known here; nothing was sent"
         return HostKeyError(what, where=_at(login), answer=sent or words.strip().splitlines()[-1], hint=hint)
     answer = f"pinned:  {fingerprint(login.host_key)}\noffered: {sent or 'a key of another type'}"

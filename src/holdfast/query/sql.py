@@ -53,7 +53,7 @@ class Column(Record):
 
 
 class Joins:
-    """The values that a statement speaks of, each name joined once: in a pass over all runs, three times as quick as
+    """The values that a statement speaks of, each name joined once: in a pass over all runs, twice as quick as
     looking each value up by itself."""
 
     _MOST = 50  # SQLite joins 64 tables at most

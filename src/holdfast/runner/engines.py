@@ -62,7 +62,9 @@ def find(home: "bytes", wish: "str | None") -> "dict[str, object]":
         os.makedirs(os.path.dirname(note), 0o700, exist_ok=True)
         jsonl.append_line(note, found)
         return found
-    raise EngineTrouble("no container engine can be used here", "\n".join(complaints), _how_to_get(wish), fix or _install())
+    raise EngineTrouble(
+        "no container engine can be used here", "\n".join(complaints), _how_to_get(wish), fix or _install()
+    )
 
 
 def _ask_about(program: "str") -> "dict[str, object]":

@@ -1,4 +1,4 @@
-"""Whether a store can do its work where it is. Told with the first words of every conversation, so it must cost nothing."""
+"""Whether a store can do its work where it is. Told with every hello, so it must cost nothing."""
 
 import errno
 import fcntl

@@ -131,7 +131,7 @@ class Session:
         except engines.EngineTrouble as error:
             reply.end(failed={"what": error.what, "answer": error.answer, "hint": error.hint, "fix": error.fix})
             return
-        reply.end(engine, image=image, facts=facts.within(self.home, image))
+        reply.end(engine=engine, image=image, facts=facts.within(self.home, image))
 
     def _survey(self, _header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
         from . import survey

@@ -1,7 +1,7 @@
 """What an archive of runs may hold, name by name. Pure: it looks at the directory of the zip and opens nothing.
 
     holdfast-runs.json                     {"v": 1, "kind": "holdfast-runs", "holdfast": version, "runs": [uids]}
-    runs/<uid>/run.json, client.jsonl
+    runs/<uid>/run.json, client.jsonl, git.diff
     runs/<uid>/a1/...                      the files of an attempt, and metrics/, gpu/, outputs/
     objects/ab/cdef...                     the objects of their snapshots
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from zipfile import ZipInfo
 
 NOTE = "holdfast-runs.json"
-OF_A_RUN = ("run.json", "client.jsonl")
+OF_A_RUN = ("run.json", "client.jsonl", "git.diff")
 OF_AN_ATTEMPT = (
     *("plan.json", "events.jsonl", "control.jsonl", "log", "runner.log", "environment.log", "engine.log"),
     "outputs.jsonl",
@@ -31,7 +31,7 @@ FOLDERS = ("metrics", "gpu")
 _FILES = "|".join(map(re.escape, OF_AN_ATTEMPT))
 _NAME = re.compile(
     rf"{re.escape(NOTE)}|objects/[0-9a-f]{{2}}/[0-9a-f]{{62}}"
-    rf"|runs/[0-9a-f]{{32}}/(run\.json|client\.jsonl|a[1-9][0-9]{{0,3}}/({_FILES}|(metrics|gpu)/[^/]+|outputs/.+))",
+    rf"|runs/[0-9a-f]{{32}}/(run\.json|client\.jsonl|git\.diff|a[1-9][0-9]{{0,3}}/({_FILES}|(metrics|gpu)/[^/]+|outputs/.+))",
     re.DOTALL,
 )
 _MOST_ENTRIES = 2_000_000

@@ -37,8 +37,6 @@ def record(run: Run) -> Json:
         "experiment_id": request.get("project_id"),
         "user_id": _guid(str(request.get("user", ""))),
         "user": request.get("user"),
-        "name": _last(run.client, "name"),
-        "description": _note(run.client) or request.get("description"),
         "parent_run_id": request.get("parent_run_id"),
         "script_name": request.get("script"),
         "arguments": request.get("arguments", []),
@@ -50,9 +48,8 @@ def record(run: Run) -> Json:
         "end_time_utc": utc((closed or {}).get("wall_ns")),
         "duration": duration(started or first, exited or closed),
         "heartbeat_enabled": True,
-        "hidden": bool(_last(run.client, "hidden")),
         "properties": _properties(request),
-        "tags": tags(run),
+        **_labels(run),
         "attachments": ", ".join(artifacts(run)),
         "exit_code": (closed or {}).get("exit_code"),
         "reason": run.problem or reason(run),
@@ -192,9 +189,15 @@ def _last(lines: list[Json], key: str) -> object:
     return next((line[key] for line in reversed(lines) if key in line), None)
 
 
-def _note(lines: list[Json]) -> str | None:
-    """The last one; an empty one is none."""
-    return next((str(line["text"]) for line in reversed(lines) if line.get("type") == "note" and "text" in line), None)
+def _labels(run: Run) -> Json:
+    """What people added afterwards; the last note is the description, an empty one is none."""
+    notes = [str(line.get("text") or "") for line in run.client if line.get("type") == "note"]
+    return {
+        "name": _last(run.client, "name"),
+        "description": (notes[-1] if notes else "") or run.request.get("description"),
+        "hidden": bool(_last(run.client, "hidden")),
+        "tags": tags(run),
+    }
 
 
 def _properties(request: Json) -> Json:

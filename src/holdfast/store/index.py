@@ -187,7 +187,7 @@ class Index:
         except FileNotFoundError:
             mtime = 0
         if str(mtime) != before:
-            # One text of all is a third of the time of a row for each.
+            # One text of all takes two thirds of the time of a row for each.
             known = set((self.db.execute("SELECT group_concat(uid) FROM runs").fetchone()[0] or "").split(",")) - {""}
             there = set(os.listdir(self._home.runs)) if mtime else set()
             for uid in known - there:

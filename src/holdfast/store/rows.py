@@ -6,7 +6,6 @@ do it, each over a pipe of its own: one whose reader was killed ends at its next
 
 from __future__ import annotations
 
-import gc
 import json
 import marshal
 import os
@@ -134,7 +133,6 @@ def _widen(sink: int) -> None:
 
 
 def _tell(home: Home, uids: Sequence[str], sink: int) -> None:
-    gc.disable()  # nothing here refers to itself, and looking for that takes a tenth of the time
     with open(sink, "wb") as pipe:
         for start in range(0, len(uids), _AT_ONCE):
             data = marshal.dumps([read(home, uid) for uid in uids[start : start + _AT_ONCE]])

@@ -83,8 +83,17 @@ def create(home: Home, identity: Identity, request: Json) -> str:
     return path
 
 
-def append_client(home: Home, uid: str, kind: str, *, sync: bool = True, **fields: object) -> None:
-    """A client's own line about a run: ticket, cancel intent, name, tags. Without ``sync`` a power cut may take it."""
+def append_client(home: Home, uid: str, kind: str, **fields: object) -> None:
+    """A client's own line about a run: ticket, cancel intent, name, tags."""
+    _append_client(home, uid, kind, fields, sync=True)
+
+
+def mention_client(home: Home, uid: str, kind: str, **fields: object) -> None:
+    """The same for what a power cut may take away again."""
+    _append_client(home, uid, kind, fields, sync=False)
+
+
+def _append_client(home: Home, uid: str, kind: str, fields: Json, *, sync: bool) -> None:
     line = sealed({"wall_ns": time.time_ns(), "type": kind, **fields})
     path = home.run(uid, "client.jsonl")
     with home.lock("client"), Named(path):

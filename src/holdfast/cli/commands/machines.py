@@ -9,7 +9,8 @@ from holdfast import project as projects
 from holdfast import targets
 from holdfast.cli.commands.targets import name_of
 from holdfast.cli.output import emit
-from holdfast.cli.terminal import Progress, show, use_colour
+from holdfast.cli.terminal import Progress, show
+from holdfast.cli.ticks import tell
 from holdfast.engine import examine, gather
 from holdfast.engine.channel import connect
 from holdfast.store.home import open_home
@@ -18,24 +19,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
 
-_MARKS = {"ok": ("✓", "+", "32"), "warning": ("!", "!", "33"), "failed": ("✗", "x", "31"), "skipped": ("·", "-", "0")}
-
 
 def test(parsed: Parsed) -> int:
     """A line for each thing as it is found out; the exit code is that of the first thing that failed."""
     home = open_home()
     project = projects.find(parsed.text("project") or os.getcwd())
     compute = targets.choose(targets.folders(project.root, home.path), "local", name_of(parsed)).compute
-    for_machines = parsed.text("output") is not None or parsed.text("query") is not None
-    found = []
-    for tick in examine.examine(home, compute):
-        found.append(tick)
-        if not for_machines:
-            _print(tick)
-    if for_machines:
-        rows = [{key: value for key, value in tick._asdict().items() if key != "code"} for tick in found]
-        emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=("name", "state", "found", "fix"))
-    return next((tick.code for tick in found if tick.state == examine.FAILED), 0)
+    return tell(examine.examine(home, compute), parsed)
 
 
 def pull(parsed: Parsed) -> int:
@@ -48,10 +38,10 @@ def pull(parsed: Parsed) -> int:
     try:
         with Progress(sys.stderr) as progress:
 
-            def tell(done: int, total: int) -> None:
+            def on_run(done: int, total: int) -> None:
                 progress.update(f"looking at run {done + 1} of {total} on {target.name}")
 
-            found = gather.gather(home, target, channel, project, tell)
+            found = gather.gather(home, target, channel, project, on_run)
     finally:
         channel.close()
     if parsed.text("output") or parsed.text("query"):
@@ -61,18 +51,6 @@ def pull(parsed: Parsed) -> int:
         words += f"; {_runs(found.refused)} there cannot be understood and did not come"
     sys.stderr.write(f"{show(words)}\n")
     return 0
-
-
-def _print(tick: examine.Tick) -> None:
-    mark, plain, colour = _MARKS[tick.state]
-    if not mark.encode(sys.stdout.encoding or "ascii", "ignore"):
-        mark = plain
-    if use_colour(sys.stdout):
-        mark = f"\x1b[{colour}m{mark}\x1b[0m"
-    sys.stdout.write(f"{mark} {tick.name:<9} {show(tick.found)}\n")
-    for number, line in enumerate(tick.fix.splitlines()):
-        sys.stdout.write(f"{'':<11} {'    ' if number else 'try:'} {show(line)}\n")
-    sys.stdout.flush()
 
 
 def _runs(count: int) -> str:

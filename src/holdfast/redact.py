@@ -1,0 +1,109 @@
+"""Text made fit to be shown to strangers: secrets that are known, and what looks like one, taken out (pure).
+
+Nobody can know every secret. So two things work together: values that we have seen in a place where secrets stand are
+taken out wherever they come again, in the spellings that programs give them; and text that has the shape of a secret is
+taken out even if nobody knows it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from urllib.parse import quote, quote_plus
+
+from holdfast.environments.secrets import scrub
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+GONE = "***"
+_SHORTEST = 5  # of a secret that is looked for everywhere; shorter ones are in every second word
+_NUMBER, _LONG_NUMBER = re.compile(r"[\d.eE+-]+"), 10  # a learning rate would be found in every time and size
+_BETWEEN, _LONG_WORD = re.compile(r"[\s'\"=:?&/@,;<>|()]+"), 8
+_SECRET_WORDS = (
+    r"pass(?:word|wd|phrase)?|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|account[_-]?key|auth"
+    r"|authorization|credentials?|cookie|signature|sas|dsn|connection[_-]?string|webhook|netrc|jwt|bearer"
+)
+_NAME = re.compile(rf"(?:^|[_.-]|(?<=[a-z])(?=[A-Z]))(?i:{_SECRET_WORDS}|key)(?:$|[_.-]|\d)")
+_ASSIGNED = re.compile(
+    rf"(?i)([\w.-]*(?:{_SECRET_WORDS})[\w.-]*[\"']?\s*[=:]\s*|--[\w-]*(?:{_SECRET_WORDS})[\w-]*\s+)"
+    r"(\"[^\"\n]*\"|'[^'\n]*'|(?:bearer|basic)\s+\S+|[^\s,;&\"'}]+)"
+)
+_BLOCK = re.compile(r"-----BEGIN [A-Z0-9 ]+-----.*?(?:-----END [A-Z0-9 ]+-----|\Z)", re.DOTALL)
+_SHAPES = re.compile(
+    r"\b(?:(?:AKIA|ASIA)[A-Z0-9]{16}|gh[oprsu]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|sk-[\w-]{16,}"
+    r"|hf_[A-Za-z0-9]{20,}|xox[abeoprs]-[\w-]{10,}|AIza[\w-]{30,}|pypi-[\w-]{30,}|npm_[A-Za-z0-9]{30,}"
+    r"|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+|dckr_pat_[\w-]{10,}|ya29\.[\w-]{20,})"
+)
+_BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}")
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether what stands under this name is nobody else's business: DB_PASSWORD, api-key, sasToken."""
+    return name not in ("PWD", "OLDPWD") and bool(_NAME.search(name))
+
+
+class Redactor:
+    """``secrets`` are values to take out wherever they come; ``home`` is written ~."""
+
+    def __init__(self, secrets: Iterable[str], home: str = "") -> None:
+        spellings = {form for secret in secrets for part in _parts(secret) for form in _spellings(part)}
+        longest_first = sorted(spellings, key=lambda form: (-len(form), form))
+        self._known = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+        self._home = re.compile(rf"{re.escape(home)}(?=[/\\\s\"':,]|\Z)") if len(home) > 1 else None
+
+    def text(self, text: str) -> str:
+        if self._known is not None:
+            text = self._known.sub(GONE, text)
+        text = _BLOCK.sub(GONE, scrub(text))
+        text = _BEARER.sub(rf"\1 {GONE}", text)
+        text = _ASSIGNED.sub(rf"\1{GONE}", text)
+        text = _SHAPES.sub(GONE, text)
+        return self._home.sub("~", text) if self._home is not None else text
+
+    def value(self, value: object) -> object:
+        """The same of all text in JSON; what stands under the name of a secret goes whatever it is."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list):
+            return [self.value(item) for item in value]
+        if isinstance(value, dict):
+            return {
+                self.text(str(name)): GONE
+                if is_secret_name(str(name)) and isinstance(inner, str)
+                else self.value(inner)
+                for name, inner in value.items()
+            }
+        return value
+
+
+def words(arguments: Iterable[object]) -> tuple[list[str], list[str]]:
+    """A command line with the names of its options and none of their values; and the values."""
+    shown: list[str] = []
+    gone: list[str] = []
+    for word in map(str, arguments):
+        name, equals, value = word.partition("=")
+        is_option = word.startswith("-") and not word.lstrip("-")[:1].isdigit() and word.strip("-") != ""
+        if is_option:
+            shown.append(f"{name}={GONE}" if equals else name)
+            gone += [value] if equals else []
+        else:
+            shown.append(GONE)
+            gone.append(word)
+    return shown, gone
+
+
+def _parts(secret: str) -> Iterator[str]:
+    """The whole, and its long words: of a command or an address that holds a secret, a log may say that word alone."""
+    yield secret
+    yield from (word for word in _BETWEEN.split(secret) if len(word) >= _LONG_WORD and not is_secret_name(word))
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    if len(secret) < _SHORTEST or (len(secret) < _LONG_NUMBER and _NUMBER.fullmatch(secret)):
+        return
+    raw = secret.encode("utf-8", "surrogateescape")
+    quoted = (quote(raw, safe=""), quote(raw), quote_plus(raw), json.dumps(secret)[1:-1], repr(secret)[1:-1])
+    yield from (secret, *quoted, b64encode(raw).decode(), raw.hex())
