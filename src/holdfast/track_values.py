@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LARGEST = 16 * 1000 * 1000  # bytes of one value
 _LONGEST_ARRAY = 10000  # numbers that are kept one by one
+_MOST_CELLS = 2000000  # of a table: more cannot come to less than the limit
 _PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
 _COLOUR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}  # PNG's number for grey, grey and alpha, RGB, RGBA
 _SOME = 0.01  # how far rounding may carry a colour beyond its ends
@@ -44,7 +45,7 @@ def recognised(value: "Any") -> "Made | None":
     if module == "PIL" and hasattr(value, "getbands"):
         return make("image", value)
     if _is_frame(value):
-        return make("table", value)
+        return make("table", value) if _count(value) <= _MOST_CELLS else _described_frame(value)
     if hasattr(value, "dtype") and _count(value) > _LONGEST_ARRAY:
         return "array", _described_array(value), b"", ""
     return None
@@ -122,6 +123,8 @@ def _figure(value: "Any") -> "Made":
 
 
 def _table(value: "Any") -> "Made":
+    if _count(value) > _MOST_CELLS:
+        raise ValueError("a table of %d cells is larger than %d bytes" % (_count(value), LARGEST))
     columns, rows = _columns_and_rows(value)
     cells = [[None if type(cell).__name__ in ("NAType", "NaTType") else cell for cell in row] for row in rows]
     return "table", {"type": "table", "columns": [str(name) for name in columns], "rows": cells}, b"", ""
@@ -264,10 +267,12 @@ def _listed(value: "Any") -> "list[Any]":
 
 
 def _is_frame(value: "Any") -> "bool":
-    return hasattr(value, "columns") and (hasattr(value, "itertuples") or hasattr(value, "iter_rows"))
+    # Asked last for its columns: a lazy frame would go and find them out.
+    return (hasattr(value, "itertuples") or hasattr(value, "iter_rows")) and hasattr(value, "columns")
 
 
 def _count(value: "Any") -> "int":
+    """How many numbers or cells it has; 0 where that is not known."""
     count = 1
     try:
         for length in value.shape:
@@ -275,6 +280,11 @@ def _count(value: "Any") -> "int":
     except Exception:
         return 0
     return count
+
+
+def _described_frame(value: "Any") -> "Made":
+    columns = [str(name) for name in value.columns]
+    return "table", {"type": "table", "columns": columns, "row_count": int(value.shape[0])}, b"", ""
 
 
 def _described_array(value: "Any") -> "dict[str, Any]":

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import Desk
 
 SCRIPT = """
@@ -111,6 +113,28 @@ def test_a_link_cannot_name_a_file_that_is_no_output(project: Desk) -> None:
         text = json.dumps({"name": "x", "version": "1", "uid": uid, "path": path, "sha256": "0" * 64})
         (project.project / "bad.link").write_text(text)
         assert project.holdfast("asset", "download", "-l", "bad.link", "-d", "out").code == 2
+
+
+def test_content_that_stayed_on_its_machine_is_fetched(desk: Desk, tmp_path: Path) -> None:
+    (desk.project / "aml_config").mkdir()
+    (desk.project / "aml_config" / "local.compute").write_text(f"type: local\nroot: {tmp_path / 'elsewhere'}\n")
+    desk.script("open('outputs/large.bin', 'wb').write(bytes(range(256)) * 70_000)")
+    assert desk.submit("train.py").code == 0
+    assert not (desk.attempt() / "outputs" / "large.bin").exists()
+    assert desk.holdfast("history", "promote", "-ap", "outputs/large.bin", "-n", "large").code == 0
+    done = desk.holdfast("asset", "download", "-l", "assets/large.link", "-d", "out")
+    assert done.code == 0, done.err
+    assert (desk.project / "out" / "large").read_bytes() == bytes(range(256)) * 70_000
+
+
+def test_what_a_killed_promotion_left_costs_that_line_only(project: Desk) -> None:
+    words = ("history", "promote", "-r", "1", "-ap", "outputs/model.pkl", "-n", "mnist")
+    project.holdfast(*words)
+    with (project.home / "assets.jsonl").open("ab") as target:
+        target.write(b'{"half": ')
+    project.holdfast(*words)
+    listed = project.holdfast("asset", "list", "-o", "json").json
+    assert [row["version"] for row in listed] == ["2", "1"]
 
 
 def test_what_cannot_be_promoted(project: Desk) -> None:

@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from holdfast.environments import lock
+from holdfast.environments.spec import Interpreter
 from holdfast.errors import PassportError
 from holdfast.passport import archive, signing
+from holdfast.passport.contents import environment_lock
 from holdfast.passport.verify import verify
+from holdfast.store.home import Home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -289,6 +293,23 @@ def test_without_a_key_it_says_what_to_do(desk: Desk) -> None:
     refused = desk.holdfast("passport")
     assert (refused.code, "ssh-keygen -t ed25519" in refused.err) == (2, True)
     assert desk.holdfast("passport", "verify", "nothing.zip").code == 2
+
+
+def test_the_lock_of_the_environment_is_found(tmp_path: Path) -> None:
+    """In the environment itself, or among what was solved for a machine elsewhere; never another one."""
+    folder = "/far/away/envs"
+    made = lock.Lock("a" * 64, "linux-64", Interpreter("3.11.7", "x"), pip=("numpy==2.0 --hash=sha256:" + "b" * 64,))
+    key = lock.env_key(made, folder)
+    home = Home(str(tmp_path), "")
+    plan: dict[str, object] = {"environment": {"key": key, "prefix": f"{folder}/{key}"}}
+    assert environment_lock(home, plan) == ""
+    (tmp_path / "solved").mkdir()
+    (tmp_path / "solved" / "other.json").write_text(lock.to_text(made._replace(pip=())))
+    assert environment_lock(home, plan) == ""
+    (tmp_path / "solved" / "spec.json").write_text(lock.to_text(made))
+    assert environment_lock(home, plan) == lock.to_text(made)
+    assert environment_lock(home, {"environment": {"key": f"{key}-0123abcd", "prefix": f"{folder}/{key}-0123abcd"}})
+    assert environment_lock(home, {"environment": None}) == ""
 
 
 def test_more_files_than_an_old_zip_can_count(tmp_path: Path) -> None:

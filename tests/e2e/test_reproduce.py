@@ -41,7 +41,10 @@ def test_the_code_of_then_runs_and_not_that_of_now(ran: Desk) -> None:
     assert "run 2, of run 1: the same within 1 %" in done.err
     first, again = ran.record("1"), ran.record("2")
     assert done.json == {
-        "run_id": again["run_id"], "reproduces": first["run_id"], "same": True, "tolerance": 0.01,
+        "run_id": again["run_id"],
+        "reproduces": first["run_id"],
+        "same": True,
+        "tolerance": 0.01,
         "metrics": [{"metric": "loss", "before": 1.5, "after": 1.5, "difference": 0.0, "same": True}],
     }
     kept = json.loads((ran.home / "runs" / again["uid"] / "run.json").read_text())

@@ -186,6 +186,9 @@ import numpy
 holdfast.log("small", numpy.arange(10000))
 holdfast.log("large", numpy.ones((101, 100), dtype="float32"))
 holdfast.log("words", numpy.array(["a"] * 10001))
+import pandas, polars
+holdfast.log("frame", pandas.DataFrame({"a": numpy.zeros(1000001), "b": 0}))
+holdfast.log("lazy", polars.LazyFrame({"a": [1]}))
 """
     found = values(libraries, site, folder, code)
     assert found["small"] == list(range(10000))
@@ -197,6 +200,8 @@ holdfast.log("words", numpy.array(["a"] * 10001))
         "max": 1.0,
         "mean": 1.0,
     }
+    assert found["frame"] == {"type": "table", "columns": ["a", "b"], "row_count": 1000001}
+    assert "LazyFrame" in found["lazy"]
     assert found["words"] == {"type": "array", "shape": [10001], "dtype": "<U1"}
 
 

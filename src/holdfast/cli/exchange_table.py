@@ -96,7 +96,7 @@ EXCHANGE = (
 PASSPORTS = (
     Command(
         ("passport",),
-        "Write a run as one signed file that anybody can check without your store.",
+        "Write a run as one signed file that anybody can check.",
         _AT + "passport:make",
         (
             RUN,

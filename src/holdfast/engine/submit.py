@@ -12,7 +12,7 @@ import time
 
 from holdfast import ignore, snapshot, targets
 from holdfast._version import __version__
-from holdfast.engine import follow, known, shims
+from holdfast.engine import follow, git_facts, known, shims
 from holdfast.engine.ship import Shipment
 from holdfast.errors import ConfigError, StoreError, UnreachableError
 from holdfast.model import Identity, Json, Plan
@@ -83,6 +83,7 @@ class Submitter:
         skip_unreadable: bool = False,
     ) -> tuple[Plan, Snapshot]:
         home, target = self._home, self._target
+        git = git_facts.Begun(project.root)
         taken = self._take(project, job, skip_unreadable)
         self._stopwatch.lap("snapshot")
         if not self._is_here() or job.gpu.count:
@@ -92,8 +93,9 @@ class Submitter:
         plan = _plan(job, project, identity, taken.tree, target, environment, container)
         with home.lock(f"submit-{identity.uid}"):
             try:
-                request = _request(project, job, target, taken, home.id)
+                request = {**_request(project, job, target, taken, home.id), "git": git.result()}
                 runs.create(home, identity, request)
+                git.keep(home.run(identity.uid))
                 self._show_id(identity)
                 self._start(plan, job, environment, {**request, **identity._asdict()})
             finally:

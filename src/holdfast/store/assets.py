@@ -136,8 +136,9 @@ def _append(home: Home, line: bytes) -> None:
     with Named(path):
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            whole = not os.fstat(fd).st_size or os.pread(fd, 1, os.fstat(fd).st_size - 1) == b"\n"
-            write_all(fd, line if whole else b"\n" + line)  # a killed writer's half line stays a line of its own
+            os.lseek(fd, max(os.fstat(fd).st_size - 1, 0), os.SEEK_SET)
+            is_whole = os.read(fd, 1) in (b"", b"\n")
+            write_all(fd, line if is_whole else b"\n" + line)  # a killed writer's half line stays a line of its own
             os.fsync(fd)
         finally:
             os.close(fd)

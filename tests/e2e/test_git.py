@@ -1,0 +1,40 @@
+"""Which commit a run was, and what was changed since, without slowing a submit in a folder that git does not know."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from conftest import Desk
+
+WHO = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+
+
+def git(desk: Desk, *words: str) -> str:
+    done = subprocess.run(["git", *WHO, *words], cwd=desk.project, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def test_commit_branch_and_what_was_changed(desk: Desk) -> None:
+    desk.script("print(1)\n")
+    git(desk, "init", "-q", "-b", "lab")
+    git(desk, "add", "train.py")
+    git(desk, "commit", "-q", "-m", "first")
+    commit = git(desk, "rev-parse", "HEAD")
+    assert desk.submit("train.py").code == 0
+    desk.script("print(2)\n")
+    assert desk.submit("train.py").code == 0
+    where = ("history", "list", "-o", "json", "--where")
+    assert [row["run_number"] for row in desk.holdfast(*where, f"commit = '{commit}'").json] == [2, 1]
+    assert [row["run_number"] for row in desk.holdfast(*where, "branch = 'lab' and dirty = true").json][:1] == [2]
+    changed = (desk.home / "runs" / desk.record()["uid"] / "git.diff").read_text()
+    assert "-print(1)" in changed
+    assert "+print(2)" in changed
+    assert not (desk.home / "runs" / desk.record("1")["uid"] / "git.diff").exists()
+
+
+def test_without_git_nothing_is_said(desk: Desk) -> None:
+    desk.script("print(1)\n")
+    assert desk.submit("train.py").code == 0
+    assert not list(desk.home.glob("runs/*/git.diff"))
