@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,8 @@ from lab.server import serve
 from managed import environments, manage, requirements, shown
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import Desk
 
 SCRIPT = """
@@ -53,6 +56,26 @@ def test_the_code_of_then_runs_and_not_that_of_now(ran: Desk) -> None:
     assert (again["script_name"], again["arguments"]) == (first["script_name"], first["arguments"])
     assert (ran.project / "helper.py").read_text() == "value = 99.0\n"
     assert list((ran.home / "cache").glob("reproduce-*")) == []
+
+
+def test_what_git_said_is_what_it_said_then(desk: Desk) -> None:
+    def git(*words: str) -> None:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(["git", *who, *words], cwd=desk.project, env=desk.env, check=True, capture_output=True)
+
+    git("init", "-q")
+    desk.script("import holdfast\nholdfast.log('x', 1)\n")
+    git("add", ".")
+    git("commit", "-q", "-m", "one")
+    desk.script("import holdfast\nholdfast.log('x', 2)\n")
+    assert desk.submit("train.py").code == 0
+    git("commit", "-q", "-a", "-m", "two")
+    assert desk.holdfast("reproduce").code == 0
+    folders = [desk.home / "runs" / desk.record(number)["uid"] for number in "12"]
+    told = [json.loads((folder / "run.json").read_text())["git"] for folder in folders]
+    assert told[0] == told[1]
+    assert told[0]["dirty"] is True
+    assert (folders[0] / "git.diff").read_bytes() == (folders[1] / "git.diff").read_bytes()
 
 
 def test_one_that_comes_out_differently_is_told(desk: Desk) -> None:
@@ -101,6 +124,18 @@ def test_a_run_without_numbers_is_refused_before_anything_runs(desk: Desk) -> No
     assert "no number to judge" in done.err
     assert "no share between 0 and 1" in desk.holdfast("reproduce", "--tolerance", "5").err
     assert len(desk.holdfast("history", "list").json) == 1
+
+
+def test_on_another_target_and_on_one_whose_file_is_gone(ran: Desk, tmp_path: Path) -> None:
+    config = ran.project / "aml_config"
+    config.mkdir()
+    (config / "other.compute").write_text(f"type: local\nroot: {tmp_path / 'elsewhere'}\n")
+    assert ran.holdfast("reproduce", "-r", "1", "-c", "other").code == 0
+    (config / "other.compute").unlink()
+    done = ran.holdfast("reproduce", "-r", "2")
+    assert done.code == 0, done.err
+    assert [ran.record(number)["target"] for number in "123"] == ["local", "other", "other"]
+    assert len(list((tmp_path / "elsewhere" / "runs").iterdir())) == 2
 
 
 def test_the_environment_is_that_of_the_lock(desk: Desk) -> None:

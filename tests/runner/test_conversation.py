@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,7 +33,11 @@ def test_hello_says_who_is_there(post: Post) -> None:
     assert hello["host"] == os.uname().nodename
     assert str(hello["python"]).rsplit(".", 1)[0] in post.python
     again = post.connect().hello()
-    assert again == hello
+    assert {**again, "fit": None} == {**hello, "fit": None}
+    fit = hello["fit"]
+    assert isinstance(fit, dict)
+    assert (fit["read_only"], fit["locks"]) == (False, "")
+    assert abs(fit["clock_ns"] / 1e9 - time.time()) < 60
 
 
 def test_probe_tells_what_the_machine_has(post: Post) -> None:

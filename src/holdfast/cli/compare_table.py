@@ -10,7 +10,7 @@ _RUNS = Option(("--run", "-r", "--run-id"), "runs", "A run. Default: last.", kin
 COMPARISONS = (
     Command(
         ("history", "compare"),
-        "Show in what runs differ: parameters, metrics, environment, code, outputs, GPUs.",
+        "Show in what runs differ.",
         _AT + "comparing:compare_runs",
         (
             _RUNS,
@@ -48,11 +48,11 @@ COMPARISONS = (
         (
             RUN,
             PROJECT,
-            Option(("--run-configuration", "-c"), "config", "On this target instead.", metavar="NAME"),
-            Option(("--tolerance",), "tolerance", "Relative.", metavar="SHARE", default="0.01"),
-            Option(("--metric",), "metrics", "Only this.", kind="repeat", metavar="NAME"),
-            Option(("-e", "--env"), "env", "Again.", kind="repeat", metavar="NAME[=VALUE]"),
-            Option(("--secret",), "secret", "Again.", kind="repeat", metavar="NAME"),
+            Option(("-c", "--runconfig"), "config", "On this target instead.", metavar="NAME"),
+            Option(("--tolerance",), "tolerance", "Relative difference allowed.", metavar="SHARE", default="0.01"),
+            Option(("--metric",), "metrics", "Only this metric.", kind="repeat", metavar="NAME"),
+            Option(("-e", "--env"), "env", "Its value; not kept.", kind="repeat", metavar="NAME[=VALUE]"),
+            Option(("--secret",), "secret", "The same, asked for.", kind="repeat", metavar="NAME"),
         ),
         description="Exit code 0: the same; 1: they differ, or the new run failed.",
     ),

@@ -27,6 +27,8 @@ _MOST_RUNS = 200
 _PATIENCE_S = 600
 _INSTRUCTIONS = """Runs training scripts on machines and keeps what they did. A run is named by its number, its id, or
 'last'. submit returns at once: watch by run_info and logs. GPUs are limited by the user; budget says what is left."""
+# -m and -c look for modules in the current folder first, which is the project's; nothing of it may run here.
+_OURSELVES = "import sys; del sys.path[0]; from holdfast.__main__ import main; main()"
 _LOOKS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _ACTS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=True)
 _ENDS = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True)
@@ -108,7 +110,7 @@ class Tools:
     def _said(self, *words: str) -> str:
         """What a command printed; a refusal becomes the tool's error, in the words that a person would read."""
         done = subprocess.run(
-            [sys.executable, "-m", "holdfast", *words],
+            [sys.executable, "-c", _OURSELVES, *words],
             cwd=self._project,
             stdin=subprocess.DEVNULL,
             capture_output=True,

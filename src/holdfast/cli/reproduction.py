@@ -53,7 +53,9 @@ class Reproduction:
                 self._home, self._target, line, stopwatch, _agree, self._show_id, lambda _files, _size: None, on_upload
             )
             submitter.of = self._run
-            plan, _ = submitter.submit(project, job, environment, container=container)
+            plan, taken = submitter.submit(project, job, environment, container=container)
+        for warning in taken.warnings:
+            _warn(warning)
         watch(self._home, line, plan.uid, plan.run_id, self._log, stopwatch, gpu=plan.gpu is not None)
         return plan.uid, ending.tell(self._home, plan.uid, None, stopwatch)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 
+from holdfast.engine.git_facts import Begun
 from holdfast.engine.submit import Submitter
 from holdfast.errors import UsageError
 from holdfast.model import GpuWish, Job, Link
 from holdfast.record import Record
 from holdfast.snapshot import Snapshot
+from holdfast.store.home import write_synced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,10 +47,30 @@ class Again(Submitter):
 
     of: Run
 
+    def _ask_git(self, project: Project) -> Begun:  # noqa: ARG002
+        return _Told(self.of)
+
     def _take(self, project: Project, job: Job, skip_unreadable: bool) -> Snapshot:  # noqa: ARG002
         request = self.of.request
         files, size = (value if isinstance(value := request.get(name), int) else 0 for name in ("files", "bytes"))
         return Snapshot(str(request.get("tree")), files, size, 0, 0, (), ())
+
+
+class _Told(Begun):
+    """What git said of the project when the first run was submitted; it has gone on since."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def result(self) -> Json | None:
+        found = self._run.request.get("git")
+        return found if isinstance(found, dict) else None
+
+    def keep(self, folder: str) -> None:
+        path = os.path.join(self._run.path, "git.diff")
+        if os.path.isfile(path):
+            with open(path, "rb") as source:
+                write_synced(os.path.join(folder, "git.diff"), source.read())
 
 
 def job_again(run: Run, plan: Json, *, config: str, target: str, env: Mapping[str, str]) -> Job:

@@ -83,7 +83,7 @@ class Submitter:
         skip_unreadable: bool = False,
     ) -> tuple[Plan, Snapshot]:
         home, target = self._home, self._target
-        git = git_facts.Begun(project.root)
+        git = self._ask_git(project)
         taken = self._take(project, job, skip_unreadable)
         self._stopwatch.lap("snapshot")
         if not self._is_here() or job.gpu.count:
@@ -163,6 +163,9 @@ class Submitter:
             self._stopwatch.lap("ship")
         what, hint = "the target could not keep what was sent", "is its disk full, or does somebody empty its store?"
         raise StoreError(what, where=self._target.name, answer=refused or "parts of it are gone again", hint=hint)
+
+    def _ask_git(self, project: Project) -> git_facts.Begun:
+        return git_facts.Begun(project.root)
 
     def _take(self, project: Project, job: Job, skip_unreadable: bool) -> Snapshot:
         cache = self._home.stat_cache(project.id)

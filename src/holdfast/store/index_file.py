@@ -62,7 +62,10 @@ class Records:
         self._file.flush()
 
     def close(self) -> None:
-        self._file.close()
+        try:
+            self._file.close()
+        except OSError:
+            return  # a full disk: whoever flushed was told, and the database knows nothing of these
 
 
 def connect(path: str) -> sqlite3.Connection:

@@ -7,10 +7,12 @@ import sys
 
 from holdfast import lifecycle, metrics, targets
 from holdfast import project as projects
+from holdfast.amlconfig.types import RunConfig
 from holdfast.cli import pick
 from holdfast.cli.output import emit
 from holdfast.cli.reproduction import Reproduction
 from holdfast.engine import reproduce as engine
+from holdfast.engine.known import target_of
 from holdfast.engine.restore import restore_into
 from holdfast.errors import UsageError
 from holdfast.model import Project
@@ -84,7 +86,11 @@ def _chosen(parsed: Parsed, home: Home, run: Run, folder: str) -> Chosen:
     config, target = str(run.request.get("config")), str(run.request.get("target"))
     now = os.path.join(str(run.request.get("project_root")), "aml_config")
     places = (os.path.join(folder, "aml_config"), now, os.path.join(home.path, "targets"))
-    return targets.choose(places, config, target)
+    try:
+        return targets.choose(places, config, target)
+    except UsageError:  # their files are gone; the run remembers how its target was reached
+        compute = target_of(run.request, home.path).compute
+        return targets.Chosen(RunConfig(name=config, target=target, framework="Python"), compute, [])
 
 
 def _project(run: Run, folder: str) -> Project:
