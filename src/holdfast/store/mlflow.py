@@ -157,11 +157,11 @@ def _of_rows(db: sqlite3.Connection, folder: str) -> Iterator[MlflowRun]:
     )
     for uid, experiment, name, user, status, start, end, uri, number in db.execute(query).fetchall():
         pairs = [
-            {
-                str(key): str(value)
-                for key, value in db.execute(f"SELECT key, value FROM {table} WHERE run_uuid = ?", (uid,))
-            }
-            for table in ("params", "tags")
+            {str(key): str(value) for key, value in db.execute(pairs_of, (uid,))}
+            for pairs_of in (
+                "SELECT key, value FROM params WHERE run_uuid = ?",
+                "SELECT key, value FROM tags WHERE run_uuid = ?",
+            )
         ]
         yield MlflowRun(
             *(str(uid), str(experiment), str(name or ""), str(user or ""), str(status), _whole(start), _whole(end)),
