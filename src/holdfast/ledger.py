@@ -7,6 +7,7 @@ other without a gap, the runner's events tell how long those on the target took,
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 from holdfast.model import Json
@@ -58,6 +59,8 @@ class Stopwatch:
 
 def since_start_ns() -> int:
     """When this process was started, by ``now_ns``; on systems that do not tell, this very moment."""
+    if sys.platform == "win32":
+        return now_ns()
     try:
         with open("/proc/self/stat", "rb") as source:
             ticks = int(source.read().rpartition(b")")[2].split()[19])
