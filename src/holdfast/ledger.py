@@ -23,8 +23,10 @@ _NS = 1_000_000_000
 
 def now_ns() -> int:
     """Since some moment, by a clock that nobody can set and that goes on while this machine sleeps."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None) or getattr(time, "CLOCK_MONOTONIC", None)
-    return time.monotonic_ns() if clock is None else time.clock_gettime_ns(clock)
+    if sys.platform == "win32":
+        return time.monotonic_ns()
+    clock: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime_ns(clock)
 
 
 class Stopwatch:

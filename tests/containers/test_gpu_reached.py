@@ -214,7 +214,7 @@ def test_a_run_in_a_container_touches_its_gpu_first(machine: FakeCuda, laptop: L
     laptop.script("print('only this')")
     try:
         with Docker(gpu1):
-            result = laptop.holdfast("submit", "-c", "box", "-e", "FAKE_CUDA_STATE=state", "train.py")
+            result = laptop.holdfast("submit", "-c", "box", "-e", "FAKE_STATE=state", "train.py")
             assert result.code == 0, result
             assert laptop.holdfast("logs").text == "only this\n"
             attempt = ada.path(".holdfast/runs") / str(laptop.record()["uid"]) / "a1"
@@ -223,7 +223,7 @@ def test_a_run_in_a_container_touches_its_gpu_first(machine: FakeCuda, laptop: L
             assert (told["ok"], told["facts"]["devices"][0]["uuid"], told["facts"]["cuda"]) == (True, CARD.uuid, "12.4")
             machine.tell(CARD, more=["* fail cuInit 804"])
             (laptop.project / "state").write_bytes((machine.folder / "state").read_bytes())
-            result = laptop.holdfast("submit", "-c", "box", "-e", "FAKE_CUDA_STATE=state", "train.py")
+            result = laptop.holdfast("submit", "-c", "box", "-e", "FAKE_STATE=state", "train.py")
             assert result.code == 0, result
             attempt = ada.path(".holdfast/runs") / str(laptop.record()["uid"]) / "a1"
             told = gpu_check.told(os.fsencode(attempt))

@@ -6,25 +6,21 @@
 
 ``more`` are lines as cuda.c reads them: ``SCOPE fail FUNCTION CODE``, ``SCOPE delay FUNCTION MILLISECONDS``,
 ``SCOPE crash FUNCTION``, and ``INDEX wrong 1``, by which the last number of a sum is not what it must be. Where the
-library goes alone, as into a container, FAKE_CUDA_STATE names the file.
+library goes alone, as into a container, FAKE_STATE names the file.
 """
 
 from __future__ import annotations
 
-import functools
-import os
-import shutil
-import subprocess
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from fakelibrary import HAS_COMPILER as HAS_COMPILER
+from fakelibrary import FakeLibrary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 LIBRARY = "libcuda.so.1"
-SOURCE = Path(__file__).with_name("cuda.c")
-HAS_COMPILER = shutil.which("cc") is not None
 
 
 class Card(NamedTuple):
@@ -37,26 +33,13 @@ class Card(NamedTuple):
 CARD = Card("NVIDIA A100-SXM4-80GB", "GPU-5b0e4d6c-0000-4000-8000-000000000000", "8.0")
 
 
-class FakeCuda:
+class FakeCuda(FakeLibrary):
     def __init__(self, place: Path, *cards: Card) -> None:
-        self.folder = place / "cuda"
-        self.folder.mkdir()
-        (self.folder / LIBRARY).write_bytes(_library())
+        super().__init__(place / "cuda", LIBRARY, Path(__file__).with_name("cuda.c"))
         self.tell(*cards)
 
     def tell(self, *cards: Card, cuda: int = 12040, more: Iterable[str] = ()) -> None:
-        """Another state of the machine, all at once."""
         lines = [f"* cuda {cuda}", *more]
         for index, card in enumerate(cards):
             lines += [f"{index} {key} {value}" for key, value in card._asdict().items()]
-        beside = self.folder / "state.tmp"
-        beside.write_text("\n".join([*lines, ""]))
-        os.replace(beside, self.folder / "state")
-
-
-@functools.cache
-def _library() -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / LIBRARY
-        subprocess.run(["cc", "-O1", "-Wall", "-shared", "-fPIC", "-o", made, SOURCE, "-ldl"], check=True)
-        return made.read_bytes()
+        self.say(lines)

@@ -1,6 +1,6 @@
 /* A libcuda.so.1 whose cards are this process's own memory.
  *
- * What it tells stands in the file `state` beside the library, or in the one that FAKE_CUDA_STATE names. A line is
+ * What it tells stands in the file `state` beside the library, or in the one that FAKE_STATE names. A line is
  * `SCOPE KEY VALUE...`, where SCOPE is the index of a card, or * for the machine. Any function fails with a code by
  * `SCOPE fail FUNCTION CODE`, takes its time by `SCOPE delay FUNCTION MILLISECONDS` and ends the process by `SCOPE crash
  * FUNCTION`. tests/fakecuda/__init__.py lists the other keys.
@@ -8,22 +8,13 @@
  * It is strict where the real one is: nothing before cuInit, no memory without a current context, no kernel that was not
  * loaded, no launch with fewer threads than numbers. The one program that it can run is the one that adds an index.
  */
-#define _GNU_SOURCE
-#include <dlfcn.h>
+#include "fakestate.h"
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-typedef unsigned int u32;
-typedef unsigned long long u64;
 typedef struct { int device; } Context;
 
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101 };
 enum { INVALID_CONTEXT = 201, INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500 };
-enum { MACHINE = -1, MOST = 64, LINE = 512 };
 
 static int is_ready;
 static Context contexts[MOST];
@@ -31,45 +22,6 @@ static Context *current;
 static u64 taken[MOST];
 static const char module_loaded[] = "module", kernel_loaded[] = "kernel";
 static int has_module;
-
-static int find(int scope, const char *key, int number, char *value) {
-    char path[4096], line[LINE], who[16], what[64], wanted[16];
-    Dl_info place;
-    int at;
-    dladdr((void *)find, &place);
-    snprintf(path, sizeof path, "%s", place.dli_fname);
-    strcpy(strrchr(path, '/') + 1, "state");
-    if (getenv("FAKE_CUDA_STATE")) snprintf(path, sizeof path, "%s", getenv("FAKE_CUDA_STATE"));
-    if (scope == MACHINE) strcpy(wanted, "*");
-    else snprintf(wanted, sizeof wanted, "%d", scope);
-    FILE *file = fopen(path, "r");
-    if (!file) return 0;
-    while (fgets(line, sizeof line, file)) {
-        line[strcspn(line, "\n")] = 0;
-        if (sscanf(line, "%15s %63s %n", who, what, &at) < 2 || strcmp(who, wanted) || strcmp(what, key)) continue;
-        if (number-- == 0) {
-            strcpy(value, line + at);
-            fclose(file);
-            return 1;
-        }
-    }
-    fclose(file);
-    return 0;
-}
-
-static u64 number_of(int scope, const char *key, u64 otherwise) {
-    char value[LINE];
-    return find(scope, key, 0, value) ? strtoull(value, 0, 0) : otherwise;
-}
-
-static int asked_for(int scope, const char *kind, const char *function, long *argument) {
-    char value[LINE], name[128];
-    for (int n = 0; find(scope, kind, n, value); n++) {
-        *argument = 0;
-        if (sscanf(value, "%127s %ld", name, argument) >= 1 && !strcmp(name, function)) return 1;
-    }
-    return 0;
-}
 
 static int begin(int scope, const char *function) {
     long argument;

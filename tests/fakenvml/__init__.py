@@ -12,20 +12,14 @@
 
 from __future__ import annotations
 
-import functools
-import os
-import shutil
-import subprocess
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from fakelibrary import HAS_COMPILER as HAS_COMPILER
+from fakelibrary import FakeLibrary
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-LIBRARY = "libnvidia-ml.so.1"
-SOURCE = Path(__file__).with_name("nvml.c")
-HAS_COMPILER = shutil.which("cc") is not None
 
 
 class Gpu(NamedTuple):
@@ -51,28 +45,15 @@ class Gpu(NamedTuple):
 GPU = Gpu("NVIDIA A100-SXM4-80GB", "GPU-5b0e4d6c-0000-4000-8000-000000000000", "06c3:00:00", "8.0", 80 << 30)
 
 
-class FakeGpus:
+class FakeGpus(FakeLibrary):
     def __init__(self, place: Path, *cards: Gpu) -> None:
-        self.folder = place / "nvml"
-        self.folder.mkdir()
-        (self.folder / LIBRARY).write_bytes(_library())
+        super().__init__(place / "nvml", "libnvidia-ml.so.1", Path(__file__).with_name("nvml.c"))
         self.tell(*cards)
 
     def tell(self, *cards: Gpu, driver: str = "550.54.14", cuda: int = 12040, more: Iterable[str] = ()) -> None:
-        """Another state of the machine, all at once."""
         lines = [f"* driver {driver}", f"* cuda {cuda}", *more]
         for index, card in enumerate(cards):
             facts = card._asdict()
             lines += [f"{index} process {pid} {size} {percent}" for pid, size, percent in facts.pop("processes")]
             lines += [f"{index} {key} {value}" for key, value in facts.items() if value is not None]
-        beside = self.folder / "state.tmp"
-        beside.write_text("\n".join([*lines, ""]))
-        os.replace(beside, self.folder / "state")
-
-
-@functools.cache
-def _library() -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / LIBRARY
-        subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", made, SOURCE, "-ldl"], check=True)
-        return made.read_bytes()
+        self.say(lines)

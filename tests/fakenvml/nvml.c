@@ -7,20 +7,11 @@
  * Any function fails with a code by `SCOPE fail FUNCTION CODE` and takes its time by `SCOPE delay FUNCTION MILLISECONDS`;
  * `SCOPE crash FUNCTION` ends the process. A GPU with `lost 1` answers every question with GPU_IS_LOST.
  */
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
+#include "fakestate.h"
 
-typedef unsigned int u32;
-typedef unsigned long long u64;
 typedef struct card *Card;
 
 enum { OK = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, TIMEOUT = 10, LOST = 15 };
-enum { MACHINE = -1, MOST = 64, LINE = 512 };
 enum { XID = 8 };
 
 typedef struct {
@@ -40,45 +31,6 @@ typedef struct { Card card; u64 type, data; u32 instance, compute_instance; } Ev
 struct card { int told_xids; };
 static struct card cards[MOST];
 static int users;
-
-/* The n-th value of a key; its words in `value`. Returns whether there is one. */
-static int find(int scope, const char *key, int number, char *value) {
-    char path[4096], line[LINE], who[16], what[64], wanted[16];
-    Dl_info place;
-    int at;
-    dladdr((void *)find, &place);
-    snprintf(path, sizeof path, "%s", place.dli_fname);
-    strcpy(strrchr(path, '/') + 1, "state");
-    if (scope == MACHINE) strcpy(wanted, "*");
-    else snprintf(wanted, sizeof wanted, "%d", scope);
-    FILE *file = fopen(path, "r");
-    if (!file) return 0;
-    while (fgets(line, sizeof line, file)) {
-        line[strcspn(line, "\n")] = 0;
-        if (sscanf(line, "%15s %63s %n", who, what, &at) < 2 || strcmp(who, wanted) || strcmp(what, key)) continue;
-        if (number-- == 0) {
-            strcpy(value, line + at);
-            fclose(file);
-            return 1;
-        }
-    }
-    fclose(file);
-    return 0;
-}
-
-static u64 number_of(int scope, const char *key, u64 otherwise) {
-    char value[LINE];
-    return find(scope, key, 0, value) ? strtoull(value, 0, 0) : otherwise;
-}
-
-static int asked_for(int scope, const char *kind, const char *function, long *argument) {
-    char value[LINE], name[128];
-    for (int n = 0; find(scope, kind, n, value); n++) {
-        *argument = 0;
-        if (sscanf(value, "%127s %ld", name, argument) >= 1 && !strcmp(name, function)) return 1;
-    }
-    return 0;
-}
 
 static void rest(long milliseconds) {
     struct timespec pause = {milliseconds / 1000, milliseconds % 1000 * 1000000};

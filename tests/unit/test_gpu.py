@@ -128,6 +128,7 @@ def test_what_a_card_is_and_does(place: Place, python: str) -> None:
         "celsius": 30,
         "ecc": True,
         "mig": False,
+        "minor_number": 1,
         "processes": [],
         "trouble": "",
     }

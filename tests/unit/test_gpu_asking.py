@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuruns import WISH
 from holdfast import targets
 from holdfast.amlconfig import read_compute, read_runconfig, render
 from holdfast.amlconfig.types import ComputeTarget, GpuRequest, RunConfig
@@ -22,17 +23,7 @@ if TYPE_CHECKING:
 NOTHING = GpuWish()
 FOUND: dict[str, object] = {"id": "sha256:1", "digest": "", "python": "/usr/bin/python3"}
 HEAD = "Target: local\nFramework: Python\n"
-PLANNED = {
-    "count": None,
-    "memory": None,
-    "name": None,
-    "shared": False,
-    "wait_s": None,
-    "wait_text": "",
-    "require": False,
-    "grace_s": 600.0,
-    "grace_text": "10m",
-}
+PLANNED = {**WISH, "count": None}
 
 
 def read(folder: Path, text: str) -> tuple[RunConfig | None, str]:

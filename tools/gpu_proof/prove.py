@@ -232,7 +232,7 @@ class Power:
 
     def _read(self) -> None:
         sys.path.insert(0, str(KIT / "site"))
-        import pynvml
+        import pynvml  # type: ignore[import-untyped, unused-ignore]
 
         pynvml.nvmlInit()
         card = pynvml.nvmlDeviceGetHandleByIndex(0)

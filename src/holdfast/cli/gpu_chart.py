@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 
+from holdfast.cli.files import write_file
 from holdfast.cli.gpu_card import indexes, names_by_index, read_series
 from holdfast.cli.gpu_receipt import text
 from holdfast.drawing.axes import moments
@@ -49,17 +50,7 @@ def draw(run: Run, path: str) -> None:
         from holdfast.drawing.svg import render
     else:
         from holdfast.drawing.png import render
-    data = render(picture(run, series))
-    beside = f"{path}.{os.getpid()}.tmp"
-    try:
-        with open(beside, "wb") as target:
-            target.write(data)
-        os.replace(beside, path)
-    except OSError as error:
-        raise UsageError("the chart cannot be written", where=path, answer=str(error.strerror)) from error
-    finally:
-        if os.path.exists(beside):
-            os.unlink(beside)
+    write_file(path, render(picture(run, series)))
 
 
 def picture(run: Run, series: dict[str, Series]) -> Picture:

@@ -6,7 +6,7 @@ import os
 import sys
 
 from holdfast.cli import metric_chart, pick
-from holdfast.cli.commands.plotting import write_file
+from holdfast.cli.files import write_file
 from holdfast.cli.output import as_json, emit
 from holdfast.cli.terminal import is_tty, show
 from holdfast.engine.compare import compare

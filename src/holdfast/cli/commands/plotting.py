@@ -6,6 +6,7 @@ import os
 import sys
 
 from holdfast.cli import metric_chart, pick, plot, terminal
+from holdfast.cli.files import write_file
 from holdfast.errors import UsageError
 
 TYPE_CHECKING = False
@@ -41,20 +42,6 @@ def plot_metrics(parsed: Parsed) -> int:
     write_file(to, render(picture(panels, title=title, over_time=over_time, log=parsed.flag("log"))))
     sys.stdout.write(f"{terminal.show(to)}\n")
     return 0
-
-
-def write_file(path: str, data: bytes) -> None:
-    """Beside, then by rename: a picture that somebody is looking at is never half there."""
-    beside = f"{path}.{os.getpid()}.tmp"
-    try:
-        with open(beside, "wb") as target:
-            target.write(data)
-        os.replace(beside, path)
-    except OSError as error:
-        raise UsageError("the file cannot be written", where=path, answer=str(error.strerror)) from error
-    finally:
-        if os.path.exists(beside):
-            os.unlink(beside)
 
 
 def _show(panels: Sequence[Panel], *, log: bool, over_time: bool) -> None:
