@@ -111,7 +111,7 @@ def end(): mlflow.end_run()
     ),
 }
 _MEASURE = """
-import json, time
+import json, resource, time
 calls, step = [], 0
 now = time.perf_counter_ns
 began = now()
@@ -125,7 +125,8 @@ end()
 took = (now() - began) / 1e9
 calls.sort()
 with open("answer.json", "w") as target:
-    json.dump({"rate": step / took, "p50": calls[len(calls) // 2], "p99": calls[len(calls) * 99 // 100]}, target)
+    json.dump({"rate": step / took, "p50": calls[len(calls) // 2], "p99": calls[len(calls) * 99 // 100],
+               "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}, target)
 """
 
 
@@ -144,12 +145,12 @@ def main() -> int:
             if answer is not None:
                 found[name].append(answer)
     bare = statistics.median(row["rate"] for row in found["bare write"]) if found.get("bare write") else 0.0
-    print(f"{'one value a call':<18}{'values/s':>12}{'of bare':>9}{'p50 us':>10}{'p99 us':>10}")
+    print(f"{'one value a call':<18}{'values/s':>12}{'of bare':>9}{'p50 us':>10}{'p99 us':>10}{'MB':>7}")
     for name, rows in found.items():
         if rows:
-            rate, p50, p99 = (statistics.median(row[key] for row in rows) for key in ("rate", "p50", "p99"))
+            rate, p50, p99, size = (statistics.median(row[key] for row in rows) for key in ("rate", "p50", "p99", "mb"))
             share = f"{rate / bare:>9.3f}" if bare else f"{'':>9}"
-            print(f"{name:<18}{rate:>12,.0f}{share}{p50 / 1e3:>10.1f}{p99 / 1e3:>10.1f}")
+            print(f"{name:<18}{rate:>12,.0f}{share}{p50 / 1e3:>10.1f}{p99 / 1e3:>10.1f}{size:>7.0f}")
     return 0
 
 

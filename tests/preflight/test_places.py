@@ -48,6 +48,15 @@ def test_a_disk_that_is_too_small(reader: Reader, laptop: Laptop, ada: User) -> 
     assert list(ada.path(".holdfast/objects").glob("??/*"))
 
 
+def test_what_is_there_already_needs_no_room_again(reader: Reader, laptop: Laptop, ada: User) -> None:
+    mount_disk(ada, "size=18m")
+    describe(laptop, ada, ROOT)
+    (laptop.project / "data").write_bytes(os.urandom(6_000_000))
+    reader.passes(*TARGET)
+    (laptop.project / "more").write_text("a little more")
+    reader.passes(*TARGET)
+
+
 def test_a_disk_without_room_for_so_many_files(reader: Reader, laptop: Laptop, ada: User) -> None:
     store = mount_disk(ada, "size=100m,nr_inodes=600")
     describe(laptop, ada, ROOT)

@@ -17,6 +17,8 @@ from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast.amlconfig.types import ComputeTarget
     from holdfast.engine.channel import RunnerChannel
     from holdfast.engine.environment import Environment
@@ -26,9 +28,8 @@ if TYPE_CHECKING:
 
 OK, WARNING, FAILED, SKIPPED = "ok", "warning", "failed", "skipped"
 SKEW_S = 5.0
-# What a run itself writes before its script does, and what an installed package takes of its download.
+# What a run itself writes before its script does.
 _ROOM, _FILES = 256 * 1024, 40
-_UNPACKED, _BYTES_A_FILE = 4, 20_000
 _OF_RUNNER = (4_000_000, 400)
 # Run by any Python that is there: is there room elsewhere, can files be cloned here, is the environment built?
 _LOOK = """
@@ -92,12 +93,14 @@ class Need(Record):
     def is_executed(self) -> bool:
         return bool(self.prefix)
 
-    def room(self, *, copies: int = 2, built: bool = False) -> tuple[int, int]:
-        """Bytes and files."""
-        size, files = _ROOM + copies * self.bytes, _FILES + copies * self.files
-        if built:
-            return size, files
-        return size + _UNPACKED * self.environment, files + _UNPACKED * self.environment // _BYTES_A_FILE
+    def room(
+        self, *, lacking: tuple[int, int] | None = None, clones: bool = False, built: bool = False
+    ) -> tuple[int, int]:
+        """Bytes and files. ``lacking`` is what of the project is not stored there yet; ``clones`` take no room."""
+        missing, new = (self.bytes, self.files) if lacking is None else lacking
+        size, files = _ROOM + missing + (0 if clones else self.bytes), _FILES + new + self.files
+        # A package takes at least its download; who builds it knows better, and nobody is refused on a guess.
+        return size + (0 if built else self.environment), files
 
 
 def need_of(taken: Snapshot, environment: Environment | None) -> Need:
@@ -111,9 +114,20 @@ class Preflight:
     """``file`` is the target's .compute file, ``config`` the run configuration: what a fix may have to change.
 
     ``is_here``: its store is our own, written to a moment ago by our own clock: nothing of that need be asked.
+    ``lacking`` tells how much of the project is not there yet; it is asked only where room is short.
     """
 
-    def __init__(self, target: Target, channel: RunnerChannel, file: str, config: str, *, is_here: bool) -> None:
+    def __init__(
+        self,
+        target: Target,
+        channel: RunnerChannel,
+        file: str,
+        config: str,
+        *,
+        is_here: bool,
+        lacking: Callable[[], tuple[int, int]] | None = None,
+    ) -> None:
+        self._lacking = lacking
         self._target = target
         self._channel = channel
         self._file = file or f"{target.name}.compute"
@@ -149,7 +163,8 @@ class Preflight:
         if _suffices(free, inodes, *need.room()) and not self._forbids(fit, need):
             return Tick("disk", OK, words)
         look = _ask_more(self._target, need.prefix)
-        wanted = need.room(copies=1 if look.get("clones") else 2, built=bool(look.get("built")))
+        lacking = self._lacking() if self._lacking is not None else None
+        wanted = need.room(lacking=lacking, clones=bool(look.get("clones")), built=bool(look.get("built")))
         if fit.get("read_only"):
             words = f"{place} is read-only"
         elif fit.get("no_exec") and need.is_executed:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from holdfast.engine.channel import RunnerChannel
+    from holdfast.model import Json
     from holdfast.store.home import Home
 
 CHUNK = 4 * 1024 * 1024
@@ -63,14 +64,23 @@ class Shipment:
 
     def send_missing(self, tree: str) -> None:
         """Ask which objects of the tree are not there, and send those."""
-        everything = list(changed(self._root, "", tree))
-        answer = self._channel.ask("lacks", digests=[part.digest for part in everything])
-        missing, partial = answer.get("missing"), answer.get("partial")
-        absent = {str(digest) for digest in missing} if isinstance(missing, list) else set()
+        parts, answer = self._missing(tree)
+        partial = answer.get("partial")
         begun = {str(name): int(size) for name, size in partial.items()} if isinstance(partial, dict) else {}
-        parts = [part for part in everything if part.digest in absent]
         self._check_room(parts, answer.get("free"))
         self._send(parts, begun)
+
+    def lacking(self, tree: str) -> tuple[int, int]:
+        """Bytes and objects that would have to be sent."""
+        parts, _ = self._missing(tree)
+        return sum(part.size for part in parts), len(parts)
+
+    def _missing(self, tree: str) -> tuple[list[Part], Json]:
+        everything = list(changed(self._root, "", tree))
+        answer = self._channel.ask("lacks", digests=[part.digest for part in everything])
+        missing = answer.get("missing")
+        absent = {str(digest) for digest in missing} if isinstance(missing, list) else set()
+        return [part for part in everything if part.digest in absent], answer
 
     def remember(self, tree: str) -> None:
         """The target has all of it: it said so when it was asked to start."""

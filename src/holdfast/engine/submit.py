@@ -88,7 +88,9 @@ class Submitter:
         self._stopwatch.lap("snapshot")
         if not self._is_here() or job.gpu.count:
             # A machine that does not answer, or cannot have it, gets no run.
-            taken = taken._replace(warnings=(*taken.warnings, *self._preflight().check(taken, environment, job)))
+            taken = taken._replace(
+                warnings=(*taken.warnings, *self._preflight(project, taken).check(taken, environment, job))
+            )
         identity = runs.claim(home, project)
         plan = _plan(job, project, identity, taken.tree, target, environment, container)
         with home.lock(f"submit-{identity.uid}"):
@@ -107,10 +109,16 @@ class Submitter:
         taken = snapshot.scan(project.root, cache=None, skip=_linked(job)).store(None)
         return self._preflight().ticks(taken, environment, job)
 
-    def _preflight(self) -> Preflight:
+    def _preflight(self, project: Project | None = None, taken: Snapshot | None = None) -> Preflight:
+        """With a snapshot that is stored here it is known what the target lacks of it."""
         from holdfast.engine.preflight import Preflight
 
-        return Preflight(self._target, self._line.channel, *self._written_in, is_here=self._is_here())
+        def lacking() -> tuple[int, int]:
+            shipment = Shipment(self._home, self._line.channel, project.id if project else "", self._on_upload)
+            return shipment.lacking(taken.tree if taken else "")
+
+        known = lacking if taken is not None else None
+        return Preflight(self._target, self._line.channel, *self._written_in, is_here=self._is_here(), lacking=known)
 
     def _is_here(self) -> bool:
         """The target's store is our own: nothing is sent, and its disk was written to a moment ago."""
