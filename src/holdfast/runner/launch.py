@@ -12,6 +12,10 @@ from . import hostfacts, idle, jsonl, kill, records, wire
 from .remove import remove_tree
 from .supervise import Secrets, Supervisor
 
+MYPY = False
+if MYPY:
+    from collections.abc import Callable
+
 
 def attempt_path(home: "bytes", uid: "str", attempt: "str") -> "bytes":
     if not (len(uid) == 32 and all(c in "0123456789abcdef" for c in uid)):
@@ -53,8 +57,7 @@ def launch(home: "bytes", runner: "str", plan: "dict[str, object]", secrets: "Se
     jsonl.sync_folder(os.path.dirname(attempt))
     ready, says_ready = os.pipe()
     if os.fork() == 0:
-        os.close(ready)
-        _guard(attempt, Supervisor(home, runner, attempt, plan, secrets, umask, says_ready))
+        _guard(attempt, lambda: Supervisor(home, runner, attempt, plan, secrets, umask, says_ready), ready)
     os.close(lock)
     os.close(says_ready)
     os.read(ready, 1)
@@ -62,10 +65,12 @@ def launch(home: "bytes", runner: "str", plan: "dict[str, object]", secrets: "Se
     return True
 
 
-def _guard(attempt: "bytes", supervisor: "Supervisor") -> "None":
-    """The guardian's whole life; never returns."""
+def _guard(attempt: "bytes", made: "Callable[[], Supervisor]", ready: "int") -> "None":
+    """The guardian's whole life; never returns, whatever fails: above it lies the session of a client."""
     try:
+        os.close(ready)
         _leave_session(attempt)
+        supervisor = made()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # the session ignores it, so as to leave no zombies
         hostfacts.adopt_orphans()
         watched, held = os.pipe()
