@@ -14,11 +14,12 @@ import pytest
 
 from holdfast import metrics
 from holdfast.store import mlflow
+from lab.shelf import interpreter
 
 if TYPE_CHECKING:
     from conftest import Desk
 
-REAL = Path(__file__).resolve().parents[2] / ".tools" / "mlflow" / "bin" / "python"
+ROOT = Path(__file__).resolve().parents[2]
 MAKES = """
 import os, sys, mlflow
 mlflow.set_tracking_uri(sys.argv[1])
@@ -60,13 +61,12 @@ def of(desk: Desk, name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", ["database", "folder"])
 def test_what_mlflow_itself_writes(desk: Desk, tmp_path: Path, kind: str) -> None:
-    if not REAL.exists():
-        pytest.skip("NOT TESTED: there is no MLflow here; make bench installs one into .tools/mlflow")
+    real = interpreter(ROOT, "mlflow-written", "mlflow==3.17.2")
     place = tmp_path / "ml"
     place.mkdir()
     uri = f"sqlite:///{place}/mlflow.db" if kind == "database" else f"file://{place}/mlruns"
     env = {**os.environ, "MLFLOW_ALLOW_FILE_STORE": "true", "MLFLOW_DISABLE_TELEMETRY": "true", "HOME": str(tmp_path)}
-    subprocess.run([REAL, "-c", MAKES, uri], cwd=place, env=env, check=True, capture_output=True, timeout=250)
+    subprocess.run([real, "-c", MAKES, uri], cwd=place, env=env, check=True, capture_output=True, timeout=250)
     done = desk.holdfast("history", "import", "--mlflow", str(place))
     assert (done.code, "5 runs imported, 1 left out" in done.err) == (0, True), done.err
     run = of(desk, "beta/x y-run")

@@ -5,8 +5,12 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,3 +41,19 @@ def _sources_digest(depends_on: str) -> str:
         if path.is_file() and path.suffix != ".pyc" and not path.name.startswith("test_"):
             digest.update(f"\0{path.relative_to(HERE)}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def interpreter(root: Path, name: str, *packages: str) -> Path:
+    """A Python with these packages, made once; the test that needs it is skipped, loudly, where they cannot be had."""
+    try:
+        place = kept(root / ".tools", name, " ".join(packages), lambda place: _install(place, packages))
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"NOT TESTED: {' '.join(packages)} could not be installed: {error.stderr.decode()[-300:]}")
+    return place / "venv" / "bin" / "python"
+
+
+def _install(place: Path, packages: tuple[str, ...]) -> None:
+    uv = Path(sys.executable).with_name("uv")
+    subprocess.run([uv, "venv", "-q", place / "venv"], check=True, capture_output=True)
+    python = place / "venv" / "bin" / "python"
+    subprocess.run([uv, "pip", "install", "-q", "--python", python, *packages], check=True, capture_output=True)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from holdfast import logged, metrics
-from lab.shelf import kept
+from lab.shelf import interpreter
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "holdfast"
@@ -34,18 +34,7 @@ def oldest() -> list[str]:
 @pytest.fixture(scope="session")
 def libraries() -> str:
     """An interpreter that has what people log from."""
-    try:
-        place = kept(ROOT / ".tools", "libraries", " ".join(LIBRARIES), _install)
-    except subprocess.CalledProcessError as error:
-        pytest.skip(f"NOT TESTED: {' '.join(LIBRARIES)} could not be installed: {error.stderr.decode()[-300:]}")
-    return str(place / "venv" / "bin" / "python")
-
-
-def _install(place: Path) -> None:
-    uv = Path(sys.executable).with_name("uv")
-    subprocess.run([uv, "venv", "-q", place / "venv"], check=True, capture_output=True)
-    python = place / "venv" / "bin" / "python"
-    subprocess.run([uv, "pip", "install", "-q", "--python", python, *LIBRARIES], check=True, capture_output=True)
+    return str(interpreter(ROOT, "libraries", *LIBRARIES))
 
 
 @pytest.fixture

@@ -142,7 +142,7 @@ class Index:
             return self._fresh[uid]
         found = None if place is None else self._records.read(place, length, checksum)
         if found is None:  # another client saw it end meanwhile, or the file is damaged: the run itself knows
-            return history.record(runs.read(self._home, uid))
+            return rows.listed(history.record(runs.read(self._home, uid)))
         record: Json = json.loads(found)
         return record
 

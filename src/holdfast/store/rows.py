@@ -52,8 +52,13 @@ def read(home: Home, uid: str) -> Row:
         _columns(run, record, plan),
         storable(" ".join(map(str, _list(run.request.get("arguments"))))),
         [*_parameters(run), *_metrics(logged), *_tags(run)],
-        json.dumps(record).encode(),
+        json.dumps(listed(record)).encode(),
     )
+
+
+def listed(record: Json) -> Json:
+    """A record as lists show it: where its time went is noted after a run has ended, and read from the run itself."""
+    return {name: value for name, value in record.items() if name != "ledger"}
 
 
 def read_all(home: Home, uids: Sequence[str]) -> Iterator[Row]:
