@@ -77,6 +77,10 @@ class Desk:
         found: dict[str, Any] = self.holdfast("history", "info", "-r", run, "-o", "json").json
         return found
 
+    def listed(self, run: str = "last") -> dict[str, Any]:
+        """The record as ``history list`` has it: without where its time went."""
+        return {name: value for name, value in self.record(run).items() if name != "ledger"}
+
     def attempt(self, run: str = "last") -> Path:
         return self.home / "runs" / str(self.record(run)["uid"]) / "a1"
 

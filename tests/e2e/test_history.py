@@ -139,7 +139,7 @@ def test_one_damaged_run_never_hides_another(desk: Desk) -> None:
     desk.script(LOGS)
     for value in ("0.1", "0.2", "0.3"):
         desk.submit("train.py", value)
-    good = {number: desk.record(str(number)) for number in (1, 3)}
+    good = {number: desk.listed(str(number)) for number in (1, 3)}
     broken = desk.home / "runs" / desk.record("2")["uid"]
     for name, content in (("run.json", b'{"torn'), ("a1/events.jsonl", b"\0\xff not json\n")):
         (broken / name).write_bytes(content)

@@ -37,12 +37,12 @@ def test_runs_are_chosen_ordered_and_cut(runs: Desk) -> None:
     assert [record["run_number"] for record in runs.holdfast(*words).json] == [2, 3]
     assert [record["run_number"] for record in runs.holdfast(*words, "--limit", "1", "--all").json] == [2]
     whole = runs.holdfast(*words, "--limit", "1").json
-    assert whole == [runs.record("2")]
+    assert whole == [runs.listed("2")]
 
 
 def test_without_options_the_list_is_what_it_was(runs: Desk) -> None:
     listed = runs.holdfast("history", "list").json
-    assert listed == [runs.record(number) for number in ("3", "2", "1")]
+    assert listed == [runs.listed(number) for number in ("3", "2", "1")]
     assert listed == runs.holdfast("history", "list", "--where", "run_number > 0").json
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 _TIMES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
 
@@ -17,6 +18,11 @@ def numbers(low: float, high: float, most: int = 8) -> list[tuple[float, str]]:
     return [(value, _label(value, step)) for value in found] or [(value, f"{value:.6g}") for value in (low, high)]
 
 
+def _power(exponent: float) -> str:
+    """Of ten; beyond what a number can hold, an axis may still have a mark."""
+    return f"{10.0**exponent:.4g}" if exponent < sys.float_info.max_10_exp else f"1e+{exponent:.0f}"
+
+
 def powers(low: float, high: float) -> list[tuple[float, str]]:
     """The same for exponents of ten: every power, or every few; in between 2 and 5 where there are hardly any."""
     first, last = math.floor(low + 1e-9), math.ceil(high - 1e-9)
@@ -24,9 +30,7 @@ def powers(low: float, high: float) -> list[tuple[float, str]]:
     digits = (1, 2, 5) if high - low <= 2.2 else (1,)
     found = [power + math.log10(digit) for power in range(first, last + 1, every) for digit in digits]
     inside = [value for value in found if low - 1e-9 <= value <= high + 1e-9]
-    return [(value, f"{10.0**value:.4g}") for value in inside] or [
-        (value, f"{10.0**value:.4g}") for value in (low, high)
-    ]
+    return [(value, _power(value)) for value in inside or (low, high)]
 
 
 def moments(length: float) -> list[tuple[float, str]]:
