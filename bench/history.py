@@ -60,7 +60,6 @@ def main() -> int:
         time_reindex(home)
         time_lists(home, place, count)
         time_series(place)
-        time_peers(place, count)
     return 0
 
 
@@ -266,10 +265,6 @@ def time_series(place: Path) -> None:
         {"bare: read, least and greatest of 1,000 parts": bare, "10^6 points read and reduced to draw": ours},
         "bare: read, least and greatest of 1,000 parts",
     )
-
-
-def time_peers(place: Path, count: int) -> None:
-    """Other tools asked the same question of as many runs."""
 
 
 def show(candidates: dict[str, Callable[[], object]], base: str) -> None:
