@@ -30,6 +30,20 @@ UP = "print('up', flush=True)\n"
 WAITING = f"import os, time\n{UP}while not os.path.exists('go'): time.sleep(0.02)\n"
 
 
+def own_devices(more: str) -> str:
+    """For a machine of the lab: a /dev of its own with what programs need, and ``more`` of what is in /run/dev."""
+    return f"""
+mkdir /run/dev
+mount -t tmpfs dev /run/dev
+cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty /dev/fuse /dev/fd /dev/std* /dev/ptmx /run/dev
+mkdir /run/dev/pts /run/dev/shm
+mount --bind /dev/pts /run/dev/pts
+mount --bind /dev/shm /run/dev/shm
+{more}
+mount --move /run/dev /dev
+"""
+
+
 @pytest.fixture(scope="module")
 def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
     try:

@@ -18,6 +18,8 @@ from fakecuda import CARD, HAS_COMPILER, LIBRARY, FakeCuda
 from holdfast.runner import gpu_check, passthrough
 from sshlab import Unavailable
 
+from .conftest import own_devices
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -174,16 +176,7 @@ def _sleepers(pid: int) -> int:
 
 
 # A machine as NVIDIA's driver leaves it, but for the cards: nodes, and a library that is ours.
-DRIVER = """
-mkdir /run/dev
-mount -t tmpfs dev /run/dev
-cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty /dev/fuse /dev/fd /dev/std* /dev/ptmx /run/dev
-mkdir /run/dev/pts /run/dev/shm
-mount --bind /dev/pts /run/dev/pts
-mount --bind /dev/shm /run/dev/shm
-for node in nvidiactl nvidia0 nvidia-uvm; do mknod -m 666 /run/dev/$node c 1 3; done
-mount --move /run/dev /dev
-"""
+DRIVER = own_devices("for node in nvidiactl nvidia0 nvidia-uvm; do mknod -m 666 /run/dev/$node c 1 3; done")
 
 
 @pytest.fixture

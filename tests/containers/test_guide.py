@@ -14,6 +14,8 @@ from holdfast.images import CUDA
 from ssh.conftest import PASSWORD
 from sshlab import Unavailable
 
+from .conftest import own_devices
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -37,16 +39,7 @@ devices:
     - SEEN_BY_CDI=all
 """
 # A driver is believed to be there when its control node is.
-DRIVER = """
-mkdir /run/dev
-mount -t tmpfs dev /run/dev
-cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty /dev/fuse /dev/fd /dev/std* /dev/ptmx /run/dev
-mkdir /run/dev/pts /run/dev/shm
-mount --bind /dev/pts /run/dev/pts
-mount --bind /dev/shm /run/dev/shm
-touch /run/dev/nvidiactl
-mount --move /run/dev /dev
-"""
+DRIVER = own_devices("touch /run/dev/nvidiactl")
 
 
 @pytest.fixture

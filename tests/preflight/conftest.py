@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from managed import SHELF, lend_tools
-from ssh.conftest import PASSWORD, Laptop
-from sshlab import Lab, Unavailable
+from managed import lend_tools
+from ssh.conftest import Laptop
+from ssh.shelved import ada_fixture, box_fixture, laptop_fixture, shared_fixture  # noqa: F401
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from conftest import Desk, Result
     from sshlab import Host, User
 
@@ -89,38 +87,6 @@ class Reader:
 def fix_of(result: Result) -> str:
     """The first line behind ``try:``, which is all that a tired person reads."""
     return next(line.partition("try: ")[2] for line in result.err.splitlines() if "try: " in line)
-
-
-@pytest.fixture(scope="session")
-def machines() -> Iterator[Lab]:
-    """They see the shelf with tools and wheels where this machine has it."""
-    try:
-        with Lab(hosts=("gpu1",), shares={str(SHELF): SHELF}) as lab:
-            yield lab
-    except Unavailable as why:
-        pytest.skip(f"NOT TESTED: {why}")
-
-
-@pytest.fixture
-def box(machines: Lab) -> Iterator[Host]:
-    yield machines["gpu1"]
-    machines.reset()
-
-
-@pytest.fixture
-def ada(box: Host) -> User:
-    return box.user("ada", password=PASSWORD)
-
-
-@pytest.fixture
-def laptop(machines: Lab, box: Host, ada: User, tmp_path: Path) -> Iterator[Laptop]:
-    place = tmp_path / "desk"
-    place.mkdir()
-    made = Laptop(place, machines.client(tmp_path / "home"))
-    ada.authorize(made.client.key())
-    made.script("print('done')\n")
-    yield made
-    made.close_connections()
 
 
 @pytest.fixture

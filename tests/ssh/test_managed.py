@@ -9,52 +9,25 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conftest import eventually
-from managed import SHELF, channel, index, lend_tools
-from ssh.conftest import PASSWORD, Laptop
-from sshlab import Lab, Unavailable
+from managed import channel, index, lend_tools
+from ssh.shelved import ada_fixture, box_fixture, laptop_fixture, shared_fixture  # noqa: F401
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from sshlab import Host, User
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Lab]:
-    """Machines that see the shelf with the tools, the channel and the index where this one has it."""
-    try:
-        with Lab(hosts=("gpu1",), shares={str(SHELF): SHELF}) as lab:
-            yield lab
-    except Unavailable as why:
-        pytest.skip(f"NOT TESTED: {why}")
+    from ssh.conftest import Laptop
+    from sshlab import Host, Lab, User
 
 
 @pytest.fixture
-def box(shared: Lab) -> Iterator[Host]:
-    yield shared["gpu1"]
-    shared.reset()
-
-
-@pytest.fixture
-def ada(box: Host) -> User:
-    return box.user("ada", password=PASSWORD)
-
-
-@pytest.fixture
-def managed(shared: Lab, box: Host, ada: User, tmp_path: Path) -> Iterator[Laptop]:
-    place = tmp_path / "desk"
-    place.mkdir()
-    laptop = Laptop(place, shared.client(tmp_path / "home"))
+def managed(laptop: Laptop, box: Host, ada: User) -> Laptop:
     lend_tools(laptop)
-    ada.authorize(laptop.client.key())
     result = laptop.attach(ada, box)
     assert result.code == 0, result
     ada.run("ln", "-s", str((laptop.home / "builder").resolve()), "/home/ada/.holdfast/builder")
     path = laptop.project / "aml_config" / "lab1.compute"
     path.write_text(path.read_text().replace("userManagedEnvironment: true", "userManagedEnvironment: false"))
-    yield laptop
-    laptop.close_connections()
+    return laptop
 
 
 def test_requirements_are_built_there_once(managed: Laptop, ada: User) -> None:
