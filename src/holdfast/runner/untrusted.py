@@ -1,0 +1,120 @@
+"""Checks for names and files that come from a project, a target or an archive.
+
+No such value becomes part of a path, and no such file is read, without passing one of these functions. Python 3.6 and
+the standard library only: client and runner share them.
+"""
+
+import errno
+import os
+import re
+import stat
+
+MYPY = False
+if MYPY:
+    from typing import AnyStr
+
+_LONGEST_NAME = 255  # bytes; no common file system takes a longer one
+_LONGEST_PATH = 4000  # bytes; PATH_MAX is 4096 with its terminating NUL
+_GUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\Z")
+_HEX = re.compile(r"[0-9a-f]+\Z")
+
+
+class Untrusted(ValueError):
+    """A value or file that was refused; its text says why and never quotes more than a line of it."""
+
+
+def component(name: "AnyStr") -> "AnyStr":
+    """The name, if it is exactly one path component; joining it to a folder cannot leave the folder."""
+    encoded = _encoded(name)
+    if encoded in (b"", b".", b"..") or b"/" in encoded or b"\0" in encoded or len(encoded) > _LONGEST_NAME:
+        raise Untrusted("not a file name: %.200r" % (name,))
+    if os.sep == "\\" and (b"\\" in encoded or b":" in encoded):
+        raise Untrusted("not a file name on this system: %.200r" % (name,))
+    return name
+
+
+def relative(path: "AnyStr") -> "AnyStr":
+    """The path, if it consists of such components with "/" between them."""
+    encoded = _encoded(path)
+    if len(encoded) > _LONGEST_PATH:
+        raise Untrusted("path longer than %d bytes: %.200r" % (_LONGEST_PATH, path))
+    for name in encoded.split(b"/"):
+        component(name)
+    return path
+
+
+def below(folder: "AnyStr", path: "AnyStr") -> "AnyStr":
+    """The path of that relative name below the folder."""
+    return os.path.join(folder, relative(path))
+
+
+def guid(text: "object") -> "str":
+    """The text, if it is a GUID, in lower case."""
+    if not isinstance(text, str) or not _GUID.match(text):
+        raise Untrusted("not a GUID: %.200r" % (text,))
+    return text.lower()
+
+
+def hexadecimal(text: "object", length: "int") -> "str":
+    """The text, if it is that many lower-case hexadecimal digits: run uids, store ids, digests."""
+    if not isinstance(text, str) or len(text) != length or not _HEX.match(text):
+        raise Untrusted("not %d hexadecimal digits: %.200r" % (length, text))
+    return text
+
+
+def open_file(path: "AnyStr", limit: "int", within: "AnyStr | None" = None) -> "int":
+    """A descriptor of a regular file of at most ``limit`` bytes; never blocks on a FIFO or a device.
+
+    With ``within``, links are followed only as long as they stay below that folder. A file that is not there is a
+    FileNotFoundError, as always.
+    """
+    if within is not None:
+        _refuse_links_out(path, within)
+    _refuse_irregular(path, os.stat(path), limit)  # before the open: opening a device may have an effect
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+    fd = os.open(path, flags)
+    try:
+        _refuse_irregular(path, os.fstat(fd), limit)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def read_file(path: "AnyStr", limit: "int", within: "AnyStr | None" = None) -> "bytes":
+    """The content of such a file."""
+    with open(open_file(path, limit, within), "rb") as source:
+        content = source.read(limit + 1)
+    if len(content) > limit:  # it grew meanwhile
+        raise Untrusted("%s: larger than %d bytes" % (_shown(path), limit))
+    return content
+
+
+def _refuse_irregular(path: "AnyStr", found: "os.stat_result", limit: "int") -> "None":
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(found.st_mode):
+        raise Untrusted("%s: not a regular file" % _shown(path))
+    if found.st_size > limit:
+        raise Untrusted("%s: %d bytes, at most %d are read" % (_shown(path), found.st_size, limit))
+
+
+def _refuse_links_out(path: "AnyStr", within: "AnyStr") -> "None":
+    real, root = os.fsencode(os.path.realpath(path)), os.fsencode(os.path.realpath(within))
+    if real != root and not real.startswith(root.rstrip(os.sep.encode()) + os.sep.encode()):
+        raise Untrusted("%s: a link that leads out of %s" % (_shown(path), _shown(within)))
+
+
+def _encoded(name: "AnyStr") -> "bytes":
+    if isinstance(name, bytes):
+        return name
+    if not isinstance(name, str):
+        raise Untrusted("not a file name: %.200r" % (name,))
+    try:
+        return name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise Untrusted("not a file name: %.200r" % (name,)) from None
+
+
+def _shown(path: "AnyStr") -> "str":
+    return os.fsdecode(path)[:_LONGEST_PATH]
