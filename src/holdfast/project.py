@@ -12,10 +12,12 @@ import os
 
 from holdfast.errors import ConfigError
 from holdfast.model import Project
+from holdfast.runner import untrusted
 
 FILE = ".holdfast-project"
 _ORIGINAL = os.path.join(".azureml", "project.json")
 _MARKS = (FILE, _ORIGINAL, "aml_config")
+_LARGEST = 1 << 20
 
 
 def find(start: str) -> Project:
@@ -58,21 +60,24 @@ def _root_of(folder: str) -> str:
 
 
 def _ours(root: str) -> Project | None:
-    found = _read(os.path.join(root, FILE))
+    found = _read(root, FILE, "id")
     if found is None:
         return None
-    return Project(root, str(found["id"]), str(found.get("name") or os.path.basename(root)))
+    name = str(found.get("name") or _folder_name(root))
+    _refuse_names(root, FILE, name)
+    return Project(root, str(found["id"]), name)
 
 
 def _originals(root: str) -> Project | None:
     """The Workbench's own binding: its guid goes on, and the names of its scope give the share path."""
-    found = _read(os.path.join(root, _ORIGINAL), key="Id")
+    found = _read(root, _ORIGINAL, "Id")
     if found is None:
         return None
     words = str(found.get("Scope", "")).split("/")
     scope = dict(zip(words[::2], words[1::2], strict=False)) if len(words) % 2 == 0 else {}
-    name = scope.get("projects") or os.path.basename(root)
+    name = scope.get("projects") or _folder_name(root)
     account, workspace = scope.get("accounts", "local"), scope.get("workspaces", "default")
+    _refuse_names(root, _ORIGINAL, name, account, workspace)
     return Project(root, str(found["Id"]), name, account, workspace)
 
 
@@ -81,23 +86,51 @@ def _unnamed(root: str) -> Project:
     import hashlib
 
     digest = hashlib.sha256(os.path.realpath(root).encode("utf-8", "surrogateescape")).hexdigest()
-    return Project(root, _guid(digest), os.path.basename(root) or "root", is_new=True)
+    return Project(root, _guid(digest), _folder_name(root), is_new=True)
 
 
 def _guid(digits: str) -> str:
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))
 
 
-def _read(path: str, key: str = "id") -> dict[str, object] | None:
+def _folder_name(root: str) -> str:
+    return os.path.basename(root) or "root"
+
+
+def _refuse_names(root: str, file: str, *names: str) -> None:
+    """They become folders of the share path."""
     try:
-        with open(path, encoding="utf-8-sig") as source:
-            found = json.load(source)
+        for name in names:
+            untrusted.component(name)
+    except untrusted.Untrusted as error:
+        raise ConfigError(
+            "this file names the project, and the name cannot be that of a folder",
+            where=os.path.join(root, file),
+            answer=str(error),
+            hint="write a name without / that is not . or ..",
+        ) from None
+
+
+def _read(root: str, file: str, key: str) -> dict[str, object] | None:
+    """The file's object if ``key`` in it is a GUID. Its case is kept: the project's history is filed under it."""
+    path = os.path.join(root, file)
+    try:
+        found = json.loads(untrusted.read_file(path, _LARGEST, root).decode("utf-8-sig"))
     except FileNotFoundError:
         return None
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise ConfigError(
             "this file names the project and cannot be read", where=path, answer=str(error), hint="delete it"
         ) from error
     if not isinstance(found, dict) or not isinstance(found.get(key), str):
         raise ConfigError(f'this file names the project and has no "{key}"', where=path, hint="delete it")
+    try:
+        untrusted.guid(found[key])
+    except untrusted.Untrusted as error:
+        raise ConfigError(
+            f'this file names the project, and its "{key}" is not a GUID',
+            where=path,
+            answer=str(error),
+            hint="delete the file: the next submit gives the project a new identity",
+        ) from None
     return found

@@ -13,6 +13,7 @@ from holdfast.amlconfig.types import ComputeTarget, Finding, RunConfig
 from holdfast.errors import ConfigError, UsageError
 from holdfast.model import Login
 from holdfast.record import Record
+from holdfast.runner import untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -166,7 +167,11 @@ def configurations(places: Sequence[str]) -> list[str]:
 
 
 def find(places: Sequence[str], name: str) -> str | None:
-    """The file of that exact name in the first folder that has it."""
+    """The file of that exact name in the first folder that has it. A run configuration may name its target."""
+    try:
+        untrusted.component(name)
+    except untrusted.Untrusted as error:
+        raise UsageError("a target or run configuration cannot have this name", answer=str(error)) from None
     return next((path for path in (os.path.join(place, name) for place in places) if os.path.isfile(path)), None)
 
 

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 class HostileHost:
     """Where the command goes that should be our runner. ``answers`` gives the bytes that come back for a request."""
 
-    def __init__(self, answers: Answers) -> None:
+    def __init__(self, answers: Answers, hello: Json | None = None) -> None:
         self._answers = answers
+        self._more = hello or {}
 
     def run(self, argv: tuple[str, ...]) -> Stream:
         asked = json.loads(base64.b64decode(argv[-1]))
@@ -55,6 +56,7 @@ class HostileHost:
         reader = wire.FrameReader(heard)
         try:
             hello = {"protocol": wire.PROTOCOL, "store": "f" * 32, "boot_id": "b", "host": "evil", "python": "3"}
+            hello = {**hello, **self._more}
             wire.write_all(says, f"{asked['nonce']} ready\n".encode() + wire.pack({"hello": hello}))
             while True:
                 header, _ = reader.frame()
@@ -67,8 +69,9 @@ class HostileHost:
                 os.close(fd)
 
 
-def channel(answers: Answers) -> RunnerChannel:
-    return RunnerChannel(HostileHost(answers), "python3", None, "evil")
+def channel(answers: Answers, hello: Json | None = None) -> RunnerChannel:
+    """``hello``: fields of the first answer that differ from an honest one."""
+    return RunnerChannel(HostileHost(answers, hello), "python3", None, "evil")
 
 
 def piece(request: Json, name: object, data: bytes, **more: object) -> bytes:

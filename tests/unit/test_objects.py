@@ -58,7 +58,7 @@ def test_an_object_is_named_by_its_content_and_cannot_be_written(root: bytes) ->
 
 @pytest.mark.parametrize("digest", NOT_A_DIGEST)
 def test_only_digests_become_paths(root: bytes, digest: str) -> None:
-    with pytest.raises(ValueError, match="not a digest"):
+    with pytest.raises(ValueError, match="hexadecimal digits"):
         objects.object_path(root, digest)
 
 

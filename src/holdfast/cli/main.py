@@ -32,7 +32,7 @@ def _run_and_report(argv: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except Exception as error:
-        refused = _refused_by_the_disk(error)
+        refused = _refused_as_untrusted(error) or _refused_by_the_disk(error)
         if refused is not None:
             return _report(refused, "--debug" in argv)
         if "--debug" in argv:
@@ -55,6 +55,18 @@ def _help(wanted: HelpWanted) -> int:
 
     print_help(wanted, COMMANDS, GROUPS, sys.stdout if wanted.asked else sys.stderr)
     return 0 if wanted.asked else 2
+
+
+def _refused_as_untrusted(error: Exception) -> HoldfastError | None:
+    """A value or file of a project, target or archive that was refused where it would have been used."""
+    from holdfast.errors import ConfigError
+    from holdfast.runner.untrusted import Untrusted
+
+    return (
+        ConfigError("a name or file from elsewhere was refused", answer=str(error))
+        if isinstance(error, Untrusted)
+        else None
+    )
 
 
 def _refused_by_the_disk(error: Exception) -> StoreError | None:

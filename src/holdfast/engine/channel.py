@@ -14,7 +14,7 @@ import time
 from holdfast.engine import bundle
 from holdfast.errors import InternalError, StoreError, UnreachableError
 from holdfast.ledger import now_ns
-from holdfast.runner import wire
+from holdfast.runner import untrusted, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,9 +83,18 @@ class RunnerChannel:
                     answer=repr(header)[:200],
                     hint="use one Holdfast version",
                 )
-            self._hello = hello
+            self._hello = self._with_store_id(hello)
             self.waited_ns = now_ns() - began
         return self._hello
+
+    def _with_store_id(self, hello: Json) -> Json:
+        """The same, if its store id is one: files of this client are named after it."""
+        try:
+            untrusted.hexadecimal(hello.get("store"), 32)
+        except untrusted.Untrusted as error:
+            what = "the target's answer is malformed: its store id"
+            raise UnreachableError(what, where=self._name, answer=str(error)) from None
+        return hello
 
     def ask(self, verb: str, **fields: object) -> Json:
         """One request, one answer."""

@@ -144,7 +144,7 @@ def fixed(project: Project, chosen: Chosen, channel: Channel, *, gpu: bool) -> t
 def remembered(home: Home, project: Project, asked: Asked, config: str) -> lock.Lock | None:
     """The lock beside the run configuration if it is for this very spec, else the one that was solved for it before."""
     committed = os.path.join(project.root, lock.lock_file(config))
-    for path in (committed, _solved(home, asked.key)):
+    for path in (committed, home.solved(asked.key)):
         text = _text(path)
         if text is not None:
             found = lock.from_text(text, path)
@@ -283,13 +283,9 @@ def _failure(asked: Asked, answer: Json, log: str) -> ConfigError:
 def _remember(home: Home, key: str, found: lock.Lock) -> None:
     from holdfast.store.home import write_whole
 
-    path = _solved(home, key)
+    path = home.solved(key)
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     write_whole(path, lock.to_text(found).encode())
-
-
-def _solved(home: Home, key: str) -> str:
-    return os.path.join(home.path, "solved", f"{key}.json")
 
 
 def _text(path: str) -> str | None:

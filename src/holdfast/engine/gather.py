@@ -13,6 +13,7 @@ from holdfast.engine import known, outputs
 from holdfast.engine.follow import Follower
 from holdfast.model import Identity, Project
 from holdfast.record import Record
+from holdfast.runner import untrusted
 from holdfast.store import runs
 
 TYPE_CHECKING = False
@@ -102,9 +103,9 @@ def _fields(request: Json) -> Iterator[tuple[str, object]]:
         if _is_count(request.get(name)):
             yield name, request[name]
     tree, project, parent = request.get("tree"), request.get("project_id"), request.get("parent_run_id")
-    if isinstance(tree, str) and len(tree) == 64 and _is_hex(tree):
+    if _passes(lambda: untrusted.hexadecimal(tree, 64)):
         yield "tree", tree
-    if isinstance(project, str) and 0 < len(project) <= 64 and _is_hex(project.replace("-", "")):
+    if _passes(lambda: untrusted.guid(project)):
         yield "project_id", project  # it names a file of ours
     if isinstance(parent, str) and _is_run_id(parent):
         yield "parent_run_id", parent
@@ -166,5 +167,9 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
-def _is_hex(text: str) -> bool:
-    return all(letter in "0123456789abcdefABCDEF" for letter in text)
+def _passes(check: Callable[[], object]) -> bool:
+    try:
+        check()
+    except untrusted.Untrusted:
+        return False
+    return True

@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 
+from holdfast.runner import untrusted
 from holdfast.runner.sync import write_all
 
 TYPE_CHECKING = False
@@ -142,7 +143,11 @@ def _head(folder: str) -> tuple[str | None, str | None]:
         return _commit(head), None
     ref = head.partition(":")[2].strip()
     branch = ref.removeprefix("refs/heads/")
-    if ".." in ref or not ref.startswith("refs/"):
+    try:
+        untrusted.relative(ref)
+    except untrusted.Untrusted:
+        return None, None
+    if not ref.startswith("refs/"):
         return None, None
     common = os.path.join(folder, _text(os.path.join(folder, "commondir")).strip())
     for place in (folder, common):
@@ -166,7 +171,7 @@ def _commit(text: str) -> str | None:
 
 def _text(path: str, limit: int = 4096) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as source:
-            return source.read(limit)
-    except OSError:
+        with open(untrusted.open_file(path), "rb") as source:
+            return source.read(limit).decode("utf-8", "replace")
+    except (OSError, ValueError):
         return ""

@@ -12,6 +12,7 @@ import os
 from holdfast.engine.channel import connect
 from holdfast.engine.known import target_of
 from holdfast.errors import UnreachableError
+from holdfast.runner import untrusted
 from holdfast.store import history
 from holdfast.store.home import Named
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
 
-_LONGEST = 4000  # of a name below outputs/; no system takes a longer one
 SMALL = 16 * 1024 * 1024
 
 
@@ -78,10 +78,10 @@ def _bring_one(channel: RunnerChannel, run: Run, row: Json, place: str) -> None:
 
 
 def _place(run: Run, path: str) -> str:
-    words = path.split("/")
-    if len(path) > _LONGEST or any(word in ("", ".", "..") or "\0" in word or "\\" in word for word in words):
-        raise UnreachableError("the target named an output that no folder can hold", answer=repr(path)[:200])
-    return os.path.join(run.attempt, "outputs", *words)
+    try:
+        return untrusted.below(os.path.join(run.attempt, "outputs"), path)
+    except untrusted.Untrusted as error:
+        raise UnreachableError("the target named an output that no folder can hold", answer=str(error)) from None
 
 
 def _size(row: Json) -> int:

@@ -10,6 +10,7 @@ from holdfast.engine.follow import Follower
 from holdfast.engine.known import target_of
 from holdfast.engine.retry import may_start_again, start_again
 from holdfast.errors import HoldfastError, UnreachableError
+from holdfast.runner import untrusted
 from holdfast.runner.sync import unlink_quietly
 from holdfast.store import runs
 from holdfast.store.index import Index
@@ -95,7 +96,7 @@ def _unheard(_block: bytes) -> None:
 
 
 def _is_being_submitted(home: Home, uid: str) -> bool:
-    path = os.path.join(home.path, "locks", f"submit-{uid}")
+    path = home.lock_file(f"submit-{uid}")
     if is_held(path):
         return True
     unlink_quietly(os.fsencode(path))
@@ -120,4 +121,7 @@ def _silent_since(home: Home, name: str) -> str:
 
 
 def _silence(home: Home, name: str) -> str:
-    return os.path.join(home.path, "cache", "silent", name)
+    try:
+        return home.silent(name)
+    except untrusted.Untrusted:
+        return home.silent("?")  # a run.json with a name that no target has

@@ -44,7 +44,7 @@ def for_shell(home: Home, project_id: str, python: str | None, *, managed: bool 
         built = python if python and python.startswith(os.path.join(home.path, "envs", "")) else ""
         words = (sys.executable, "-I", "-m", "holdfast.cli.pip", built)
         programs["pip"] = programs["pip3"] = Program(words, {"HOLDFAST_HOME": home.path})
-    return _write(os.path.join(home.path, "shims", project_id), programs)
+    return _write(home.shims(project_id), programs)
 
 
 def is_shim(path: str) -> bool:

@@ -46,7 +46,7 @@ class Shipment:
         self._home = home
         self._root = os.fsencode(home.objects)
         self._channel = channel
-        self._note = os.path.join(home.path, "cache", "shipped", f"{channel.hello()['store']}-{project}")
+        self._note = home.shipped(str(channel.hello()["store"]), project)
         self._tell = tell
         self._together: list[tuple[str, bytes]] = []
         self._waiting = 0

@@ -101,7 +101,7 @@ class Submitter:
                 self._show_id(identity)
                 self._start(plan, job, environment, {**request, **identity._asdict()})
             finally:
-                os.unlink(os.path.join(home.path, "locks", f"submit-{identity.uid}"))
+                os.unlink(home.lock_file(f"submit-{identity.uid}"))
         return plan, taken
 
     def preflight(self, project: Project, job: Job, environment: Environment | None) -> list[Tick]:

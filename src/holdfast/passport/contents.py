@@ -13,7 +13,7 @@ from holdfast.environments import lock as locks
 from holdfast.errors import ConfigError, StoreError
 from holdfast.passport.archive import BLOCK
 from holdfast.record import Record
-from holdfast.runner import environment, objects
+from holdfast.runner import environment, objects, untrusted
 from holdfast.store import runs
 
 TYPE_CHECKING = False
@@ -68,7 +68,10 @@ def environment_lock(home: Home, plan: Json) -> str:
     key, prefix = (said.get("key"), said.get("prefix")) if isinstance(said, dict) else (None, None)
     if not isinstance(key, str) or not isinstance(prefix, str):
         return ""
-    note = environment.read_note(os.fsencode(os.path.join(home.path, "envs", os.path.basename(key)))) or {}
+    try:
+        note = environment.read_note(os.fsencode(home.environment(key))) or {}
+    except untrusted.Untrusted:
+        return ""
     for found in (note.get("lock"), *_solved(home)):
         try:
             lock = locks.from_json(found, key)

@@ -11,6 +11,7 @@ import stat
 import sys
 from collections import namedtuple
 
+from . import untrusted
 from .pour import CHUNK, Unreadable, check_unchanged, pour, read_source
 from .sync import fsync_path, make_private, sync_file_system, unlink_quietly, write_all
 
@@ -26,7 +27,6 @@ MAX_DEPTH = 200  # far beyond real projects, and below the interpreter's recursi
 # name and target are bytes; kind is "file", "dir" or "link"; a link has a target, the others a digest
 Entry = namedtuple("Entry", ("name", "kind", "executable", "size", "digest", "target"))
 
-_HEX = "0123456789abcdef"
 _TMP = b"tmp"
 _LOCK = b"lock"
 _FOLDERS = 256
@@ -52,8 +52,7 @@ class Damaged(Exception):
 
 
 def object_path(root: "bytes", digest: "str") -> "bytes":
-    if len(digest) != 64 or digest.strip(_HEX):
-        raise ValueError("not a digest: {!r}".format(digest))
+    untrusted.hexadecimal(digest, 64)
     return b"%s/%s/%s" % (root, digest[:2].encode(), digest[2:].encode())
 
 
@@ -348,16 +347,13 @@ def _names(root: "bytes", folder: "str") -> "set[bytes]":
 def _decode_entry(row: "dict[str, Any]") -> "Entry":
     name = _bytes(row["name"])
     kind = row["type"]
-    if name in (b"", b".", b"..") or b"/" in name or b"\0" in name:
-        raise ValueError("a tree may not hold the name {!r}".format(name))
+    untrusted.component(name)
     if kind == "link":
         target = _bytes(row["target"])
         if not target or b"\0" in target:
             raise ValueError("the link {!r} has no usable target".format(name))
         return Entry(name, kind, False, 0, "", target)
-    digest = row["digest"]
-    if not isinstance(digest, str) or len(digest) != 64 or digest.strip(_HEX):
-        raise ValueError("{!r} has no usable digest".format(name))
+    digest = untrusted.hexadecimal(row["digest"], 64)
     if kind == "dir":
         return Entry(name, kind, False, 0, digest, b"")
     size = row["size"]

@@ -62,17 +62,20 @@ def hexadecimal(text: "object", length: "int") -> "str":
     return text
 
 
-def open_file(path: "AnyStr", limit: "int", within: "AnyStr | None" = None) -> "int":
+def open_file(
+    path: "AnyStr", limit: "int | None" = None, within: "AnyStr | None" = None, follow: "bool" = True
+) -> "int":
     """A descriptor of a regular file of at most ``limit`` bytes; never blocks on a FIFO or a device.
 
-    With ``within``, links are followed only as long as they stay below that folder. A file that is not there is a
-    FileNotFoundError, as always.
+    With ``within``, links are followed only as long as they stay below that folder; without ``follow`` the file itself
+    must not be one. A file that is not there is a FileNotFoundError, as always.
     """
     if within is not None:
-        _refuse_links_out(path, within)
-    _refuse_irregular(path, os.stat(path), limit)  # before the open: opening a device may have an effect
+        inside(path, within)
+    # Before the open: opening a device may have an effect.
+    _refuse_irregular(path, os.stat(path) if follow else os.lstat(path), limit)
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
-    fd = os.open(path, flags)
+    fd = os.open(path, flags if follow else flags | getattr(os, "O_NOFOLLOW", 0))
     try:
         _refuse_irregular(path, os.fstat(fd), limit)
     except BaseException:
@@ -81,28 +84,40 @@ def open_file(path: "AnyStr", limit: "int", within: "AnyStr | None" = None) -> "
     return fd
 
 
-def read_file(path: "AnyStr", limit: "int", within: "AnyStr | None" = None) -> "bytes":
+def read_file(path: "AnyStr", limit: "int", within: "AnyStr | None" = None, follow: "bool" = True) -> "bytes":
     """The content of such a file."""
-    with open(open_file(path, limit, within), "rb") as source:
+    with open(open_file(path, limit, within, follow), "rb") as source:
         content = source.read(limit + 1)
     if len(content) > limit:  # it grew meanwhile
         raise Untrusted("%s: larger than %d bytes" % (_shown(path), limit))
     return content
 
 
-def _refuse_irregular(path: "AnyStr", found: "os.stat_result", limit: "int") -> "None":
+def create_file(path: "AnyStr", mode: "int" = 0o600) -> "int":
+    """A descriptor of a new, empty file; what had that name before, perhaps a link, is removed and not written to."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    return os.open(path, flags, mode)
+
+
+def inside(path: "AnyStr", folder: "AnyStr") -> "AnyStr":
+    """The path, if it is below the folder after all links in it are followed, or the folder itself."""
+    real, root = os.fsencode(os.path.realpath(path)), os.fsencode(os.path.realpath(folder))
+    if real != root and not real.startswith(root.rstrip(os.sep.encode()) + os.sep.encode()):
+        raise Untrusted("%s: a link that leads out of %s" % (_shown(path), _shown(folder)))
+    return path
+
+
+def _refuse_irregular(path: "AnyStr", found: "os.stat_result", limit: "int | None") -> "None":
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if not stat.S_ISREG(found.st_mode):
         raise Untrusted("%s: not a regular file" % _shown(path))
-    if found.st_size > limit:
+    if limit is not None and found.st_size > limit:
         raise Untrusted("%s: %d bytes, at most %d are read" % (_shown(path), found.st_size, limit))
-
-
-def _refuse_links_out(path: "AnyStr", within: "AnyStr") -> "None":
-    real, root = os.fsencode(os.path.realpath(path)), os.fsencode(os.path.realpath(within))
-    if real != root and not real.startswith(root.rstrip(os.sep.encode()) + os.sep.encode()):
-        raise Untrusted("%s: a link that leads out of %s" % (_shown(path), _shown(within)))
 
 
 def _encoded(name: "AnyStr") -> "bytes":

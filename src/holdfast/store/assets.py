@@ -12,6 +12,7 @@ import time
 
 from holdfast.errors import ConfigError, UsageError
 from holdfast.record import Record
+from holdfast.runner import untrusted
 from holdfast.runner.jsonl import read_lines, sealed
 from holdfast.runner.sync import write_all
 from holdfast.store import history, runs
@@ -77,8 +78,7 @@ def link_of(project: Project, name: str) -> str:
 def read_link(path: str) -> Asset:
     """What a link says. It may come from anywhere: every field is checked."""
     try:
-        with open(path, "rb") as source:
-            found = json.loads(source.read(_LARGEST_LINK).decode("utf-8-sig"))
+        found = json.loads(untrusted.read_file(path, _LARGEST_LINK).decode("utf-8-sig"))
         name, version = found["name"], str(found["version"])
         uid, run_id, below, digest = (str(found.get(key) or "") for key in ("uid", "run_id", "path", "sha256"))
         size = found.get("size")
@@ -86,7 +86,7 @@ def read_link(path: str) -> Asset:
         _check_name(name)
     except FileNotFoundError:
         raise UsageError("there is no such link", where=path, hint="holdfast asset list shows what there is") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, UsageError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, UsageError) as error:
         hint = "one line such as " + '{"assetSource":"holdfast","name":"mnist","version":"3"}'
         raise ConfigError("this is no link to an asset", where=path, answer=str(error)[:200], hint=hint) from None
     return asset
@@ -126,8 +126,12 @@ def output_row(run: Run, path: str) -> Json:
 
 
 def _check_name(name: object) -> None:
-    plain = isinstance(name, str) and 0 < len(name) <= _LONGEST and name.isprintable() and name[0] not in ".- "
-    if not plain or set(str(name)) & set('/\\:*?"<>|'):
+    try:
+        untrusted.component(name)  # type: ignore[type-var]
+        plain = isinstance(name, str) and len(name) <= _LONGEST and name.isprintable() and name[0] not in ".- "
+    except untrusted.Untrusted:
+        plain = False
+    if not plain or set(str(name)) & set('\\:*?"<>|'):
         raise UsageError(f"an asset cannot be called {name!a}", hint="a plain file name, such as mnist")
 
 

@@ -116,10 +116,8 @@ class _Audit:
         if closed is None:
             return
         wrong = verify.damaged(run, closed)
-        for kind in ("files", "begun"):
-            files = closed.get(kind)
-            for name in files if isinstance(files, dict) else ():
-                yield os.path.join(run.attempt, name), wrong.get(name, "")
+        for name, *_ in verify.promised(closed):
+            yield f"{run.attempt}/{name}", wrong.get(name, "")
         is_here = run.request.get("home") == self._home.path
         for row in history.output_rows(run):
             path = os.path.join(run.attempt, "outputs", str(row["path"]))

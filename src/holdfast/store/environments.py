@@ -54,12 +54,12 @@ def prune(home: Home, keep: int, max_size: int | None, *, act: bool) -> list[Jso
             gone.append(row)
     gone = [row for row in gone if not row["in_use"]]
     for row in gone if act else ():
-        remove_tree(os.fsencode(os.path.join(home.path, "envs", str(row["key"]))))
+        remove_tree(os.fsencode(home.environment(str(row["key"]))))
     return gone
 
 
 def _row(home: Home, key: str) -> Json:
-    path = os.path.join(home.path, "envs", key)
+    path = home.environment(key)
     note = runner.read_note(os.fsencode(path)) or {}
     found = note.get("lock")
     lock = found if isinstance(found, dict) else {}

@@ -15,6 +15,7 @@ import re
 import stat
 
 from holdfast.errors import UsageError
+from holdfast.runner import untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ _NAME = re.compile(
     re.DOTALL,
 )
 _MOST_ENTRIES = 2_000_000
-_LONGEST, _LONGEST_PART = 4000, 255
 _ENCRYPTED = 0x1
 _STORED, _DEFLATED = 0, 8
 _GROWS, _ALWAYS = 200, 64 << 20  # an archive may become this many times its size, and this much more
@@ -60,17 +60,16 @@ def check(entries: list[ZipInfo], size: int, where: str) -> None:
 
 def name_problem(name: str) -> str:
     """Why a file of this name cannot be in an archive; empty where it can."""
-    parts = name.split("/")
-    if any(part in ("", ".", "..") for part in parts) or "\\" in name or "\0" in name:
-        return "this name could lead elsewhere"
-    if not _NAME.fullmatch(name):
-        return "no run has such a file"
     try:
-        lengths = [len(part.encode()) for part in parts]
+        untrusted.relative(name)
+        name.encode()
+    except untrusted.Untrusted:
+        return "this name could lead elsewhere"
     except UnicodeEncodeError:
         return "its name is not text"
-    if max(lengths) > _LONGEST_PART or sum(lengths) > _LONGEST:
-        return "its name is too long"
+    parts = name.split("/")
+    if not _NAME.fullmatch(name) or "\\" in name:
+        return "no run has such a file"
     return "" if all(part.isprintable() and part == part.rstrip(". ") for part in parts) else "no name for a file"
 
 

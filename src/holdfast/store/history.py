@@ -8,6 +8,7 @@ import time
 
 from holdfast import ledger, lifecycle, metrics
 from holdfast.model import Json
+from holdfast.runner import untrusted
 from holdfast.runner.jsonl import read_lines
 
 TYPE_CHECKING = False
@@ -142,7 +143,15 @@ def output_rows(run: Run) -> list[Json]:
         rows = read_lines(os.path.join(run.attempt, "outputs.jsonl").encode("utf-8", "surrogateescape"))
     except OSError:
         return []  # a file that cannot be read costs this field, not the history; `store verify` tells of it
-    return [row for row in rows if isinstance(row.get("path"), str) and "skipped" not in row]
+    return [row for row in rows if "skipped" not in row and _is_below(row.get("path"))]
+
+
+def _is_below(path: object) -> bool:
+    """Whether this is a path below outputs/. The manifest may come from another machine."""
+    try:
+        return bool(untrusted.relative(path))  # type: ignore[type-var]
+    except untrusted.Untrusted:
+        return False
 
 
 def utc(wall_ns: object) -> str | None:

@@ -7,6 +7,7 @@ import os
 
 from holdfast.errors import StoreError
 from holdfast.record import Record
+from holdfast.runner import untrusted
 from holdfast.runner.sync import fsync_path, unlink_quietly, write_all
 from holdfast.store.locks import Lock
 
@@ -19,6 +20,8 @@ _HINT = "set HOLDFAST_HOME to a folder you can write to"
 
 
 class Home(Record):
+    """Every path below the store that is made from an id or a name passes ``untrusted`` here: none leads out of it."""
+
     path: str
     id: str
 
@@ -44,16 +47,40 @@ class Home(Record):
         return os.path.join(self.path, "settings.json")
 
     def run(self, uid: str, *names: str) -> str:
-        return os.path.join(self.path, "runs", uid, *names)
+        below = (untrusted.relative(name) for name in names)
+        return os.path.join(self.path, "runs", untrusted.component(uid), *below)
 
     def stat_cache(self, project_id: str) -> str:
-        return os.path.join(self.path, "cache", f"stat-{project_id}")
+        return self._file("cache", f"stat-{project_id}")
 
     def counter(self, name: str) -> str:
-        return os.path.join(self.path, "numbers", name)
+        return self._file("numbers", name)
 
     def lock(self, name: str) -> Lock:
-        return Lock(os.path.join(self.path, "locks", name))
+        return Lock(self.lock_file(name))
+
+    def lock_file(self, name: str) -> str:
+        return self._file("locks", name)
+
+    def shipped(self, store_id: str, project: str) -> str:
+        """The note of the last tree that another store is known to hold."""
+        return self._file(os.path.join("cache", "shipped"), f"{store_id}-{project}")
+
+    def silent(self, target: str) -> str:
+        """The note of when a target was first found not to answer."""
+        return self._file(os.path.join("cache", "silent"), target)
+
+    def environment(self, key: str) -> str:
+        return self._file("envs", key)
+
+    def solved(self, key: str) -> str:
+        return self._file("solved", f"{key}.json")
+
+    def shims(self, project_id: str) -> str:
+        return self._file("shims", project_id)
+
+    def _file(self, folder: str, name: str) -> str:
+        return os.path.join(self.path, folder, untrusted.component(name))
 
 
 def location() -> str:

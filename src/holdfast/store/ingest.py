@@ -10,7 +10,7 @@ import hashlib
 import os
 
 from holdfast.errors import UnreachableError
-from holdfast.runner import wire
+from holdfast.runner import untrusted, wire
 from holdfast.store.home import Named
 
 TYPE_CHECKING = False
@@ -64,4 +64,7 @@ def is_mirrored(name: str) -> bool:
     folder, _, file = name.rpartition("/")
     if not folder:
         return file in _FILES
-    return folder in _FOLDERS and file not in ("", ".", "..") and "\0" not in file and "\\" not in file
+    try:
+        return folder in _FOLDERS and bool(untrusted.component(file))
+    except untrusted.Untrusted:
+        return False

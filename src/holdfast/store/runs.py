@@ -13,6 +13,7 @@ import time
 from holdfast.errors import UsageError
 from holdfast.model import Identity, Json
 from holdfast.record import Record
+from holdfast.runner import untrusted
 from holdfast.runner.jsonl import read_lines, sealed
 from holdfast.runner.remove import remove_tree
 from holdfast.runner.sync import write_all
@@ -151,7 +152,10 @@ def uids(home: Home) -> Iterator[str]:
 
 
 def is_uid(name: str) -> bool:
-    return len(name) == 32 and all(letter in "0123456789abcdef" for letter in name)
+    try:
+        return bool(untrusted.hexadecimal(name, 32))
+    except untrusted.Untrusted:
+        return False
 
 
 def delete(home: Home, uid: str) -> None:

@@ -9,12 +9,11 @@ from holdfast.runner.jsonl import sealed
 from holdfast.runner.remove import remove_tree
 from holdfast.runner.sync import fsync_path, sync_file_system
 from holdfast.store import runs
-from holdfast.store.home import sync_folder, write_synced
+from holdfast.store.home import Home, sync_folder, write_synced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.model import Json
-    from holdfast.store.home import Home
 
 
 class Staging:
@@ -23,6 +22,7 @@ class Staging:
     def __init__(self, home: Home) -> None:
         self._home = home
         self.path = os.path.join(home.path, f"import-{os.getpid()}-{os.urandom(4).hex()}.tmp")
+        self._staged = Home(self.path, "")
 
     def __enter__(self) -> Staging:
         os.makedirs(self.path, 0o700)
@@ -32,7 +32,7 @@ class Staging:
         remove_tree(os.fsencode(self.path))
 
     def run(self, uid: str, *names: str) -> str:
-        return os.path.join(self.path, "runs", uid, *names)
+        return self._staged.run(uid, *names)
 
     def settle(self) -> None:
         """Everything that was written so far is on disk."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
+
+from holdfast.runner import untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from holdfast.model import Json
     from holdfast.store.runs import Run
 
@@ -22,13 +25,23 @@ def differences(run: Run, closed: Json) -> list[str]:
 def damaged(run: Run, closed: Json) -> dict[str, str]:
     """What is wrong with each file that the closing event speaks of; of those in ``begun`` the beginning counts."""
     found = {}
+    for name, size, digest, whole in promised(closed):
+        try:
+            path = untrusted.below(run.attempt, name)
+        except untrusted.Untrusted as error:
+            found[name] = str(error)
+        else:
+            found[name] = compare(path, size, digest, whole=whole)
+    return {name: problem for name, problem in found.items() if problem}
+
+
+def promised(closed: Json) -> Iterator[tuple[str, object, object, bool]]:
+    """Name, length and hash of each file that a closing event speaks of; of those in ``begun`` it is the beginning."""
     for kind in ("files", "begun"):
         files = closed.get(kind)
-        for name, promised in files.items() if isinstance(files, dict) else ():
-            if isinstance(promised, list) and len(promised) == 2:
-                path = os.path.join(run.attempt, name)
-                found[name] = compare(path, promised[0], promised[1], whole=kind == "files")
-    return {name: problem for name, problem in found.items() if problem}
+        for name, facts in files.items() if isinstance(files, dict) else ():
+            if isinstance(facts, list) and len(facts) == 2:
+                yield name, facts[0], facts[1], kind == "files"
 
 
 def compare(path: str, size: object, digest: object, *, whole: bool = True) -> str:
@@ -37,11 +50,11 @@ def compare(path: str, size: object, digest: object, *, whole: bool = True) -> s
     length = 0
     left = size if isinstance(size, int) and not whole else sys.maxsize
     try:
-        with open(path, "rb") as source:
+        with open(untrusted.open_file(path, follow=False), "rb") as source:
             while block := source.read(min(_BLOCK, left - length)):
                 state.update(block)
                 length += len(block)
-    except OSError as error:
+    except (OSError, untrusted.Untrusted) as error:
         return str(error)
     if length != size:
         return f"{length} bytes, but {size} were written"

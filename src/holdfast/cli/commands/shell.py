@@ -58,7 +58,7 @@ def _environment(home: Home, project: Project, local: targets.Chosen) -> str | N
     except HoldfastError as error:  # this shell may be where somebody wants to correct it
         sys.stderr.write(f"WARNING: {error}\n")
         return None
-    return os.path.join(home.path, "envs", str(found["environment"]), "bin", "python") if found.get("built") else None
+    return os.path.join(home.environment(str(found["environment"])), "bin", "python") if found.get("built") else None
 
 
 def _interpreter(location: str | None) -> str | None:
