@@ -107,7 +107,8 @@ def test_never_said(words: str) -> None:
 def test_nothing_names_the_place_it_was_written_at() -> None:
     place = re.compile(r"""(?:^|[\s"'`(=:,])/""" + "work/", re.MULTILINE)
     texts = chain.from_iterable((ROOT / name).rglob("*") if (ROOT / name).is_dir() else () for name in OURS)
-    files = [path for path in (*texts, *ROOT.iterdir()) if path.is_file() and path.suffix != ".pyc"]
+    top = (path for path in ROOT.iterdir() if path.name != ".git")  # a file in a linked work tree
+    files = [path for path in (*texts, *top) if path.is_file() and path.suffix != ".pyc"]
     assert len(files) > 100
     assert [str(path) for path in files if place.search(path.read_text(encoding="utf-8", errors="replace"))] == []
 
