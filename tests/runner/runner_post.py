@@ -92,9 +92,12 @@ class Run:
 
     def wait(self, limit: float = 30) -> dict[str, Any]:
         """The closing event, once both watchers have gone home."""
-        eventually(lambda: self._post.look(self) == "closed", limit)
+        self.wait_for_end(limit)
         eventually(lambda: not alive(self.guardian) and not alive(self.supervisor), limit)
         return self.event("closed")
+
+    def wait_for_end(self, limit: float = 30) -> None:
+        eventually(lambda: self._post.look(self) == "closed", limit)
 
     def wait_for_log(self, words: bytes) -> None:
         eventually(lambda: (self.folder / "log").exists() and words in self.log)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from runner_post import ONCE, Post, post_fixture, sha256  # noqa: F401
+from runner_post import ONCE, Post, Run, post_fixture, sha256  # noqa: F401
 
 from conftest import eventually
-from holdfast.errors import StoreError
+from holdfast.errors import InternalError, StoreError
 from holdfast.runner import child
 
 if TYPE_CHECKING:
@@ -230,3 +231,26 @@ def test_the_run_needs_nobody_once_it_is_started(post: Post) -> None:
     gate.write_text("still here")
     run.wait()
     eventually(lambda: run.log == b"still here")
+
+
+@ONCE
+def test_start_that_fails_for_want_of_descriptors_leaves_nothing_to_start_later(post: Post, tmp_path: Path) -> None:
+    plan = post.plan(("sh", "-c", f"echo started >> {tmp_path}/starts"))
+    states = set()
+    for most in range(4, 12):
+        channel = post.connect()
+        channel.hello()
+        plan = plan._replace(uid=os.urandom(16).hex())
+        resource.prlimit(channel._stream.pid, resource.RLIMIT_NOFILE, (most, most))
+        try:
+            channel.ask("start", plan=plan.to_json(), secrets={"env": {}, "on_end": ""})
+        except (StoreError, InternalError):
+            pass
+        channel.close()
+        run = Run(post, plan)
+        asked = {"uid": plan.uid, "attempt": "a1"}
+        state = post.channel.ask("discard", reason="the submit failed", **asked)["state"]
+        states.add(state)
+        assert state in ("closed", "alive"), most
+        run.wait_for_end()
+    assert "closed" in states

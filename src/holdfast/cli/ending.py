@@ -38,13 +38,13 @@ def tell(home: Home, uid: str, machine: Parsed | None, stopwatch: Stopwatch | No
     wrong = verify.differences(run, closed)
     if stopwatch is not None:
         stopwatch.lap("fetch")
-        _note(home, uid, "ledger", stopwatch)
+        _note(home, uid, "ledger", stopwatch, attempt=run.attempt_name, outcome=closed.get("outcome"))
     if machine is not None:
         from holdfast.cli.output import emit
 
         emit(history.record(runs.read(home, uid)), fmt=machine.text("output"), query=machine.text("query"))
     sys.stdout.flush()
-    sys.stderr.write(closing_line(run, closed) + "\n")
+    sys.stderr.write(closing_line(run, closed, retry=_may_retry(home, run, closed)) + "\n")
     if closed.get("outcome") == "failed":
         _explain(run)
     _refuse(run, wrong)
@@ -60,10 +60,10 @@ def note_fetch(home: Home, uid: str, stopwatch: Stopwatch) -> None:
         _note(home, uid, "watched", stopwatch)
 
 
-def _note(home: Home, uid: str, kind: str, stopwatch: Stopwatch) -> None:
+def _note(home: Home, uid: str, kind: str, stopwatch: Stopwatch, **fields: object) -> None:
     """Not worth a sync, nor an error: it is about the run and not part of it."""
     try:
-        runs.mention_client(home, uid, kind, spent=stopwatch.spent)
+        runs.mention_client(home, uid, kind, spent=stopwatch.spent, **fields)
     except OSError:
         return
 
@@ -88,7 +88,15 @@ def _tell_of_gpus(home: Home, run: Run) -> None:
         sys.stderr.write(f"{line}\n")
 
 
-def closing_line(run: Run, closed: Json) -> str:
+def _may_retry(home: Home, run: Run, closed: Json) -> bool:
+    if closed.get("outcome") != "lost":
+        return False
+    from holdfast.engine import retry
+
+    return not retry.refusal(home, run)
+
+
+def closing_line(run: Run, closed: Json, *, retry: bool = False) -> str:
     status = str(closed.get("outcome", "unknown")).capitalize()
     mark, colour = _MARKS.get(status, ("✗", "31"))
     encoding = sys.stderr.encoding or "ascii"
@@ -106,6 +114,8 @@ def closing_line(run: Run, closed: Json) -> str:
     if rows:
         size = sum(size for row in rows if isinstance(size := row.get("size"), int))
         parts.append(f"{len(rows)} output{'s' if len(rows) > 1 else ''} ({human_bytes(size)})")
+    if retry:
+        parts.append(f"holdfast retry -r {run.request.get('run_number')} starts it again")
     parts.append(f"holdfast info -r {run.request.get('run_number')}")
     separator = " · " if "·".encode(encoding, "ignore") else " | "
     return separator.join(parts)

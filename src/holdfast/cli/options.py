@@ -94,7 +94,12 @@ SUBMIT = (
     Option(("--timeout",), "timeout", "End the run after this time, for example 4h or 90m.", metavar="TIME"),
     Option(("--grace",), "grace", "How long a run may take to end by itself when asked. Default: 30s.", metavar="TIME"),
     Option(("--notify",), "notify", "Command to run, or URL to post to, when the run ends.", metavar="COMMAND|URL"),
-    Option(("--retries",), "retries", "Start a run again that is lost with its machine, up to N times.", metavar="N"),
+    Option(
+        ("--retries",),
+        "retries",
+        "While this command waits: start the run again if its machine is lost, up to N times.",
+        metavar="N",
+    ),
     Option(("--gpus",), "gpus", "Take this many GPUs, and wait until they are free.", metavar="N|all"),
     Option(("--require-gpu",), "require_gpu", "Fail if no GPU is used within gpuGrace, 10m.", kind="flag"),
     Option(("--wait-for-gpu",), "wait_for_gpu", "How long to wait for them at most; 0: not at all.", metavar="TIME"),

@@ -56,7 +56,7 @@ class Reproduction:
             plan, taken = submitter.submit(project, job, environment, container=container)
         for warning in taken.warnings:
             _warn(warning)
-        watch(self._home, line, plan.uid, plan.run_id, self._log, stopwatch, gpu=plan.gpu is not None)
+        watch(self._home, line, plan.uid, plan.run_id, self._log, stopwatch, gpu=plan.gpu is not None, restart=True)
         return plan.uid, ending.tell(self._home, plan.uid, None, stopwatch)
 
     def _settle(self, project: Project, job: Job, line: Line) -> tuple[Environment | None, Container | None]:

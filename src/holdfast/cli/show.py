@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from holdfast import lifecycle
 from holdfast.cli.terminal import Progress, is_tty
 from holdfast.engine import outputs
 from holdfast.engine.follow import Follower
@@ -135,16 +136,18 @@ def watch(
     skip: int = 0,
     *,
     gpu: bool | None = None,
+    restart: bool = False,
 ) -> str:
     """Show a run's log from a byte on until it ends. Ctrl-C stops the watching and never the run.
 
     ``gpu``: whether it asked for GPUs; None asks its plan, which may not be here yet right after a submit.
+    ``restart``: this command submitted the run, and starts it again where it is lost with its machine.
     """
     if gpu is None:
         gpu = bool((runs.read_plan(runs.read(home, uid)) or {}).get("gpu"))
     try:
         with Screen(log, gpu=gpu, skip=skip) as screen:
-            return _through_all_attempts(home, line, uid, log, screen, stopwatch, skip)
+            return _through_all_attempts(home, line, uid, log, screen, stopwatch, skip, restart=restart)
     except OSError as error:
         if error.filename is None:  # not of our own files: the stream that we write to
             raise
@@ -160,9 +163,9 @@ def watch(
 
 
 def _through_all_attempts(
-    home: Home, line: Line, uid: str, log: LogWriter, screen: Screen, stopwatch: Stopwatch, skip: int
+    home: Home, line: Line, uid: str, log: LogWriter, screen: Screen, stopwatch: Stopwatch, skip: int, *, restart: bool
 ) -> str:
-    """A run that is lost with its machine may be started again; whoever watches goes on with the new attempt."""
+    """After an attempt that was lost with its machine, go on with the next one, if there is one."""
     while True:
         run = runs.read(home, uid)
         follower = Follower(home, uid, screen.write, screen.read, skip, run.attempt_name)
@@ -174,11 +177,28 @@ def _through_all_attempts(
             from holdfast.engine import reconcile
 
             reconcile.settle(home, [run])
+        if restart:
+            _start_again_if_lost(home, line, uid)
         if runs.read(home, uid).attempt_number == run.attempt_number:
             return state
         screen.another_attempt()
         log.line("the run was lost with its machine and is started again")
         skip = 0
+
+
+def _start_again_if_lost(home: Home, line: Line, uid: str) -> None:
+    run = runs.read(home, uid)
+    if lifecycle.state_of(run.events) != lifecycle.LOST:
+        return
+    from holdfast.engine import retry
+
+    while retry.is_due(home, run):
+        try:
+            retry.start_again(home, line.target, line.channel, run)
+            return
+        except UnreachableError as error:
+            line.again(error)
+            run = runs.read(home, uid)
 
 
 def _to_the_end(home: Home, line: Line, follower: Follower, uid: str, stopwatch: Stopwatch) -> str:

@@ -66,7 +66,8 @@ class Submission:
         if self._parsed.flag("no_wait"):
             return self._leave(plan)
         self._say("Executing user inputs .....")
-        watch(self._home, self._line, plan.uid, plan.run_id, self._log, self._stopwatch, gpu=plan.gpu is not None)
+        gpu = plan.gpu is not None
+        watch(self._home, self._line, plan.uid, plan.run_id, self._log, self._stopwatch, gpu=gpu, restart=True)
         self._say("Execution Details")
         if not self._for_machines:
             self._log.line(f"RunId: {plan.run_id}")

@@ -95,6 +95,13 @@ COMMANDS = (
         essential=True,
     ),
     Command(
+        ("experiment", "retry"),
+        "Start a lost run again: a further attempt of the same run.",
+        _AT + "runs:retry",
+        (RUN, OLD_TARGET, PROJECT),
+        aliases=(("retry",),),
+    ),
+    Command(
         ("experiment", "return"),
         "Copy a run's outputs into the project's outputs folder.",
         _AT + "runs:return_outputs",

@@ -8,7 +8,6 @@ from holdfast import lifecycle, targets
 from holdfast.engine import reconcile
 from holdfast.errors import InternalError
 from holdfast.record import Record
-from holdfast.runner.jsonl import read_lines
 from holdfast.store import history, runs, verify
 
 TYPE_CHECKING = False
@@ -77,12 +76,7 @@ def _is_all_here(run: Run, attempts: object) -> bool:
     """Every attempt that is there."""
     if not isinstance(attempts, list) or len(attempts) > run.attempt_number:
         return False
-    return all(_is_attempt_here(_attempt(run, number)) for number in range(1, run.attempt_number + 1))
-
-
-def _attempt(run: Run, number: int) -> Run:
-    path = os.path.join(run.path, f"a{number}", "events.jsonl")
-    return run._replace(attempt_number=number, events=read_lines(os.fsencode(path)))
+    return all(_is_attempt_here(runs.attempt(run, number)) for number in range(1, run.attempt_number + 1))
 
 
 def _is_attempt_here(run: Run) -> bool:

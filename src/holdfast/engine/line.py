@@ -36,7 +36,7 @@ class Line:
         patient: bool = False,
     ) -> None:
         self._home = home
-        self._target = target
+        self.target = target
         self._on_lost = on_lost
         self._on_back = on_back
         self._patient = patient
@@ -53,7 +53,7 @@ class Line:
     def again(self, error: UnreachableError) -> None:
         """Connect anew. A target that never answered is waited for by the patient alone."""
         at_once = time.monotonic() - self._since < _AT_ONCE_S
-        is_strike = at_once and self.channel.has_answered and not self._target.compute.address
+        is_strike = at_once and self.channel.has_answered and not self.target.compute.address
         self._strikes = self._strikes + 1 if is_strike else 0
         if self._strikes >= _STRIKES or not (self.channel.has_answered or self._patient):
             raise error
@@ -62,7 +62,7 @@ class Line:
         self._on_lost(error)
         pause, lost = _SOONEST_S, now_ns()
         while True:
-            channel = connect(self._home, self._target)
+            channel = connect(self._home, self.target)
             try:
                 channel.hello()
                 break

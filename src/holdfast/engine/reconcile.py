@@ -1,4 +1,7 @@
-"""Finding out what became of runs while nobody was watching. Called by every command that shows or changes runs."""
+"""Finding out what became of runs since they were last seen. Called by every command that shows or changes runs.
+
+Nothing here starts a script: a lost run is started again by the submit that still waits for it, or by ``retry``.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,10 @@ import time
 from holdfast.engine.channel import connect
 from holdfast.engine.follow import Follower
 from holdfast.engine.known import target_of
-from holdfast.engine.retry import may_start_again, start_again
 from holdfast.errors import HoldfastError, UnreachableError
 from holdfast.runner import untrusted
 from holdfast.runner.sync import unlink_quietly
-from holdfast.store import runs
+from holdfast.store import ingest, runs
 from holdfast.store.index import Index
 from holdfast.store.locks import is_held
 
@@ -72,8 +74,7 @@ def _settle_one(home: Home, target: Target, channel: RunnerChannel, run: Run, st
     if state in ("absent", "alive") and _is_cancel_pending(run):
         target.launcher.stop(channel, run.ticket, "the user")
     elif state == "absent":
-        reason = "the submitting command failed or was killed before the script was started"
-        channel.ask("discard", uid=run.uid, attempt=run.attempt_name, reason=reason)
+        _settle_absent(home, channel, run)
     elif state == "gone":
         channel.ask("bury", uid=run.uid, attempt=run.attempt_name)
     follower = Follower(home, run.uid, _unheard, attempt=run.attempt_name)
@@ -81,9 +82,28 @@ def _settle_one(home: Home, target: Target, channel: RunnerChannel, run: Run, st
         follower.follow(channel, wait=False)
     finally:
         follower.close()
-    run = runs.read(home, run.uid)
-    if state == "gone" and may_start_again(run):
-        start_again(home, target, channel, run)
+
+
+def give_up(home: Home, target: Target, run: Run, reason: str) -> None:
+    """Close a run whose submit failed before it was started. One that is alive after all is left alone."""
+    channel = connect(home, target)
+    try:
+        state = channel.ask("discard", uid=run.uid, attempt=run.attempt_name, reason=reason).get("state")
+        if state == "closed" and channel.hello()["store"] != home.id:
+            _settle_one(home, target, channel, run, "closed")
+    finally:
+        channel.close()
+
+
+def _settle_absent(home: Home, channel: RunnerChannel, run: Run) -> None:
+    """Close a run that the target does not have: it was never started, or its folder there was removed."""
+    was_started = bool(run.events) or any(line.get("ticket") == run.ticket for line in run.client)
+    reason = "the submitting command failed or was killed before the script was started"
+    if was_started:
+        reason = "its folder is no longer on the target; its outcome is unknown"
+    channel.ask("discard", uid=run.uid, attempt=run.attempt_name, reason=reason)
+    if was_started and channel.hello()["store"] != home.id:
+        ingest.close_copy(home, run.uid, run.attempt_name, reason)
 
 
 def _is_cancel_pending(run: Run) -> bool:

@@ -14,7 +14,7 @@ from holdfast import ignore, snapshot, targets
 from holdfast._version import __version__
 from holdfast.engine import follow, git_facts, known, shims
 from holdfast.engine.ship import Shipment
-from holdfast.errors import ConfigError, StoreError, UnreachableError
+from holdfast.errors import ConfigError, HoldfastError, StoreError, UnreachableError
 from holdfast.model import Identity, Json, Plan
 from holdfast.planning import make_plan, plan_gpu
 from holdfast.ports import Lacking
@@ -100,6 +100,9 @@ class Submitter:
                 git.keep(home.run(identity.uid))
                 self._show_id(identity)
                 self._start(plan, job, environment, {**request, **identity._asdict()})
+            except HoldfastError as error:
+                self._close_as_failed(plan, error)
+                raise
             finally:
                 os.unlink(home.lock_file(f"submit-{identity.uid}"))
         return plan, taken
@@ -143,6 +146,18 @@ class Submitter:
         except OSError as error:
             what, hint = "the run has started, but that could not be noted", f"holdfast logs -f -r {plan.run_id}"
             raise StoreError(what, where=str(error.filename), answer=str(error.strerror), hint=hint) from error
+
+    def _close_as_failed(self, plan: Plan, error: HoldfastError) -> None:
+        """Close a run that could not be started, so that no later start can begin it; one that did start goes on."""
+        from holdfast.engine import reconcile
+
+        run = runs.read(self._home, plan.uid)
+        if isinstance(error, UnreachableError) or any(line.get("type") == "ticket" for line in run.client):
+            return  # it may have been started
+        try:
+            reconcile.give_up(self._home, self._target, run, "; ".join(filter(None, (error.what, error.answer))))
+        except (HoldfastError, OSError):
+            return  # the next command that reaches the target closes it
 
     def _ship_and_start(self, plan: Plan, told: Json, request: Json) -> str:
         """Where the target keeps another store, the run and its content go there too."""

@@ -5,7 +5,7 @@ import os
 import signal
 import time
 
-from . import hostfacts, jsonl, kill, records
+from . import evidence, hostfacts, jsonl, kill, records
 from .remove import remove_tree
 
 
@@ -64,8 +64,21 @@ def discard(attempt: "bytes", outcome: "str", reason: "str") -> "str":
         os.rename(beside, attempt)
     except OSError:
         remove_tree(beside)
-        return look(attempt)
+        return _close_unaccepted(attempt, outcome, reason)
     return "closed"
+
+
+def _close_unaccepted(attempt: "bytes", outcome: "str", reason: "str") -> "str":
+    """Close an attempt whose name was claimed by a start that failed before the first event; others are left alone."""
+    lock = os.open(os.path.join(attempt, b"alive"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if _take(lock):
+            events = jsonl.read_lines(os.path.join(attempt, b"events.jsonl"))
+            if not events and not evidence.contradictions(attempt, events, True):
+                records.close(attempt, outcome, 125, reason)
+    finally:
+        os.close(lock)
+    return look(attempt)
 
 
 def _take(lock: "int") -> "bool":
@@ -82,15 +95,18 @@ def _take(lock: "int") -> "bool":
 def _close_for_the_dead(attempt: "bytes") -> "None":
     first = _first_event(attempt)
     uid = os.path.basename(os.path.dirname(attempt))
+    damage = evidence.contradictions(attempt, jsonl.read_lines(os.path.join(attempt, b"events.jsonl")), True)
     if first is not None and first.get("boot_id") != hostfacts.boot_id():
         reason = "the target was rebooted at %s" % hostfacts.boot_time()
-    elif first is None:
+    elif first is None and not damage:
         reason = "the runner was killed before the script was started"
     else:
         orphans = kill.end_marked(uid)
         reason = "supervisor and guardian were both killed; the script's outcome is unknown"
         reason += "; %d of its processes were still there and were ended" % len(orphans) if orphans else ""
-    plan = records.read_plan(attempt) if first is not None else {}
+    if damage:
+        reason = "its events.jsonl is damaged and its outcome is unknown: %s" % "; ".join(damage)
+    plan = records.read_plan(attempt) if first is not None or damage else {}
     if plan.get("container"):
         from . import contained
 

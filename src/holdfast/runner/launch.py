@@ -8,13 +8,15 @@ Both inherit the locked ``alive`` file, so that "alive" means: at least one of t
 import os
 import signal
 
-from . import hostfacts, idle, jsonl, kill, records, wire
+from . import control, hostfacts, idle, jsonl, kill, records, wire
 from .remove import remove_tree
 from .supervise import Secrets, Supervisor
 
 MYPY = False
 if MYPY:
     from collections.abc import Callable
+
+CANNOT_START = 125
 
 
 def attempt_path(home: "bytes", uid: "str", attempt: "str") -> "bytes":
@@ -54,15 +56,35 @@ def launch(home: "bytes", runner: "str", plan: "dict[str, object]", secrets: "Se
         if not os.path.isdir(attempt):
             raise
         return False
-    jsonl.sync_folder(os.path.dirname(attempt))
-    ready, says_ready = os.pipe()
-    if os.fork() == 0:
-        _guard(attempt, lambda: Supervisor(home, runner, attempt, plan, secrets, umask, says_ready), ready)
-    os.close(lock)
-    os.close(says_ready)
-    os.read(ready, 1)
-    os.close(ready)
+    try:
+        jsonl.sync_folder(os.path.dirname(attempt))
+        accepted = _start_guardian(attempt, lambda sink: Supervisor(home, runner, attempt, plan, secrets, umask, sink))
+    except OSError as error:
+        records.close(attempt, "failed", CANNOT_START, "the runner could not be started: %s" % error)
+        accepted = True
+    finally:
+        os.close(lock)
+    if not accepted:
+        control.discard(attempt, "failed", "the runner ended before it accepted the run; runner.log may say why")
     return True
+
+
+def _start_guardian(attempt: "bytes", made: "Callable[[int], Supervisor]") -> "bool":
+    """Whether the supervisor has written its first event."""
+    ready, says_ready = os.pipe()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(ready)
+        os.close(says_ready)
+        raise
+    if pid == 0:
+        _guard(attempt, lambda: made(says_ready), ready)
+    os.close(says_ready)
+    try:
+        return bool(os.read(ready, 1))
+    finally:
+        os.close(ready)
 
 
 def _guard(attempt: "bytes", made: "Callable[[], Supervisor]", ready: "int") -> "None":

@@ -79,9 +79,14 @@ class Events:
 
 def close_as_lost(attempt: "bytes", reason: "str") -> "None":
     """Close an attempt in place of those who should have. Where they did, nothing is added."""
+    close(attempt, "lost", 125, reason)
+
+
+def close(attempt: "bytes", outcome: "str", exit_code: "int", reason: "str") -> "None":
+    """The same with another outcome."""
     events = Events(attempt)  # ends a torn line, which may turn out to be the closing one
     if closed(attempt) is None:
-        events.close("lost", 125, reason, **hashes(attempt)[0])
+        events.close(outcome, exit_code, reason, **hashes(attempt)[0])
 
 
 def read_plan(attempt: "bytes") -> "dict[str, object]":

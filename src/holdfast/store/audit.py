@@ -12,7 +12,7 @@ import json
 import os
 
 from holdfast.record import Record
-from holdfast.runner import objects
+from holdfast.runner import evidence, objects
 from holdfast.runner.jsonl import is_intact
 from holdfast.runner.sync import unlink_quietly
 from holdfast.statcache import StatCache
@@ -107,18 +107,24 @@ class _Audit:
         """Every file of a run, and what is wrong with it."""
         request = os.path.join(run.path, "run.json")
         yield request, run.problem or _check_lines(request, False, _judge_request)
+        client = os.path.join(run.path, "client.jsonl")
+        yield client, _check_lines(client, _is_alive(run), _judge_lines)
+        for number in range(1, run.attempt_number + 1):
+            yield from self._attempt_files(runs.attempt(run, number))
+
+    def _attempt_files(self, run: Run) -> Iterator[tuple[str, str]]:
         closed = next((event for event in run.events if event.get("type") == "closed"), None)
-        alive = closed is None and is_held(os.path.join(run.attempt, "alive"))
+        alive = _is_alive(run)
+        is_here = run.request.get("home") == self._home.path
         events = os.path.join(run.attempt, "events.jsonl")
-        yield events, _check_lines(events, alive, _judge_events)
-        for path in (os.path.join(run.path, "client.jsonl"), os.path.join(run.attempt, "control.jsonl")):
-            yield path, _check_lines(path, alive, _judge_lines)
+        yield events, _check_lines(events, alive, _judge_events) or _check_events(run, alive, is_here)
+        control = os.path.join(run.attempt, "control.jsonl")
+        yield control, _check_lines(control, alive, _judge_lines)
         if closed is None:
             return
         wrong = verify.damaged(run, closed)
         for name, *_ in verify.promised(closed):
             yield f"{run.attempt}/{name}", wrong.get(name, "")
-        is_here = run.request.get("home") == self._home.path
         for row in history.output_rows(run):
             path = os.path.join(run.attempt, "outputs", str(row["path"]))
             if is_here or os.path.lexists(path):
@@ -229,6 +235,27 @@ def _check_lines(path: str, alive: bool, judge: Callable[[list[bytes]], str]) ->
     except OSError as error:
         return str(error)
     return "it ends within a line" if rest and not alive else judge(lines)
+
+
+def _is_alive(run: Run) -> bool:
+    closed = any(event.get("type") == "closed" for event in run.events)
+    return not closed and is_held(os.path.join(run.attempt, "alive"))
+
+
+def _check_events(run: Run, alive: bool, is_here: bool) -> str:
+    """Whether lines are missing at the end, which no checksum of a line can tell."""
+    if alive:
+        return ""
+    found = evidence.contradictions(os.fsencode(run.attempt), run.events, is_here)
+    closed = next((event for event in run.events if event.get("type") == "closed"), {})
+    for line in run.client:
+        if line.get("type") == "ledger" and line.get("attempt", run.attempt_name) == run.attempt_name:
+            outcome = line.get("outcome", closed.get("outcome"))
+            if not closed:
+                found.append("a command saw the run end, but no event says so")
+            elif outcome != closed.get("outcome"):
+                found.append(f"a command saw the run end as {outcome}, its events say {closed.get('outcome')}")
+    return f"lines are missing: {'; '.join(found)}" if found else ""
 
 
 def _judge_request(lines: list[bytes]) -> str:

@@ -14,6 +14,7 @@ import sqlite3
 import time
 from binascii import crc32
 
+from holdfast import lifecycle
 from holdfast.errors import StoreError, UsageError
 from holdfast.query.fields import KEY_SHIFT, column, storable
 from holdfast.store import history, index_file, rows, runs
@@ -270,11 +271,16 @@ def problems(home: Home) -> list[str]:
     try:
         if kept.has_damaged_records():
             return ["records in it are not as they were written"]
-        said, true = ({row["uid"]: row for row in index.of_store() if row["end_time_utc"]} for index in (kept, fresh))
+        said, true = ({str(row["uid"]): row for row in index.of_store()} for index in (kept, fresh))
     finally:
         kept.close()
         fresh.close()
-    return [f"it is wrong about run {uid}" for uid in sorted(map(str, true)) if said.get(uid, true[uid]) != true[uid]]
+    return [f"it is wrong about run {uid}" for uid in sorted(true) if _differ(said.get(uid), true[uid])]
+
+
+def _differ(said: Json | None, true: Json) -> bool:
+    """Whether the index tells something else of an ended run. A run that goes on may have moved in between."""
+    return said is not None and said["status"] in lifecycle.FINAL and said != true
 
 
 def rebuild(home: Home) -> int:

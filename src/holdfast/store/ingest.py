@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 
 from holdfast.errors import UnreachableError
 from holdfast.runner import untrusted, wire
+from holdfast.runner.jsonl import append_line, read_lines
 from holdfast.store.home import Named
 
 TYPE_CHECKING = False
@@ -57,6 +59,30 @@ def append(home: Home, uid: str, attempt: str, header: Json, payload: bytes) -> 
             wire.write_all(fd, payload[have - offset :])  # another client of ours may be ahead
         finally:
             os.close(fd)
+
+
+def close_copy(home: Home, uid: str, attempt: str, reason: str) -> None:
+    """Close our copy of an attempt as lost, because the target has nothing more to send."""
+    path = home.run(uid, attempt, "events.jsonl")
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    with home.lock("mirror"), Named(path):
+        events = read_lines(os.fsencode(path))
+        if any(event.get("type") == "closed" for event in events):
+            return
+        closing: Json = {"seq": len(events), "wall_ns": time.time_ns(), "mono_ns": 0, "boot_id": "", "type": "closed"}
+        closing.update(outcome="lost", exit_code=125, reason=reason, files={})
+        if _ends_within_line(path):
+            with open(path, "ab") as target:
+                target.write(b"\n")
+        append_line(os.fsencode(path), closing)
+
+
+def _ends_within_line(path: str) -> bool:
+    try:
+        with open(path, "rb") as source:
+            return not source.read().endswith(b"\n") and bool(source.tell())
+    except FileNotFoundError:
+        return False
 
 
 def is_mirrored(name: str) -> bool:

@@ -125,6 +125,16 @@ def read(home: Home, uid: str) -> Run:
     return Run(uid, path, request, events, client, problem, number)
 
 
+def attempt(run: Run, number: int) -> Run:
+    """The same run as it was at one of its attempts."""
+    path = os.path.join(run.path, f"a{number}", "events.jsonl")
+    try:
+        events = read_lines(path.encode("utf-8", "surrogateescape"))
+    except OSError:
+        events = []
+    return run._replace(attempt_number=number, events=events)
+
+
 def last_attempt(path: str) -> int:
     """The number of a run's newest attempt: the one that counts."""
     number = 1

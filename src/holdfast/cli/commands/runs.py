@@ -12,6 +12,8 @@ from holdfast.cli.reach import open_line
 from holdfast.cli.show import LogWriter, watch
 from holdfast.cli.terminal import human_bytes, show
 from holdfast.engine import outputs, stop
+from holdfast.engine import retry as retrying
+from holdfast.engine.channel import connect
 from holdfast.engine.known import target_of
 from holdfast.errors import UsageError
 from holdfast.ledger import Stopwatch, since_start_ns
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 def status(parsed: Parsed) -> int:
     """``key : value`` lines, one of them ``state : <Status>``, which old batch files look for."""
-    _, run = pick.run(parsed)
+    home, run = pick.run(parsed)
     record = history.record(run)
     keys = (
         "run_id",
@@ -41,11 +43,27 @@ def status(parsed: Parsed) -> int:
         "reason",
     )
     found = {"state": record["status"], **{key: record[key] for key in keys if record[key] not in (None, "")}}
+    if record["status"] == lifecycle.LOST and not retrying.refusal(home, run):
+        found["hint"] = f"holdfast retry -r {record['run_number']} starts it again"
     if parsed.text("output") or parsed.text("query"):
         emit(found, fmt=parsed.text("output"), query=parsed.text("query"))
     else:
         for key, value in found.items():
             sys.stdout.write(f"{key} : {show(str(value))}\n")
+    return 0
+
+
+def retry(parsed: Parsed) -> int:
+    """Start a lost run again as a further attempt."""
+    home, run = pick.run(parsed)
+    target = target_of(run.request, home.path)
+    channel = connect(home, target)
+    try:
+        retrying.start_again(home, target, channel, run)
+    finally:
+        channel.close()
+    number = run.request.get("run_number")
+    sys.stderr.write(f"started again; holdfast logs -f -r {number} watches it\n")
     return 0
 
 

@@ -1,0 +1,59 @@
+"""What the files of an attempt prove about its script, whatever its events say.
+
+An events.jsonl that was cut at the end of a line looks like that of a run that never began. Its other files tell:
+a script that has begun is never started again, and ``store verify`` reports the contradiction.
+"""
+
+import os
+
+MYPY = False
+if MYPY:
+    from collections.abc import Iterable, Mapping
+
+
+def contradictions(attempt: "bytes", events: "Iterable[Mapping[str, object]]", where_it_ran: "bool") -> "list[str]":
+    """Files that cannot be there if the events are complete; empty when both agree.
+
+    ``where_it_ran``: this is the folder that the runner writes to, and not a client's copy of it.
+    """
+    kinds = {str(event.get("type")) for event in events}
+    found = []
+    if "started" not in kinds:
+        found += ["%s, but no event says that the script started" % trace for trace in _traces_of_start(attempt, kinds)]
+    if "exited" not in kinds and os.path.lexists(os.path.join(attempt, b"outputs.jsonl")):
+        found.append("there is a list of outputs, but no event says that the script ended")
+    if where_it_ran and "closed" not in kinds and _was_closed(attempt):
+        found.append("the attempt was closed once, but no event says so")
+    return found
+
+
+def _traces_of_start(attempt: "bytes", kinds: "set[str]") -> "list[str]":
+    found = []
+    size = _size(os.path.join(attempt, b"log"))
+    if size > 0:
+        found.append("the log has %d bytes" % size)
+    if _has_entries(os.path.join(attempt, b"metrics")):
+        found.append("there are metrics")
+    if "exited" in kinds:
+        found.append("the script ended")
+    return found
+
+
+def _was_closed(attempt: "bytes") -> "bool":
+    """A launched attempt keeps its reserve of disk space until the closing event is written."""
+    launched = os.path.exists(os.path.join(attempt, b"plan.json"))
+    return launched and not os.path.exists(os.path.join(attempt, b"reserve"))
+
+
+def _has_entries(folder: "bytes") -> "bool":
+    try:
+        return bool(os.listdir(folder))
+    except OSError:
+        return False
+
+
+def _size(path: "bytes") -> "int":
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
