@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from mcp import Client, StdioServerParameters, stdio_client
 
-from conftest import HOLDFAST
 from fakenvml import GPU, HAS_COMPILER, FakeGpus
+from mcptalk import call, talk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
     from pathlib import Path
+
+    from mcp import Client
 
     from conftest import Desk
 
@@ -23,24 +23,6 @@ import holdfast, os, sys
 holdfast.log("loss", float(sys.argv[1]))
 print("seen", os.environ.get("CUDA_VISIBLE_DEVICES"))
 """
-
-
-def talk(desk: Desk, what: Callable[[Client], Coroutine[Any, Any, None]]) -> None:
-    async def conversation() -> None:
-        server = StdioServerParameters(command=str(HOLDFAST), args=["mcp"], cwd=str(desk.project), env=desk.env)
-        async with Client(stdio_client(server)) as client:
-            await what(client)
-
-    asyncio.run(asyncio.wait_for(conversation(), 100))
-
-
-async def call(client: Client, tool: str, **arguments: Any) -> Any:
-    said = await client.call_tool(tool, arguments)
-    text = "".join(getattr(part, "text", "") for part in said.content)
-    if said.is_error:
-        raise AssertionError(text)
-    found = said.structured_content
-    return found["result"] if found is not None and set(found) == {"result"} else found if found is not None else text
 
 
 def test_submit_watch_compare_and_list(desk: Desk) -> None:

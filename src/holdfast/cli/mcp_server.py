@@ -1,7 +1,8 @@
-"""Holdfast for programs that act for a person, by the Model Context Protocol over stdin and stdout.
+"""The MCP server for AI agents, over stdin and stdout.
 
-Every tool is one of our commands in a process of its own: nothing that it prints can get into the conversation, and
-what a person may do on the command line is all that can be done here. Secrets and variables cannot be passed.
+Every tool runs one of our commands in a process of its own, so nothing that a command prints can get into the
+conversation. Tools see the runs of one project only: a run is looked up here, within the project, and the command gets
+its uid. Secrets and variables cannot be passed.
 """
 
 from __future__ import annotations
@@ -16,11 +17,15 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 
+from holdfast import project as projects
 from holdfast._version import __version__
 from holdfast.engine import agent_budget
 from holdfast.errors import HoldfastError
+from holdfast.model import Project
 from holdfast.planning import seconds
+from holdfast.runner import untrusted
 from holdfast.store.home import open_home
+from holdfast.store.index import Index
 
 _LONGEST = 60_000  # characters of an answer: it is read by somebody who pays for each
 _MOST_RUNS = 200
@@ -45,29 +50,32 @@ def serve(project: str) -> None:
 
 
 class Tools:
-    def __init__(self, project: str) -> None:
-        self._project = project
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._project_id = ""  # of a folder that has an identity; it must not change while we serve
+        self._find_project()
 
     def list_runs(self, where: str = "", sort: str = "", limit: int = 20) -> dict[str, Any]:
         """Runs of the project, newest first. where: "accuracy > 0.9 and target = 'lab1'"; sort: "-accuracy"."""
+        self._find_project()
         words = ["--limit", str(max(1, min(limit, _MOST_RUNS)))]
-        words += ["--where", where] if where else []
+        words += [f"--where={where}"] if where else []
         words += [f"--sort={sort}"] if sort else []
         return {"runs": self._json("history", "list", *words)}
 
     def run_info(self, run: str = "last") -> dict[str, Any]:
         """All that is known of a run: status, metrics, exit code and reason, outputs, what it did with its GPUs."""
-        found: dict[str, Any] = self._json("history", "info", f"--run={run}")
+        found: dict[str, Any] = self._json("history", "info", f"--run={self._uid(run)}")
         return found
 
     def compare_runs(self, runs: list[str]) -> dict[str, Any]:
         """What differs between runs: parameters, metrics, environment, code, outputs, GPU receipts."""
-        found: dict[str, Any] = self._json("history", "compare", *(f"--run={run}" for run in runs))
+        found: dict[str, Any] = self._json("history", "compare", *(f"--run={self._uid(run)}" for run in runs))
         return found
 
     def logs(self, run: str = "last", lines: int = 100) -> str:
         """The last lines of what a run has printed so far."""
-        return self._said("logs", f"--run={run}", "--tail", str(max(1, min(lines, 2000))))[-_LONGEST:]
+        return self._said("logs", f"--run={self._uid(run)}", "--tail", str(max(1, min(lines, 2000))))[-_LONGEST:]
 
     def budget(self) -> dict[str, float]:
         """GPU-hours that may be spent in any 24 hours: allowed by the user, spent, left."""
@@ -81,14 +89,18 @@ class Tools:
 
         Without gpus it sees none. With gpus it takes that many alone, and gpus x timeout must be within the budget.
         """
+        self._find_project()
         try:
+            untrusted.component(config)  # a name, not a path to the configuration of another project
             home, length = open_home(), seconds(timeout, "timeout")
             name = agent_budget.reserve(home, max(0, gpus), length)
         except HoldfastError as error:
             raise ToolError(_words(error)) from error
-        words = ["-c", config, "--no-wait", "--gpus", str(max(0, gpus)), f"--timeout={length:.0f}s"]
+        except untrusted.Untrusted as error:
+            raise ToolError(f"config: {error}") from error
+        words = [f"-c={config}", "--no-wait", "--gpus", str(max(0, gpus)), f"--timeout={length:.0f}s"]
         # The script may wait for its cards; what it waits is not what it takes, but it must not wait for ever.
-        words += ["--wait-for-gpu", timeout] if gpus else []
+        words += [f"--wait-for-gpu={timeout}"] if gpus > 0 else []
         uid = None
         try:
             told: dict[str, Any] = self._json("submit", *words, "--", script, *(arguments or []))
@@ -99,7 +111,31 @@ class Tools:
 
     def cancel(self, run: str) -> str:
         """End a run: its processes get SIGTERM now and SIGKILL after its grace time."""
-        return self._said("cancel", f"--run={run}")
+        return self._said("cancel", f"--run={self._uid(run)}")
+
+    def _find_project(self) -> Project:
+        """The project that this server was started in. Its folder may get an identity, and then keeps it."""
+        try:
+            project = projects.find(self._root)
+        except HoldfastError as error:
+            raise ToolError(_words(error)) from error
+        if project.root != self._root or self._project_id not in ("", project.id):
+            raise ToolError("this folder has become another project since the server was started; restart it")
+        if not project.is_new:
+            self._project_id = project.id
+        return project
+
+    def _uid(self, named: str) -> str:
+        """The uid of a run of this project; the runs of other projects are not found."""
+        project = self._find_project()
+        try:
+            index = Index(open_home())
+            try:
+                return index.find(project.id, named, any_project=False)
+            finally:
+                index.close()
+        except HoldfastError as error:
+            raise ToolError(_words(error)) from error
 
     def _json(self, *words: str) -> Any:
         text = self._said(words[0], *_formatted(words))
@@ -111,7 +147,7 @@ class Tools:
         """What a command printed; a refusal becomes the tool's error, in the words that a person would read."""
         done = subprocess.run(
             [sys.executable, "-c", _OURSELVES, *words],
-            cwd=self._project,
+            cwd=self._root,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_PATIENCE_S,

@@ -33,6 +33,7 @@ _RACY_NS = 100_000_000  # a folder changed this recently may change again under 
 _RUN_COLUMNS = (*(column(name) for name in rows.COLUMNS), "final", "mark", "place", "length", "sum")
 _PUT_RUN = f"INSERT OR REPLACE INTO runs (id, {', '.join(_RUN_COLUMNS)}) VALUES (?{', ?' * len(_RUN_COLUMNS)})"
 _PUT_VALUE = "INSERT OR REPLACE INTO vals VALUES (?, ?, ?, ?, ?)"
+_OF_PROJECT = "(? IS NULL OR experiment_id = ?)"
 WHERE_IT_IS = "uid, place, length, sum"
 
 
@@ -88,15 +89,20 @@ class Index:
         found = self.db.execute("SELECT place, length, sum FROM runs WHERE place IS NOT NULL")
         return any(self._records.read(*row) is None for row in found)
 
-    def find(self, project_id: str, named: str) -> str:
-        """The uid of what a person called ``last``, a number, a run id, or any unique beginning of one."""
+    def find(self, project_id: str, named: str, *, any_project: bool = True) -> str:
+        """The uid of what a person called ``last``, a number, a run id, or any unique beginning of one.
+
+        With ``any_project`` false, runs of other projects are not found by any name.
+        """
         named = storable(named)
+        only = None if any_project else project_id
         if named == "last":
-            return self._last(project_id)
+            return self._last(project_id, only)
         if named.isdigit() and len(named) < 10:
             return self._numbered(project_id, int(named))
-        exact = self.db.execute("SELECT uid FROM runs WHERE run_id = ? OR uid = ?", (named, named)).fetchone()
-        return str(exact[0]) if exact else self._by_beginning(named)
+        query = f"SELECT uid FROM runs WHERE (run_id = ? OR uid = ?) AND {_OF_PROJECT}"
+        exact = self.db.execute(query, (named, named, only, only)).fetchone()
+        return str(exact[0]) if exact else self._by_beginning(named, only)
 
     def refresh(self, uids: Iterable[str] = ()) -> None:
         """Read these runs again, and whatever else has changed."""
@@ -156,20 +162,22 @@ class Index:
             raise UsageError(f"this project has no run {number}", where=self._home.path, hint=hint)
         return str(row[0])
 
-    def _last(self, project_id: str) -> str:
+    def _last(self, project_id: str, only: str | None) -> str:
         newest = "SELECT uid FROM runs WHERE experiment_id = ? ORDER BY run_number DESC LIMIT 1"
         row = self.db.execute(newest, (project_id,)).fetchone()
-        row = row or self.db.execute("SELECT uid FROM runs ORDER BY stamp DESC LIMIT 1").fetchone()
+        if row is None and only is None:
+            row = self.db.execute("SELECT uid FROM runs ORDER BY stamp DESC LIMIT 1").fetchone()
         if row is None:
             raise UsageError(
                 "there are no runs yet", where=self._home.path, hint="start one: holdfast submit -c local train.py"
             )
         return str(row[0])
 
-    def _by_beginning(self, named: str) -> str:
+    def _by_beginning(self, named: str, only: str | None) -> str:
         pattern = named.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-        query = "SELECT uid, run_id FROM runs WHERE run_id LIKE ? ESCAPE '\\' OR uid LIKE ? ESCAPE '\\' LIMIT 6"
-        found = self.db.execute(query, (pattern, pattern)).fetchall() if named else []
+        either = "(run_id LIKE ? ESCAPE '\\' OR uid LIKE ? ESCAPE '\\')"
+        query = f"SELECT uid, run_id FROM runs WHERE {either} AND {_OF_PROJECT} LIMIT 6"
+        found = self.db.execute(query, (pattern, pattern, only, only)).fetchall() if named else []
         if len(found) == 1:
             return str(found[0][0])
         if found:
