@@ -15,6 +15,8 @@ from conftest import Desk, eventually
 from fakenvml import GPU, FakeGpus
 from holdfast.runner.jsonl import read_lines
 
+from .neighbour import Neighbour
+
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
@@ -47,10 +49,16 @@ class Taken(NamedTuple):
 
 
 class Campaign:
-    def __init__(self, place: Path, submits: int, kills: int, seed: int, apart: bool = False) -> None:
-        """``apart`` plants the bug that all this is against: each person keeps a book of their own."""
+    def __init__(
+        self, place: Path, submits: int, kills: int, seed: int, apart: bool = False, hostile: bool = False
+    ) -> None:
+        """``apart`` plants the bug that all this is against: each person keeps a book of their own.
+
+        ``hostile``: another user owns the folder of the queue and disturbs it all the time.
+        """
         self._place = place
         self._apart = apart
+        self._neighbour = Neighbour(place, [card.uuid for card in CARDS], seed) if hostile else None
         self._random = random.Random(seed)
         self._submits = submits
         self._kills = kills
@@ -68,6 +76,10 @@ class Campaign:
         return [card._replace(processes=((FOREIGN, 7, 1),)) if n == index else card for n, card in enumerate(CARDS)]
 
     def run(self) -> None:
+        with self._neighbour or contextlib.nullcontext():
+            self._run()
+
+    def _run(self) -> None:
         people = [threading.Thread(target=self._submit_all, args=(desk,)) for desk in self.desks]
         for person in people:
             person.start()
@@ -123,6 +135,7 @@ class Campaign:
         place.mkdir()
         desk = Desk(place)
         locks = str(self._place / (f"locks-{name}" if self._apart else "locks"))
+        locks = str(self._neighbour.folder) if self._neighbour else locks
         desk.env.update(USER=name, LD_LIBRARY_PATH=str(self.gpus.folder), HOLDFAST_GPU_LOCKS=locks)
         desk.script(SCRIPT)
         return desk

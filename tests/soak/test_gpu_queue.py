@@ -1,4 +1,4 @@
-"""500 runs of two people on four GPUs with a stranger, killed anywhere."""
+"""Hundreds of runs of two people on four GPUs with a stranger, killed anywhere; then with a hostile neighbour."""
 
 from __future__ import annotations
 
@@ -18,3 +18,15 @@ def test_five_hundred(tmp_path: Path) -> None:
     check(campaign)
     taken = campaign.taken()
     print(f"seed {seed}: {len(taken)} had their cards, {campaign.killed} killed, {campaign.outcomes()}")
+
+
+def test_two_hundred_beside_a_hostile_neighbour(tmp_path: Path) -> None:
+    """Order is the neighbour's to break; that no card has two holders and that every run ends is not."""
+    seed = random.randrange(1 << 32)
+    campaign = Campaign(tmp_path, submits=200, kills=40, seed=seed, hostile=True)
+    campaign.run()
+    print(f"seed {seed}: {len(campaign.taken())} had their cards, {campaign.killed} killed, {campaign.outcomes()}")
+    assert campaign.doubles() == []
+    outcomes = campaign.outcomes()
+    assert not outcomes.get("failed")
+    assert outcomes["completed"] > 100

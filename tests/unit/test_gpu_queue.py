@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.runner import gpu_queue
-from holdfast.runner.gpu_queue import Claim, fitting, impossible, visible
+from holdfast.runner.gpu_match import fitting, impossible, visible
+from holdfast.runner.gpu_queue import Claim
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,7 +109,8 @@ def test_what_others_wrote_is_only_data(folder: Path) -> None:
 
 def test_void_tickets_of_our_own_go(folder: Path) -> None:
     old = claim(1)
-    os.close(old.ticket)  # as if its process had been killed
+    for descriptor in old.descriptors:  # as if its process had been killed
+        os.close(descriptor)
     assert len(list(folder.glob("*.ticket"))) == 1
     claim(2)
     assert [path.name[-39:-7] for path in folder.glob("*.ticket")] == [f"{2:032x}"]
@@ -120,31 +122,81 @@ def test_everybody_may_add_and_only_the_owner_may_take_away(folder: Path) -> Non
     assert {oct(path.stat().st_mode)[-3:] for path in folder.iterdir()} == {"644"}
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: two users are needed, and only root can be both")
-def test_two_users_with_files_that_are_not_theirs(folder: Path) -> None:
-    """As fs.protected_regular demands: a file of somebody else's is opened, not made."""
-    mine = claim(1)
+def test_deleted_ticket_is_drawn_again_with_its_number(folder: Path) -> None:
+    holder, first, second = claim(1, count=2), claim(2), claim(3)
+    assert holder.take(CARDS).cards
+    for path in folder.iterdir():
+        path.unlink()
+    assert first.take(CARDS).reason.startswith("GPU 0 is held by a run without a ticket (@holdfast-gpu-")
+    assert second.take(CARDS).ahead[0].run_id == "run_2"
+    assert [path.name[:12] for path in sorted(folder.glob("*.ticket"))] == ["000000000002", "000000000003"]
+    holder.leave()
+    assert second.take(CARDS).ahead
+    assert first.take(CARDS).cards
+
+
+@pytest.mark.parametrize("in_the_way", ["a file", "a link", "a folder of others"])
+def test_cards_are_exclusive_without_a_usable_folder(folder: Path, in_the_way: str) -> None:
+    elsewhere = folder.with_name("elsewhere")
+    elsewhere.mkdir()
+    if in_the_way == "a file":
+        folder.write_text("a file")
+    elif in_the_way == "a link":
+        folder.symlink_to(elsewhere)
+    else:
+        folder.mkdir()
+        (folder / "order.lock").mkdir()
+    first, second = claim(1), claim(2, count=2)
+    assert first.take(CARDS).cards
+    refused = second.take(CARDS)
+    assert refused.cards == []
+    assert "runs are not served in order now: " in refused.reason
+    assert str(folder) in refused.reason
+    first.leave()
+    assert second.take(CARDS).cards
+    assert not list(elsewhere.iterdir())
+
+
+def test_number_of_a_ticket_has_a_limit(folder: Path) -> None:
+    import fcntl
+
+    claim(1).leave()
+    last = os.open(folder / ("9" * 12 + "-" + "f" * 32 + ".ticket"), os.O_RDWR | os.O_CREAT)
+    os.write(last, b'{"run_id": "liar"}\n')
+    fcntl.flock(last, fcntl.LOCK_EX)
+    mine, next_one = claim(2), claim(3)
+    os.close(last)
+    assert mine.number == next_one.number == 999_999_999_999
+    assert next_one.take(CARDS).ahead[0].run_id == "run_2"
     assert mine.take(CARDS).cards
-    folder.parent.chmod(0o755)
-    for parent in folder.parents:
-        if parent.stat().st_uid == 0 and parent != parent.parent:
-            parent.chmod(parent.stat().st_mode | 0o055)
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.setuid(65534)
-            theirs = claim(2, count="all")
-            os._exit(0 if not theirs.take(CARDS).cards and "run_1 of ada" in theirs.take(CARDS).reason else 1)
-        finally:
-            os._exit(2)
-    assert os.waitpid(pid, 0)[1] == 0
 
 
-def test_a_folder_in_the_way(folder: Path) -> None:
-    folder.write_text("a file")
-    with pytest.raises(gpu_queue.Unusable, match="is not a folder"):
-        claim(1)
+def test_runner_of_an_older_version_and_a_new_one_exclude_each_other(folder: Path) -> None:
+    """Older runners hold a card by a lock on its file alone."""
+    import fcntl
+
+    mine = claim(1)
+    assert [card["index"] for card in mine.take(CARDS).cards] == [0]
+    theirs = os.open(folder / "gpu-GPU-aa0.lock", os.O_RDONLY)
+    with pytest.raises(BlockingIOError):
+        fcntl.flock(theirs, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    mine.leave()
+    fcntl.flock(theirs, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    other, both = claim(2), claim(3, count=2)
+    assert [card["index"] for card in other.take(CARDS).cards] == [1]
+    assert not both.take(CARDS).cards
+    other.leave()
+    os.close(theirs)
+    assert both.take(CARDS).cards
+
+
+def test_tidy_deletes_nothing_through_a_link(folder: Path) -> None:
+    precious = folder.with_name("precious")
+    precious.mkdir()
+    (precious / "thesis.tex").write_text("years")
+    folder.symlink_to(precious)
+    gpu_queue.tidy()
     folder.unlink()
-    folder.symlink_to("/nowhere")
-    with pytest.raises(gpu_queue.Unusable, match="is not a folder"):
-        claim(1)
+    precious.rename(folder)
+    gpu_queue.tidy()
+    assert (folder / "thesis.tex").read_text() == "years"

@@ -1,7 +1,7 @@
 """The GPUs of one run as its supervisor sees them: taken before the script, watched beside it, judged after it.
 
-Made in the guardian, so that the watching process belongs to nobody's family and the locks have a second holder: their
-descriptors lie in a socket of the guardian's that is never read, and end with it.
+Made in the guardian, so that the watching process is no child of the supervisor and the cards have a second holder:
+copies of their descriptors lie in a socket of the guardian's that is never read, and end with it.
 """
 
 import array
@@ -10,7 +10,7 @@ import select
 import socket
 import time
 
-from . import gpu, gpu_check, gpu_queue, gpu_receipt, gpu_watch, gpu_words, outcome, prepare
+from . import gpu, gpu_check, gpu_match, gpu_queue, gpu_receipt, gpu_watch, gpu_words, outcome, prepare
 
 MYPY = False
 if MYPY:
@@ -214,16 +214,15 @@ class Hold:
             if wish.get("shared") and wish.get("count") == "all":
                 return True  # whether a container can have any is its engine's to say
             raise CannotTake("%s GPUs asked for: %s" % (wish["count"], self._facts["trouble"]), 65)
-        never = gpu_queue.impossible(self._seen(), wish)
+        never = gpu_match.impossible(self._seen(), wish)
         if never:
             raise CannotTake(never, 65)
         try:
             user = os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.getuid())
             about = {"run_id": self._plan["run_id"], "user": user}
             self._claim = gpu_queue.Claim(str(self._plan["uid"]), about, wish)
-            self._post([self._claim.ticket])
             return self._wait_for(self._claim, events, rest)
-        except (gpu_queue.Unusable, OSError) as error:
+        except OSError as error:
             raise CannotTake("the GPUs of this machine cannot be queued for: %s" % error, 74) from error
 
     def _wait_for(
@@ -236,7 +235,7 @@ class Hold:
             now = time.monotonic()
             if answer.cards:
                 self.given = answer.cards
-                self._post(claim.locks)
+                self._post(claim.descriptors)
                 shared = bool((self.wish or {}).get("shared"))
                 uuids = [card["uuid"] for card in answer.cards]
                 waited = round(now - began, 3)
@@ -262,12 +261,12 @@ class Hold:
                 raise CannotTake("the GPUs cannot be seen any more: %s" % self._facts["trouble"], 74)
 
     def _seen(self) -> "list[dict[str, Any]]":
-        return gpu_queue.visible(self._facts["gpus"], os.environ.get("CUDA_VISIBLE_DEVICES"))
+        return gpu_match.visible(self._facts["gpus"], os.environ.get("CUDA_VISIBLE_DEVICES"))
 
-    def _post(self, locks: "list[int]") -> "None":
-        """Into the guardian's letterbox."""
-        if self._letters is not None and locks:
-            self._letters[1].sendmsg([b"!"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", locks))])
+    def _post(self, descriptors: "list[int]") -> "None":
+        """To the guardian, which keeps them open by not reading them."""
+        if self._letters is not None and descriptors:
+            self._letters[1].sendmsg([b"!"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))])
 
     def _note(self, events: "Events", line: "dict[str, Any]") -> "None":
         kind = line.pop("event", None)

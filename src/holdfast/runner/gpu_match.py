@@ -1,0 +1,60 @@
+"""Which GPUs a request can be served with, and which of them a process may see (pure)."""
+
+MYPY = False
+if MYPY:
+    from typing import Any
+
+
+def fitting(cards: "list[dict[str, Any]]", wish: "dict[str, Any]") -> "list[dict[str, Any]]":
+    """Cards that this request could be served with at some time, whatever runs on them now."""
+    name, memory = str(wish.get("name") or "").lower(), wish.get("memory") or 0
+    return [
+        card
+        for card in cards
+        if card.get("uuid")
+        and not card.get("trouble")
+        and not card.get("mig")
+        and name in str(card.get("name") or "").lower()
+        and (card.get("memory_total") or 0) >= memory
+    ]
+
+
+def impossible(cards: "list[dict[str, Any]]", wish: "dict[str, Any]") -> "str":
+    """Why this request can never be served here; empty if it can."""
+    fits = fitting(cards, wish)
+    wanted = 1 if wish["count"] == "all" else int(wish["count"])
+    if len(fits) >= wanted:
+        return ""
+    asked = "%d GPU%s" % (wanted, "s" if wanted > 1 else "")
+    asked += " named %s" % wish["name"] if wish.get("name") else ""
+    asked += " with %.3g GB" % (wish["memory"] / 1e9) if wish.get("memory") else ""
+    there = ", ".join(
+        "%s (%.3g GB%s%s)"
+        % (
+            card.get("name") or "GPU %s" % card.get("index"),
+            (card.get("memory_total") or 0) / 1e9,
+            ", divided by MIG" if card.get("mig") else "",
+            ", " + card["trouble"] if card.get("trouble") else "",
+        )
+        for card in cards
+    )
+    return "%s asked for, and this machine has %s" % (asked, there or "none")
+
+
+def visible(cards: "list[dict[str, Any]]", said: "str | None") -> "list[dict[str, Any]]":
+    """Those that CUDA_VISIBLE_DEVICES leaves us: numbers, or beginnings of UUIDs; as in CUDA a bad one ends it."""
+    if said is None:
+        return cards
+    found = []  # type: list[dict[str, Any]]
+    for word in said.split(","):
+        match = [card for card in cards if _is_named(card, word.strip())]
+        if len(match) != 1 or match[0] in found:
+            break
+        found += match
+    return found
+
+
+def _is_named(card: "dict[str, Any]", word: "str") -> "bool":
+    if word.isdigit():
+        return int(word) == card.get("index")
+    return word.startswith("GPU-") and str(card.get("uuid")).startswith(word)
