@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import sys
 import signal
 import threading
 from typing import TYPE_CHECKING
@@ -235,6 +236,7 @@ def test_the_run_needs_nobody_once_it_is_started(post: Post) -> None:
 
 @ONCE
 def test_start_that_fails_for_want_of_descriptors_leaves_nothing_to_start_later(post: Post, tmp_path: Path) -> None:
+    assert sys.platform == "linux"  # prlimit
     plan = post.plan(("sh", "-c", f"echo started >> {tmp_path}/starts"))
     states = set()
     for most in range(4, 12):
