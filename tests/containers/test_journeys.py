@@ -221,12 +221,17 @@ def test_links_show_folders_of_the_machine(seat: Seat) -> None:
 def test_an_engine_that_cannot_see_our_folders(seat: Seat, tmp_path: Path) -> None:
     place = f"{seat.user.home}/common" if seat.user else str(tmp_path / "common")
     seat.target("sharedVolumes: false", f"nativeSharedDirectory: {place}")
-    result = seat.submit("import os; assert 'AZUREML_NATIVE_SHARE_DIRECTORY' not in os.environ\n" + ALL + "sys.exit(3)")
+    odd = "os.link('outputs/deep/model', 'outputs/second'); open('outputs/back\\\\slash.part', 'w').write('odd')\n"
+    script = "import os; assert 'AZUREML_NATIVE_SHARE_DIRECTORY' not in os.environ\n" + ALL + odd + "sys.exit(3)"
+    result = seat.submit(script)
     assert result.code == 3, result
     assert b"".join(b"line %d\n" % n for n in range(200)) in result.out
     record = seat.desk.record()
     assert record["n"] == list(range(200))
     assert seat.desk.holdfast("history", "info", "-a", "outputs/deep/model").out == b"trained"
+    for name, content in (("second", b"trained"), ("back\\slash.part", b"odd")):
+        assert seat.desk.holdfast("history", "info", "-a", f"outputs/{name}").out == content
+    assert record["outputs"]["complete"] is True
     made = [path for path in seat.attempt.rglob("*") if not path.is_symlink()]
     assert {path.stat().st_uid for path in made} == {seat.uid}
     seat.begin(TOLD)

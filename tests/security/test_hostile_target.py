@@ -34,7 +34,7 @@ NAMES = [
     *("log/../../../x", "../a1x/log", "client.jsonl", "alive", "", None, 7, ["log"], {"a": 1}, "gpu/../../../x"),
 ]
 OUTPUTS = [
-    *("../x", "/tmp/x", "a/../../x", "a\0b", "a\\b", "..", ".", "", "a//b", "a/./b", "../outputs2/x"),
+    *("../x", "/tmp/x", "a/../../x", "a\0b", "..", ".", "", "a//b", "a/./b", "../outputs2/x", "\ud800"),
     *("x" * 5000, "a/" * 3000 + "b"),
 ]
 
@@ -56,15 +56,13 @@ def test_a_name_that_no_run_has_writes_nothing(home: Home, tmp_path: Path, name:
 
 @pytest.mark.parametrize("path", OUTPUTS, ids=lambda path: str(path)[:20])
 def test_an_output_that_could_lead_elsewhere_is_refused(home: Home, tmp_path: Path, path: str) -> None:
-    row = {"path": path, "size": 4, "sha256": "0" * 64, "seen_ns": 1, "mtime_ns": 1}
-    os.makedirs(home.run(UID, "a1"))
-    with open(home.run(UID, "a1", "outputs.jsonl"), "w") as manifest:
-        manifest.write(json.dumps(row) + "\n")
+    _write_manifest(home, [{"path": path, "size": 4, "sha256": "0" * 64, "seen_ns": 1, "mtime_ns": 1}])
     before = _everything(tmp_path)
     told: list[str] = []
-    with pytest.raises((HoldfastError, OSError)):
-        outputs._bring(home, channel(_fetches(told)), runs.read(home, UID), [row])
-    assert [found for found in _everything(tmp_path) if found not in before and "/outputs" not in found] == []
+    problems = outputs.bring_by_policy(home, channel(_fetches(told)), runs.read(home, UID))
+    assert [name[:200] for name in problems] == [path[:200]]
+    assert told == []
+    assert [found for found in _everything(tmp_path) if found not in before] == [home.run(UID, "client.jsonl")]
 
 
 def test_links_devices_and_modes_of_outputs_are_not_taken_over(home: Home) -> None:
@@ -74,23 +72,29 @@ def test_links_devices_and_modes_of_outputs_are_not_taken_over(home: Home) -> No
         {"path": "pipe", "size": 0, "special": "fifo"},
         {"path": "root", "size": 4, "sha256": _sha(b"evil"), "mode": 0o4755},
     ]
-    outputs._bring(home, channel(_fetches([])), runs.read(home, UID), rows)
+    _write_manifest(home, rows)
+    outputs.bring_by_policy(home, channel(_fetches([])), runs.read(home, UID))
     folder = home.run(UID, "a1", "outputs")
     assert os.listdir(folder) == ["root"]
     assert os.stat(os.path.join(folder, "root")).st_mode & 0o7777 == 0o600
 
 
-def test_a_longer_output_than_was_promised_is_cut_off(home: Home) -> None:
-    row: Json = {"path": "x", "size": 4, "sha256": _sha(b"evil")}
+def test_output_longer_than_promised_or_without_progress_is_given_up(home: Home) -> None:
+    _write_manifest(home, [{"path": name, "size": 4, "sha256": _sha(b"evil")} for name in ("endless", "empty", "good")])
 
     def answers(request: Json) -> Iterator[bytes]:
-        for offset in range(0, 4000, 4):
+        for offset in range(0, 4000, 4) if request["path"] == "endless" else ():
             yield wire.pack({"re": request["id"], "offset": offset}, b"evil")
+        for _ in range(1000) if request["path"] == "empty" else ():
+            yield wire.pack({"re": request["id"], "offset": 0})
+        if request["path"] == "good":
+            yield wire.pack({"re": request["id"], "offset": 0}, b"evil")
         yield end(request)
 
-    outputs._bring(home, channel(answers), runs.read(home, UID), [row])
-    with open(home.run(UID, "a1", "outputs", "x"), "rb") as source:
-        assert source.read() == b"evil"
+    problems = outputs.bring_by_policy(home, channel(answers), runs.read(home, UID))
+    assert sorted(problems) == ["empty", "endless"]
+    assert os.listdir(home.run(UID, "a1", "outputs")) == ["good"]
+    assert os.listdir(home.run(UID, "a1", "arriving")) == []
 
 
 def test_a_header_of_gigabytes_is_not_waited_for(home: Home) -> None:
@@ -162,6 +166,12 @@ def _follow(home: Home, answers: Callable[[Json], Iterator[bytes]]) -> str:
     finally:
         follower.close()
         opened.close()
+
+
+def _write_manifest(home: Home, rows: list[Json]) -> None:
+    os.makedirs(home.run(UID, "a1"))
+    with open(home.run(UID, "a1", "outputs.jsonl"), "w") as manifest:
+        manifest.writelines(json.dumps(row) + "\n" for row in rows)
 
 
 def _sha(data: bytes) -> str:

@@ -8,7 +8,7 @@ import os
 from holdfast import metrics
 from holdfast.cli import gpu_card, ledger_card, plot, terminal
 from holdfast.engine import diagnose
-from holdfast.store import history
+from holdfast.store import history, manifest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,14 +102,20 @@ def _number(value: object) -> str:
 
 
 def _outputs(run: Run) -> list[str]:
-    rows = history.output_rows(run)
-    if not rows:
+    rows, missing = history.output_rows(run), _missing(run)
+    if not rows and not missing:
         return []
     number = run.request.get("run_number")
-    lines = ["", _row("outputs", f"{len(rows)} files; holdfast experiment return -r {number} copies them home")]
+    state = f"{len(rows)} file{'' if len(rows) == 1 else 's'}{', incomplete' if manifest.problems(run) else ''}"
+    lines = ["", _row("outputs", f"{state}; holdfast experiment return -r {number} copies them to the project")]
+    lines += [f"  {terminal.show(line)}" for line in missing[:_SHOWN]]
+    lines += [f"  ... and {len(missing) - _SHOWN} more"] if len(missing) > _SHOWN else []
     for row in rows[:_SHOWN]:
-        size = row.get("size")
-        lines.append(
-            f"  {terminal.human_bytes(size if isinstance(size, int) else 0):>10}  {terminal.show(str(row['path']))}"
-        )
+        lines.append(f"  {terminal.human_bytes(int(str(row['size']))):>10}  {terminal.show(str(row['path']))}")
     return lines + ([f"  ... and {len(rows) - _SHOWN} more"] if len(rows) > _SHOWN else [])
+
+
+def _missing(run: Run) -> list[str]:
+    """What is incomplete, then what cannot be kept by its nature: sockets, pipes, devices."""
+    problems = manifest.problems(run)
+    return problems or [f"outputs/{name} was not kept: {why}" for name, why in manifest.unkept(run).items()]

@@ -6,9 +6,9 @@ import os
 import sys
 
 from holdfast.cli.terminal import human_bytes, human_duration, show, use_colour
-from holdfast.engine import upkeep
+from holdfast.engine import outputs, upkeep
 from holdfast.errors import StoreError
-from holdfast.store import history, runs, verify
+from holdfast.store import history, manifest, runs, verify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from holdfast.store.runs import Run
 
 _MARKS = {"Completed": ("✓", "32"), "Canceled": ("■", "33")}
+_INCOMPLETE = ("!", "33")
+_SHOWN = 10  # outputs that are missing
 _BEST_LOW = ("loss", "error", "err", "rmse", "mse", "mae", "perplexity")
 
 
@@ -44,14 +46,42 @@ def tell(home: Home, uid: str, machine: Parsed | None, stopwatch: Stopwatch | No
 
         emit(history.record(runs.read(home, uid)), fmt=machine.text("output"), query=machine.text("query"))
     sys.stdout.flush()
-    sys.stderr.write(closing_line(run, closed, retry=_may_retry(home, run, closed)) + "\n")
+    missing = _missing_outputs(home, run)
+    words = closing_line(run, closed, complete=not missing, retry=_may_retry(home, run, closed))
+    sys.stderr.write(words + "\n")
     if closed.get("outcome") == "failed":
         _explain(run)
     _refuse(run, wrong)
+    _tell_missing(run, missing)
     upkeep.daily(home)
     _tell_of_gpus(home, run)
     code = closed.get("exit_code")
+    if code == 0 and missing:
+        return StoreError.exit_code
     return code if isinstance(code, int) else 70
+
+
+def _missing_outputs(home: Home, run: Run) -> list[str]:
+    """What was not kept, or should have come here by now and did not."""
+    found = manifest.problems(run)
+    policy = run.request.get("fetch_outputs") or "small"
+    if run.request.get("home") == home.path or policy == "none":
+        return found
+    noted = manifest.not_brought(run)
+    for row in manifest.rows(run):
+        asked = "sha256" in row and (policy == "all" or int(str(row["size"])) <= outputs.SMALL)
+        if asked and row["path"] not in noted and not manifest.is_here(run, row):
+            found.append(f"outputs/{row['path']} was not brought here")
+    return found
+
+
+def _tell_missing(run: Run, missing: list[str]) -> None:
+    for line in missing[:_SHOWN]:
+        sys.stderr.write(f"  {show(line)}\n")
+    if len(missing) > _SHOWN:
+        sys.stderr.write(f"  and {len(missing) - _SHOWN} more\n")
+    if manifest.not_brought(run) or len(missing) > len(manifest.problems(run)):
+        sys.stderr.write(f"  holdfast experiment return -r {run.request.get('run_number')} tries again\n")
 
 
 def note_fetch(home: Home, uid: str, stopwatch: Stopwatch) -> None:
@@ -96,9 +126,12 @@ def _may_retry(home: Home, run: Run, closed: Json) -> bool:
     return not retry.refusal(home, run)
 
 
-def closing_line(run: Run, closed: Json, *, retry: bool = False) -> str:
+def closing_line(run: Run, closed: Json, *, complete: bool = True, retry: bool = False) -> str:
+    """``complete`` is False where outputs are missing: then no tick is shown, whatever the script's exit code."""
     status = str(closed.get("outcome", "unknown")).capitalize()
     mark, colour = _MARKS.get(status, ("✗", "31"))
+    if status == "Completed" and not complete:
+        (mark, colour), status = _INCOMPLETE, "Completed, outputs incomplete"
     encoding = sys.stderr.encoding or "ascii"
     if not mark.encode(encoding, "ignore"):
         mark = "*"
@@ -106,13 +139,13 @@ def closing_line(run: Run, closed: Json, *, retry: bool = False) -> str:
     if use_colour(sys.stderr):
         head = f"\x1b[{colour}m{head}\x1b[0m"
     parts = [f"{head} in {human_duration(_seconds(run))}"]
-    reason = history.reason(run)
+    reason = history.reason(run, outputs=False)
     if reason:
         parts.append(show("; ".join(reason.splitlines())))
     parts += _best(run)
     rows = history.output_rows(run)
     if rows:
-        size = sum(size for row in rows if isinstance(size := row.get("size"), int))
+        size = sum(int(str(row["size"])) for row in rows)
         parts.append(f"{len(rows)} output{'s' if len(rows) > 1 else ''} ({human_bytes(size)})")
     if retry:
         parts.append(f"holdfast retry -r {run.request.get('run_number')} starts it again")

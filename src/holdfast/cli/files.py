@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 
 from holdfast.errors import UsageError
+from holdfast.runner.sync import temporary_beside
 
 
 def write_file(path: str, data: bytes) -> None:
     """Beside, then by rename: a picture that somebody is looking at is never half there."""
-    beside = f"{path}.{os.getpid()}.tmp"
+    beside = temporary_beside(path)
     try:
         with open(beside, "wb") as target:
             target.write(data)

@@ -8,7 +8,7 @@ from holdfast import lifecycle, targets
 from holdfast.engine import reconcile
 from holdfast.errors import InternalError
 from holdfast.record import Record
-from holdfast.store import history, runs, verify
+from holdfast.store import manifest, runs, verify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,15 +84,9 @@ def _is_attempt_here(run: Run) -> bool:
     closed = next((event for event in run.events if event.get("type") == "closed"), None)
     if closed is None or closed.get("outputs_trouble") or verify.damaged(run, closed):
         return False
-    outputs = [row for row in history.output_rows(run) if "sha256" in row]
-    return all(_size(os.path.join(run.attempt, "outputs", str(row["path"]))) == row.get("size") for row in outputs)
-
-
-def _size(path: str) -> int:
-    try:
-        return os.lstat(path).st_size
-    except OSError:
-        return -1
+    if manifest.refused(run):
+        return False
+    return all(manifest.is_here(run, row) for row in manifest.rows(run) if "sha256" in row)
 
 
 def _ask(

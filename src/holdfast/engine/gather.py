@@ -32,11 +32,15 @@ _MOST_ATTEMPTS = 1000
 
 
 class Gathered(Record):
-    """Run ids that are new here, how many were here already, and how many made no sense."""
+    """Run ids that are new here, how many were here already, and how many made no sense.
+
+    ``incomplete`` are ids of runs of which some outputs could not be fetched.
+    """
 
     new: list[str]
     here: int
     refused: int
+    incomplete: list[str]
 
 
 class Offer(Record):
@@ -54,7 +58,7 @@ def gather(
 ) -> Gathered:
     """``project`` is the one that the person is in: its runs belong to its folder. ``tell`` hears how far it is."""
     if channel.hello()["store"] == home.id:
-        return Gathered([], sum(1 for _ in runs.uids(home)), 0)
+        return Gathered([], sum(1 for _ in runs.uids(home)), 0, [])
     offers: list[Offer] = []
     refused = 0
     for header, _ in channel.stream("list"):
@@ -64,13 +68,13 @@ def gather(
         elif not header.get("end"):
             refused += 1
     offers.sort(key=lambda offer: _stamp(offer.run_id))
-    new = []
+    new, incomplete = [], []
     for done, offer in enumerate(offers):
         tell(done, len(offers))
         if _adopt(home, target, project, offer):
             new.append(offer.run_id)
-        _bring(home, channel, offer)
-    return Gathered(new, len(offers) - len(new), refused)
+        incomplete += [offer.run_id] if _bring(home, channel, offer) else []
+    return Gathered(new, len(offers) - len(new), refused, incomplete)
 
 
 def understand(said: object) -> Offer | None:
@@ -133,11 +137,14 @@ def _adopt(home: Home, target: Target, project: Project, offer: Offer) -> bool:
         return True
 
 
-def _bring(home: Home, channel: RunnerChannel, offer: Offer) -> None:
-    """All that there is of it by now. One that was closed when we last looked has nothing new."""
+def _bring(home: Home, channel: RunnerChannel, offer: Offer) -> dict[str, str]:
+    """All that there is of it by now; returns outputs that could not be fetched, and why.
+
+    A run that was closed when we last looked has nothing new.
+    """
     run = runs.read(home, offer.uid)
     if lifecycle.state_of(run.events) in lifecycle.FINAL and run.attempt_name == offer.attempts[-1]:
-        return
+        return {}
     for name in offer.attempts:
         os.makedirs(home.run(offer.uid, name), 0o700, exist_ok=True)
     for name in offer.attempts:
@@ -146,7 +153,7 @@ def _bring(home: Home, channel: RunnerChannel, offer: Offer) -> None:
             follower.follow(channel, wait=False)
         finally:
             follower.close()
-    outputs.bring_by_policy(home, channel, runs.read(home, offer.uid))
+    return outputs.bring_by_policy(home, channel, runs.read(home, offer.uid))
 
 
 def _unheard(_block: bytes) -> None:

@@ -78,10 +78,10 @@ def read(fd: int) -> Iterator[bytes]:
 
 def write(path: str, pieces: Iterator[bytes]) -> int:
     """Beside, synced, renamed: the file is there whole or not at all."""
-    from holdfast.runner.sync import unlink_quietly
+    from holdfast.runner.sync import temporary_beside, unlink_quietly
     from holdfast.store.home import Named, sync_folder
 
-    beside = f"{path}.{os.getpid()}.part"
+    beside = temporary_beside(path)
     total = 0
     try:
         with Named(path), open(beside, "xb") as target:

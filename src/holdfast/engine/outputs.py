@@ -1,89 +1,199 @@
-"""Outputs of a run that lives in another store: brought home by policy at its end, or when somebody asks for them.
+"""Outputs of a run that lives in another store: fetched by policy at its end, or when a command needs them.
 
-What the target says is data: the manifest decides names, sizes and hashes; a name that could lead out of the run's
-folder is refused, and a file is there under its name only once it is whole and has the promised hash.
+The manifest decides names, sizes and hashes. A file has its name here only once it is whole and has the promised hash;
+until then it lies in the attempt's ``arriving/`` under its hash, where a later command goes on with it. A file that
+cannot be fetched costs that file alone: it is returned with the reason, and noted in client.jsonl.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 
 from holdfast.engine.channel import connect
 from holdfast.engine.known import target_of
-from holdfast.errors import UnreachableError
-from holdfast.runner import untrusted
-from holdfast.store import history
-from holdfast.store.home import Named
+from holdfast.errors import InternalError, StoreError
+from holdfast.runner.remove import remove_tree
+from holdfast.runner.sync import unlink_quietly
+from holdfast.store import manifest, runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import BinaryIO
+
     from holdfast.engine.channel import RunnerChannel
     from holdfast.model import Json
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
 
+    Problems = dict[str, str]
+
 SMALL = 16 * 1024 * 1024
+_BLOCK = 1024 * 1024
 
 
-def bring_by_policy(home: Home, channel: RunnerChannel, run: Run) -> None:
-    """``small`` (the default) brings files up to 16 MiB, ``all`` everything, ``none`` nothing."""
+class _CannotFetch(Exception):
+    """This file cannot be fetched, and why; ``again`` if a second try from its first byte may succeed."""
+
+    def __init__(self, why: str, *, again: bool = False) -> None:
+        super().__init__(why)
+        self.again = again
+
+
+def bring_by_policy(home: Home, channel: RunnerChannel, run: Run) -> Problems:
+    """``small`` (the default) fetches files up to 16 MiB, ``all`` everything, ``none`` nothing."""
     policy = run.request.get("fetch_outputs") or "small"
-    rows = [] if policy == "none" else history.output_rows(run)
-    _bring(home, channel, run, [row for row in rows if policy == "all" or _size(row) <= SMALL])
+    if policy == "none" or channel.hello()["store"] == home.id:
+        return {}
+    rows = [row for row in manifest.rows(run) if policy == "all" or int(str(row["size"])) <= SMALL]
+    problems = {**manifest.refused(run), **_fetch_all(home, channel, run, rows)}
+    _note(home, run, problems)
+    return problems
 
 
-def bring(home: Home, run: Run, names: list[str] | None = None) -> None:
-    """Make sure that these outputs (all of them without names) are here; a connection is made only if one is not."""
-    rows = [row for row in history.output_rows(run) if names is None or row["path"] in names]
-    if all(os.path.lexists(_place(run, str(row["path"]))) for row in rows):
-        return
-    channel = connect(home, target_of(run.request, home.path))
+def bring(home: Home, run: Run, names: list[str] | None = None) -> Problems:
+    """Fetch these outputs (all of them without names), if they are not here; what could not be fetched, and why."""
+    refused = manifest.refused(run)
+    rows = [row for row in manifest.rows(run) if names is None or row["path"] in names]
+    problems = {name: why for name, why in refused.items() if names is None or name in names}
+    if not all(manifest.is_here(run, row) for row in rows):
+        channel = connect(home, target_of(run.request, home.path))
+        try:
+            if channel.hello()["store"] == home.id:
+                gone = [row for row in rows if not os.path.lexists(manifest.path_of(run, row))]
+                return {**problems, **{str(row["path"]): "it is no longer in the store" for row in gone}}
+            problems.update(_fetch_all(home, channel, run, rows))
+        finally:
+            channel.close()
+    asked = {str(row["path"]) for row in rows} | set(problems)
+    _note(
+        home, run, {**{name: why for name, why in manifest.not_brought(run).items() if name not in asked}, **problems}
+    )
+    return problems
+
+
+def _fetch_all(home: Home, channel: RunnerChannel, run: Run, rows: list[Json]) -> Problems:
+    problems: Problems = {}
+    taken: dict[str, str] = {}  # names that a file system may not tell apart, and the first output of each
+    lock = home.lock(f"outputs-{run.uid}")
+    alone = lock.try_hold()
     try:
-        _bring(home, channel, run, rows)
+        for row in rows:
+            name = str(row["path"])
+            first = taken.setdefault(_folded(name), name)
+            try:
+                if first != name and _is_one_file(run, first, name):
+                    raise _CannotFetch(f"this file system keeps no other file beside {first!a} under this name")
+                if "sha256" in row and not manifest.is_here(run, row):
+                    _fetch_one(channel, run, row, "" if alone else f"-{os.getpid()}")
+            except (_CannotFetch, OSError, ValueError) as error:
+                problems[name] = _words(error)
+        if alone and not problems:
+            remove_tree(os.fsencode(_arriving(run)))
     finally:
-        channel.close()
+        if alone:
+            unlink_quietly(os.fsencode(os.path.join(home.path, "locks", f"outputs-{run.uid}")))
+            lock.release()
+    return problems
 
 
-def _bring(home: Home, channel: RunnerChannel, run: Run, rows: list[Json]) -> None:
-    if channel.hello()["store"] == home.id:
-        return
-    for row in rows:
-        place = _place(run, str(row["path"]))
-        if "sha256" in row and not os.path.lexists(place):
-            _bring_one(channel, run, row, place)
+def _fetch_one(channel: RunnerChannel, run: Run, row: Json, private: str) -> None:
+    """``private`` is added to the name of the incomplete file while another command fetches for the same run."""
+    part = os.path.join(_arriving(run), f"{row['sha256']}{private}")
+    try:
+        try:
+            _receive(channel, run, row, part)
+        except _CannotFetch as error:
+            unlink_quietly(os.fsencode(part))
+            if not error.again:
+                raise
+            _receive(channel, run, row, part)  # what an earlier try left may have been damaged
+        target = manifest.path_of(run, row)
+        os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
+        os.replace(part, target)
+    except (_CannotFetch, OSError):
+        unlink_quietly(os.fsencode(part))  # a disk that is full gets its room back
+        if not manifest.is_here(run, row):  # another command may have been faster
+            raise
 
 
-def _bring_one(channel: RunnerChannel, run: Run, row: Json, place: str) -> None:
-    """Goes on where an earlier try stopped; the hash of the whole decides."""
-    os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
-    beside = f"{place}.part"
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-    with Named(place), open(os.open(beside, flags, 0o600), "r+b") as target:
+def _receive(channel: RunnerChannel, run: Run, row: Json, part: str) -> None:
+    """The whole file, from where an earlier try stopped; a broken connection leaves what has come."""
+    os.makedirs(os.path.dirname(part), 0o700, exist_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    with open(os.open(part, flags, 0o600), "r+b") as target:
         state = hashlib.sha256()
-        while block := target.read(1024 * 1024):
+        while block := target.read(_BLOCK):
             state.update(block)
-        for header, payload in channel.stream(
-            "fetch", uid=run.uid, attempt=run.attempt_name, path=row["path"], offset=target.tell()
-        ):
-            if payload and header.get("offset") == target.tell() and target.tell() + len(payload) <= _size(row):
-                target.write(payload)
-                state.update(payload)
+        size = int(str(row["size"]))
+        _refuse_without_room(part, size - target.tell())
+        _append(channel, run, row, target, state)
         target.flush()
         os.fsync(target.fileno())
-    if state.hexdigest() != row["sha256"]:
-        os.unlink(beside)
-        raise UnreachableError("an output arrived damaged", where=str(row["path"]), hint="try again")
-    os.replace(beside, place)
+        if target.tell() != size or state.hexdigest() != row["sha256"]:
+            why = "the file on the target is not the one that the run left, or it arrived damaged"
+            raise _CannotFetch(why, again=True)
 
 
-def _place(run: Run, path: str) -> str:
+def _append(channel: RunnerChannel, run: Run, row: Json, target: BinaryIO, state: hashlib._Hash) -> None:
+    size = int(str(row["size"]))
+    asked = {"uid": run.uid, "attempt": run.attempt_name, "path": row["path"], "offset": target.tell(), "size": size}
+    answers = channel.stream("fetch", **asked)
     try:
-        return untrusted.below(os.path.join(run.attempt, "outputs"), path)
-    except untrusted.Untrusted as error:
-        raise UnreachableError("the target named an output that no folder can hold", answer=str(error)) from None
+        for header, payload in answers:
+            if header.get("end"):
+                return
+            if not payload or header.get("offset") != target.tell():
+                raise _CannotFetch("the target answered with something else than this file")
+            if target.tell() + len(payload) > size:
+                raise _CannotFetch(f"the file on the target is longer than the {size} bytes that the run left")
+            target.write(payload)
+            state.update(payload)
+    except (StoreError, InternalError) as error:
+        raise _CannotFetch(f"the target could not read it: {error.answer or error.what}") from error
 
 
-def _size(row: Json) -> int:
-    size = row.get("size")
-    return size if isinstance(size, int) else 0
+def _refuse_without_room(path: str, needed: int) -> None:
+    if not hasattr(os, "statvfs"):
+        return
+    found = os.statvfs(os.path.dirname(path))
+    free = found.f_bavail * found.f_frsize
+    if needed > free:
+        raise _CannotFetch(f"{os.strerror(errno.ENOSPC)} ({needed} bytes are needed, {free} are free)")
+
+
+def _folded(name: str) -> str:
+    if name.isascii():
+        return name.lower()
+    from unicodedata import normalize
+
+    return normalize("NFC", normalize("NFC", name).casefold())
+
+
+def _is_one_file(run: Run, one: str, other: str) -> bool:
+    try:
+        return os.path.samestat(
+            *(os.lstat(manifest.path_of(run, {"path": name})) for name in (one, other)),
+        )
+    except (OSError, ValueError):
+        return False
+
+
+def _words(error: Exception) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
+
+
+def _note(home: Home, run: Run, problems: Problems) -> None:
+    """Remember what is missing here; a line is written only when that has changed."""
+    noted = dict(sorted(problems.items())[: manifest.MOST_NOTED])
+    if noted == manifest.not_brought(run):
+        return
+    try:
+        runs.mention_client(home, run.uid, manifest.NOTE, problems=noted, count=len(problems))
+    except OSError:
+        return  # a full disk; the command that was asked says it itself
+
+
+def _arriving(run: Run) -> str:
+    return os.path.join(run.attempt, "arriving")

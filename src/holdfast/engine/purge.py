@@ -12,7 +12,7 @@ from holdfast.engine.known import target_of
 from holdfast.errors import HoldfastError, UnreachableError, UsageError
 from holdfast.record import Record
 from holdfast.runner.remove import remove_tree
-from holdfast.store import history, runs
+from holdfast.store import manifest, runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,9 +78,8 @@ def _bring_home(home: Home, channel: RunnerChannel, mine: list[Run], agree: Call
     sizes = []
     for run in mine:
         outputs.bring_by_policy(home, channel, run)
-        rows = [row for row in history.output_rows(run) if "sha256" in row]
-        missing = [row for row in rows if not os.path.lexists(os.path.join(run.attempt, "outputs", str(row["path"])))]
-        sizes += [size if isinstance(size := row.get("size"), int) else 0 for row in missing]
+        missing = [row for row in manifest.rows(run) if "sha256" in row and not manifest.is_here(run, row)]
+        sizes += [int(str(row["size"])) for row in missing] + [0 for _ in manifest.refused(run)]
     if sizes:
         agree(len(sizes), sum(sizes))
 

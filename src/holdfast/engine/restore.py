@@ -13,7 +13,7 @@ from holdfast import snapshot
 from holdfast.errors import StoreError, UsageError
 from holdfast.record import Record
 from holdfast.runner import objects
-from holdfast.runner.sync import unlink_quietly
+from holdfast.runner.sync import temporary_beside, unlink_quietly
 from holdfast.store.home import Named, write_whole
 
 TYPE_CHECKING = False
@@ -44,7 +44,7 @@ def restore_into(home: Home, run: Run, folder: str) -> int:
 
     if os.path.lexists(folder):
         raise UsageError("this folder is there already; nothing was restored", where=folder, hint="name a new one")
-    beside = f"{folder}.{os.getpid()}.tmp"
+    beside = temporary_beside(folder.rstrip(os.sep))
     try:
         with Named(folder):
             files, _ = checkout(_root(home), _tree(run), os.fsencode(beside))
@@ -153,7 +153,7 @@ def _content(home: Home, entry: Entry) -> bytes:
 def _write(root: bytes, path: bytes, entry: Entry, content: bytes) -> None:
     target = os.path.join(root, path)
     _make_room(root, path)
-    beside = target + b".%d.tmp" % os.getpid()
+    beside = temporary_beside(target)
     try:
         if entry.kind == "link":
             os.symlink(content, beside)

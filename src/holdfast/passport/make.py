@@ -12,7 +12,7 @@ from holdfast.passport import signing
 from holdfast.passport.archive import Writer
 from holdfast.passport.contents import gather
 from holdfast.passport.page import page
-from holdfast.runner.sync import unlink_quietly
+from holdfast.runner.sync import temporary_beside, unlink_quietly
 from holdfast.store import history, verify
 from holdfast.store.home import Named
 
@@ -35,7 +35,7 @@ def make(home: Home, run: Run, key: str, path: str) -> Json:
         raise UsageError("this file is there already; nothing was written", where=path, hint="--to names another")
     record = history.record(run)
     contents = gather(home, run, record)
-    beside = f"{path}.{os.getpid()}.tmp"
+    beside = temporary_beside(path)
     try:
         with Named(path), open(beside, "xb") as target:
             manifest = _write(Writer(target), contents, record, key)

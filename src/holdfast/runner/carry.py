@@ -1,5 +1,6 @@
 """Files into a container and out of it, for engines that cannot see this machine's folders (sharedVolumes: false)."""
 
+import errno
 import io
 import os
 import subprocess
@@ -9,7 +10,11 @@ from . import container, engines
 
 MYPY = False
 if MYPY:
+    from typing import IO
+
     from .tend import Charge
+
+_NAMED = 20  # files that a message names
 
 
 def load(charge: "Charge", places: "container.Places") -> "None":
@@ -30,8 +35,12 @@ def load(charge: "Charge", places: "container.Places") -> "None":
         raise engines.meaning(charge.program, said)
 
 
-def fetch(charge: "Charge", places: "container.Places") -> "None":
-    """What the script left behind: its outputs, its metrics, how it ended. Nothing where it never was."""
+def fetch(charge: "Charge", places: "container.Places") -> "str":
+    """What the script left behind: its outputs, its metrics, how it ended. Nothing where it never was.
+
+    Returns line by line what could not be copied. A file that fails costs that file alone.
+    """
+    lost = []  # type: list[str]
     for part in container.PARTS:
         place = os.path.join(places.attempt, part)
         try:
@@ -40,12 +49,30 @@ def fetch(charge: "Charge", places: "container.Places") -> "None":
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
             )
-            with tarfile.open(fileobj=copier.stdout, mode="r|") as parcel:
-                for entry in parcel:
-                    _take(parcel, entry, os.path.dirname(place))
+            lost += _take_all(copier.stdout, os.path.dirname(place))  # type: ignore[arg-type]
+            copier.stdout.close()  # type: ignore[union-attr]
             copier.wait()
-        except (tarfile.TarError, OSError):
-            continue  # an empty answer: the container has no such folder, or is gone
+        except OSError as error:
+            lost.append("%s could not be copied from the container: %s" % (part, error.strerror or error))
+    return "\n".join(lost[:_NAMED] + (["and %d more" % (len(lost) - _NAMED)] if len(lost) > _NAMED else []))
+
+
+def _take_all(stream: "IO[bytes]", folder: "str") -> "list[str]":
+    lost = []
+    count = 0
+    try:
+        with tarfile.open(fileobj=stream, mode="r|") as parcel:
+            for entry in parcel:
+                count += 1
+                try:
+                    _take(parcel, entry, folder)
+                except OSError as error:
+                    why = error.strerror or error
+                    lost.append("%s could not be copied from the container: %s" % (ascii(entry.name), why))
+    except (tarfile.TarError, OSError) as error:
+        if count:  # an empty answer: the container has no such folder, or is gone
+            lost.append("copying from the container ended early: %s" % error)
+    return lost
 
 
 def _take(parcel: "tarfile.TarFile", entry: "tarfile.TarInfo", folder: "str") -> "None":
@@ -56,11 +83,14 @@ def _take(parcel: "tarfile.TarFile", entry: "tarfile.TarInfo", folder: "str") ->
         return
     if entry.isdir():
         os.makedirs(place, 0o700, exist_ok=True)
-    elif entry.isfile() or entry.issym():
+    elif entry.isfile() or entry.issym() or entry.islnk():
         if os.path.lexists(place):
             os.unlink(place)
         if entry.issym():
             os.symlink(entry.linkname, place)
+            return
+        if entry.islnk():
+            _link(os.path.normpath(os.path.join(folder, entry.linkname)), place, real)
             return
         source = parcel.extractfile(entry)
         with open(place, "wb") as target:
@@ -70,6 +100,13 @@ def _take(parcel: "tarfile.TarFile", entry: "tarfile.TarInfo", folder: "str") ->
                     break
                 target.write(block)
         os.chmod(place, entry.mode & 0o777 | 0o600)
+
+
+def _link(first: "str", place: "str", top: "str") -> "None":
+    """Another name of a file that the archive brought before."""
+    if not os.path.realpath(first).startswith(top + os.sep) or os.path.islink(first):
+        raise OSError(errno.EXDEV, "a second name of a file that was not copied")
+    os.link(first, place)
 
 
 def _parents(parcel: "tarfile.TarFile", there: "str", made: "set[str]") -> "None":

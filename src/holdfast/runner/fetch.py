@@ -7,11 +7,13 @@ from . import pull, untrusted, wire
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
-def fetch(attempt: "bytes", path: "str", offset: "int", reply: "pull.Reply") -> "None":
+def fetch(attempt: "bytes", path: "str", offset: "int", size: "int | None", reply: "pull.Reply") -> "None":
+    """At most ``size`` bytes of the file are sent; one that has grown since is cut off there."""
     fd = _open(os.path.join(attempt, b"outputs"), path.encode("utf-8", "surrogateescape"))
     try:
         while True:
-            block = os.pread(fd, wire.MAX_PAYLOAD, offset)
+            left = wire.MAX_PAYLOAD if size is None else max(0, size - offset)
+            block = os.pread(fd, min(wire.MAX_PAYLOAD, left), offset)
             if not block:
                 reply.end(offset=offset)
                 return

@@ -1,5 +1,6 @@
 """What a script left in outputs/: moved out of its folder and listed with size and hash."""
 
+import errno
 import hashlib
 import os
 import stat
@@ -7,20 +8,26 @@ import time
 
 from . import wire
 
+_NAMED = 20  # files that the closing event names; the manifest has them all
+_LARGEST_HOLE = (
+    1 << 40
+)  # bytes of a sparse file that are not stored; reading them would take the better part of an hour
+
 
 def collect(attempt: "bytes") -> "tuple[int, int, str]":
     """Keep work/outputs as outputs/ beside it and write its manifest.
 
-    Returns the number of files and of bytes, and in words what could not be kept; empty when all is well.
+    Returns the number of files and of bytes, and line by line what could not be kept; empty when all is well.
     """
     kept = os.path.join(attempt, b"outputs")
     files = size = 0
+    unread = []  # type: list[str]
     try:
         trouble = _keep(os.path.join(attempt, b"work", b"outputs"), kept)
         fd = os.open(os.path.join(attempt, b"outputs.jsonl"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             for name, problem in _names(kept):
-                row = _row(os.path.join(kept, name), name, problem)
+                row = _row(os.path.join(kept, name), name, problem, unread)
                 wire.write_all(fd, wire.dumps(row) + b"\n")
                 files += 1
                 size += row["size"] if isinstance(row["size"], int) else 0
@@ -29,7 +36,12 @@ def collect(attempt: "bytes") -> "tuple[int, int, str]":
             os.close(fd)
     except OSError as error:
         trouble = "outputs/ could not be kept: %s" % error
-    return files, size, trouble
+    return files, size, "\n".join(([trouble] if trouble else []) + _few(unread))
+
+
+def _few(problems: "list[str]") -> "list[str]":
+    more = len(problems) - _NAMED
+    return problems[:_NAMED] + (["and %d more, all of them named in outputs.jsonl" % more] if more > 0 else [])
 
 
 def _keep(made: "bytes", kept: "bytes") -> "str":
@@ -64,7 +76,8 @@ def _names(top: "bytes") -> "list[tuple[bytes, str]]":
     return sorted(found)
 
 
-def _row(path: "bytes", name: "bytes", problem: "str") -> "dict[str, object]":
+def _row(path: "bytes", name: "bytes", problem: "str", unread: "list[str]") -> "dict[str, object]":
+    """The line of the manifest; ``unread`` gets a sentence if the file or folder could not be read."""
     try:
         if problem:
             raise OSError(problem)
@@ -74,12 +87,25 @@ def _row(path: "bytes", name: "bytes", problem: "str") -> "dict[str, object]":
         if stat.S_ISLNK(found.st_mode):
             row["link"] = os.readlink(path).decode("utf-8", "surrogateescape")
         elif stat.S_ISREG(found.st_mode):
+            _refuse_hole(found)
             row["size"], row["sha256"] = digest(path)
         else:
             row["skipped"] = "not a plain file"
     except OSError as error:
+        unread.append("outputs/%s could not be read: %s" % (_shown(name), error.strerror or error))
         return {"path": name.decode("utf-8", "surrogateescape"), "size": 0, "skipped": str(error)}
     return row
+
+
+def _refuse_hole(found: "os.stat_result") -> "None":
+    stored = found.st_blocks * 512
+    if found.st_size - stored > _LARGEST_HOLE:
+        raise OSError(errno.EFBIG, "a sparse file of %d bytes, of which %d are stored" % (found.st_size, stored))
+
+
+def _shown(name: "bytes") -> "str":
+    text = name.decode("utf-8", "replace")
+    return text if text.isprintable() and "\\" not in text else ascii(text)
 
 
 def digest(path: "bytes") -> "tuple[int, str]":

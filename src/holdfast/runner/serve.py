@@ -249,7 +249,9 @@ class Session:
         pull.pull(self._attempt(header), have, bool(header["carry"]), bool(header["wait"]), reply)
 
     def _fetch(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
-        fetch.fetch(self._attempt(header), str(header["path"]), int(str(header["offset"])), reply)
+        size = header.get("size")
+        most = size if isinstance(size, int) else None
+        fetch.fetch(self._attempt(header), str(header["path"]), int(str(header["offset"])), most, reply)
 
     def _look(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
         states = {}

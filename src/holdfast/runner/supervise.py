@@ -243,6 +243,7 @@ class Supervisor:
         self._log.drain(output)
         receipt = self.gpu.finish(self.events)
         files, size, trouble = outputs.collect(self.attempt)
+        trouble = "\n".join(part for part in (str(said.get("not_copied") or ""), trouble) if part)
         self._note("outputs: %d files, %d bytes%s" % (files, size, "; " + trouble if trouble else ""))
         self._outputs_trouble = trouble
         timeout = str(self.plan.get("timeout_text") or "")

@@ -3,6 +3,10 @@
 import os
 import sys
 
+MYPY = False
+if MYPY:
+    from typing import AnyStr
+
 
 def write_all(descriptor: "int", data: "bytes") -> "None":
     written = os.write(descriptor, data)
@@ -16,6 +20,13 @@ def unlink_quietly(path: "bytes") -> "None":
         os.unlink(path)
     except OSError:
         pass  # sweep takes it later; the failure that brought us here is the one to tell
+
+
+def temporary_beside(path: "AnyStr") -> "AnyStr":
+    """A name in the same folder for a file that is not whole yet; short, as the file's own name may be the longest."""
+    name = ".holdfast-%s.tmp" % os.urandom(8).hex()
+    folder = os.path.dirname(path)
+    return os.path.join(folder, os.fsencode(name) if isinstance(path, bytes) else name)
 
 
 def make_private(folder: "bytes") -> "None":

@@ -42,7 +42,7 @@ class Charge:
         self.limit = ""
         self.output = -1
         self.load = None  # type: Callable[[], None] | None
-        self.fetch = None  # type: Callable[[], None] | None
+        self.fetch = None  # type: Callable[[], str] | None
 
 
 def begin(charge: "Charge", again: "bool") -> "tuple[int, int]":
@@ -117,9 +117,9 @@ class _Tender:
     def tend(self, again: "bool") -> "dict[str, object]":
         code = None if again else self._run()
         state = self._await_end(code)
-        if self._charge.fetch is not None:
-            self._charge.fetch()
-        return judge(read_note(self._charge.note), state, self._charge, self._broken, self._asked["stop"])
+        lost = self._charge.fetch() if self._charge.fetch is not None else ""
+        said = judge(read_note(self._charge.note), state, self._charge, self._broken, self._asked["stop"])
+        return dict(said, not_copied=lost)
 
     def _run(self) -> "int":
         charge = self._charge

@@ -16,7 +16,7 @@ from holdfast.runner import evidence, objects
 from holdfast.runner.jsonl import is_intact
 from holdfast.runner.sync import unlink_quietly
 from holdfast.statcache import StatCache
-from holdfast.store import history, index, runs, verify
+from holdfast.store import history, index, manifest, runs, verify
 from holdfast.store.locks import is_held
 
 TYPE_CHECKING = False
@@ -126,7 +126,7 @@ class _Audit:
         for name, *_ in verify.promised(closed):
             yield f"{run.attempt}/{name}", wrong.get(name, "")
         for row in history.output_rows(run):
-            path = os.path.join(run.attempt, "outputs", str(row["path"]))
+            path = manifest.path_of(run, row)
             if is_here or os.path.lexists(path):
                 yield path, _check_output(path, row)
 

@@ -11,7 +11,7 @@ from holdfast import _version
 from holdfast.errors import UsageError
 from holdfast.record import Record
 from holdfast.runner import objects
-from holdfast.runner.sync import unlink_quietly
+from holdfast.runner.sync import temporary_beside, unlink_quietly
 from holdfast.store.exchange_names import FOLDERS, NOTE, OF_A_RUN, OF_AN_ATTEMPT, clash, name_problem
 from holdfast.store.home import Named
 
@@ -44,7 +44,7 @@ def export(home: Home, chosen: list[Run], path: str, tell: Callable[[int, int], 
     if problem:
         raise UsageError("these runs cannot be in one archive", answer=problem, hint="export them one by one")
     note = {"v": 1, "kind": "holdfast-runs", "holdfast": _version.__version__, "runs": [run.uid for run in chosen]}
-    beside = f"{path}.{os.getpid()}.tmp"
+    beside = temporary_beside(path)
     size = 0
     try:
         with Named(path), open(beside, "xb") as target, zipfile.ZipFile(target, "w") as archive:

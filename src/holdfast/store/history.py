@@ -8,14 +8,14 @@ import time
 
 from holdfast import ledger, lifecycle, metrics
 from holdfast.model import Json
-from holdfast.runner import untrusted
-from holdfast.runner.jsonl import read_lines
+from holdfast.store import manifest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.store.runs import Run
 
 _NS = 1_000_000_000
+_FEW = 3  # problems with outputs in one line of text
 _ENVELOPE = frozenset(("seq", "wall_ns", "mono_ns", "boot_id", "type", "crc"))
 FIXED = frozenset(
     (
@@ -76,7 +76,7 @@ def tags(run: Run) -> Json:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def reason(run: Run) -> str:
+def reason(run: Run, *, outputs: bool = True) -> str:
     """Why the run ended as it did, and what of it could not be kept; of one that waits, what for."""
     if lifecycle.state_of(run.events) == lifecycle.QUEUED:
         return queue_words(next(event for event in reversed(run.events) if event.get("type") == "queued"))
@@ -85,7 +85,8 @@ def reason(run: Run) -> str:
         if event.get("type") == "log_stopped":
             words.append(event.get("why"))
         elif event.get("type") == "closed":
-            return "; ".join(str(part) for part in (event.get("reason"), *words, event.get("outputs_trouble")) if part)
+            words += _few(manifest.problems(run)) if outputs else []
+            return "; ".join(str(part) for part in (event.get("reason"), *words) if part)
     return ""
 
 
@@ -121,7 +122,7 @@ def artifact_paths(run: Run) -> dict[str, str]:
     }
     found = {name: path for name, path in logs.items() if os.path.exists(path)}
     for row in output_rows(run):
-        found[f"outputs/{row['path']}"] = os.path.join(run.attempt, "outputs", str(row["path"]))
+        found[f"outputs/{row['path']}"] = manifest.path_of(run, row)
     return found
 
 
@@ -139,19 +140,7 @@ def artifact_path(run: Run, name: str) -> str | None:
 
 
 def output_rows(run: Run) -> list[Json]:
-    try:
-        rows = read_lines(os.path.join(run.attempt, "outputs.jsonl").encode("utf-8", "surrogateescape"))
-    except OSError:
-        return []  # a file that cannot be read costs this field, not the history; `store verify` tells of it
-    return [row for row in rows if "skipped" not in row and _is_below(row.get("path"))]
-
-
-def _is_below(path: object) -> bool:
-    """Whether this is a path below outputs/. The manifest may come from another machine."""
-    try:
-        return bool(untrusted.relative(path))  # type: ignore[type-var]
-    except untrusted.Untrusted:
-        return False
+    return manifest.rows(run)
 
 
 def utc(wall_ns: object) -> str | None:
@@ -216,8 +205,20 @@ def _properties(request: Json) -> Json:
 
 
 def _outputs(run: Run) -> Json:
-    rows = output_rows(run)
-    return {"files": len(rows), "bytes": sum(size for row in rows if isinstance(size := row.get("size"), int))}
+    """``complete`` is null until the run has ended; ``problems`` names what was not kept, or not brought here."""
+    rows, problems = output_rows(run), manifest.problems(run)
+    ended = _event(run.events, "closed") is not None
+    return {
+        "files": len(rows),
+        "bytes": sum(int(str(row["size"])) for row in rows),
+        "complete": not problems if ended else None,
+        "problems": problems,
+    }
+
+
+def _few(problems: list[str]) -> list[str]:
+    more = len(problems) - _FEW
+    return problems[:_FEW] + ([f"and {more} more"] if more > 0 else [])
 
 
 def _guid(user: str) -> str:

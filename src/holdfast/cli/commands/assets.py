@@ -12,8 +12,8 @@ from holdfast.cli.output import emit
 from holdfast.cli.terminal import human_bytes, show
 from holdfast.engine import outputs
 from holdfast.errors import StoreError, UsageError
-from holdfast.runner.sync import unlink_quietly
-from holdfast.store import assets
+from holdfast.runner.sync import temporary_beside, unlink_quietly
+from holdfast.store import assets, manifest
 from holdfast.store.home import Named, open_home
 
 TYPE_CHECKING = False
@@ -56,8 +56,9 @@ def download(parsed: Parsed) -> int:
     target = os.path.join(parsed.text("directory") or os.path.dirname(os.path.abspath(link)), asset.name)
     if os.path.lexists(target) and _digest(target) != asset.sha256 and not parsed.flag("overwrite"):
         raise UsageError("there is another file of this name", where=target, hint="--overwrite replaces it")
-    outputs.bring(home, run, [asset.path])
-    _copy(os.path.join(run.attempt, "outputs", asset.path), target, asset)
+    for name, why in outputs.bring(home, run, [asset.path]).items():
+        raise StoreError("this output could not be brought here", where=f"outputs/{name}", answer=why)
+    _copy(manifest.path_of(run, row), target, asset)
     sys.stdout.write(f"{show(target)}\n")
     sys.stderr.write(f"version {asset.version} of {show(asset.name)}, {human_bytes(asset.size)}\n")
     return 0
@@ -66,7 +67,7 @@ def download(parsed: Parsed) -> int:
 def _copy(source: str, target: str, asset: Asset) -> None:
     """Beside, hashed on the way, and under its name only if it is the promoted content."""
     os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
-    beside = f"{target}.{os.getpid()}.tmp"
+    beside = temporary_beside(target)
     state = hashlib.sha256()
     try:
         with Named(target), open(beside, "xb") as sink, open(source, "rb") as stream:

@@ -6,10 +6,11 @@ import os
 import sys
 
 from holdfast.cli import pick
+from holdfast.cli.copying import Copier, refresh, tell_links
 from holdfast.cli.output import emit
 from holdfast.cli.terminal import is_tty, show
 from holdfast.engine import outputs
-from holdfast.errors import UsageError
+from holdfast.errors import StoreError, UsageError
 from holdfast.store import history, runs
 from holdfast.store.home import Named
 
@@ -23,7 +24,8 @@ def info(parsed: Parsed) -> int:
     home, run = pick.run(parsed)
     artifact = parsed.text("artifact")
     if artifact is not None:
-        outputs.bring(home, run, [artifact.removeprefix("outputs/")])
+        for name, why in outputs.bring(home, run, [artifact.removeprefix("outputs/")]).items():
+            raise StoreError("this output could not be brought here", where=f"outputs/{name}", answer=why)
         return _print_artifact(run, artifact)
     chart = parsed.text("gpu_chart")
     if chart is not None:
@@ -53,21 +55,15 @@ def last(parsed: Parsed) -> int:
 
 
 def download(parsed: Parsed) -> int:
-    from holdfast.cli.commands.runs import copy_beside
-
     home, run = pick.run(parsed)
     wanted = parsed.text("artifact")
-    outputs.bring(home, run, None if wanted is None else [wanted.removeprefix("outputs/")])
-    known = history.artifact_paths(run)
-    names = [wanted] if wanted is not None else list(known)
-    folder = parsed.text("directory") or "."
-    pairs = []
-    for name in names:
-        source = known.get(name) or history.artifact_path(run, name)
-        if source is None:
-            raise _no_artifact(run, name)
-        file = {"driver_log": "driver_log.txt", "control_log": "control_log.txt"}.get(name, name)
-        pairs.append((source, os.path.join(folder, file)))
+    problems = outputs.bring(home, run, None if wanted is None else [wanted.removeprefix("outputs/")])
+    refresh(home, run)
+    copier = Copier()
+    for name, why in problems.items():
+        copier.problem(f"outputs/{name}", why)
+    left_out = {f"outputs/{name}" for name in problems}
+    pairs = _pairs(run, [wanted] if wanted is not None else None, parsed.text("directory") or ".", left_out)
     taken = [target for _, target in pairs if os.path.lexists(target)]
     if taken and not parsed.flag("overwrite"):
         raise UsageError(
@@ -76,9 +72,31 @@ def download(parsed: Parsed) -> int:
             hint="--overwrite replaces them",
         )
     for source, target in pairs:
-        copy_beside(source, target)
-        sys.stdout.write(f"{show(target)}\n")
+        if copier.copy(source, target):
+            sys.stdout.write(f"{show(target)}\n")
+    copier.finish("file", "try again when this is mended")
     return 0
+
+
+def _pairs(run: runs.Run, names: list[str] | None, folder: str, left_out: set[str]) -> list[tuple[str, str]]:
+    """What is to be copied, and where to. Links of a run on another machine are not here, and are told."""
+    known = history.artifact_paths(run)
+    absent = [
+        name
+        for name, path in known.items()
+        if name not in left_out and os.path.dirname(name) and not os.path.lexists(path)
+    ]
+    tell_links(absent if names is None else [])
+    pairs = []
+    for name in names if names is not None else [name for name in known if name not in absent]:
+        source = known.get(name) or history.artifact_path(run, name)
+        if name in left_out:
+            continue
+        if source is None:
+            raise _no_artifact(run, name)
+        file = {"driver_log": "driver_log.txt", "control_log": "control_log.txt"}.get(name, name)
+        pairs.append((source, os.path.join(folder, file)))
+    return pairs
 
 
 def delete(parsed: Parsed) -> int:

@@ -13,6 +13,7 @@ from holdfast.cli.terminal import Progress, show
 from holdfast.cli.ticks import tell
 from holdfast.engine import examine, gather
 from holdfast.engine.channel import connect
+from holdfast.errors import StoreError
 from holdfast.store.home import open_home
 
 TYPE_CHECKING = False
@@ -49,8 +50,11 @@ def pull(parsed: Parsed) -> int:
     words = f"{_runs(len(found.new))} came from {target.name}, {found.here} {'was' if found.here == 1 else 'were'} here"
     if found.refused:
         words += f"; {_runs(found.refused)} there cannot be understood and did not come"
+    if found.incomplete:
+        some = ", ".join(found.incomplete[:5]) + (", ..." if len(found.incomplete) > 5 else "")
+        words += f"; outputs of {_runs(len(found.incomplete))} are incomplete ({some}): holdfast info -r RUN says why"
     sys.stderr.write(f"{show(words)}\n")
-    return 0
+    return StoreError.exit_code if found.incomplete else 0
 
 
 def _runs(count: int) -> str:

@@ -7,6 +7,7 @@ import sys
 
 from holdfast import lifecycle
 from holdfast.cli import ending, pick
+from holdfast.cli.copying import Copier, leads_out, refresh, tell_links
 from holdfast.cli.output import emit
 from holdfast.cli.reach import open_line
 from holdfast.cli.show import LogWriter, watch
@@ -17,7 +18,7 @@ from holdfast.engine.channel import connect
 from holdfast.engine.known import target_of
 from holdfast.errors import UsageError
 from holdfast.ledger import Stopwatch, since_start_ns
-from holdfast.store import history
+from holdfast.store import history, manifest
 from holdfast.store.home import Named
 
 TYPE_CHECKING = False
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from holdfast.cli.parse import Parsed
+    from holdfast.store.runs import Run
 
 
 def status(parsed: Parsed) -> int:
@@ -107,51 +109,53 @@ def cancel(parsed: Parsed) -> int:
 
 
 def return_outputs(parsed: Parsed) -> int:
-    """Copy outputs home. A file that is there already and different stays, unless --overwrite."""
+    """Copy outputs to the project. A file that is there already and different stays, unless --overwrite."""
     home, run = pick.run(parsed)
-    outputs.bring(home, run)
+    copier, problems = Copier(), outputs.bring(home, run)
+    refresh(home, run)
+    for name, why in problems.items():
+        copier.problem(f"outputs/{name}", why)
     root = str(run.request.get("project_root"))
-    rows = [row for row in history.output_rows(run) if "sha256" in row]
-    copied = kept = size = 0
-    for row in rows:
-        source, target = (
-            os.path.join(run.attempt, "outputs", str(row["path"])),
-            os.path.join(root, "outputs", str(row["path"])),
-        )
-        if os.path.lexists(target) and not parsed.flag("overwrite") and not _same(source, target):
-            sys.stderr.write(f"kept as it is: {show(target)} (differs; --overwrite replaces it)\n")
-            kept += 1
-            continue
-        copy_beside(source, target)
-        copied += 1
-        size += os.path.getsize(target)
-    sys.stderr.write(
-        f"{copied} file{'' if copied == 1 else 's'} ({human_bytes(size)}) in {show(os.path.join(root, 'outputs'))}\n"
+    kept = _copy_to_project(run, root, copier, problems, overwrite=parsed.flag("overwrite"))
+    copied = f"{copier.copied} file{'' if copier.copied == 1 else 's'} ({human_bytes(copier.bytes)})"
+    sys.stderr.write(f"{copied} in {show(os.path.join(root, 'outputs'))}\n")
+    for why in manifest.trouble(run):
+        copier.problem("when the script ended", why)
+    copier.finish(
+        "output", f"try again when this is mended: holdfast experiment return -r {run.request.get('run_number')}"
     )
     return 1 if kept else 0
 
 
-def copy_beside(source: str, target: str) -> None:
-    """The whole file under its name, or nothing."""
-    import shutil
-
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    beside = f"{target}.{os.getpid()}.tmp"
-    try:
-        shutil.copyfile(source, beside, follow_symlinks=False)
-        os.replace(beside, target)
-    except OSError as error:
-        error.filename, error.filename2 = target, None  # copyfile names the source, which is not to blame
-        raise
-    finally:
-        if os.path.lexists(beside):
-            os.unlink(beside)
+def _copy_to_project(run: Run, root: str, copier: Copier, missing: dict[str, str], *, overwrite: bool) -> int:
+    """Returns how many files of the project stayed as they were."""
+    kept = 0
+    rows = manifest.rows(run)
+    tell_links([str(row["path"]) for row in rows if "sha256" not in row])
+    for row in rows:
+        if "sha256" not in row or row["path"] in missing:
+            continue
+        source, target = manifest.path_of(run, row), os.path.join(root, "outputs", str(row["path"]))
+        outside = leads_out(os.path.dirname(target), root)
+        if outside:
+            copier.problem(
+                target, f"a link leads out of the project, to {outside}; holdfast history download -d FOLDER"
+            )
+        elif os.path.lexists(target) and not overwrite and not _same(source, target):
+            sys.stderr.write(f"kept as it is: {show(target)} (differs; --overwrite replaces it)\n")
+            kept += 1
+        else:
+            copier.copy(source, target)
+    return kept
 
 
 def _same(one: str, other: str) -> bool:
     import filecmp
 
-    return os.path.isfile(other) and filecmp.cmp(one, other, shallow=False)
+    try:
+        return os.path.isfile(other) and filecmp.cmp(one, other, shallow=False)
+    except OSError:
+        return False
 
 
 def _print_all(path: str, log: LogWriter) -> None:

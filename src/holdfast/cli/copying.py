@@ -1,0 +1,100 @@
+"""Files of a run copied to a folder of the user: each whole or not at all, and one that fails costs that file alone."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast.cli.terminal import show
+from holdfast.errors import StoreError
+from holdfast.runner.sync import temporary_beside
+from holdfast.store.index import Index
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.store.home import Home
+    from holdfast.store.runs import Run
+
+_SHOWN = 20
+
+
+class Copier:
+    """``copy`` until all is done, then ``finish``, which raises if a file was left out."""
+
+    def __init__(self) -> None:
+        self.copied = 0
+        self.bytes = 0
+        self.problems: list[str] = []
+        self._made: dict[tuple[int, int], str] = {}
+
+    def copy(self, source: str, target: str) -> bool:
+        other = self._made.get(_identity(target))
+        if other is not None and other != target:
+            self.problem(target, f"the file system there keeps no other file beside {show(other)} under this name")
+            return False
+        try:
+            copy_whole(source, target)
+            self.bytes += os.path.getsize(target)
+        except (OSError, ValueError) as error:
+            self.problem(target, (error.strerror if isinstance(error, OSError) else None) or str(error))
+            return False
+        self._made[_identity(target)] = target
+        self.copied += 1
+        return True
+
+    def problem(self, name: str, why: str) -> None:
+        self.problems.append(f"{name}: {why}")
+
+    def finish(self, what: str, hint: str) -> None:
+        if not self.problems:
+            return
+        more = len(self.problems) - _SHOWN
+        shown = self.problems[:_SHOWN] + ([f"and {more} more"] if more > 0 else [])
+        count = f"{len(self.problems)} {what}{'' if len(self.problems) == 1 else 's'}"
+        done = f"; {self.copied} {'was' if self.copied == 1 else 'were'}"
+        raise StoreError(f"{count} could not be copied{done}", answer="\n".join(shown), hint=hint)
+
+
+def copy_whole(source: str, target: str) -> None:
+    """The whole file under its name, or nothing."""
+    import shutil
+
+    os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
+    beside = temporary_beside(target)
+    try:
+        shutil.copyfile(source, beside, follow_symlinks=False)
+        os.replace(beside, target)
+    except OSError as error:
+        error.filename, error.filename2 = target, None  # copyfile names the source, which is not to blame
+        raise
+    finally:
+        if os.path.lexists(beside):
+            os.unlink(beside)
+
+
+def leads_out(folder: str, root: str) -> str:
+    """Where a link in the project leads that leaves it, else empty: a project from elsewhere must not choose that."""
+    real, top = os.path.realpath(folder), os.path.realpath(root)
+    return "" if real == top or real.startswith(top.rstrip(os.sep) + os.sep) else real
+
+
+def refresh(home: Home, run: Run) -> None:
+    """What of a run is here has changed: lists show it from the next command on."""
+    index = Index(home)
+    try:
+        index.refresh([run.uid])
+    finally:
+        index.close()
+
+
+def tell_links(names: list[str]) -> None:
+    for name in names:
+        sys.stderr.write(f"not copied: {show(name)} (a link)\n")
+
+
+def _identity(path: str) -> tuple[int, int]:
+    try:
+        found = os.lstat(path)
+    except (OSError, ValueError):
+        return (-1, -1)
+    return found.st_dev, found.st_ino

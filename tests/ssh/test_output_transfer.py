@@ -1,0 +1,29 @@
+"""Outputs of a machine over SSH: every name comes, and one that is gone there costs that one alone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odd_outputs import NAMES, WRITES
+
+if TYPE_CHECKING:
+    from ssh.conftest import Laptop
+    from sshlab import User
+
+
+def test_outputs_of_any_name_come_and_a_missing_one_is_named(attached: Laptop, ada: User) -> None:
+    attached.script(WRITES + "open('outputs/large', 'wb').write(bytes(17 << 20))")
+    submitted = attached.holdfast("submit", "-c", "lab1", "train.py")
+    assert submitted.code == 0, submitted.err
+    there = ada.path(".holdfast") / "runs" / attached.record()["uid"] / "a1" / "outputs"
+    (there / "large").unlink()
+    result = attached.holdfast("return")
+    assert result.code == 74, result.err
+    assert f"1 output could not be copied; {len(NAMES)} were" in result.err
+    assert "outputs/large: the target could not read it" in result.err
+    for number, name in enumerate(NAMES):
+        path = Path(os.fsdecode(os.fsencode(attached.project) + b"/outputs/" + name))
+        assert path.read_bytes() == b"%d" % number
+    assert attached.record()["outputs"]["complete"] is False
