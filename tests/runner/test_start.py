@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import resource
-import sys
 import signal
+import sys
 import threading
 from typing import TYPE_CHECKING
 
