@@ -10,10 +10,10 @@ import os
 import stat
 
 from holdfast.record import Record
+from holdfast.wildmatch import Globs, plain_length
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import re
     from collections.abc import Callable, Collection, Iterator
 
 _ALWAYS = frozenset((b".git", b".azuremlhistory_git", b"azureml-logs", b"__pycache__", b".ipynb_checkpoints"))
@@ -171,15 +171,15 @@ class _Table:
         self._names: dict[bytes, int] = {}
         self._paths: dict[bytes, int] = {}
         self._endings: dict[bytes, int] = {}
-        self._wild_names = _Wild()
-        self._wild_paths = _Wild()
+        self._wild_names = Globs()
+        self._wild_paths = Globs()
         for index, pattern in enumerate(patterns):
             self._enter(index, pattern)
         self._any_ending = tuple(self._endings)
 
     def _enter(self, index: int, pattern: _Pattern) -> None:
         glob, base = pattern.glob, pattern.base
-        plain = _plain_length(glob)
+        plain = plain_length(glob)
         if plain == len(glob):
             if base is None:
                 self._names[glob] = index
@@ -188,7 +188,7 @@ class _Table:
         elif base is not None:
             # git compares the plain beginning first, so a `**` right behind it stands at a beginning, too
             self._wild_paths.add(index, base + glob[:plain], glob[plain:], in_path=True)
-        elif glob[:1] == b"*" and _plain_length(glob[1:]) == len(glob) - 1:
+        elif glob[:1] == b"*" and plain_length(glob[1:]) == len(glob) - 1:
             self._endings[glob[1:]] = index
         else:
             self._wild_names.add(index, b"", glob, in_path=False)
@@ -199,36 +199,11 @@ class _Table:
             best = index
         if name.endswith(self._any_ending):
             best = max(best, *(index for ending, index in self._endings.items() if name.endswith(ending)))
-        if self._wild_names.sources and (index := self._wild_names.last(name)) > best:
+        if self._wild_names and (index := self._wild_names.last(name)) > best:
             best = index
-        if self._wild_paths.sources and (index := self._wild_paths.last(path)) > best:
+        if self._wild_paths and (index := self._wild_paths.last(path)) > best:
             best = index
         return self._patterns[best] if best >= 0 else None
-
-
-class _Wild:
-    """Globs as one regular expression, made at the first question: most folders never ask."""
-
-    def __init__(self) -> None:
-        self.sources: list[tuple[int, bytes]] = []
-        self._compiled: re.Pattern[bytes] | None = None
-
-    def add(self, index: int, plain: bytes, glob: bytes, *, in_path: bool) -> None:
-        import re
-
-        source = _translate(glob, in_path)
-        if source is not None:
-            self.sources.append((index, re.escape(plain) + source))
-
-    def last(self, text: bytes) -> int:
-        if self._compiled is None:
-            import re
-
-            # The last glob stands first: the group that matched is then the one that decides.
-            choices = b"|".join(b"(%s)" % source for _, source in reversed(self.sources))
-            self._compiled = re.compile(choices, re.DOTALL)
-        match = self._compiled.fullmatch(text)
-        return self.sources[-(match.lastindex or 0)][0] if match else -1
 
 
 def _parse(data: bytes, file: bytes, base: bytes) -> Iterator[_Pattern]:
@@ -254,118 +229,6 @@ def _without_trailing_spaces(line: bytes) -> bytes:
     backslashes = len(stripped) - len(stripped.rstrip(b"\\"))
     # An odd backslash at the end quotes the first of the spaces.
     return line[: len(stripped) + 1] if backslashes % 2 else stripped
-
-
-def _plain_length(glob: bytes) -> int:
-    return min((at for at in map(glob.find, (b"*", b"?", b"[", b"\\")) if at >= 0), default=len(glob))
-
-
-def _translate(glob: bytes, in_path: bool) -> bytes | None:
-    """A regular expression for what git's wildmatch accepts; None where it accepts nothing."""
-    import re
-
-    one = b"[^/]" if in_path else b"."
-    parts = []
-    at = 0
-    while at < len(glob):
-        char = glob[at : at + 1]
-        if char == b"*":
-            part, at = _translate_stars(glob, at, in_path)
-        elif char == b"[":
-            bracket = _translate_bracket(glob, at + 1, in_path)
-            if bracket is None:
-                return None
-            part, at = bracket
-        elif char == b"?":
-            part, at = one, at + 1
-        else:
-            at += char == b"\\"
-            if at == len(glob):
-                return None
-            part, at = re.escape(glob[at : at + 1]), at + 1
-        parts.append(part)
-    return b"".join(parts)
-
-
-def _translate_stars(glob: bytes, start: int, in_path: bool) -> tuple[bytes, int]:
-    end = start
-    while glob[end : end + 1] == b"*":
-        end += 1
-    after = glob[end:]
-    crosses = (
-        end - start > 1
-        and (start == 0 or glob[start - 1 : start] == b"/")
-        and (not after or after.startswith((b"/", b"\\/")))
-    )
-    if not in_path:
-        return b".*", end
-    if not crosses:
-        return b"[^/]*", end
-    if after.startswith(b"/"):
-        return b"(?:.*/)?", end + 1
-    return b".*", end
-
-
-def _translate_bracket(glob: bytes, at: int, in_path: bool) -> tuple[bytes, int] | None:
-    """The set behind a ``[`` and where it ends; None if it never ends or names an unknown class."""
-    import re
-
-    negated = glob[at : at + 1] in (b"!", b"^") and at < len(glob)
-    start = at = at + negated
-    members: set[int] = set()
-    previous = 0
-    while at == start or glob[at : at + 1] != b"]":
-        step = _bracket_member(glob, at, previous)
-        if step is None:
-            return None
-        more, previous, at = step
-        members.update(more)
-    if negated:
-        members.update(b"/" if in_path else b"")
-        listed = b"".join(re.escape(bytes((code,))) for code in sorted(members))
-        return (b"[^%s]" % listed if listed else b"."), at + 1
-    members.difference_update(b"/" if in_path else b"")
-    listed = b"".join(re.escape(bytes((code,))) for code in sorted(members))
-    return (b"[%s]" % listed if listed else b"(?!)"), at + 1
-
-
-def _bracket_member(glob: bytes, at: int, previous: int) -> tuple[Collection[int], int, int] | None:
-    """What one step through a set adds, what a following ``-`` would start from, and where to go on."""
-    char = glob[at : at + 1]
-    if char == b"\\":
-        at += 1
-    elif char == b"-" and previous and glob[at + 1 : at + 2] not in (b"", b"]"):
-        at += 1 + (glob[at + 1 : at + 2] == b"\\")
-        return (range(previous, glob[at] + 1), 0, at + 1) if at < len(glob) else None
-    elif char == b"[" and glob[at + 1 : at + 2] == b":":
-        end = glob.find(b"]", at + 2)
-        if end < 0:
-            return None
-        if end > at + 2 and glob[end - 1 : end] == b":":
-            members = _CLASSES.get(glob[at + 2 : end - 1])
-            return None if members is None else (members, 0, end + 1)
-    if at >= len(glob):
-        return None
-    return (glob[at],), glob[at], at + 1
-
-
-_DIGITS = b"0123456789"
-_LOWER = b"abcdefghijklmnopqrstuvwxyz"
-_UPPER = _LOWER.upper()
-_CLASSES: dict[bytes, Collection[int]] = {
-    b"alnum": _DIGITS + _LOWER + _UPPER,
-    b"alpha": _LOWER + _UPPER,
-    b"blank": b" \t",
-    b"cntrl": bytes((*range(32), 127)),
-    b"digit": _DIGITS,
-    b"graph": bytes(range(33, 127)),
-    b"lower": _LOWER,
-    b"print": bytes(range(32, 127)),
-    b"punct": b"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~",
-    b"space": b" \t\n\r",  # git's own idea of a space
-    b"upper": _UPPER,
-    b"xdigit": _DIGITS + b"abcdefABCDEF",
-}
 
 
 def _explain_secret(file: bytes, name: bytes, path: bytes, rules: Rules) -> Rule | None:

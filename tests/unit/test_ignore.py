@@ -100,6 +100,67 @@ def test_git_agrees_on_a_generated_corpus(tmp_path: Path) -> None:
     assert 0.1 < ignored / paths < 0.9
 
 
+STARS = ["*", "*", "*", "**", "**/", "/**/", "/", "?", "a", "b", "ab", "[ab]", "[!a]", "[[:alpha:]]", "\\a", "\\/"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_git_agrees_on_patterns_with_many_stars(tmp_path: Path, seed: int) -> None:
+    """Names of two letters and patterns that are mostly stars: here a matcher that gives up too early would differ."""
+    rng = random.Random(seed)
+    git(tmp_path, "init", "-q")
+    patterns = ["".join(rng.choice(STARS) for _ in range(rng.randint(2, 9))) for _ in range(40)]
+    (tmp_path / ".gitignore").write_text("\n".join(patterns))
+    paths = {b"/".join(_letters(rng) for _ in range(rng.randint(1, 5))) for _ in range(300)}
+    theirs = answers_of_git(tmp_path, sorted(paths))
+    rules = Rules.of_project(os.fsencode(tmp_path), os.listdir(os.fsencode(tmp_path)))
+    different = {path: (_verdict(rules, path), theirs[path]) for path in paths if _verdict(rules, path) != theirs[path]}
+    assert different == {}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_git_agrees_on_one_pattern_with_many_stars(tmp_path: Path, seed: int) -> None:
+    """Alone, so that no later pattern hides what it says."""
+    rng = random.Random(1000 + seed)
+    git(tmp_path, "init", "-q")
+    (tmp_path / ".gitignore").write_text("".join(rng.choice(STARS) for _ in range(rng.randint(3, 7))))
+    paths = {b"/".join(_letters(rng) for _ in range(rng.randint(1, 5))) for _ in range(300)}
+    theirs = answers_of_git(tmp_path, sorted(paths))
+    rules = Rules.of_project(os.fsencode(tmp_path), os.listdir(os.fsencode(tmp_path)))
+    assert {path: _verdict(rules, path) for path in paths} == theirs
+
+
+def _letters(rng: random.Random) -> bytes:
+    return bytes(rng.choice(b"aab") for _ in range(rng.randint(1, 6)))
+
+
+def _verdict(rules: Rules, path: bytes) -> Rule | None:
+    """As for a path that is there: the folders above it are asked first."""
+    words = path.split(b"/")
+    for end in range(1, len(words) + 1):
+        if rule := rules.leaves_out(words[end - 1], b"/".join(words[:end]), end < len(words)):
+            return rule
+    return None
+
+
+SLOW = ["*a*a*a*a*a*ab", "*a" * 60 + "b", "*[a-z]" * 60 + "0", "*?" * 60 + "0", "**/*a*a*a*a*a*ab", "a*" * 100 + "0"]
+SLOW += ["**/a/" * 50 + "0", "/**/**/*/" * 30 + "**/0", "*[[:alpha:]]*[!b]" * 30 + "0", "/*a*a*a*a*a*a/**/a*a*a*a*ab"]
+SLOW += ["!" + "*a" * 60 + "b", "*a*a*a*a*a*ab/", "[" * 200, "[[:" * 200, "\\" * 199, "*" * 4000 + "0"]
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("file", [".gitignore", ".amlignore"])
+@pytest.mark.parametrize("pattern", SLOW, ids=lambda pattern: pattern[:16])
+def test_no_pattern_takes_more_than_a_moment(tmp_path: Path, pattern: str, file: str) -> None:
+    """With backtracking the first of these takes hours for one name of 200 letters; git takes 3 ms."""
+    (tmp_path / file).write_text(pattern + "\n")
+    rules = Rules.of_project(os.fsencode(tmp_path), [file.encode()])
+    long, deep = b"a" * 250, b"/".join([b"a" * 20] * 190)
+    for _ in range(20):
+        rules.leaves_out(long, long, is_folder=False)
+        rules.leaves_out(long, b"a/" * 100 + long, is_folder=True)
+        rules.leaves_out(b"a" * 20, deep, is_folder=False)
+
+
 REAL = ["# of a common template", "__pycache__/", "*.py[cod]", "*$py.class", ".Python", "build/", "/dist", "lib/"]
 REAL += ["!src/lib/", "*.egg-info/", ".coverage.*", "docs/_build/", "**/logs", "data/**/raw/*.csv"]
 REAL += ["!data/keep/raw/*.csv", "foo**/bar", "\\#literal", "\\!literal", "with\\ space\\ ", "trailing   "]
