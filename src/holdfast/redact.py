@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 GONE = "***"
+_ENDLESS = re.compile(r"\S{1001,}")  # searching one word for secrets takes the square of its length
 _SHORTEST = 5  # of a secret that is looked for everywhere; shorter ones are in every second word
 _NUMBER, _LONG_NUMBER = re.compile(r"[\d.eE+-]+"), 10  # a learning rate would be found in every time and size
 _BETWEEN, _LONG_WORD = re.compile(r"[\s'\"=:?&/@,;<>|()]+"), 8
@@ -57,6 +58,7 @@ class Redactor:
     def text(self, text: str) -> str:
         if self._known is not None:
             text = self._known.sub(GONE, text)
+        text = _ENDLESS.sub(GONE, text)
         text = _BLOCK.sub(GONE, scrub(text))
         text = _BEARER.sub(rf"\1 {GONE}", text)
         text = _ASSIGNED.sub(rf"\1{GONE}", text)

@@ -44,7 +44,7 @@ _PLAIN_KEYS = frozenset(
         *("waitforgpu", "count", "shared", "yarndeploymode"),
     )
 )
-_KEY = re.compile(r"^(\s*(?:-\s+)?)[\"']?([A-Za-z][\w.-]*)[\"']?\s*:(?:\s+(.*?))?\s*,?\s*$")
+_KEY = re.compile(r"(\s*(?:-\s+)?)[\"']?([A-Za-z][\w.-]*)[\"']?\s*:(?:\s+(.*))?")
 _PLAIN_VALUE = re.compile(r"[\"']?[\w.+-]{0,40}[\"']?,?")
 
 
@@ -104,7 +104,7 @@ def _outline(text: str) -> str:
     """A configuration file as its keys, with the values that say nothing about anybody."""
     lines = []
     for line in text.splitlines():
-        found = _KEY.match(line)
+        found = _key(line)
         if found:
             indent, key, value = found[1], found[2], found[3] or ""
             plain = key.lower() in _PLAIN_KEYS and _PLAIN_VALUE.fullmatch(value)
@@ -118,11 +118,15 @@ def _outline(text: str) -> str:
 def _hidden(text: str) -> Iterator[str]:
     """What the outline of a file leaves out: it may come again in a log."""
     for line in text.splitlines():
-        found = _KEY.match(line)
+        found = _key(line)
         if found is None:
             yield line.strip().strip("-\"', ")
         elif found[3] and found[2].lower() not in _PLAIN_KEYS:
             yield found[3].split(" #")[0].strip("\"', ")
+
+
+def _key(line: str) -> re.Match[str] | None:
+    return _KEY.fullmatch(line.rstrip().removesuffix(",").rstrip())
 
 
 def _of_environment() -> Iterator[str]:

@@ -8,6 +8,7 @@ from holdfast.record import Record
 
 _SHAPE = re.compile(r"(?:([A-Za-z0-9_./:-]+)::)?([A-Za-z0-9_][A-Za-z0-9_.-]*)\s*(.*)")
 _BRACKETS = re.compile(r"(.*?)\[([A-Za-z0-9_.*+!<>=,|~^$:/ '\"-]*)\]")
+_LONGEST = 500
 _VERSION = re.compile(r"[A-Za-z0-9_.*+!<>=,|~^$() -]*")
 
 
@@ -36,6 +37,8 @@ class MatchSpec(Record):
 
 def parse(text: str) -> MatchSpec:
     """``numpy==1.13`` is read as ``numpy=1.13``, which is what the authors of such files meant."""
+    if len(text) > _LONGEST:
+        raise NotAMatchSpecError(f"it is longer than {_LONGEST} characters")
     found = _SHAPE.fullmatch(text.partition(" #")[0].strip())
     if not found:
         raise NotAMatchSpecError("it does not begin with the name of a package")

@@ -31,7 +31,7 @@ _GIT = re.compile(
     r"git\+(?:(?:https?|ssh)://(?!-)(?:[^\s/@]*@)?(?!-)[^\s/@#-]|file:///)"
     r"[^\s@#]*(?:@(?!-)[^\s@#]+)?(?:#[\w=&.\[\],/-]+)?"
 )
-_OPTION_BEGINS = re.compile(r"\s+(?=--?[a-zA-Z])")
+_OPTION_BEGINS = re.compile(r"(?<!\s)\s+(?=--?[a-zA-Z])")
 _STATES_HASH = re.compile(r"\s--hash[= ]")
 _ARCHIVES = (".whl", ".tar.gz", ".zip", ".tar.bz2")
 _SHORT = {"-i": "--index-url", "-f": "--find-links", "-r": "--requirement", "-c": "--constraint", "-e": "--editable"}

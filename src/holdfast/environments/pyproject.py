@@ -14,12 +14,14 @@ from holdfast.errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from holdfast.amlconfig.types import Finding
     from holdfast.environments.spec import Spec
     from holdfast.model import Json
 
 FILE = "pyproject.toml"
-_HEADER = re.compile(r"^# /// script\n((?:#(?:| .*)\n)+?)# ///$", re.MULTILINE)
+_BEGIN, _END = "# /// script", "# ///"
 
 
 def declares(root: str) -> bool:
@@ -60,15 +62,30 @@ def take_project(items: PipItems) -> None:
 
 def read_script(root: str, file: str) -> tuple[Spec, list[Finding]]:
     text = read_text(root, file)
-    headers = _HEADER.findall(text)
+    headers = list(_headers(text))
     if len(headers) != 1:
         what = "has more than one '# /// script' header" if headers else "has a '# /// script' header without its end"
         raise ConfigError(what, where=file, hint="one header, ended by a line '# ///'")
-    document = parse_toml(file, "".join(line[2:] or "\n" for line in headers[0].splitlines(keepends=True)))
+    document = parse_toml(file, headers[0])
     items = PipItems(root)
     _take_all(items, file, text, document)
     _take_uv_settings(items, file, text, document)
     return pip_spec(file, items, requires_python(document)), items.findings
+
+
+def _headers(text: str) -> Iterator[str]:
+    """The content of each header (PEP 723): comment lines from the first line to the last, without their marks."""
+    content: list[str] | None = None
+    for line in text.split("\n"):
+        if content is None:
+            content = [] if line == _BEGIN else None
+        elif line == _END and content:
+            yield "".join(content)
+            content = None
+        elif line == "#" or line.startswith("# "):
+            content.append(f"{line[2:]}\n")
+        else:
+            content = None
 
 
 def parse_toml(file: str, text: str) -> Json:

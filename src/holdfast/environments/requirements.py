@@ -8,6 +8,7 @@ import re
 from holdfast.environments.files import read_text
 from holdfast.environments.pip import PipItems
 from holdfast.environments.spec import Entry, Spec
+from holdfast.errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
     from holdfast.amlconfig.types import Finding
 
-_COMMENT = re.compile(r"(^|\s+)#.*$")
+_COMMENT = re.compile(r"(^|(?<!\s)\s+)#.*$")  # tried once for each run of blanks, however long
+_LONGEST_LINE = 4096
 
 
 def read_requirements(root: str, file: str) -> tuple[Spec, list[Finding]]:
@@ -28,7 +30,7 @@ def read_requirements(root: str, file: str) -> tuple[Spec, list[Finding]]:
 def take_file(items: PipItems, file: str, *, constrains: bool = False) -> None:
     """Read every line into ``items``; a file that takes itself in is read once."""
     items.included.add((file, constrains))
-    for number, column, line in _logical_lines(read_text(items.root, file)):
+    for number, column, line in _logical_lines(file, read_text(items.root, file)):
         items.take(Entry("", file, number, column, line), os.path.dirname(file), constrains=constrains)
 
 
@@ -53,10 +55,12 @@ def pip_spec(file: str, items: PipItems, python: str | None) -> Spec:
     )
 
 
-def _logical_lines(text: str) -> Iterator[tuple[int, int, str]]:
+def _logical_lines(file: str, text: str) -> Iterator[tuple[int, int, str]]:
     """Lines with their place: without comments, continued ones joined."""
     joined, start, column = "", 0, 0
     for number, line in enumerate(text.split("\n"), start=1):
+        if len(line) > _LONGEST_LINE:
+            raise ConfigError(f"this line is longer than {_LONGEST_LINE} characters", where=f"{file}:{number}")
         content = _COMMENT.sub("", line)
         if not joined:
             start, column = number, len(line) - len(line.lstrip()) + 1
