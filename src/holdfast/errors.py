@@ -2,10 +2,17 @@
 
 HoldfastError
 ├── UsageError          2   the command line names something that is not there or makes no sense
+│   └── NoPythonError        the target has no Python that the runner can use
 ├── ConfigError        65   a project or settings file says something we cannot follow
 ├── UnreachableError   69   the target did not answer; nothing is concluded about its runs
+│   ├── SilentError          it sent nothing within the time it was given
+│   ├── AuthenticationError  its SSH server refused the login
+│   ├── RemoteCommandError   its login shell or Python ended before the runner answered
+│   ├── RunnerError          the runner there answered that it failed
+│   └── MalformedAnswerError what it sent is not an answer
 ├── InternalError      70   a bug of ours
 ├── StoreError         74   the store on this disk is missing, damaged, full, read-only or too new
+│   └── NoPlaceError         the target has no folder where a store can be made
 ├── HostKeyError       76   the target's host key is not the one that was pinned
 ├── GpuIdleError       79   a run that had to use its GPU did not
 ├── PassportError      80   a passport is not what was signed, or not by whom it should be
@@ -43,6 +50,10 @@ class UsageError(HoldfastError):
     exit_code = 2
 
 
+class NoPythonError(UsageError):
+    """The target was searched for a Python that the runner can use, and there is none."""
+
+
 class ConfigError(HoldfastError):
     """A file written by a person (project, target, settings) cannot be followed."""
 
@@ -53,6 +64,36 @@ class UnreachableError(HoldfastError):
     """The target did not answer. Its runs keep their last known state."""
 
     exit_code = 69
+    # How often in a row it is worth trying; None where the link is at fault, which may come back at any time.
+    retry_limit: int | None = None
+
+
+class SilentError(UnreachableError):
+    """The target accepted the connection and then sent nothing within the time it was given."""
+
+
+class AuthenticationError(UnreachableError):
+    """The target's SSH server refused the login: the key is not accepted, or the account is locked or expired."""
+
+    retry_limit = 3
+
+
+class RemoteCommandError(UnreachableError):
+    """The target's login shell, or Python there, ended before the runner answered."""
+
+    retry_limit = 3
+
+
+class RunnerError(UnreachableError):
+    """The runner on the target answered that it could not do what it was asked for."""
+
+    retry_limit = 3
+
+
+class MalformedAnswerError(UnreachableError):
+    """The target sent something that is not an answer: a field is missing or of the wrong type."""
+
+    retry_limit = 3
 
 
 class InternalError(HoldfastError):
@@ -65,6 +106,10 @@ class StoreError(HoldfastError):
     """The store cannot be read or written: damaged, full, read-only, missing or made by a newer Holdfast."""
 
     exit_code = 74
+
+
+class NoPlaceError(StoreError):
+    """The target lets us in and has no folder that a store can be made in."""
 
 
 class HostKeyError(HoldfastError):

@@ -29,8 +29,9 @@ class Host(Protocol):
 
     ``run`` is called by the engine when it needs a runner there, at most once per command a person types; the words
     of argv arrive as they are, whatever characters they hold. ``close`` is called once, when the command is over.
-    ``meaning`` is asked when a command gave no answer: its last words on stderr as an error that a person can act
-    on, or None where they were not about the way there.
+    ``meaning`` is asked when a command ended without an answer: what its output and exit status (None: not known) say
+    about the connection or the login, or None where they do not. ``reached`` is asked when nothing came in time: how
+    far the connection got, and what to try. ``asks_person``: a person may have to type a password first.
 
     ``at_terminal`` gives the words of a command that runs argv there at the terminal of whoever runs it here.
     ``reach_port`` gives a stream to a port of the machine's own loopback, or None where that is our own. ``sever``
@@ -41,7 +42,12 @@ class Host(Protocol):
 
     def close(self) -> None: ...
 
-    def meaning(self, complaint: str) -> HoldfastError | None: ...
+    def meaning(self, complaint: str, status: int | None = None) -> HoldfastError | None: ...
+
+    def reached(self) -> tuple[str, str]: ...
+
+    @property
+    def asks_person(self) -> bool: ...
 
     def at_terminal(self, argv: tuple[str, ...]) -> tuple[str, ...]: ...
 

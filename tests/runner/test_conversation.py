@@ -14,7 +14,7 @@ from holdfast.engine import bundle
 from holdfast.engine.channel import UNPACK
 from holdfast.engine.ship import CHUNK, Shipment
 from holdfast.engine.ship import changed as changed_parts
-from holdfast.errors import InternalError, UnreachableError
+from holdfast.errors import RunnerError, UnreachableError
 from holdfast.hosts.local import LocalHost
 from holdfast.runner import objects, wire
 from holdfast.store.home import Home
@@ -76,7 +76,7 @@ def test_the_store_is_private(post: Post) -> None:
 def test_a_request_that_makes_no_sense_is_answered_and_the_talk_goes_on(
     post: Post, verb: str, fields: dict[str, object]
 ) -> None:
-    with pytest.raises(InternalError):
+    with pytest.raises(RunnerError):
         post.channel.ask(verb, **fields)
     assert post.channel.ask("probe")["facts"]
 

@@ -35,7 +35,8 @@ class HostileHost:
         stdout, says = os.pipe()
         stderr, complains = os.pipe()
         threading.Thread(target=self._speak, args=(asked, heard, says, complains), daemon=True).start()
-        return Stream(os.getpid(), stdin, stdout, stderr)
+        # A process of its own, for the client ends what does not answer it.
+        return Stream(os.posix_spawn("/bin/true", ["true"], {}), stdin, stdout, stderr)
 
     def close(self) -> None:
         """It holds nothing."""
@@ -49,8 +50,15 @@ class HostileHost:
     def sever(self) -> None:
         """It holds nothing."""
 
-    def meaning(self, complaint: str) -> HoldfastError | None:
+    def meaning(self, complaint: str, status: int | None = None) -> HoldfastError | None:
         return None
+
+    def reached(self) -> tuple[str, str]:
+        return "the target did not answer", ""
+
+    @property
+    def asks_person(self) -> bool:
+        return False
 
     def _speak(self, asked: Json, heard: int, says: int, complains: int) -> None:
         reader = wire.FrameReader(heard)

@@ -96,7 +96,7 @@ def test_keys_that_do_not_fit(attached: Laptop, gpu1: Host, ada: User) -> None:
     ada.write(".ssh/authorized_keys", "", 0o600)
     code, ticks = _test(attached)  # although the connection that attaching made is still open
     assert (code, list(ticks)[-1], ticks["login"]["state"]) == (69, "login", "failed")
-    assert "does not let us in: " in ticks["login"]["found"]
+    assert "SSH authentication failed: " in ticks["login"]["found"]
     assert "holdfast computetarget attach remote --name lab1" in ticks["login"]["fix"]
     ada.authorize(attached.client.home / ".ssh/id_ed25519")
     assert attached.attach(ada, gpu1, "-k").code == 0

@@ -41,7 +41,7 @@ def test_everything_of_ours_is_ours_alone_whatever_the_umask(laptop: Laptop, gpu
     laptop.close_connections()
     result = laptop.holdfast("submit", "-c", "lab1", "train.py")
     assert result.code == 69, result
-    assert "open to others" in result.err
+    assert "readable by other users" in result.err
 
 
 def test_agents_are_not_forwarded_even_if_the_configuration_says_so(laptop: Laptop, gpu1: Host, ada: User) -> None:

@@ -10,23 +10,36 @@ from holdfast.cli.terminal import show
 from holdfast.engine import reconcile
 from holdfast.store import runs
 from holdfast.store.home import open_home
+from holdfast.store.index import Index
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.cli.parse import Parsed
     from holdfast.model import Project
     from holdfast.store.home import Home
-    from holdfast.store.index import Index
     from holdfast.store.runs import Run
 
 
-def here(parsed: Parsed) -> tuple[Home, Project, Index]:
-    """The store, the project one is in, and the index with every open run looked up."""
-    home = open_home()
-    return home, projects.find(parsed.text("project") or os.getcwd()), reconcile.open_index(home, _tell)
+def here(parsed: Parsed, *, settle: str = "") -> tuple[Home, Project, Index]:
+    """The store, the project one is in, and the index. ``settle``: which open runs are looked up on their targets.
+
+    ``project`` and ``all`` name them; by default none are, and no target is asked.
+    """
+    home, project = open_home(), projects.find(parsed.text("project") or os.getcwd())
+    if settle:
+        return home, project, reconcile.open_index(home, _tell, project.id if settle == "project" else None)
+    return home, project, Index(home)
 
 
 def run(parsed: Parsed) -> tuple[Home, Run]:
+    home, found = _looked_up(parsed, (parsed.text("run") or "last",))
+    return home, found[0]
+
+
+def run_as_last_seen(parsed: Parsed) -> tuple[Home, Run]:
+    """No target is asked."""
     home, project, index = here(parsed)
     try:
         return home, runs.read(home, index.find(project.id, parsed.text("run") or "last"))
@@ -36,12 +49,23 @@ def run(parsed: Parsed) -> tuple[Home, Run]:
 
 def runs_named(parsed: Parsed) -> tuple[Home, list[Run]]:
     """The runs of an option that repeats; the last one where none is named."""
+    return _looked_up(parsed, parsed.texts("runs") or ("last",))
+
+
+def _looked_up(parsed: Parsed, names: Sequence[str]) -> tuple[Home, list[Run]]:
+    """Only the targets of these runs are asked."""
     home, project, index = here(parsed)
     try:
-        uids = [index.find(project.id, name) for name in parsed.texts("runs") or ("last",)]
+        uids = list(dict.fromkeys(index.find(project.id, name) for name in names))
+        settle(home, index, uids)
     finally:
         index.close()
-    return home, [runs.read(home, uid) for uid in dict.fromkeys(uids)]
+    return home, [runs.read(home, uid) for uid in uids]
+
+
+def settle(home: Home, index: Index, uids: list[str]) -> None:
+    """Look these runs up on their targets where they are open."""
+    reconcile.settle_in(home, index, uids, _tell)
 
 
 def _tell(words: str) -> None:

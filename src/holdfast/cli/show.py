@@ -154,6 +154,10 @@ def watch(
         hint = f"make room or mend it, then holdfast logs -f -r {run_id} watches again"
         what, answer = "what the run writes could not be kept here; the run goes on", str(error.strerror)
         raise StoreError(what, where=str(error.filename), answer=answer, hint=hint) from error
+    except UnreachableError as error:
+        hint = "\n".join(filter(None, (error.hint, f"then holdfast logs -f -r {run_id} watches again")))
+        what = f"{error.what}; the run goes on"
+        raise type(error)(what, where=error.where, answer=error.answer, hint=hint) from error
     except KeyboardInterrupt:
         hint = f"holdfast logs -f -r {run_id} watches again; holdfast cancel -r {run_id} ends it"
         raise Detached("\nstopped watching; the run goes on", hint=hint) from None

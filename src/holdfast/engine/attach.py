@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import subprocess
 
+from holdfast import answers
 from holdfast.amlconfig.types import ComputeTarget
 from holdfast.engine import gpu_trial
 from holdfast.engine.channel import RunnerChannel
-from holdfast.errors import ConfigError, HoldfastError, HostKeyError, UnreachableError, UsageError
+from holdfast.engine.transport import run_to_end
+from holdfast.errors import ConfigError, HoldfastError, HostKeyError, NoPythonError, SilentError, UnreachableError
 from holdfast.hosts import askpass, openssh
 from holdfast.hosts.ssh import SshHost
 from holdfast.model import Json, Login
@@ -26,13 +28,16 @@ if TYPE_CHECKING:
     from holdfast.store.home import Home
 
 IMAGE = "python:3.12-slim"
+_ENGINES = ("docker", "podman")
 _FIND_PYTHON = (
     "for p in python3 /usr/bin/python3 /usr/local/bin/python3 ~/miniconda3/bin/python3 ~/anaconda3/bin/python3 "
     "/opt/conda/bin/python3 /opt/miniconda3/bin/python3 /anaconda/bin/python3 python3.13 python3.12 python3.11 "
     "python3.10 python3.9 python3.8 python3.7 python3.6 python; do "
     'q=`command -v $p 2>/dev/null` && $q -c "import sys; sys.exit(sys.version_info < (3, 6))" 2>/dev/null '
-    "&& echo && echo found $q && exit 0; done; exit 1"
+    "&& echo && echo found $p $q && exit 0; done; echo; echo none of them; exit 1"
 )
+_FIND_S = 30.0
+_HERE_S = 30
 
 
 class Entry(Record):
@@ -114,13 +119,11 @@ def enter(
     python = find_python(host)
     channel = RunnerChannel(host, python, root, login.name, os.path.join(home.path, "cache", "runner"))
     try:
-        clients = _labels(channel.ask("register", client=home.id, label=_label())["clients"])
-        facts = channel.ask("survey")["facts"]
+        clients = tuple(answers.texts(channel.ask("register", client=home.id, label=_label()), "clients", login.name))
+        facts = answers.table(channel.ask("survey"), "facts", login.name)
         way = "by a key or agent of yours"
         if own_key or secret is not None:
             login, way = _install_key(home, login, channel, python, root, secret)
-        if not isinstance(facts, dict):
-            raise UnreachableError("the machine did not say what it has", where=login.name)
         return login, Entry(facts, clients, python, way, _test_gpu(channel, compute, facts, python))
     finally:
         channel.close()
@@ -177,34 +180,42 @@ def settings(compute: ComputeTarget, entry: Entry | None) -> Settings:
 
 def _container_settings(facts: Json) -> dict[str, str | bool]:
     engines, gpus = facts.get("engines"), facts.get("gpus")
-    usable = [name for name, found in engines.items() if "version" in found] if isinstance(engines, dict) else []
+    rows = engines.items() if isinstance(engines, dict) else ()
+    usable = [name for name, row in rows if isinstance(row, dict) and "version" in row and name in _ENGINES]
     found: dict[str, str | bool] = {"engine": usable[0]} if usable else {}
-    found["nvidiaDocker"] = bool(gpus) and isinstance(gpus, list) and "error" not in gpus[0]
+    first = gpus[0] if isinstance(gpus, list) and gpus else None
+    found["nvidiaDocker"] = isinstance(first, dict) and "error" not in first
     return found
 
 
 def _absolute(entry: Entry) -> str | None:
     python = entry.facts.get("python")
     path = python.get("path") if isinstance(python, dict) else None
-    return str(path) if path else None
+    return path if isinstance(path, str) and path.startswith("/") and path.isprintable() else None
 
 
 def find_python(host: Host) -> str:
-    """``python3`` where the login finds one that will do, else the first usable one of the usual places."""
-    stream = host.run(("sh", "-c", _FIND_PYTHON))
-    os.close(stream.stdin)
-    said, complaint = _drain(stream.stdout), _drain(stream.stderr)
-    os.waitpid(stream.pid, 0)
-    for line in said.decode("utf-8", "replace").splitlines():
+    """The path of ``python3`` where the login finds one that will do, else of the first usable one elsewhere."""
+    return search_python(host)[1]
+
+
+def search_python(host: Host) -> tuple[str, str]:
+    """The same, with the name by which it was found."""
+    ended = run_to_end(host, ("sh", "-c", _FIND_PYTHON), _FIND_S)
+    lines = ended.out.decode("utf-8", "replace").splitlines()
+    for line in lines:
         if line.startswith("found "):
-            return line[6:].strip()
-    meant = host.meaning(complaint.decode("utf-8", "replace"))
-    if meant is not None:
-        raise meant
-    hint = "install one there (apt-get install python3), or unpack one into your home and name it as pythonLocation"
-    raise UsageError(
-        "there is no Python 3.6 or newer on that machine", answer=complaint.decode("utf-8", "replace"), hint=hint
-    )
+            name, _, path = line[6:].strip().partition(" ")
+            return name, path
+    if ended.is_late:
+        what, hint = host.reached()
+        raise SilentError(f"{what} within {_FIND_S:g} s", answer=ended.stderr, hint=hint)
+    if "none of them" in lines:
+        hint = "install one there (apt-get install python3), or unpack one into your home and name it as pythonLocation"
+        raise NoPythonError("there is no Python 3.6 or newer on that machine", answer=ended.stderr, hint=hint)
+    output = "\n".join(filter(None, (ended.stderr, ended.out.decode("utf-8", "replace").strip())))
+    meant = host.meaning(output, ended.status)
+    raise meant or UnreachableError("no command could be run on that machine", answer=output)
 
 
 def _install_key(
@@ -237,23 +248,12 @@ def _label() -> str:
     return f"{os.environ.get('USER') or os.environ.get('USERNAME') or 'someone'}@{platform.node()}"
 
 
-def _labels(found: object) -> tuple[str, ...]:
-    return tuple(str(label) for label in found) if isinstance(found, list) else ()
-
-
-def _drain(fd: int) -> bytes:
-    found = b""
-    while True:
-        block = os.read(fd, 65536)
-        if not block:
-            os.close(fd)
-            return found
-        found += block
-
-
 def run_here(argv: list[str]) -> subprocess.CompletedProcess[bytes]:
     try:
-        return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_HERE_S)
     except FileNotFoundError as error:
         hint = "install OpenSSH's client: apt-get install openssh-client"
         raise UnreachableError(f"there is no {argv[0]} on this machine", answer=str(error), hint=hint) from error
+    except subprocess.TimeoutExpired as error:
+        stderr = (error.stderr or b"").decode("utf-8", "replace").strip()
+        raise SilentError(f"{argv[0]} did not end within {_HERE_S} s", answer=stderr) from error

@@ -8,13 +8,23 @@ runner, it says so and the conversation is begun again with the runner in the lu
 from __future__ import annotations
 
 import os
-import sys
 import time
 
+from holdfast.answers import check_hello
 from holdfast.engine import bundle
-from holdfast.errors import InternalError, StoreError, UnreachableError
+from holdfast.engine.transport import Overdue, Transport
+from holdfast.errors import (
+    MalformedAnswerError,
+    NoPlaceError,
+    RemoteCommandError,
+    RunnerError,
+    SilentError,
+    StoreError,
+    UnreachableError,
+)
 from holdfast.ledger import now_ns
-from holdfast.runner import untrusted, wire
+from holdfast.record import Record
+from holdfast.runner import wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +32,7 @@ if TYPE_CHECKING:
 
     from holdfast.errors import HoldfastError
     from holdfast.model import Json
-    from holdfast.ports import Host, Stream
+    from holdfast.ports import Host
     from holdfast.store.home import Home
     from holdfast.targets import Target
 
@@ -32,17 +42,49 @@ UNPACK = "import binascii,sys;exec(binascii.a2b_base64(sys.argv[1]))"
 # By name: the numbers differ between systems.
 _REFUSED = frozenset(("ENOSPC", "EDQUOT", "EROFS", "EIO", "EACCES", "EPERM", "EEXIST", "ENOTDIR", "ENOTEMPTY"))
 
-NO_PLACE = "the target has no place for a store"
-_ENDING: list[int] = []
+_MOST_QUOTED = 2000
+_OF_SSH = 255  # the exit status by which ssh says that it is not the remote command's
+_MOST_NOISE = 1_000_000  # bytes that a login shell may print before the runner's first line
+_UPLOAD = 32_768.0  # bytes per second that the runner itself is sent with, at the least
+# Of these verbs an end may be hours away, and what they run is watched by a person.
+_UNLIMITED = frozenset(("exec", "load"))
 
 
-def connect(home: Home, target: Target) -> RunnerChannel:
+_TYPING_S = 120.0  # to the hello of a target for which a person types a password
+
+
+class Patience(Record):
+    """Seconds that a target may take to its hello, and for what it is asked then.
+
+    ``is_renewed``: with every frame, heartbeats included, it has its time again; else only by ``RunnerChannel.renew``.
+    """
+
+    hello: float
+    answer: float
+    is_renewed: bool = True
+
+
+WORKING = Patience(30.0, 60.0)
+# For commands that look at runs: what does not answer by then is shown as last seen.
+LOOKING = Patience(5.0, 3.5, is_renewed=False)
+
+
+def connect(home: Home, target: Target, patience: Patience = WORKING) -> RunnerChannel:
     note = os.path.join(home.path, "cache", "runner")
-    return RunnerChannel(target.host, target.runner_python, target.home, target.name, note)
+    return RunnerChannel(target.host, target.runner_python, target.home, target.name, note, patience)
 
 
 class RunnerChannel:
-    def __init__(self, host: Host, python: str, home: str | None, name: str, note: str = "") -> None:
+    def __init__(
+        self,
+        host: Host,
+        python: str,
+        home: str | None,
+        name: str,
+        note: str = "",
+        patience: Patience = WORKING,
+    ) -> None:
+        self._patience = patience._replace(hello=_TYPING_S) if host.asks_person else patience
         self._host = host
         self._python = python
         self._home = home
@@ -75,33 +117,17 @@ class RunnerChannel:
             header, _ = self._frame()
             if header.get("refused"):
                 raise self._refused(f"refused {header['refused']}")
-            hello = header.get("hello")
-            if not isinstance(hello, dict) or hello.get("protocol") != wire.PROTOCOL:
-                raise InternalError(
-                    "the runner speaks another protocol",
-                    where=self._name,
-                    answer=repr(header)[:200],
-                    hint="use one Holdfast version",
-                )
-            self._hello = self._with_store_id(hello)
+            self._hello = check_hello(header.get("hello"), self._name)
+            self._transport.expect(self._patience.answer)
             self.waited_ns = now_ns() - began
         return self._hello
-
-    def _with_store_id(self, hello: Json) -> Json:
-        """The same, if its store id is one: files of this client are named after it."""
-        try:
-            untrusted.hexadecimal(hello.get("store"), 32)
-        except untrusted.Untrusted as error:
-            what = "the target's answer is malformed: its store id"
-            raise UnreachableError(what, where=self._name, answer=str(error)) from None
-        return hello
 
     def ask(self, verb: str, **fields: object) -> Json:
         """One request, one answer."""
         for header, _ in self.stream(verb, **fields):
             if header.get("end"):
                 return header
-        raise self._silent("the answer ended early")
+        raise MalformedAnswerError("the target sent a malformed answer", where=self._name, answer=f"{verb}: no end")
 
     def stream(self, verb: str, **fields: object) -> Iterator[tuple[Json, bytes]]:
         """One request, answers as they come; the last one has ``end`` set."""
@@ -117,18 +143,28 @@ class RunnerChannel:
                 # One that was sent before and never asked for has been answered, and its answer passed over.
                 self._early = {sent: early for sent, early in self._early.items() if early != behind}
                 self._early[self._send(behind)] = behind
+        limit = None if verb in _UNLIMITED else self._patience.answer
         while True:
+            if self._patience.is_renewed:
+                self._transport.expect(limit)
             header, payload = self._frame()
-            if header.get("re") != number:
-                continue  # what was left of a request that the caller did not hear out
+            if type(header.get("re")) is not int or header["re"] != number:
+                continue  # a heartbeat, or what was left of a request that the caller did not hear out
             if str(header.get("errno")) in _REFUSED:
                 what, hint = f"the target's disk refused to {verb}", "is it full or read-only, or something in the way?"
-                raise StoreError(what, where=self._home or self._name, answer=str(header.get("error")), hint=hint)
+                raise StoreError(
+                    what, where=self._home or self._name, answer=str(header.get("error"))[:_MOST_QUOTED], hint=hint
+                )
             if header.get("error"):
-                raise InternalError(f"the runner could not {verb}", where=self._name, answer=str(header["error"]))
+                answer = str(header["error"])[:_MOST_QUOTED]
+                raise RunnerError(f"the runner on the target could not {verb}", where=self._name, answer=answer)
             yield header, payload
             if header.get("end"):
                 return
+
+    def renew(self) -> None:
+        """Give the target its time again, for the next piece of work."""
+        self._transport.expect(self._patience.answer)
 
     def foresee(self, verb: str, **fields: object) -> None:
         """Send a request that will be asked later, before anybody has answered: it is worked on meanwhile."""
@@ -141,21 +177,15 @@ class RunnerChannel:
 
     def _send(self, request: Json) -> int:
         self._requests += 1
-        try:
-            wire.send(self._stream.stdin, {"id": self._requests, **request})
-        except wire.Closed as error:
-            raise self._silent(str(error)) from error
+        self._write(wire.pack({"id": self._requests, **request}))
         return self._requests
 
     def send_ahead(self, verb: str, payload: bytes, **fields: object) -> None:
         """A request whose answer nobody waits for; objects go up this way."""
         self.hello()
-        try:
-            # In two writes: a copy of a megabyte costs more than a system call.
-            wire.write_all(self._stream.stdin, wire.pack({"id": 0, "verb": verb, **fields, "length": len(payload)}))
-            wire.write_all(self._stream.stdin, payload)
-        except wire.Closed as error:
-            raise self._silent(str(error)) from error
+        # In two writes: a copy of a megabyte costs more than a system call.
+        self._write(wire.pack({"id": 0, "verb": verb, **fields, "length": len(payload)}))
+        self._write(payload)
 
     def close(self) -> None:
         """Hang up, once. The other side ends by itself; nobody waits for it here."""
@@ -170,78 +200,91 @@ class RunnerChannel:
         asked = {"home": self._home, "runner": self._runner, "nonce": self._nonce, "size": len(parcel)}
         words = (self._python, "-I", "-S", "-c", UNPACK, bundle.boot_words(), bundle.as_word(wire.dumps(asked)))
         try:
-            self._stream: Stream = self._host.run(words)
+            self._transport = Transport(self._host.run(words))
         except OSError as error:
             raise UnreachableError(
                 "the runner cannot be started", where=self._name, answer=str(error), hint=f"is {self._python} there?"
             ) from error
-        self._reader = wire.FrameReader(self._stream.stdout)
-        try:
-            wire.write_all(self._stream.stdin, parcel)
-        except wire.Closed as error:
-            raise self._silent(str(error)) from error
+        self._transport.expect(self._patience.hello + len(parcel) / _UPLOAD)
+        self._noise = b""
+        self._write(parcel)
 
     def _await_nonce(self) -> str:
         """Login shells may print anything first; what counts begins with the nonce."""
         expected = self._nonce.encode() + b" "
         try:
             while True:
-                line = self._reader.line()
+                line = self._transport.reader.line()
                 if line.startswith(expected):
                     return line[len(expected) :].decode("ascii", "replace").strip()
-        except (wire.Closed, wire.BadFrame) as error:
-            raise self._silent(str(error)) from error
+                self._noise += line[: _MOST_NOISE + 1] + b"\n"
+                if len(self._noise) > _MOST_NOISE:
+                    raise wire.BadFrame(f"more than {_MOST_NOISE} bytes before the runner's first line")
+        except (wire.Closed, wire.BadFrame, Overdue) as error:
+            raise self._failure(error) from error
 
     def _frame(self) -> tuple[Json, bytes]:
         try:
-            return self._reader.frame()
-        except (wire.Closed, wire.BadFrame) as error:
-            raise self._silent(str(error)) from error
+            return self._transport.reader.frame()
+        except (wire.Closed, wire.BadFrame, Overdue) as error:
+            raise self._failure(error) from error
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._transport.write(data)
+        except (wire.Closed, Overdue) as error:
+            raise self._failure(error) from error
 
     def _refused(self, said: str) -> StoreError:
         """The target lets us in and has no room for a store where we want one."""
         _, name, place = [*said.split(" ", 2), "", ""][:3]
-        where = bytes.fromhex(place).decode("utf-8", "backslashreplace") if place.isalnum() else self._name
+        where = _path(place) or self._name
         hint = (
             "name a folder that can be written to as root: in the .compute file, for example root: /scratch/me/holdfast"
         )
-        what = NO_PLACE if name else "the runner was sent and is still asked for"
-        return StoreError(what, where=f"{self._name}: {where}", answer=name or said, hint=hint)
+        if not name:
+            what = "the runner was sent and is still asked for"
+            return StoreError(what, where=f"{self._name}: {where}", answer=said[:_MOST_QUOTED], hint=hint)
+        what = "the target has no place for a store"
+        return NoPlaceError(what, where=f"{self._name}: {where}", answer=name, hint=hint)
 
-    def _silent(self, what: str) -> HoldfastError:
-        said = self._complaint()
-        meant = self._host.meaning(said) if said else None
-        if meant is not None:
-            return meant
+    def _failure(self, cause: Exception) -> HoldfastError:
+        """What the end of the conversation means, by the evidence that there is."""
+        if isinstance(cause, wire.BadFrame):
+            return MalformedAnswerError("the target sent a malformed answer", where=self._name, answer=str(cause))
+        if isinstance(cause, Overdue):
+            return self._silence()
+        status = self._transport.status()
+        stderr = self._transport.stderr()
+        if self._hello:
+            meant = self._host.meaning(stderr, status) if status in (None, _OF_SSH) else None
+            what, hint = "the connection to the runner ended", "run the same command again"
+            return meant or UnreachableError(what, where=self._name, answer=stderr or str(cause), hint=hint)
+        output = "\n".join(filter(None, (stderr, self._noise.decode("utf-8", "replace").strip())))
+        return self._host.meaning(output, status) or self._not_started(output, status)
+
+    def _silence(self) -> SilentError:
+        seconds = self._patience.answer if self._hello else self._patience.hello
+        self._transport.stop()
+        if self._hello:
+            what = f"the runner on the target sent nothing for {seconds:g} s"
+            hint = "is its disk or network file system hung? holdfast computetarget test " + self._name
+            return SilentError(what, where=self._name, hint=hint)
+        what, hint = self._host.reached()
+        return SilentError(f"{what} within {seconds:g} s", where=self._name, hint=hint)
+
+    def _not_started(self, output: str, status: int | None) -> UnreachableError:
+        """The command ended before the runner's first line, and not for a reason that the host knows."""
+        shown = f"{self._python} ended with exit status {status}" if status is not None else f"{self._python} ended"
         hint = f"holdfast uses {self._python} there; try it by hand: {self._python} -c 'print(1)'"
-        return UnreachableError("the runner does not answer", where=self._name, answer=said or what, hint=hint)
-
-    def _complaint(self) -> str:
-        """What the other side wrote to stderr, if it did."""
-        import select
-
-        said = b""
-        while len(said) < 16_000 and select.select([self._stream.stderr], [], [], 0.2)[0]:
-            block = os.read(self._stream.stderr, 4000)
-            if not block:
-                break
-            said += block
-        return said.decode("utf-8", "replace").strip()
+        return RemoteCommandError(f"{shown} before the runner answered", where=self._name, answer=output, hint=hint)
 
     def _hang_up(self) -> None:
-        for fd in (self._stream.stdin, self._stream.stdout, self._stream.stderr):
-            os.close(fd)
-        _reap(self._stream.pid)
+        self._transport.close()
 
 
-def _reap(pid: int) -> None:
-    """Take leave of children that have ended; one that has not is asked again with the next."""
-    if sys.platform == "win32":
-        return
-    _ENDING.append(pid)
-    for child in list(_ENDING):
-        try:
-            if os.waitpid(child, os.WNOHANG)[0] == child:
-                _ENDING.remove(child)
-        except ChildProcessError:
-            _ENDING.remove(child)
+def _path(encoded: str) -> str:
+    try:
+        return bytes.fromhex(encoded).decode("utf-8", "backslashreplace")
+    except ValueError:
+        return ""

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import socket
-import threading
 import time
 
-from holdfast import targets
+from holdfast import answers, targets
 from holdfast.engine import gpu_trial
 from holdfast.engine.attach import find_python, run_here
 from holdfast.engine.channel import connect
 from holdfast.engine.preflight import FAILED, OK, SKEW_S, SKIPPED, WARNING, Tick
-from holdfast.errors import ConfigError, HoldfastError, HostKeyError, UnreachableError
+from holdfast.engine.transport import run_to_end
+from holdfast.errors import AuthenticationError, ConfigError, HoldfastError, HostKeyError, UnreachableError
 from holdfast.hosts import openssh
 from holdfast.hosts.ssh import SshHost
 from holdfast.record import Record
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 LITTLE_BYTES = 1_000_000_000
 LITTLE_INODES = 10_000
-ANSWER_S = 60.0
+ANSWER_S = 30.0
 # For any Python that there is, and without a character that a shell would touch.
 _ASK_PYTHON = (
     "import sys,time;sys.stdout.write(' '.join(['{}',str(time.time()),sys.version.split()[0],sys.executable]))"
@@ -73,7 +72,7 @@ class _Said(Record):
     words: list[str]
     noise: int
     complaint: str
-    code: int
+    status: int | None
     was_late: bool
 
 
@@ -137,9 +136,9 @@ class _Examination:
         argv = [words[0], "-o", "PreferredAuthentications=none", *words[1:], *openssh.destination(self._login), "true"]
         done = run_here(argv)
         said = done.stderr.decode("utf-8", "replace")
-        if done.returncode and "Permission denied" not in said:
-            meant = openssh.meaning(self._login, said)
-            raise meant or UnreachableError("ssh did not get as far as its key", answer=_last_line(said))
+        meant = openssh.meaning(self._login, said, done.returncode) if done.returncode else None
+        if meant is not None and not isinstance(meant, AuthenticationError):
+            raise meant
         if self._login.host_key:
             yield Tick("host key", OK, f"{openssh.fingerprint(self._login.host_key)}, as pinned")
         else:
@@ -150,10 +149,10 @@ class _Examination:
         anew = SshHost(self._login, shared=False)  # an open connection would hide that nobody is let in any more
         said = _ask(anew, ("sh", "-c", f"echo {mark} $SHELL"), mark)
         anew.close()
-        if said.code == 255 and not said.words:
-            meant = self._target.host.meaning(said.complaint)
+        if said.status == openssh.OWN_STATUS and not said.words:
+            meant = self._target.host.meaning(said.complaint, said.status)
             error = meant or UnreachableError("ssh could not log in", answer=_last_line(said.complaint))
-            fix = self._let_in() if "let us in" in error.what else error.hint
+            fix = self._let_in() if isinstance(error, AuthenticationError) else error.hint
             yield Tick("login", FAILED, f"{error.what}: {error.answer}", fix, error.exit_code)
             return
         yield Tick("login", OK, self._way_in())
@@ -162,7 +161,8 @@ class _Examination:
             yield Tick("shell", FAILED, f"no command ended within {ANSWER_S:.0f} s", fix, UnreachableError.exit_code)
         elif not said.words:
             fix = f"ask for a shell that runs commands: chsh -s /bin/sh {self._login.user or ''}".rstrip()
-            found = f"the login shell runs no command: {_last_line(said.complaint)}"
+            shown = f"it ended with exit status {said.status}: {_last_line(said.complaint)}"
+            found = f"the login shell runs no command: {shown}"
             yield Tick("shell", FAILED, found, fix, ConfigError.exit_code)
         else:
             noise = f"; its start files print {said.noise} bytes, which is harmless" if said.noise else ""
@@ -175,7 +175,12 @@ class _Examination:
         after = time.time()
         there = _seconds(said.words)
         if there is None:
+            if said.status == openssh.OWN_STATUS and self._compute.address:
+                meant = self._target.host.meaning(said.complaint, said.status)
+                raise meant or UnreachableError("the SSH connection ended", answer=_last_line(said.complaint))
             found = f"{self._target.runner_python} does not run: {_last_line(said.complaint)}"
+            if said.was_late:
+                found = f"{self._target.runner_python} did not answer within {ANSWER_S:.0f} s"
             yield Tick("python", FAILED, found, self._other_python(), ConfigError.exit_code)
             return
         version, path = said.words[1], " ".join(said.words[2:])
@@ -190,9 +195,7 @@ class _Examination:
         channel = connect(self._home, self._target)
         try:
             place = str(channel.hello()["home"])
-            facts = channel.ask("survey").get("facts")
-            if not isinstance(facts, dict):
-                raise UnreachableError("the machine did not say what it has")
+            facts = answers.table(channel.ask("survey"), "facts")
             yield _disk(facts, place)
             yield _clock(self._skew)
             yield _locks(facts, place)
@@ -320,29 +323,10 @@ def _effective(login: Login) -> dict[str, str]:
 
 def _ask(host: Host, argv: tuple[str, ...], mark: str) -> _Said:
     """One command, given so much time; whatever shells print before its answer is only counted."""
-    stream = host.run(argv)
-    late = threading.Event()
-    limit = threading.Timer(ANSWER_S, _end, (stream.pid, late))
-    limit.start()
-    os.close(stream.stdin)
-    out, complaint = _drain(stream.stdout), _drain(stream.stderr).decode("utf-8", "replace")
-    code = os.waitstatus_to_exitcode(os.waitpid(stream.pid, 0)[1])
-    limit.cancel()
-    noise, found, words = out.decode("utf-8", "replace").partition(mark)
-    return _Said(words.split() if found else [], len(noise), complaint, code, late.is_set())
-
-
-def _end(pid: int, late: threading.Event) -> None:
-    late.set()
-    os.kill(pid, signal.SIGTERM)
-
-
-def _drain(fd: int) -> bytes:
-    found = b""
-    while block := os.read(fd, 65536):
-        found += block
-    os.close(fd)
-    return found
+    ended = run_to_end(host, argv, ANSWER_S)
+    noise, found, words = ended.out.decode("utf-8", "replace").partition(mark)
+    complaint = ended.stderr or noise  # some shells tell why they end on stdout
+    return _Said(words.split() if found else [], len(noise), complaint, ended.status, ended.is_late)
 
 
 def _seconds(words: list[str]) -> float | None:

@@ -12,11 +12,25 @@ if TYPE_CHECKING:
 
     from holdfast.engine.channel import RunnerChannel
     from holdfast.store.home import Home
+    from holdfast.store.runs import Run
 
 
 def ask_early(channel: RunnerChannel, uid: str) -> None:
     """Let the first question of a follower travel with the start of its run; asked for a store that is not ours."""
     channel.ask_behind("pull", uid=uid, attempt="a1", have={}, carry=True, wait=True)
+
+
+def bring_up_to_date(home: Home, channel: RunnerChannel, run: Run) -> None:
+    """All that its last attempt has written by now, into the mirror."""
+    follower = Follower(home, run.uid, _ignore, attempt=run.attempt_name)
+    try:
+        follower.follow(channel, wait=False)
+    finally:
+        follower.close()
+
+
+def _ignore(_block: bytes) -> None:
+    """The mirror alone wants these bytes."""
 
 
 class Follower:

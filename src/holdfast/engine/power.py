@@ -13,7 +13,7 @@ import subprocess
 import time
 
 from holdfast import targets
-from holdfast.engine.channel import connect
+from holdfast.engine.channel import LOOKING, connect
 from holdfast.errors import ConfigError, HoldfastError, UnreachableError
 from holdfast.store.home import write_whole
 
@@ -83,7 +83,7 @@ def wait_until_up(home: Home, compute: ComputeTarget, tell: Callable[[float], No
 
 def is_up(home: Home, compute: ComputeTarget) -> bool:
     try:
-        channel = connect(home, targets.resolve(compute, home.path, patience=3))
+        channel = connect(home, targets.resolve(compute, home.path, patience=3), LOOKING)
     except HoldfastError:
         return False
     try:

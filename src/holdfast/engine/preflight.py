@@ -7,12 +7,11 @@ more. A fix is one line: ``run: COMMAND``, ``on HOST run: COMMAND`` or ``write i
 from __future__ import annotations
 
 import json
-import os
 import time
 
 from holdfast import targets
-from holdfast.engine.channel import NO_PLACE
-from holdfast.errors import ConfigError, HoldfastError, StoreError, UsageError
+from holdfast.engine.transport import run_to_end
+from holdfast.errors import ConfigError, HoldfastError, NoPlaceError, NoPythonError, RemoteCommandError, StoreError
 from holdfast.record import Record
 
 TYPE_CHECKING = False
@@ -31,6 +30,7 @@ SKEW_S = 5.0
 # What a run itself writes before its script does.
 _ROOM, _FILES = 256 * 1024, 40
 _OF_RUNNER = (4_000_000, 400)
+_LOOK_S = 30.0
 # Run by any Python that is there: is there room elsewhere, can files be cloned here, is the environment built?
 _LOOK = """
 import fcntl, json, os, sys
@@ -230,24 +230,25 @@ def there_run(compute: ComputeTarget, command: str) -> str:
 def mended(error: HoldfastError, target: Target, file: str) -> HoldfastError:
     """Why a target that lets us in cannot be used, with what would help; anything else stays as it was."""
     try:
-        if error.what in _NO_PYTHON and target.compute.address:
+        if isinstance(error, RemoteCommandError) and target.compute.address:
             return _other_python(error, target, file)
-        if isinstance(error, StoreError) and error.what == NO_PLACE:
+        if isinstance(error, NoPlaceError):
             return _other_place(error, target, file)
     except HoldfastError:
         return error
     return error
 
 
-_NO_PYTHON = ("the runner does not answer", "a program is missing there")
-
-
 def _other_python(error: HoldfastError, target: Target, file: str) -> HoldfastError:
-    from holdfast.engine.attach import find_python
+    """Only where a search ran there: a login shell that ends, or a link that breaks, says nothing about Python."""
+    from holdfast.engine.attach import search_python
 
     try:
-        fix = f"write in {file}{_line_of(file, 'pythonLocation')}: pythonLocation: {find_python(target.host)}"
-    except UsageError:
+        name, path = search_python(target.host)
+        if target.runner_python in (name, path):
+            return error  # that Python runs: something else ended the command
+        fix = f"write in {file}{_line_of(file, 'pythonLocation')}: pythonLocation: {path}"
+    except NoPythonError:
         fix = there_run(target.compute, "sudo apt-get install -y python3")
     what = f"{target.runner_python} is not there, or older than 3.6, the oldest Python that will do"
     return ConfigError(what, where=target.name, answer=error.answer, hint=fix)
@@ -272,17 +273,10 @@ _HEADS = {
 def _ask_more(target: Target, prefix: str) -> Json:
     """What is worth a trip of its own only when a run cannot be as it is."""
     told = json.dumps({"home": target.home, "prefix": prefix})
-    stream = target.host.run((target.runner_python, "-I", "-S", "-c", _LOOK, told))
-    os.close(stream.stdin)
-    said = b""
-    while block := os.read(stream.stdout, 65536):
-        said += block
-    os.close(stream.stdout)
-    os.close(stream.stderr)
-    os.waitpid(stream.pid, 0)
+    said = run_to_end(target.host, (target.runner_python, "-I", "-S", "-c", _LOOK, told), _LOOK_S).out
     try:
         found = json.loads(said[said.rfind(b'\n{"places"') + 1 :])
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

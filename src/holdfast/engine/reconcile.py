@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import time
 
-from holdfast.engine.channel import connect
-from holdfast.engine.follow import Follower
+from holdfast.engine.channel import LOOKING, connect
+from holdfast.engine.follow import bring_up_to_date
 from holdfast.engine.known import target_of
 from holdfast.errors import HoldfastError, UnreachableError
 from holdfast.runner import untrusted
@@ -27,44 +27,101 @@ if TYPE_CHECKING:
     from holdfast.store.runs import Run
     from holdfast.targets import Target
 
+_LIMIT_S = 8.0  # for a command that asks several targets, or for several runs
 
-def open_index(home: Home, tell: Callable[[str], None] | None = None) -> Index:
-    """The index, with every run that was open looked up on its target first; ``tell`` hears of silent targets."""
+
+def open_index(home: Home, tell: Callable[[str], None] | None = None, project_id: str | None = None) -> Index:
+    """The index, with every open run (of that project) looked up on its target first; ``tell`` as for ``settle``."""
     index = Index(home)
-    waiting = index.open_runs()
-    if waiting:
-        settle(home, [runs.read(home, uid) for uid in waiting], tell)
-        index.refresh(waiting)
+    settle_in(home, index, index.open_runs(project_id), tell)
     return index
 
 
+def settle_in(home: Home, index: Index, uids: list[str], tell: Callable[[str], None] | None = None) -> None:
+    """Look these runs up on their targets where they are open, and read them into the index again."""
+    waiting = set(uids) & set(index.open_runs())
+    if waiting:
+        settle(home, [runs.read(home, uid) for uid in sorted(waiting)], tell)
+        index.refresh(waiting)
+
+
 def settle(home: Home, found: list[Run], tell: Callable[[str], None] | None = None) -> None:
-    """Bring open runs up to date, target by target. A silent target, or a disk that refuses, changes nothing."""
+    """Bring open runs up to date. All targets are asked at once, and each of them for itself.
+
+    What a target does not tell within seconds stays as it was last seen, and ``tell`` hears why.
+    """
     groups: dict[tuple[str, str], list[Run]] = {}
     for run in found:
         if not run.problem and not _is_being_submitted(home, run.uid):
             reached = f"{run.request.get('reached_by')}{run.request.get('home')}"
             groups.setdefault((str(run.request.get("target")), reached), []).append(run)
-    for (name, _), group in groups.items():
-        try:
-            _settle_on(home, target_of(group[0].request, home.path), group)
-            unlink_quietly(os.fsencode(_silence(home, name)))
-        except UnreachableError as error:
-            since = _silent_since(home, name)
-            if tell is not None:
-                why = error.answer or error.what
-                tell(f"{name} is unreachable since {since} ({why}); its runs are shown as last seen")
-        except (HoldfastError, OSError) as error:
-            if tell is not None and isinstance(error, HoldfastError):
-                tell(f"{name}: {error.what}; its runs are shown as last seen")
+    if len(groups) == 1 and len(found) == 1:
+        ((name, _), group) = next(iter(groups.items()))
+        messages = [_settle_group(home, name, group)]
+    else:
+        messages = _settle_at_once(home, [(name, group) for (name, _), group in groups.items()])
+    for message in filter(None, messages if tell is not None else ()):
+        tell(message)  # type: ignore[misc]
+
+
+def _settle_at_once(home: Home, groups: list[tuple[str, list[Run]]]) -> list[str]:
+    """A thread for each target. One that is not done in time is left alone: it ends with this process."""
+    import threading
+
+    deadline = time.monotonic() + _LIMIT_S
+    messages: dict[int, str] = {}
+
+    def settle_group(number: int, name: str, group: list[Run]) -> None:
+        messages[number] = _settle_group(home, name, group)
+
+    asking = [number for number, (_, group) in enumerate(groups) if _asks_person(home, group[0])]
+    threads = [
+        threading.Thread(target=settle_group, args=(number, name, group), daemon=True)
+        for number, (name, group) in enumerate(groups)
+        if number not in asking
+    ]
+    for thread in threads:
+        thread.start()
+    for number in asking:  # one after the other: each may have to prompt for a password
+        settle_group(number, *groups[number])
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    late = "{} did not answer everything within {:g} s; its runs are shown as last seen"
+    return [messages.get(number, late.format(name, _LIMIT_S)) for number, (name, _) in enumerate(groups)]
+
+
+def _settle_group(home: Home, name: str, group: list[Run]) -> str:
+    """Settle the runs of one target; returns why they could not all be. Nothing here concerns other targets."""
+    try:
+        _settle_on(home, target_of(group[0].request, home.path), group)
+        unlink_quietly(os.fsencode(_silence(home, name)))
+        return ""
+    except UnreachableError as error:
+        why = f"{error.what}: {error.answer}" if error.answer else error.what
+        return f"{name} is unreachable since {_silent_since(home, name)} ({why}); its runs are shown as last seen"
+    except HoldfastError as error:
+        return f"{name}: {error.what}; its runs are shown as last seen"
+    except OSError:
+        return ""  # a disk that refuses changes nothing
+    except Exception as error:
+        return f"{name}: Holdfast failed on its answer ({type(error).__name__}: {error}); its runs are as last seen"
+
+
+def _asks_person(home: Home, run: Run) -> bool:
+    try:
+        return target_of(run.request, home.path).host.asks_person
+    except HoldfastError:
+        return False
 
 
 def _settle_on(home: Home, target: Target, group: list[Run]) -> None:
-    channel = connect(home, target)
+    channel = connect(home, target, LOOKING)
     try:
         tickets = [run.ticket for run in group]
         states = target.launcher.look(channel, tickets)
         for run, ticket in zip(group, tickets, strict=True):
+            if run is not group[0]:
+                channel.renew()
             _settle_one(home, target, channel, run, states[ticket])
     finally:
         channel.close()
@@ -77,11 +134,7 @@ def _settle_one(home: Home, target: Target, channel: RunnerChannel, run: Run, st
         _settle_absent(home, channel, run)
     elif state == "gone":
         channel.ask("bury", uid=run.uid, attempt=run.attempt_name)
-    follower = Follower(home, run.uid, _unheard, attempt=run.attempt_name)
-    try:
-        follower.follow(channel, wait=False)
-    finally:
-        follower.close()
+    bring_up_to_date(home, channel, run)
 
 
 def give_up(home: Home, target: Target, run: Run, reason: str) -> None:
@@ -109,10 +162,6 @@ def _settle_absent(home: Home, channel: RunnerChannel, run: Run) -> None:
 def _is_cancel_pending(run: Run) -> bool:
     """Somebody wrote down that it shall end, and perhaps was killed before the target heard of it."""
     return run.is_cancelled and not any(event.get("type") == "stopping" for event in run.events)
-
-
-def _unheard(_block: bytes) -> None:
-    """Nobody is watching; the mirror alone wants these bytes."""
 
 
 def _is_being_submitted(home: Home, uid: str) -> bool:

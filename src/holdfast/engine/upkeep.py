@@ -23,10 +23,10 @@ def daily(home: Home) -> None:
     except OSError:
         return  # a full or read-only disk must not change how the command ends
     from holdfast import settings
-    from holdfast.engine.reconcile import open_index
     from holdfast.store import prune
+    from holdfast.store.index import Index
 
-    index = open_index(home)
+    index = Index(home)
     try:
         keep_work = settings.days(home.settings, "keepWork") or 0.0
         prune.expire(home, index.of_store(), settings.days(home.settings, "keepRuns"), keep_work, act=True)

@@ -28,9 +28,16 @@ class LocalHost:
     def close(self) -> None:
         """Nothing is held open between commands."""
 
-    def meaning(self, complaint: str) -> HoldfastError | None:  # noqa: ARG002
-        """There is no way there that could be broken."""
+    def meaning(self, complaint: str, status: int | None = None) -> HoldfastError | None:  # noqa: ARG002
+        """There is no connection that could be broken."""
         return None
+
+    def reached(self) -> tuple[str, str]:
+        return "the runner on this machine did not start", "is a disk or network file system of this machine hung?"
+
+    @property
+    def asks_person(self) -> bool:
+        return False
 
     def at_terminal(self, argv: tuple[str, ...]) -> tuple[str, ...]:
         return argv

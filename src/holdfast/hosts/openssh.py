@@ -10,7 +10,14 @@ import binascii
 import hashlib
 import os
 
-from holdfast.errors import ConfigError, HoldfastError, HostKeyError, UnreachableError
+from holdfast.errors import (
+    AuthenticationError,
+    ConfigError,
+    HoldfastError,
+    HostKeyError,
+    RemoteCommandError,
+    UnreachableError,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +28,7 @@ ALIAS = "holdfast-target"
 KEEP_ALIVE_S = 3
 KEEP_ALIVE_MISSES = 4
 PERSIST_S = 600
+OWN_STATUS = 255  # ssh itself failed, and not the remote command
 # These need no quoting in sh, bash, zsh, csh, tcsh or fish ...
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+=,:@")
 # ... these are themselves between double quotes in all of them, and these between single quotes.
@@ -119,26 +127,45 @@ def fingerprint(key: str) -> str:
     return "SHA256:" + binascii.b2a_base64(digest, newline=False).decode("ascii").rstrip("=")
 
 
-def meaning(login: Login, words: str) -> HoldfastError | None:
-    """What ssh meant by its last words; None where they were not about the connection."""
+def meaning(login: Login, words: str, status: int | None = None) -> HoldfastError | None:
+    """What the output and exit status of an ssh command mean; None where they do not tell.
+
+    ssh ends with 255 for reasons of its own, and else with the exit status of the remote command.
+    """
     lines = [line for line in words.replace("\r", "").splitlines() if line.strip()]
+    if status in (None, OWN_STATUS):
+        return _of_connection(login, words, lines, is_certain=status == OWN_STATUS)
+    answer = "\n".join(lines[-5:])
+    if status in (126, 127) or "ommand not found" in words:
+        hint = f"holdfast computetarget test {login.name}"
+        what = f"the command could not be started there (exit status {status})"
+        return RemoteCommandError(what, where=_at(login), answer=answer, hint=hint)
+    what = f"the login shell ended with exit status {status} before the runner answered"
+    hint = "is there an exit in a start file of the shell (~/.bashrc), or an account that runs no commands (nologin)?"
+    return RemoteCommandError(what, where=_at(login), answer=answer or "it printed nothing", hint=hint)
+
+
+def _of_connection(login: Login, words: str, lines: list[str], *, is_certain: bool) -> HoldfastError | None:
     last = lines[-1] if lines else ""
     if "Host key verification failed" in words or "host key is known" in words:
         return _host_key_error(login, words)
     if "UNPROTECTED PRIVATE KEY" in words:
         answer = next(line for line in lines if "Permissions" in line or "UNPROTECTED" in line)
         hint = f"chmod 600 {login.identity}" if login.identity else "chmod 600 the key"
-        return UnreachableError(
-            "a private key is open to others, and is not used", where=_at(login), answer=answer, hint=hint
-        )
-    if "Permission denied" in last or "Too many authentication failures" in words:
+        what = "a private key is readable by other users, and ssh does not use it"
+        return AuthenticationError(what, where=_at(login), answer=answer, hint=hint)
+    refused = next((line for line in lines if any(part in line for part in _REFUSED)), "")
+    if "Permission denied" in last or refused:
         hint = f"holdfast computetarget test {login.name} shows what is tried; attach again to install a key"
-        return UnreachableError("the machine does not let us in", where=_at(login), answer=last, hint=hint)
+        return AuthenticationError("SSH authentication failed", where=_at(login), answer=refused or last, hint=hint)
     for part, what, hint in _COMPLAINTS:
         if part in words:
             answer = next(line for line in lines if part in line)
             return UnreachableError(what, where=_at(login), answer=answer, hint=hint.format(name=login.name))
-    return None
+    if not is_certain:
+        return None
+    what, hint = "the SSH connection ended before an answer came", _TEST.format(name=login.name)
+    return UnreachableError(what, where=_at(login), answer=last or "ssh ended with exit status 255", hint=hint)
 
 
 _TEST = "holdfast computetarget test {name}"
@@ -151,9 +178,8 @@ _COMPLAINTS = (
     ("Connection closed by", "the machine hung up", _TEST),
     ("Connection reset", "the connection was cut", _TEST),
     ("kex_exchange_identification", "the machine hung up before saying who it is", _TEST),
-    ("command not found", "a program is missing there", _TEST),
-    ("not found", "a program is missing there", _TEST),
 )
+_REFUSED = ("Too many authentication failures", "account has expired", "account is locked", "password has expired")
 
 
 def _host_key_error(login: Login, words: str) -> HostKeyError:

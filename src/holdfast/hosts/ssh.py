@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.ports import Stream
 
 CONNECT_TIMEOUT_S = 10
+_SEVER_S = 5
 _LONGEST_SOCKET = 104 - 18  # of a unix socket's name, less the ending that ssh adds while it makes one
 
 
@@ -61,8 +62,19 @@ class SshHost:
             self._answer.__exit__()
             self._answer = None
 
-    def meaning(self, complaint: str) -> HoldfastError | None:
-        return openssh.meaning(self._login, complaint)
+    def meaning(self, complaint: str, status: int | None = None) -> HoldfastError | None:
+        return openssh.meaning(self._login, complaint, status)
+
+    def reached(self) -> tuple[str, str]:
+        test = f"holdfast computetarget test {self._login.name} tells which step fails"
+        if self._shared and _is_listening(control_socket(self._login)):
+            hint = "does a start file of the shell (~/.bashrc) wait, or is the home directory on a hung file system?"
+            return "SSH login succeeded, but the login shell did not start the runner", f"{hint}\n{test}"
+        return "the target did not answer, and no SSH login was completed", test
+
+    @property
+    def asks_person(self) -> bool:
+        return self._login.asks and self._secret is not None
 
     def at_terminal(self, argv: tuple[str, ...]) -> tuple[str, ...]:
         line, first = openssh.command(argv)
@@ -81,7 +93,10 @@ class SshHost:
 
         words = (*self.words(), "-O", "exit", *openssh.destination(self._login))
         nothing = subprocess.DEVNULL
-        subprocess.run(words, stdin=nothing, stdout=nothing, stderr=nothing, check=False)  # there may be none
+        try:
+            subprocess.run(words, stdin=nothing, stdout=nothing, stderr=nothing, check=False, timeout=_SEVER_S)
+        except subprocess.TimeoutExpired:
+            return  # it ends by itself when it has been idle for long
 
     def words(self) -> tuple[str, ...]:
         """``ssh`` with all its options; a destination and a command may follow."""
@@ -131,6 +146,21 @@ def control_socket(login: Login) -> str:
         if len(os.fsencode(path)) <= _LONGEST_SOCKET and "%" not in path and " " not in path and _is_private(folder):
             return path
     return ""
+
+
+def _is_listening(path: str) -> bool:
+    """Whether a shared connection is there: ssh makes its socket once the login has succeeded."""
+    if sys.platform == "win32" or not path:
+        return False
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(0.5)
+        try:
+            probe.connect(path)
+        except OSError:
+            return False
+        return True
 
 
 def _private_folders(login: Login) -> list[str]:

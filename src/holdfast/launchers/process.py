@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast import answers
 from holdfast.ports import Lacking
 
 TYPE_CHECKING = False
@@ -9,18 +10,26 @@ if TYPE_CHECKING:
     from holdfast.model import Json
     from holdfast.ports import Channel
 
+_STATES = ("queued", "alive", "gone", "closed", "absent")
+
 
 class ProcessLauncher:
     def start(self, channel: Channel, plan: Json, told: Json) -> str:
         answer = channel.ask("start", plan=plan, secrets=told)
-        if answer.get("state") == "missing":
-            raise Lacking(str(answer.get("refused") or ""))
+        if answers.text(answer, "state") == "missing":
+            raise Lacking(answers.optional_text(answer, "refused"))
         return f"{plan['uid']}/{plan['attempt']}"
 
     def look(self, channel: Channel, tickets: list[str]) -> dict[str, str]:
-        states = channel.ask("look", tickets=tickets)["states"]
-        return {ticket: str(state) for ticket, state in states.items()} if isinstance(states, dict) else {}
+        states = answers.table(channel.ask("look", tickets=tickets), "states")
+        return {ticket: _known(answers.text(states, ticket)) for ticket in tickets}
 
     def stop(self, channel: Channel, ticket: str, by: str) -> str:
         uid, attempt = ticket.split("/")
-        return str(channel.ask("stop", uid=uid, attempt=attempt, by=by)["state"])
+        return answers.text(channel.ask("stop", uid=uid, attempt=attempt, by=by), "state")
+
+
+def _known(state: str) -> str:
+    if state not in _STATES:
+        raise answers.malformed("states", state, f"one of {', '.join(_STATES)}")
+    return state

@@ -47,9 +47,23 @@ class Reply:
         self._out = out
         self._reader = reader
         self._request = request
+        self._is_sending = False
 
     def send(self, payload: "bytes" = b"", **fields: "object") -> "None":
+        self._is_sending = True
         wire.send(self._out, dict(fields, re=self._request), payload)
+        self._is_sending = False
+
+    def beat(self, _signal: "int", _frame: "object") -> "None":
+        """Called by a timer while a request takes its time: the client sees that this process is not stuck.
+
+        By a signal and not by a thread, so that a process that hangs in the kernel is heard of no more.
+        """
+        if not self._is_sending:
+            try:
+                wire.send(self._out, {"beat": True})
+            except (OSError, wire.Closed):
+                return  # the next answer finds out
 
     def end(self, **fields: "object") -> "None":
         self.send(b"", end=True, **fields)

@@ -17,6 +17,7 @@ if MYPY:
     from . import gpu
 
 LAYOUT = 1
+BEAT_S = 5.0  # a client that hears nothing for much longer than this gives the target up
 
 
 def main(home: "bytes", runner: "str", umask: "int") -> "None":
@@ -81,11 +82,16 @@ class Session:
             if verb is None:
                 reply.end(error="this runner does not know the verb %r" % (header.get("verb"),))
                 continue
+            signal.signal(signal.SIGALRM, reply.beat)
+            signal.siginterrupt(signal.SIGALRM, False)
+            signal.setitimer(signal.ITIMER_REAL, BEAT_S, BEAT_S)
             try:
                 verb(header, payload, reply)
             except (OSError, ValueError, KeyError, TypeError, AttributeError, objects.Damaged) as error:
                 number = errno.errorcode.get(getattr(error, "errno", None) or 0)
                 reply.end(error="%s: %s" % (type(error).__name__, error), errno=number)
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _hello(self) -> "dict[str, object]":
         return {

@@ -7,10 +7,16 @@ from machines it does not control.
 import json
 import os
 import struct
+import sys
+
+MYPY = False
+if MYPY:
+    from typing import Callable
 
 PROTOCOL = 1
 MAX_HEADER = 16 * 1024 * 1024
 MAX_PAYLOAD = 1024 * 1024
+MAX_DEPTH = 64
 
 _LENGTH = struct.Struct(">I")
 
@@ -49,10 +55,15 @@ def write_all(fd: "int", data: "bytes") -> "None":
 
 
 class FrameReader:
-    """Reads frames from a file descriptor, keeping what belongs to the next one."""
+    """Reads frames from a file descriptor, keeping what belongs to the next one.
 
-    def __init__(self, fd: "int") -> "None":
+    ``before_read`` is called before each read with the number of bytes that the last one brought; it may wait or raise.
+    """
+
+    def __init__(self, fd: "int", before_read: "Callable[[int], None] | None" = None) -> "None":
         self.fd = fd
+        self._before_read = before_read
+        self._received = 0
         self._buffer = bytearray()
 
     def line(self, limit: "int" = 65536) -> "bytes":
@@ -88,17 +99,37 @@ class FrameReader:
         return taken
 
     def _fill(self) -> "None":
+        if self._before_read is not None:
+            self._before_read(self._received)
         data = os.read(self.fd, 262144)
         if not data:
             raise Closed("the other side closed the connection")
+        self._received = len(data)
         self._buffer += data
 
 
 def _header(data: "bytes") -> "dict[str, object]":
     try:
-        header = json.loads(data.decode("utf-8"))
+        header = json.loads(data.decode("utf-8"), parse_constant=_nothing, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise BadFrame("a header that is no JSON: %r" % data[:80]) from error
     if not isinstance(header, dict):
         raise BadFrame("a header that is no object: %r" % data[:80])
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _is_deeper(header, MAX_DEPTH):
+        raise BadFrame("a header nested deeper than %d levels" % MAX_DEPTH)
     return header
+
+
+def _nothing(_name: "str") -> "None":
+    """NaN and Infinity are no JSON: nothing that computes with an answer has to expect them."""
+    return None
+
+
+def _finite(text: "str") -> "float | None":
+    number = float(text)
+    return number if abs(number) <= sys.float_info.max else None
+
+
+def _is_deeper(value: "object", levels: "int") -> "bool":
+    items = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    return bool(items) and (not levels or any(_is_deeper(item, levels - 1) for item in items))

@@ -70,8 +70,10 @@ class Index:
     def record(self, uid: str) -> Json:
         return self.record_at(*self.db.execute(f"SELECT {WHERE_IT_IS} FROM runs WHERE uid = ?", (uid,)).fetchone())
 
-    def open_runs(self) -> list[str]:
-        return [row[0] for row in self.db.execute("SELECT uid FROM runs WHERE final = 0")]
+    def open_runs(self, project_id: str | None = None) -> list[str]:
+        """Runs that have not ended, of all projects or of one."""
+        query = "SELECT uid FROM runs WHERE final = 0 AND (? IS NULL OR experiment_id = ?)"
+        return [row[0] for row in self.db.execute(query, (project_id, project_id))]
 
     def count(self) -> int:
         return int(self.db.execute("SELECT count(*) FROM runs").fetchone()[0])

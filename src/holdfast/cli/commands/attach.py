@@ -11,7 +11,7 @@ from holdfast.amlconfig.types import ComputeTarget
 from holdfast.cli.conceal import concealed
 from holdfast.cli.terminal import human_bytes, is_tty, show
 from holdfast.engine import attach as engine
-from holdfast.errors import UnreachableError, UsageError
+from holdfast.errors import AuthenticationError, UsageError
 from holdfast.store.home import open_home
 
 TYPE_CHECKING = False
@@ -87,8 +87,8 @@ def _enter(home: Home, compute: ComputeTarget, secret: str | None, *, own_key: b
     try:
         _, entry = engine.enter(home, login, compute, secret, own_key=own_key)
         return entry
-    except UnreachableError as error:
-        if "let us in" not in error.what or secret is not None:
+    except AuthenticationError:
+        if secret is not None:
             raise
         asked = _ask_password(compute)
         if asked is not None:

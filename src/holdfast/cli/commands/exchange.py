@@ -31,6 +31,7 @@ def export(parsed: Parsed) -> int:
             uids = [str(row["uid"]) for row in index.of_project(project.id)]
         else:
             uids = [index.find(project.id, name) for name in parsed.texts("runs")]
+        pick.settle(home, index, uids)
     finally:
         index.close()
     chosen = [runs.read(home, uid) for uid in dict.fromkeys(uids)]

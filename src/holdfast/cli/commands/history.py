@@ -45,9 +45,11 @@ def info(parsed: Parsed) -> int:
 
 
 def last(parsed: Parsed) -> int:
-    _, project, index = pick.here(parsed)
+    home, project, index = pick.here(parsed)
     try:
-        found = index.record(index.find(project.id, "last"))
+        uid = index.find(project.id, "last")
+        pick.settle(home, index, [uid])
+        found = index.record(uid)
     finally:
         index.close()
     emit(found, fmt=parsed.text("output"), query=parsed.text("query"))
@@ -105,7 +107,9 @@ def delete(parsed: Parsed) -> int:
         names = parsed.texts("runs")
         if not names:
             raise UsageError("no run was named", hint="holdfast history delete -r 12 -r 13")
-        found = [index.record(index.find(project.id, name)) for name in names]
+        uids = [index.find(project.id, name) for name in names]
+        pick.settle(home, index, uids)
+        found = [index.record(uid) for uid in uids]
         going = [record for record in found if record["end_time_utc"] is None]
         if going:
             hint = f"holdfast cancel -r {going[0]['run_number']}"

@@ -22,7 +22,7 @@ _CHOOSING = ("where", "sort", "limit", "columns")
 
 def list_runs(parsed: Parsed) -> int:
     limit = _limit(parsed)
-    home, project, index = pick.here(parsed)
+    home, project, index = pick.here(parsed, settle="all" if parsed.flag("all") else "project")
     chosen = any(parsed.text(name) is not None for name in _CHOOSING)
     try:
         if chosen:

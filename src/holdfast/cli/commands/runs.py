@@ -92,12 +92,13 @@ def logs(parsed: Parsed) -> int:
 
 
 def cancel(parsed: Parsed) -> int:
-    home, run = pick.run(parsed)
-    state = lifecycle.state_of(run.events)
+    home, run = pick.run_as_last_seen(parsed)
+    state, said = lifecycle.state_of(run.events), ""
+    if state not in lifecycle.FINAL:
+        state, said = stop.cancel(home, run.uid, by=os.environ.get("USER", "the user"))
     if state in lifecycle.FINAL:
         sys.stderr.write(f"{run.request.get('run_id')} has already ended: {state}\n")
         return 0
-    said = stop.cancel(home, run.uid, by=os.environ.get("USER", "the user"))
     words = {
         "asked": "asked to end; its processes get SIGTERM now and SIGKILL after its grace time",
         "closed": "ended",

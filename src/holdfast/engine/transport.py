@@ -1,0 +1,199 @@
+"""The streams of a command on a host, read and written with deadlines, and how that command ended.
+
+Only silence is limited: what passes extends the deadline, so that a slow link is not taken for a dead one, while a
+target that sends nothing, or a byte now and then, is given up.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+
+from holdfast.record import Record
+from holdfast.runner import wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.ports import Host, Stream
+
+SLOWEST = 4096.0  # bytes per second; a link that is slower than this counts as silent
+_MOST_STDERR = 16_000
+_MOST_OUTPUT = 1_000_000
+_EXIT_S = 2.0  # between the end of its output and the end of the command itself
+_ENDING: list[int] = []
+
+
+class Overdue(Exception):
+    """The other side sent nothing, or took nothing, within the time it was given."""
+
+
+class Ended(Record):
+    """A command that has ended, or was stopped because it took too long (``is_late``). ``status`` None: not known."""
+
+    out: bytes
+    stderr: str
+    status: int | None
+    is_late: bool = False
+
+
+class Transport:
+    """One running command. ``expect`` sets the deadline that all reads and writes obey until it is set again."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._deadline: float | None = None
+        self._given: float | None = None
+        self._status: int | None = None
+        self._is_open = True
+        self._is_timed = sys.platform != "win32"  # select() knows only sockets there
+        if sys.platform != "win32":
+            os.set_blocking(stream.stdin, False)
+        self.reader = wire.FrameReader(stream.stdout, self._before_read)
+
+    @property
+    def pid(self) -> int:
+        return self._stream.pid
+
+    def expect(self, seconds: float | None) -> None:
+        self._given = seconds
+        self._deadline = None if seconds is None else time.monotonic() + seconds
+
+    def write(self, data: bytes) -> None:
+        """All of it; wire.Closed where the other side is gone."""
+        if not self._is_timed:
+            wire.write_all(self._stream.stdin, data)
+            return
+        view = memoryview(data)
+        while view:
+            try:
+                count = os.write(self._stream.stdin, view)
+            except BlockingIOError:
+                self._wait(self._stream.stdin, writing=True)
+                continue
+            except BrokenPipeError as error:
+                raise wire.Closed("the other side closed the connection") from error
+            self.expect(self._given)
+            view = view[count:]
+
+    def status(self) -> int | None:
+        """The exit status, waited for a moment; None while the command runs."""
+        if sys.platform == "win32":
+            return None
+        limit = time.monotonic() + _EXIT_S
+        while self._status is None:
+            try:
+                pid, status = os.waitpid(self._stream.pid, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid:
+                self._status = os.waitstatus_to_exitcode(status)
+            elif time.monotonic() > limit:
+                break
+            else:
+                time.sleep(0.005)
+        return self._status
+
+    def stderr(self) -> str:
+        """What it wrote to stderr so far. Others may hold that pipe open: its end is not waited for."""
+        found = b""
+        if not self._is_timed:
+            return ""
+        while len(found) < _MOST_STDERR and _is_ready(self._stream.stderr, 0.05 if self._status is not None else 0.2):
+            block = os.read(self._stream.stderr, 4000)
+            if not block:
+                break
+            found += block
+        return found.decode("utf-8", "replace").strip()
+
+    def stop(self) -> None:
+        """End the command on this side: an ssh whose remote command hangs would wait for it."""
+        if self._status is None and sys.platform != "win32":
+            try:
+                os.kill(self._stream.pid, signal.SIGTERM)
+            except OSError:
+                return  # it has ended
+
+    def close(self) -> None:
+        """Hang up, once. The other side ends by itself; it is not waited for."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        for fd in (self._stream.stdin, self._stream.stdout, self._stream.stderr):
+            os.close(fd)
+        if self._status is None:
+            _reap(self._stream.pid)
+
+    def _before_read(self, received: int) -> None:
+        """Called with what the last read brought, before the next one."""
+        if self._is_timed and self._deadline is not None:
+            self._deadline += received / SLOWEST
+            self._wait(self._stream.stdout, writing=False)
+
+    def _wait(self, fd: int, *, writing: bool) -> None:
+        left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+        # Asked once more after the deadline: this process itself may have been stopped meanwhile.
+        if not _is_ready(fd, left, writing=writing) and not _is_ready(fd, 0.05, writing=writing):
+            raise Overdue
+
+
+def run_to_end(host: Host, argv: tuple[str, ...], limit: float) -> Ended:
+    """Run a command without input to its end, or for so many seconds."""
+    stream = host.run(argv)
+    os.close(stream.stdin)
+    if sys.platform == "win32":
+        out = _drain(stream.stdout)
+        return Ended(out, _drain(stream.stderr).decode("utf-8", "replace").strip(), None)
+    deadline, parts = time.monotonic() + limit, {stream.stdout: b"", stream.stderr: b""}
+    waiting = [stream.stdout, stream.stderr]
+    while stream.stdout in waiting and time.monotonic() < deadline and max(map(len, parts.values())) < _MOST_OUTPUT:
+        for fd in select.select(waiting, [], [], max(0.0, deadline - time.monotonic()))[0]:
+            block = os.read(fd, 65536)
+            parts[fd] += block
+            if not block:
+                waiting.remove(fd)
+    transport = Transport(stream._replace(stdin=os.open(os.devnull, os.O_WRONLY)))
+    is_late = stream.stdout in waiting
+    status = None if is_late else transport.status()
+    stderr = (parts[stream.stderr].decode("utf-8", "replace") + transport.stderr()).strip()
+    if is_late:
+        transport.stop()
+    transport.close()
+    return Ended(parts[stream.stdout], stderr, status, is_late)
+
+
+def _drain(fd: int) -> bytes:
+    found = b""
+    while block := os.read(fd, 65536):
+        found += block
+    os.close(fd)
+    return found
+
+
+def _is_ready(fd: int, seconds: float | None, *, writing: bool = False) -> bool:
+    """By poll: select refuses descriptors above 1023."""
+    if sys.platform == "win32":
+        return True
+    watcher = select.poll()
+    watcher.register(fd, select.POLLOUT if writing else select.POLLIN)
+    return bool(watcher.poll(None if seconds is None else seconds * 1000))
+
+
+def _reap(pid: int) -> None:
+    """Take leave of children that have ended; one that has not is asked again with the next."""
+    if sys.platform == "win32":
+        return
+    _ENDING.append(pid)
+    for child in list(_ENDING):
+        try:
+            if os.waitpid(child, os.WNOHANG)[0] == child:
+                _ENDING.remove(child)
+        except (ChildProcessError, ValueError):
+            _forget(child)
+
+
+def _forget(child: int) -> None:
+    if child in _ENDING:
+        _ENDING.remove(child)
