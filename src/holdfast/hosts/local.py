@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from holdfast.model import Login
 
 
+# Set for the script of a run. A runner that such a script starts belongs to another run and must not bear its marks.
+_OF_A_RUN = {"HOLDFAST_RUN_ID", "HOLDFAST_RUN_UID", "HOLDFAST_METRICS_DIR", "HOLDFAST_OUTPUTS", "AZUREML_RUN_ID"}
+
+
 class LocalHost:
     def __init__(self, login: Login | None = None) -> None:
         """Nobody logs in to the machine that they sit at."""
@@ -23,7 +27,7 @@ class LocalHost:
     def run(self, argv: tuple[str, ...]) -> Stream:
         if os.name == "nt":
             raise ConfigError("Windows itself cannot be a target", hint="use WSL, or a remote target")
-        return spawn(argv)
+        return spawn(argv, {name: value for name, value in os.environ.items() if name not in _OF_A_RUN})
 
     def close(self) -> None:
         """Nothing is held open between commands."""

@@ -48,7 +48,7 @@ class Contained:
 
     def end(self) -> "dict[int, int]":
         """At once and for good; first whoever may still be starting it."""
-        ended = kill.end_family()
+        ended = kill.end_family(str(self._run.plan["uid"]))
         destroy(self._run.plan)
         return ended
 
@@ -71,7 +71,7 @@ class Contained:
 
     def tidy(self) -> "None":
         """When all is written down: take the container away, and what the engine's client left."""
-        kill.end_family()
+        kill.end_family(str(self._run.plan["uid"]))
         destroy(self._run.plan, settled=bool(self._words) and not self._words.get("lost"))
         for name in (b"stream", b"ended"):
             unlink_quietly(os.path.join(self._inside, name))
@@ -124,6 +124,7 @@ class Contained:
         run = self._run
         ours, first = prepare.variables(run.home, run.runner, run.attempt, run.plan, environment)
         ours[b"HOME"] = b"/tmp"  # the caller is nobody in an image
+        ours[b"HOLDFAST_HOME"] = os.path.join(ours[b"HOLDFAST_OUTPUTS"], b".holdfast")  # outlives the container
         ours.update((_bytes(name), _bytes(value)) for name, value in gpu.items())
         if b"LD_LIBRARY_PATH" in ours:  # the driver's libraries, before those that an image may have
             first[b"LD_LIBRARY_PATH"].insert(0, ours.pop(b"LD_LIBRARY_PATH"))

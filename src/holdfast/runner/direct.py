@@ -2,7 +2,7 @@
 
 import os
 
-from . import child, hostfacts, kill, prepare
+from . import child, kill, prepare
 
 MYPY = False
 if MYPY:
@@ -30,10 +30,10 @@ class Direct:
         return pid, output, {}
 
     def tell(self, _pid: "int", number: "int") -> "None":
-        kill.tell(hostfacts.descendants(os.getpid()), number)
+        kill.tell(kill.family(os.getpid(), str(self._run.plan["uid"])), number)
 
     def end(self) -> "dict[int, int]":
-        return kill.end_family()
+        return kill.end_family(str(self._run.plan["uid"]))
 
     def goes_on(self) -> "int":
         return 0

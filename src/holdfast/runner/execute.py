@@ -223,7 +223,7 @@ def _family(command: "subprocess.Popen[bytes]", before: "list[int]") -> "list[in
     if command.poll() is not None:
         kill.reap()
     others = {pid for root in before for pid in [root, *hostfacts.descendants(root)]}
-    return [pid for pid in hostfacts.descendants(os.getpid()) if pid not in others]
+    return [pid for pid in kill.family(os.getpid(), "") if pid not in others]
 
 
 def _tell_group(group: "int", number: "int") -> "None":

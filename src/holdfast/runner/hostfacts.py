@@ -32,6 +32,21 @@ def boot_time() -> "str":
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(stamp))
 
 
+def is_stopped(pid: "int") -> "bool":
+    """Whether a signal or a debugger keeps the process from running."""
+    if sys.platform.startswith("linux"):
+        return _stat_fields(pid)[:1] in (["T"], ["t"])
+    return _ask("ps", "-o", "stat=", "-p", str(pid))[:1] == "T"
+
+
+def is_running(pid: "int", started: "object") -> "bool":
+    """Whether the process with this start time is there and has not ended."""
+    if not sys.platform.startswith("linux"):
+        return bool(started) and start_time(pid) == started
+    fields = _stat_fields(pid)
+    return bool(fields) and fields[0] not in ("Z", "X") and fields[19] == started
+
+
 def start_time(pid: "int") -> "str":
     """When the process started, in whatever unit this system counts; empty if there is no such process."""
     if sys.platform.startswith("linux"):
@@ -54,16 +69,31 @@ def parents() -> "dict[int, int]":
     return found
 
 
-def descendants(root: "int") -> "list[int]":
-    """Everything below a process that has not ended."""
+def descendants(root: "int", leave_out: "Callable[[int, int], bool] | None" = None) -> "list[int]":
+    """Everything below a process that has not ended.
+
+    Where ``leave_out`` says yes to a process and its parent, that process and all below it are not listed.
+    """
     below = _children_by_kernel if _kernel_lists_children() else _children_by_walk()
     found = []  # type: list[int]
     waiting = [root]
     while waiting:
-        children = below(waiting.pop())
+        parent = waiting.pop()
+        children = [child for child in below(parent) if leave_out is None or not leave_out(child, parent)]
         found += children
         waiting += children
     return found
+
+
+def children(parent: "int") -> "list[int]":
+    """Direct children, with those that have ended and wait to be collected."""
+    if _kernel_lists_children():
+        return _listed_children(parent)
+    if not sys.platform.startswith("linux"):
+        rows = [line.split() for line in _ask("ps", "-axo", "pid=,ppid=").splitlines()]
+        return [int(row[0]) for row in rows if row[1:] == [str(parent)]]
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [pid for pid in pids if _stat_fields(pid)[1:2] == [str(parent)]]
 
 
 def host_name() -> "str":
@@ -124,6 +154,10 @@ def _kernel_lists_children() -> "bool":
 
 
 def _children_by_kernel(pid: "int") -> "list[int]":
+    return [child for child in _listed_children(pid) if (_stat_fields(child) or ["Z"])[0] != "Z"]
+
+
+def _listed_children(pid: "int") -> "list[int]":
     """Asked for one family only, where the kernel keeps the list: a walk over all processes costs milliseconds."""
     found = []  # type: list[int]
     try:
@@ -132,7 +166,7 @@ def _children_by_kernel(pid: "int") -> "list[int]":
                 found += [int(word) for word in source.read().split()]
     except (OSError, ValueError):
         pass  # it has ended meanwhile; its children have another parent by now and are found there
-    return [child for child in found if (_stat_fields(child) or ["Z"])[0] != "Z"]
+    return found
 
 
 def _children_by_walk() -> "Callable[[int], list[int]]":

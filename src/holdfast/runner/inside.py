@@ -13,6 +13,11 @@ import signal
 import sys
 import time
 
+try:
+    from . import nested
+except (ImportError, SystemError, ValueError):  # this file is the program
+    import nested  # type: ignore[import-not-found, no-redef]
+
 MYPY = False
 if MYPY:
     from typing import Any  # noqa: F401 - in comments
@@ -38,7 +43,7 @@ def main():
     for number in early:
         _tell(number)
     note = {"trouble": trouble} if trouble else {"status": _watch(pid, told)}  # type: dict[str, Any]
-    note["left"] = _end_leftovers(float(told["grace"]))
+    note["left"] = _end_leftovers(float(told["grace"]), str(told["env"].get("HOLDFAST_RUN_UID")))
     note["told"] = _tell_all.asked  # type: ignore[attr-defined]
     note["out_of_memory"] = _out_of_memory()
     _own(told, told.get("after"))
@@ -198,6 +203,7 @@ def _leave_word(told, name, word):
 
 def _wait_for(wanted):
     # type: (int) -> int
+    """Until this child has ended, or any with 0."""
     while True:
         try:
             pid, status = os.waitpid(-1, 0)
@@ -205,21 +211,59 @@ def _wait_for(wanted):
             if error.errno == errno.EINTR:
                 continue
             raise
-        if pid == wanted:
+        if not wanted or pid == wanted:
             return status
 
 
-def _end_leftovers(grace):
-    # type: (float) -> list[str]
-    """A run ends when its script ends: what it left running is asked to go; what stays goes with the container."""
-    left = []
-    if _others():
-        left = _commands()
-        _tell(signal.SIGTERM)
-    until = time.time() + min(LEFTOVER_GRACE, grace)
-    while _others() and time.time() < until:
-        time.sleep(0.01)
+def _end_leftovers(grace, own):
+    # type: (float, str) -> list[str]
+    """A run ends when its script ends: what it left running is asked to go; what stays goes with the container.
+
+    Runs that the script started in this container are no leftovers: the container stays until they have ended.
+    """
+    left = []  # type: list[str]
+    until = 0.0
+    while _others():
+        family, has_runs = _family(own)
+        if not until:
+            until = time.time() + min(LEFTOVER_GRACE, grace)
+            left = [command for command in map(_command, family) if command]
+            _kill(family, signal.SIGTERM)
+        elif time.time() > until and not has_runs:
+            break
+        elif time.time() > until:
+            _kill(family, signal.SIGKILL)
+        if has_runs and not family:
+            _wait_for(0)
+        else:
+            time.sleep(0.01)
     return left
+
+
+def _family(own):
+    # type: (str) -> tuple[list[int], bool]
+    """Every other process of the container that belongs to this run, and whether there are runs of their own."""
+    if os.getpid() != 1:
+        return [], False  # the machine's own processes are in sight (--pid host): who is whose cannot be said from here
+    parents = {int(name): nested.parent_of(int(name)) for name in os.listdir("/proc") if name.isdigit()}
+    apart = {pid for pid in parents if pid != 1 and nested.is_other_run(pid, own)}
+    found = []
+    for pid in parents:
+        line = pid
+        while line > 1 and line not in apart:
+            line = parents.get(line, 0)
+        if pid != 1 and line not in apart:
+            found.append(pid)
+    return found, bool(apart)
+
+
+def _kill(pids, number):
+    # type: (list[int], int) -> None
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except OSError:
+            continue
 
 
 def _others():
@@ -233,17 +277,13 @@ def _others():
         return error.errno == errno.EINTR
 
 
-def _commands():
-    # type: () -> list[str]
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit() and int(name) != os.getpid() and os.getpid() == 1:
-            try:
-                with open("/proc/%s/cmdline" % name, "rb") as source:
-                    found.append(source.read().replace(b"\0", b" ").decode("utf-8", "replace").strip()[:200])
-            except (IOError, OSError):
-                continue
-    return found
+def _command(pid):
+    # type: (int) -> str
+    try:
+        with open("/proc/%d/cmdline" % pid, "rb") as source:
+            return source.read().replace(b"\0", b" ").decode("utf-8", "replace").strip()[:200]
+    except (IOError, OSError):
+        return ""
 
 
 def _tell_all(number, _frame):

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from . import hostfacts
+from . import hostfacts, nested
 
 
 def tell(pids: "list[int]", number: "int") -> "None":
@@ -31,29 +31,48 @@ def reap() -> "tuple[dict[int, int], bool]":
         ended[pid] = status
 
 
-def end_family(patience: "float" = 10.0) -> "dict[int, int]":
-    """SIGKILL everything below this process until nothing is left; returns what was reaped.
+def reap_family(own: "str") -> "tuple[dict[int, int], bool]":
+    """The same, where children that are runs apart are not counted among the others."""
+    ended, others = reap()
+    return ended, others and not all(nested.is_other_run(pid, own) for pid in hostfacts.children(os.getpid()))
+
+
+def family(root: "int", own: "str") -> "list[int]":
+    """Everything below a process of the run ``own``, without the runs that its script started: they are runs apart."""
+
+    def is_apart(child: "int", parent: "int") -> "bool":
+        return nested.session_of(child) != nested.session_of(parent) and nested.is_other_run(child, own)
+
+    return hostfacts.descendants(root, is_apart)
+
+
+def end_family(own: "str", patience: "float" = 10.0) -> "dict[int, int]":
+    """SIGKILL the family below this process until nothing of it is left; returns what was reaped.
 
     Each round first stops the family: a stopped process cannot fork away from the kill that follows.
     """
     ended = {}  # type: dict[int, int]
     deadline = time.monotonic() + patience
     while True:
-        reaped, others = reap()
+        reaped, others = reap_family(own)
         ended.update(reaped)
         if not others or time.monotonic() > deadline:
             return ended
-        family = hostfacts.descendants(os.getpid())
-        tell(family, signal.SIGSTOP)
-        tell(family, signal.SIGKILL)
+        left = family(os.getpid(), own)
+        tell(left, signal.SIGSTOP)
+        tell(left, signal.SIGKILL)
         time.sleep(0.002)
 
 
 def end_marked(value: "bytes", variable: "bytes" = b"HOLDFAST_RUN_UID") -> "list[int]":
-    """Kill what nobody else can reach any more, known by a mark in its environment; a run's own is its uid."""
+    """Kill processes that have no watcher any more, known by a mark in their environment; a run's own is its uid.
+
+    What a run apart inherited of that mark is no reason to end it.
+    """
     found = []  # type: list[int]
+    own = value.decode("ascii", "replace")
     for _ in range(100):
-        orphans = hostfacts.marked(variable, value)
+        orphans = [pid for pid in hostfacts.marked(variable, value) if not nested.is_other_run(pid, own)]
         if not orphans:
             break
         found += [pid for pid in orphans if pid not in found]

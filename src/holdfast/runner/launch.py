@@ -117,7 +117,7 @@ def _outlive(attempt: "bytes", supervisor: "int", plan: "dict[str, object]") -> 
     while status is None:
         pid, ended = os.waitpid(-1, 0)
         status = ended if pid == supervisor else None
-    kill.end_family()
+    kill.end_family(str(plan["uid"]))
     if status == 0:
         return
     if plan.get("container"):

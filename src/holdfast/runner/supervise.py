@@ -111,6 +111,7 @@ class Supervisor:
             start_time=hostfacts.start_time(pid),
             pgid=os.getpgid(0),
             guardian=os.getppid(),
+            guardian_start=hostfacts.start_time(os.getppid()),
             runner=self.runner,
             python="%d.%d.%d" % sys.version_info[:3],
         )
@@ -253,17 +254,18 @@ class Supervisor:
 
     def _end_leftovers(self, output: "int") -> "None":
         """A run ends when its script ends: what it left running is asked to go, then made to."""
-        if not kill.reap()[1]:
+        own = str(self.plan["uid"])
+        if not kill.reap_family(own)[1]:
             return
-        left = hostfacts.descendants(os.getpid())
+        left = kill.family(os.getpid(), own)
         self.events.add("leftovers", commands=[hostfacts.command_of(pid) for pid in left[:20]], count=len(left))
         kill.tell(left, signal.SIGTERM)
         until = time.monotonic() + min(LEFTOVER_GRACE, float(str(self.plan["grace"])))
         sources = [output]
-        while time.monotonic() < until and kill.reap()[1]:
+        while time.monotonic() < until and kill.reap_family(own)[1]:
             if select.select(sources, [], [], 0.01)[0] and not self._log.copy(output):
                 sources = []
-        kill.end_family()
+        kill.end_family(own)
 
     def _close(self, outcome: "str", exit_code: "int", reason: "str") -> "None":
         log = self._log.seal()
