@@ -188,7 +188,7 @@ class Submitter:
         raise StoreError(what, where=self._target.name, answer=refused or "parts of it are gone again", hint=hint)
 
     def _ask_git(self, project: Project) -> git_facts.Begun:
-        return git_facts.Begun(project.root)
+        return git_facts.Begun(project.root, os.path.join(self._home.path, "cache"))
 
     def _take(self, project: Project, job: Job, skip_unreadable: bool) -> Snapshot:
         cache = self._home.stat_cache(project.id)

@@ -85,9 +85,11 @@ def _git_init(folder: str) -> None:
     """As the original did, where git is there and the folder is not inside somebody's repository already."""
     import subprocess
 
+    from holdfast.engine import git_repository
+
+    if git_repository.find(folder) is not None:
+        return
     try:
-        inside = subprocess.run(["git", "-C", folder, "rev-parse", "--git-dir"], capture_output=True, check=False)
-        if inside.returncode != 0:
-            subprocess.run(["git", "-C", folder, "init", "-q"], capture_output=True, check=False)
+        subprocess.run(["git", "-C", folder, "init", "-q"], capture_output=True, check=False)
     except FileNotFoundError:
         return
