@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 Value: TypeAlias = "float | int | bool | str | list[Value] | dict[str, Value] | None"
 
 _DEEPEST = 100  # levels of lists in a value; what a target sends must not exhaust the stack of those who walk it
+_LARGEST_BITS = 1023  # of an integer that is less than the greatest float
 _SHORT = 200
 _MOST_KNOWN = 4096
 
@@ -53,9 +54,21 @@ def _content(line: bytes) -> dict[str, Value]:
         if b"\\ud" in line.lower():
             # Half of a surrogate pair would later break every print and every database.
             content = json.loads(json.dumps(content, ensure_ascii=False).encode("utf-8", "replace"))
+        content = _representable(content)
     except (ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) and not _nested_beyond(content, _DEEPEST) else {}
+
+
+def _representable(value: Value) -> Value:
+    """The value with text in the place of every integer that is too large for a float: it is compared and drawn."""
+    if isinstance(value, dict):
+        return {name: _representable(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_representable(item) for item in value]
+    if isinstance(value, int) and value.bit_length() > _LARGEST_BITS:
+        return str(value)
+    return value
 
 
 def _nested_beyond(value: Value, levels: int) -> bool:

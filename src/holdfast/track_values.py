@@ -23,6 +23,7 @@ _LONGEST_ARRAY = 10000  # numbers that are kept one by one
 _MOST_CELLS = 2000000  # of a table: more cannot come to less than the limit
 _PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
 _COLOUR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}  # PNG's number for grey, grey and alpha, RGB, RGBA
+_LARGEST_BITS = 1023  # of an integer that is less than the greatest float
 _SOME = 0.01  # how far rounding may carry a colour beyond its ends
 
 
@@ -57,7 +58,8 @@ def plain(value: "Any") -> "Any":
         if value is None or isinstance(value, (bool, str, list, tuple, dict)):
             return value
         if isinstance(value, int):
-            return int(value)
+            value = int(value)
+            return value if value.bit_length() <= _LARGEST_BITS else _digits(value)
         if isinstance(value, float):
             return float(value)
         value = _plainer(value)
@@ -93,7 +95,20 @@ def _plainer(value: "Any") -> "object":
             continue
     if isinstance(value, (bytes, bytearray)):
         return value.decode("utf-8", "backslashreplace")
+    if type(value).__name__ in ("Decimal", "Fraction", "mpf", "mpq"):
+        try:
+            return float(value)
+        except (OverflowError, ValueError):
+            pass  # greater than any float
     return _described(value)
+
+
+def _digits(value: "int") -> "str":
+    """An integer that is greater than any float, as text."""
+    try:
+        return str(value)
+    except ValueError:  # Python writes no more than 4300 digits
+        return hex(value)
 
 
 def _described(value: "object") -> "str":

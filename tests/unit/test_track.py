@@ -150,7 +150,7 @@ holdfast.log(["no name"], 1.0)
         "level": 3,
         "bytes": "ab\\xff",
         "day": "2020-02-29",
-        "decimal": "Decimal('1.5')",
+        "decimal": 1.5,
         "complex": "1j",
         "circle": "[[...]]",
         "keys": "{(1, 2): 3}",

@@ -14,7 +14,7 @@ from holdfast.engine.follow import Follower
 from holdfast.model import Identity, Project
 from holdfast.record import Record
 from holdfast.runner import untrusted
-from holdfast.store import runs
+from holdfast.store import numbers, runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _adopt(home: Home, target: Target, project: Project, offer: Offer) -> bool:
             return False
         ours = offer.request["project_id"] == project.id
         theirs = Project("", str(offer.request["project_id"]), str(offer.request["project"]))
-        number = runs.claim(home, theirs).run_number
+        number = numbers.claim(home, theirs).run_number
         request = {
             **offer.request,
             "project_root": project.root if ours else "",

@@ -11,7 +11,7 @@ import time
 from holdfast.engine.channel import LOOKING, connect
 from holdfast.engine.follow import bring_up_to_date
 from holdfast.engine.known import target_of
-from holdfast.errors import HoldfastError, UnreachableError
+from holdfast.errors import HoldfastError, InternalError, UnreachableError
 from holdfast.runner import untrusted
 from holdfast.runner.sync import unlink_quietly
 from holdfast.store import ingest, runs
@@ -28,12 +28,15 @@ if TYPE_CHECKING:
     from holdfast.targets import Target
 
 _LIMIT_S = 8.0  # for a command that asks several targets, or for several runs
+_MOST_DAMAGED = 5  # warnings at a time
 
 
 def open_index(home: Home, tell: Callable[[str], None] | None = None, project_id: str | None = None) -> Index:
     """The index, with every open run (of that project) looked up on its target first; ``tell`` as for ``settle``."""
     index = Index(home)
     settle_in(home, index, index.open_runs(project_id), tell)
+    for reason in index.damaged(_MOST_DAMAGED, project_id) if tell is not None else ():
+        tell(f"a run is damaged: {reason}; holdfast store verify tells more")  # type: ignore[misc]
     return index
 
 
@@ -119,10 +122,16 @@ def _settle_on(home: Home, target: Target, group: list[Run]) -> None:
     try:
         tickets = [run.ticket for run in group]
         states = target.launcher.look(channel, tickets)
+        refused: list[InternalError] = []
         for run, ticket in zip(group, tickets, strict=True):
             if run is not group[0]:
                 channel.renew()
-            _settle_one(home, target, channel, run, states[ticket])
+            try:
+                _settle_one(home, target, channel, run, states[ticket])
+            except InternalError as error:  # damaged files of one run; the others are looked at all the same
+                refused.append(error)
+        if refused:
+            raise refused[0]
     finally:
         channel.close()
 

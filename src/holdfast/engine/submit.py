@@ -18,7 +18,7 @@ from holdfast.errors import ConfigError, HoldfastError, StoreError, UnreachableE
 from holdfast.model import Identity, Json, Plan
 from holdfast.planning import make_plan, plan_gpu
 from holdfast.ports import Lacking
-from holdfast.store import runs
+from holdfast.store import numbers, runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Submitter:
             taken = taken._replace(
                 warnings=(*taken.warnings, *self._preflight(project, taken).check(taken, environment, job))
             )
-        identity = runs.claim(home, project)
+        identity = numbers.claim(home, project)
         plan = _plan(job, project, identity, taken.tree, target, environment, container)
         with home.lock(f"submit-{identity.uid}"):
             try:

@@ -4,7 +4,7 @@ import binascii
 import json
 import os
 
-from . import wire
+from . import untrusted, wire
 
 SEALED = 2  # from this version on, a line ends with a checksum of itself
 _SEAL = b',"crc":"%08x"}'
@@ -13,15 +13,15 @@ _SEAL = b',"crc":"%08x"}'
 def read_lines(path: "bytes") -> "list[dict[str, object]]":
     """All whole JSON objects of a file; a torn last line and lines that are no JSON are passed over."""
     try:
-        with open(path, "rb") as source:
+        with open(untrusted.open_file(path), "rb") as source:
             data = source.read()
-    except FileNotFoundError:
+    except (FileNotFoundError, untrusted.Untrusted):
         return []
     found = []
     for line in data.split(b"\n")[:-1]:
         try:
-            value = json.loads(line.decode("utf-8"))
-        except (ValueError, RecursionError):
+            value = untrusted.loads(line)
+        except ValueError:
             continue
         if isinstance(value, dict):
             found.append(value)

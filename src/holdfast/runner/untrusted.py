@@ -5,6 +5,7 @@ the standard library only: client and runner share them.
 """
 
 import errno
+import json
 import os
 import re
 import stat
@@ -17,6 +18,11 @@ _LONGEST_NAME = 255  # bytes; no common file system takes a longer one
 _LONGEST_PATH = 4000  # bytes; PATH_MAX is 4096 with its terminating NUL
 _GUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\Z")
 _HEX = re.compile(r"[0-9a-f]+\Z")
+_DEEPEST = 100  # levels of JSON; those who walk a value must not run out of stack
+_MOST_DIGITS = re.compile(rb"[0-9]{4000}")  # Python refuses more than 4300, older ones take ages
+_UNUSUAL = re.compile(rb"\\u[dD][89abcdefABCDEF]|[0-9]{20}|[:,\[ ][-.0-9]+[eE]\+?[0-9]{3}|NaN|Infinity")
+_SURROGATES = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+_LARGEST_INTEGER = 1 << 63
 
 
 class Untrusted(ValueError):
@@ -60,6 +66,42 @@ def hexadecimal(text: "object", length: "int") -> "str":
     if not isinstance(text, str) or len(text) != length or not _HEX.match(text):
         raise Untrusted("not %d hexadecimal digits: %.200r" % (length, text))
     return text
+
+
+def loads(data: "bytes") -> "object":
+    """A JSON value in a form that every reader can work with; ValueError where there is none.
+
+    Integers beyond 64 bits become floats, NaN and infinities become null, halves of surrogate pairs become U+FFFD
+    (except those that stand for bytes of a path), and nothing is nested deeper than a hundred levels.
+    """
+    if _MOST_DIGITS.search(data):
+        raise Untrusted("a number of more than 4000 digits")
+    try:
+        value = json.loads(data.decode("utf-8"))
+        if _UNUSUAL.search(data) or data.count(b"[") + data.count(b"{") > _DEEPEST:
+            value = _usable(value, _DEEPEST)
+    except RecursionError:
+        raise Untrusted("nested too deeply") from None
+    return value
+
+
+def _usable(value: "object", levels: "int") -> "object":
+    if isinstance(value, str):
+        return _SURROGATES.sub("\ufffd", value)
+    if isinstance(value, (dict, list)) and levels == 0:
+        raise Untrusted("nested too deeply")
+    if isinstance(value, dict):
+        return {_SURROGATES.sub("\ufffd", name): _usable(item, levels - 1) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_usable(item, levels - 1) for item in value]
+    if isinstance(value, int) and not -_LARGEST_INTEGER <= value < _LARGEST_INTEGER:
+        try:
+            return float(value)
+        except OverflowError:
+            return None
+    if isinstance(value, float) and value - value != 0:
+        return None
+    return value
 
 
 def open_file(

@@ -12,11 +12,11 @@ import json
 import os
 
 from holdfast.record import Record
-from holdfast.runner import evidence, objects
+from holdfast.runner import evidence, objects, untrusted
 from holdfast.runner.jsonl import is_intact
 from holdfast.runner.sync import unlink_quietly
 from holdfast.statcache import StatCache
-from holdfast.store import history, index, manifest, runs, verify
+from holdfast.store import history, index, manifest, numbers, request_file, runs, verify
 from holdfast.store.locks import is_held
 
 TYPE_CHECKING = False
@@ -77,6 +77,7 @@ class _Audit:
         self._bytes = 0
         self._used: dict[str, str] = {}
         self._numbers: dict[str, int] = {}
+        self._names: dict[str, str] = {}
 
     def problems(self) -> list[Problem]:
         found: list[Problem] = []
@@ -99,18 +100,30 @@ class _Audit:
                 yield Problem("run", path, what, _LOOK)
         name, number = str(run.request.get("run_id", run.uid)), run.request.get("run_number")
         project = str(run.request.get("project_id"))
-        if isinstance(number, int):
+        if isinstance(number, int) and number < numbers.MOST:
             self._numbers[project] = max(number, self._numbers.get(project, 0))
         self._use(str(run.request.get("tree", "")), name)
 
     def _run_files(self, run: Run) -> Iterator[tuple[str, str]]:
         """Every file of a run, and what is wrong with it."""
         request = os.path.join(run.path, "run.json")
-        yield request, run.problem or _check_lines(request, False, _judge_request)
+        yield request, run.problem or _check_lines(request, False, _judge_request) or self._check_identity(run)
         client = os.path.join(run.path, "client.jsonl")
         yield client, _check_lines(client, _is_alive(run), _judge_lines)
         for number in range(1, run.attempt_number + 1):
             yield from self._attempt_files(runs.attempt(run, number))
+
+    def _check_identity(self, run: Run) -> str:
+        """Fields of a wrong type, or a number or id that another run has too."""
+        odd = request_file.checked(request_file.read_object(os.path.join(run.path, "run.json"))[0])[1]
+        if odd:
+            return f"these fields have the wrong type: {', '.join(odd)}"
+        number = f"number {run.request.get('run_number')} of project {run.request.get('project_id')}"
+        for name in (f"id {run.request.get('run_id')}", number):
+            other = self._names.setdefault(name, run.uid)
+            if other != run.uid:
+                return f"run {other} has the {name} too"
+        return ""
 
     def _attempt_files(self, run: Run) -> Iterator[tuple[str, str]]:
         closed = next((event for event in run.events if event.get("type") == "closed"), None)
@@ -185,14 +198,16 @@ class _Audit:
 
     def _counters(self) -> Iterator[Problem]:
         for project, highest in self._numbers.items():
-            path = self._home.counter(project)
             try:
+                path = self._home.counter(project)
                 with open(path, encoding="ascii", errors="replace") as source:
                     said = source.read().strip()
-            except OSError:
+            except (OSError, ValueError):
                 continue  # found again from the runs
             if not said.isdigit() or int(said) < highest:
                 yield Problem("number", path, f"it says {said[:20]!r}, but there is a run {highest}", _REPAIR)
+        if not numbers.is_note_intact(self._home):
+            yield Problem("number", self._home.counter("seen"), "it is not as it was written", _REPAIR)
 
     def _runners(self) -> Iterator[Problem]:
         top = os.path.join(self._home.path, "runner")
@@ -228,13 +243,24 @@ class _Audit:
 def _check_lines(path: str, alive: bool, judge: Callable[[list[bytes]], str]) -> str:
     """What is wrong with a file of lines; one that is being written to may end within a line."""
     try:
-        with open(path, "rb") as source:
+        with open(untrusted.open_file(path), "rb") as source:
             *lines, rest = source.read().split(b"\n")
     except FileNotFoundError:
         return ""
-    except OSError as error:
+    except (OSError, untrusted.Untrusted) as error:
         return str(error)
-    return "it ends within a line" if rest and not alive else judge(lines)
+    return "it ends within a line" if rest and not alive else judge(lines) or _judge_values(lines)
+
+
+def _judge_values(lines: list[bytes]) -> str:
+    """Values that are intact by their checksum and that no Holdfast writes: numbers beyond 64 bits, half characters."""
+    for number, line in enumerate(lines, 1):
+        try:
+            if untrusted.loads(line) != json.loads(line):
+                return f"line {number} has values that no run has"
+        except (ValueError, RecursionError):
+            continue  # told by others
+    return ""
 
 
 def _is_alive(run: Run) -> bool:

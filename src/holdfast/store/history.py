@@ -28,7 +28,25 @@ FIXED = frozenset(
 
 
 def record(run: Run) -> Json:
-    """Everything ``history info`` tells of a run, from its files alone."""
+    """Everything ``history info`` tells of a run, from its files alone. Files that make no sense cost this run only."""
+    try:
+        return _record(run)
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, IndexError, RecursionError) as error:
+        return damaged(run, error)
+
+
+def damaged(run: Run, error: Exception) -> Json:
+    """The record of a run whose files make no sense."""
+    problem = f"{run.path}: cannot be understood: {type(error).__name__}: {error}"[:500]
+    bare = run._replace(request=_identity(run.request), events=[], client=[], problem=run.problem or problem)
+    return _record(bare, files=False)
+
+
+def _identity(request: Json) -> Json:
+    return {name: request[name] for name in ("run_id", "run_number", "project_id", "target") if name in request}
+
+
+def _record(run: Run, *, files: bool = True) -> Json:
     request, events = run.request, run.events
     first, started, exited, closed = (_event(events, kind) for kind in ("accepted", "started", "exited", "closed"))
     fixed: Json = {
@@ -51,16 +69,16 @@ def record(run: Run) -> Json:
         "heartbeat_enabled": True,
         "properties": _properties(request),
         **_labels(run),
-        "attachments": ", ".join(artifacts(run)),
+        "attachments": ", ".join(artifacts(run)) if files else "",
         "exit_code": (closed or {}).get("exit_code"),
         "reason": run.problem or reason(run),
         "host": (first or {}).get("host"),
         "program": (started or {}).get("program"),
-        "outputs": _outputs(run),
+        "outputs": _outputs(run) if files else {"files": 0, "bytes": 0},
         "gpu": gpu_receipt(run),
         "ledger": ledger.ledger(run.client, run.events, run.attempt_number),
     }
-    logged = metrics.summary(metrics.read_dir(os.path.join(run.attempt, "metrics")))
+    logged = metrics.summary(metrics.read_dir(os.path.join(run.attempt, "metrics"))) if files else {}
     clashing = {name: value for name, value in logged.items() if name in FIXED}
     others = {name: value for name, value in logged.items() if name not in FIXED}
     found: Json = {**others, **fixed, **({"metrics": clashing} if clashing else {})}

@@ -75,8 +75,21 @@ class Index:
         query = "SELECT uid FROM runs WHERE final = 0 AND (? IS NULL OR experiment_id = ?)"
         return [row[0] for row in self.db.execute(query, (project_id, project_id))]
 
+    def damaged(self, most: int, project_id: str | None = None) -> list[str]:
+        """What is wrong with runs (of that project, or of none that is known) whose files cannot be understood."""
+        query = "SELECT reason FROM runs WHERE final = 0 AND status = 'Damaged'"
+        query += " AND (? IS NULL OR experiment_id IS NULL OR experiment_id = ?) ORDER BY uid LIMIT ?"
+        return [str(row[0]) for row in self.db.execute(query, (project_id, project_id, most))]
+
     def count(self) -> int:
         return int(self.db.execute("SELECT count(*) FROM runs").fetchone()[0])
+
+    def highest(self, project_id: str, most: int, latest: int) -> tuple[int, int]:
+        """The greatest run number of a project below ``most``, and of all runs the latest stamp before ``latest``."""
+        numbers = "SELECT max(run_number) FROM runs WHERE experiment_id = ? AND run_number < ?"
+        stamps = "SELECT max(stamp) FROM runs WHERE stamp < ?"
+        number = self.db.execute(numbers, (project_id, most)).fetchone()[0]
+        return int(number or 0), int(self.db.execute(stamps, (latest,)).fetchone()[0] or 0)
 
     def number(self, kind: str, name: str) -> int | None:
         """The number under which values of this name are kept."""
@@ -158,11 +171,13 @@ class Index:
     def _numbered(self, project_id: str, number: int) -> str:
         """A number means that number and nothing else: taken for the beginning of a uid, it would name any run."""
         query = "SELECT uid FROM runs WHERE experiment_id = ? AND run_number = ?"
-        row = self.db.execute(query, (project_id, number)).fetchone()
-        if row is None:
+        found = [str(row[0]) for row in self.db.execute(query, (project_id, number))]
+        if not found:
             hint = "holdfast history list shows what there is"
             raise UsageError(f"this project has no run {number}", where=self._home.path, hint=hint)
-        return str(row[0])
+        if len(found) > 1:
+            raise UsageError(f"several runs have the number {number}", hint="one of: " + ", ".join(sorted(found)))
+        return found[0]
 
     def _last(self, project_id: str, only: str | None) -> str:
         newest = "SELECT uid FROM runs WHERE experiment_id = ? ORDER BY run_number DESC LIMIT 1"

@@ -44,6 +44,22 @@ _TRUTH = -1  # in the place of a count of points: this parameter is true or fals
 def read(home: Home, uid: str) -> Row:
     run = runs.read(home, uid)
     record = history.record(run)
+    try:
+        return _row(run, record)
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, IndexError, RecursionError) as error:
+        record = history.damaged(run, error)
+        return (
+            uid,
+            False,
+            _columns(run._replace(request={}, events=[]), record, {}),
+            "",
+            [],
+            json.dumps(record).encode(),
+        )
+
+
+def _row(run: Run, record: Json) -> Row:
+    uid = run.uid
     logged = metrics.read_lately(os.path.join(run.attempt, "metrics"))
     plan = runs.read_plan(run) or {}
     return (

@@ -6,7 +6,6 @@ anybody. Readers take what is there: a file that is missing, torn or damaged cos
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
@@ -17,13 +16,15 @@ from holdfast.runner import untrusted
 from holdfast.runner.jsonl import read_lines, sealed
 from holdfast.runner.remove import remove_tree
 from holdfast.runner.sync import write_all
+from holdfast.store import numbers, request_file
 from holdfast.store.home import Home, Named, sync_folder, write_synced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast.model import Project
+
+_NUMBERS = ("seq", "wall_ns", "mono_ns")
 
 
 class Run(Record):
@@ -56,17 +57,6 @@ class Run(Record):
         return any(line.get("type") == "cancel" for line in self.client)
 
 
-def claim(home: Home, project: Project) -> Identity:
-    """A run id nobody has, and the project's next number. A client killed right after leaves a gap, never a twin."""
-    with home.lock("ids"):
-        last = _counter(home, "milliseconds")
-        stamp = max(int(time.time() * 1000), last + 1)
-        number = _counter(home, project.id) + 1
-        _set_counter(home, "milliseconds", stamp)
-        _set_counter(home, project.id, number)
-    return Identity(os.urandom(16).hex(), f"{_plain(project.name)}_{stamp}", number)
-
-
 def create(home: Home, identity: Identity, request: Json) -> str:
     """Make the run's folder; when this returns, the run is on disk for good. Returns its path."""
     path = home.run(identity.uid)
@@ -77,6 +67,7 @@ def create(home: Home, identity: Identity, request: Json) -> str:
         sync_folder(beside)
         os.rename(beside, path)
         sync_folder(home.runs)
+        numbers.note_created(home)
     except OSError:
         remove_tree(os.fsencode(beside))
         remove_tree(os.fsencode(path))  # its name may not be on disk for good, and nobody has been told its id
@@ -115,21 +106,31 @@ def _append_client(home: Home, uid: str, kind: str, fields: Json, *, sync: bool)
 
 def read(home: Home, uid: str) -> Run:
     path = home.run(uid)
-    request, problem = _request(os.path.join(path, "run.json"))
+    request, problem = request_file.read(path, uid)
+    number = last_attempt(path)
     try:
-        number = last_attempt(path)
-        events = read_lines(os.path.join(path, f"a{number}", "events.jsonl").encode("utf-8", "surrogateescape"))
-        client = read_lines(os.path.join(path, "client.jsonl").encode("utf-8", "surrogateescape"))
+        events = _lines(os.path.join(path, f"a{number}", "events.jsonl"))
+        client = _lines(os.path.join(path, "client.jsonl"))
     except OSError as error:
-        return Run(uid, path, request, [], [], problem or f"{path}: {error}")
+        return Run(uid, path, request, [], [], problem or f"{path}: {error}", number)
     return Run(uid, path, request, events, client, problem, number)
+
+
+def _lines(path: str) -> list[Json]:
+    """Lines that say what they are about, with numbers where there must be numbers."""
+    found = read_lines(path.encode("utf-8", "surrogateescape"))
+    for line in found:
+        for name in _NUMBERS:
+            if name in line and not isinstance(line[name], int):
+                del line[name]
+    return [line for line in found if isinstance(line.get("type"), str)]
 
 
 def attempt(run: Run, number: int) -> Run:
     """The same run as it was at one of its attempts."""
     path = os.path.join(run.path, f"a{number}", "events.jsonl")
     try:
-        events = read_lines(path.encode("utf-8", "surrogateescape"))
+        events = _lines(path)
     except OSError:
         events = []
     return run._replace(attempt_number=number, events=events)
@@ -146,7 +147,7 @@ def last_attempt(path: str) -> int:
 def read_plan(run: Run) -> Json | None:
     """The plan of the newest attempt that has one here."""
     for number in range(run.attempt_number, 0, -1):
-        found, problem = _request(os.path.join(run.path, f"a{number}", "plan.json"))
+        found, problem = request_file.read_object(os.path.join(run.path, f"a{number}", "plan.json"))
         if not problem:
             return found
     return None
@@ -182,49 +183,3 @@ def _end_of_lines(fd: int) -> int:
     """How long the file is without a last line that was cut off."""
     os.lseek(fd, 0, os.SEEK_SET)
     return os.read(fd, os.fstat(fd).st_size).rfind(b"\n") + 1
-
-
-def _request(path: str) -> tuple[Json, str]:
-    try:
-        with open(path, "rb") as source:
-            found = json.loads(source.read())
-    except (OSError, ValueError, RecursionError) as error:
-        return {}, f"{path}: {error}"
-    if not isinstance(found, dict):
-        return {}, f"{path}: not an object"
-    return found, ""
-
-
-def _counter(home: Home, name: str) -> int:
-    """The last number given out. Where the note is gone, the runs themselves know."""
-    try:
-        with open(home.counter(name), encoding="ascii") as source:
-            return int(source.read())
-    except (FileNotFoundError, ValueError):
-        return _highest(home, name)
-
-
-def _highest(home: Home, name: str) -> int:
-    highest = 0
-    for uid in uids(home):
-        request, _ = _request(home.run(uid, "run.json"))
-        value = request.get("run_number", 0) if request.get("project_id") == name else 0
-        if name == "milliseconds":
-            value = str(request.get("run_id", "")).rpartition("_")[2]
-        highest = max(highest, int(str(value)) if str(value).isdigit() else 0)
-    return highest
-
-
-def _set_counter(home: Home, name: str, value: int) -> None:
-    path = home.counter(name)
-    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-    beside = f"{path}.tmp"
-    write_synced(beside, b"%d\n" % value)
-    os.replace(beside, path)
-
-
-def _plain(name: str) -> str:
-    return (
-        "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in name)
-        or "project"
-    )

@@ -8,7 +8,7 @@ from holdfast.model import Identity, Project
 from holdfast.runner.jsonl import sealed
 from holdfast.runner.remove import remove_tree
 from holdfast.runner.sync import fsync_path, sync_file_system
-from holdfast.store import runs
+from holdfast.store import numbers
 from holdfast.store.home import Home, sync_folder, write_synced
 
 TYPE_CHECKING = False
@@ -51,10 +51,11 @@ class Staging:
             if os.path.isdir(place):
                 return None
             project = Project("", str(request["project_id"]), str(request["project"]))
-            identity = Identity(uid, run_id, runs.claim(self._home, project).run_number)
+            identity = Identity(uid, run_id, numbers.claim(self._home, project).run_number)
             write_synced(self.run(uid, "run.json"), sealed({**request, **identity._asdict()}))
             sync_folder(self.run(uid))
             os.makedirs(self._home.runs, 0o700, exist_ok=True)
             os.rename(self.run(uid), place)
             sync_folder(self._home.runs)
+            numbers.note_created(self._home)
             return identity.run_number

@@ -1,0 +1,82 @@
+"""The run.json of a run: read, and every field checked for its type.
+
+A field of the wrong type is left out. Where the file cannot be read, or its identity cannot be used, the run is shown
+as damaged, with what the plan of its first attempt still tells about it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.runner import untrusted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.model import Json
+
+_LARGEST = 64 << 20
+_NAME, _TEXT, _NUMBER, _OBJECT, _TEXTS = "file name", "text", "number", "object", "list of texts"
+_IDENTITY = {"uid": _NAME, "run_id": _NAME, "run_number": _NUMBER, "project_id": _NAME}
+_TYPES = {
+    **_IDENTITY,
+    **dict.fromkeys(("project", "project_root", "script", "config", "target", "kind", "home", "tree"), _TEXT),
+    **dict.fromkeys(("parent_run_id", "user", "client", "client_store", "holdfast", "reproduces"), _TEXT),
+    **dict.fromkeys(("description", "fetch_outputs"), _TEXT),
+    **dict.fromkeys(("files", "bytes", "created_ns", "retries", "origin_number"), _NUMBER),
+    **dict.fromkeys(("git", "reached_by", "mlflow"), _OBJECT),
+    "arguments": _TEXTS,
+}
+_IN_PLAN = ("run_id", "run_number", "project", "project_id", "target", "script", "tree")
+
+
+def read(folder: str, uid: str) -> tuple[Json, str]:
+    """The request, and why the run is damaged; empty where it is not."""
+    path = os.path.join(folder, "run.json")
+    found, problem = read_object(path)
+    if not problem:
+        request, odd = checked(found)
+        bad = [name for name in odd if name in _IDENTITY] + [name for name in _IDENTITY if name not in found]
+        if bad:
+            problem = f"{path}: damaged: {', '.join(bad)}"
+        elif request["uid"] != uid:
+            problem = f"{path}: the run.json of another run, {str(request['uid'])[:40]}"
+        else:
+            return request, ""
+    return _from_plan(folder, uid), problem
+
+
+def checked(found: Json) -> tuple[Json, list[str]]:
+    """The fields whose types are right, and the names of the others."""
+    odd = [name for name, kind in _TYPES.items() if found.get(name) is not None and not _is(kind, found[name])]
+    odd += [name for name in _IDENTITY if name in found and found[name] is None]
+    return ({name: value for name, value in found.items() if name not in odd} if odd else found), odd
+
+
+def read_object(path: str) -> tuple[Json, str]:
+    """A file that is one JSON object, and what is wrong with it."""
+    try:
+        found = untrusted.loads(untrusted.read_file(path, _LARGEST))
+    except (OSError, ValueError) as error:
+        return {}, f"{path}: {error}"
+    return (found, "") if isinstance(found, dict) else ({}, f"{path}: not an object")
+
+
+def _from_plan(folder: str, uid: str) -> Json:
+    plan, _ = read_object(os.path.join(folder, "a1", "plan.json"))
+    request, _ = checked({name: plan[name] for name in _IN_PLAN if name in plan} if plan.get("uid") == uid else {})
+    return request
+
+
+def _is(kind: str, value: object) -> bool:
+    if kind == _NAME:
+        try:
+            return isinstance(value, str) and bool(untrusted.component(value))
+        except untrusted.Untrusted:
+            return False
+    if kind == _TEXT:
+        return isinstance(value, str)
+    if kind == _NUMBER:
+        return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    if kind == _OBJECT:
+        return isinstance(value, dict)
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
