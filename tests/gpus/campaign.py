@@ -130,6 +130,15 @@ class Campaign:
             found[closed] = found.get(closed, 0) + 1
         return found
 
+    def refused(self) -> list[str]:
+        """Why runs failed before their script was started."""
+        found = []
+        for attempt in self.attempts():
+            events = {str(event["type"]): event for event in read_lines(os.fsencode(attempt / "events.jsonl"))}
+            if "started" not in events and events.get("closed", {}).get("outcome") == "failed":
+                found.append(str(events["closed"].get("reason")))
+        return found
+
     def _desk(self, name: str) -> Desk:
         place = self._place / name
         place.mkdir()

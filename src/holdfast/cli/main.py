@@ -32,7 +32,7 @@ def _run_and_report(argv: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except Exception as error:
-        refused = _refused_as_untrusted(error) or _refused_by_the_disk(error)
+        refused = _refused_as_untrusted(error) or _refused_by_a_lock(error) or _refused_by_the_disk(error)
         if refused is not None:
             return _report(refused, "--debug" in argv)
         if "--debug" in argv:
@@ -67,6 +67,16 @@ def _refused_as_untrusted(error: Exception) -> HoldfastError | None:
         if isinstance(error, Untrusted)
         else None
     )
+
+
+def _refused_by_a_lock(error: Exception) -> HoldfastError | None:
+    from holdfast.runner.lock_wait import Held
+
+    if not isinstance(error, Held):
+        return None
+    from holdfast.store.locks import locked
+
+    return locked(os.fsdecode(error.filename), error.holders)
 
 
 def _refused_by_the_disk(error: Exception) -> StoreError | None:

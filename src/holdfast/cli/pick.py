@@ -28,9 +28,10 @@ def here(parsed: Parsed, *, settle: str = "") -> tuple[Home, Project, Index]:
     ``project`` and ``all`` name them; by default none are, and no target is asked.
     """
     home, project = open_home(), projects.find(parsed.text("project") or os.getcwd())
-    if settle:
-        return home, project, reconcile.open_index(home, _tell, project.id if settle == "project" else None)
-    return home, project, Index(home)
+    index = reconcile.open_index(home, _tell, project.id if settle == "project" else None) if settle else Index(home)
+    if index.locked_by:
+        _tell(f"the index is not used: {index.locked_by} holds its lock; the runs are read from their folders")
+    return home, project, index
 
 
 def run(parsed: Parsed) -> tuple[Home, Run]:

@@ -19,6 +19,7 @@ from holdfast.model import Identity, Json, Plan
 from holdfast.planning import make_plan, plan_gpu
 from holdfast.ports import Lacking
 from holdfast.store import numbers, runs
+from holdfast.store.locks import Locked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,9 +144,10 @@ class Submitter:
                 self._line.again(error)
         try:
             runs.append_client(home, plan.uid, "ticket", ticket=ticket, spent=self._stopwatch.spent)
-        except OSError as error:
+        except (OSError, Locked) as error:
             what, hint = "the run has started, but that could not be noted", f"holdfast logs -f -r {plan.run_id}"
-            raise StoreError(what, where=str(error.filename), answer=str(error.strerror), hint=hint) from error
+            at, why = (error.where, error.what) if isinstance(error, Locked) else (error.filename, error.strerror)
+            raise StoreError(what, where=str(at), answer=str(why), hint=hint) from error
 
     def _close_as_failed(self, plan: Plan, error: HoldfastError) -> None:
         """Close a run that could not be started, so that no later start can begin it; one that did start goes on."""

@@ -4,7 +4,6 @@ An environment is a folder named by its content key. It appears whole, by a rena
 locks, starts the builder and publishes; what is in an environment is the builder's business.
 """
 
-import fcntl
 import json
 import os
 import select
@@ -13,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from . import jsonl
+from . import jsonl, lock_holders, lock_wait
 from .remove import remove_tree
 
 MYPY = False
@@ -22,6 +21,7 @@ if MYPY:
 
 PINS = ("uv==0.13.7", "py-rattler==0.28.0")
 OLDEST = (3, 10)
+_STOPPED_S = 10.0  # how long a process that has a lock may be stopped before the wait for it is given up
 
 
 class CannotBuild(Exception):
@@ -47,14 +47,15 @@ def ensure(
     key = str(environment["key"])
     place = os.path.join(home, b"envs", key.encode("ascii"))
     os.makedirs(os.path.join(home, b"locks"), 0o700, exist_ok=True)
-    _use(home, key)
+    _use(home, key, tell, stopped)
     note = read_note(place)
     if note is not None:
         os.utime(place)  # when it was last used: what prune goes by
         return dict(note, ledger=None)
-    lock = os.open(os.path.join(home, b"locks", b"env-" + key.encode("ascii")), os.O_RDWR | os.O_CREAT, 0o600)
+    path = os.path.join(home, b"locks", b"env-" + key.encode("ascii"))
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        _wait_for(lock, tell, stopped)
+        _wait_for(lock, path, "another run is making this environment", tell, stopped)
         note = read_note(place)
         if note is not None:
             return dict(note, ledger=None)
@@ -67,10 +68,13 @@ def ensure(
         os.close(lock)
 
 
-def _use(home: "bytes", key: "str") -> "None":
+def _use(
+    home: "bytes", key: "str", tell: "Callable[[dict[str, object]], None]", stopped: "Callable[[], bool]"
+) -> "None":
     """Held by every run until it ends, so that an environment in use is never pruned."""
-    fd = os.open(use_lock(home, key), os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.flock(fd, fcntl.LOCK_SH)
+    path = use_lock(home, key)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    _wait_for(fd, path, "this environment is being removed", tell, stopped, shared=True)
 
 
 def use_lock(home: "bytes", key: "str") -> "bytes":
@@ -87,7 +91,12 @@ def read_note(place: "bytes") -> "dict[str, object] | None":
     return note if isinstance(note, dict) else None
 
 
-def builder_python(home: "bytes", tell: "Callable[[dict[str, object]], None]", log: "bytes") -> "str":
+def builder_python(
+    home: "bytes",
+    tell: "Callable[[dict[str, object]], None]",
+    log: "bytes",
+    stopped: "Callable[[], bool]" = lambda: False,
+) -> "str":
     """The interpreter that has the pinned builder's tools; made on first use."""
     place = os.path.join(home, b"builder", "-".join(PINS).replace("=", "").encode("ascii"))
     python = os.path.join(place, b"bin", b"python")
@@ -99,9 +108,10 @@ def builder_python(home: "bytes", tell: "Callable[[dict[str, object]], None]", l
             % (OLDEST + sys.version_info[:2])
         )
     os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
-    lock = os.open(os.path.join(os.path.dirname(place), b"lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    path = os.path.join(os.path.dirname(place), b"lock")
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        _wait_for(lock, path, "another process is installing the builder's tools", tell, stopped)
         if not os.path.exists(python):
             tell({"phase": "tools", "name": ", ".join(PINS)})
             _install_tools(place, log)
@@ -143,19 +153,33 @@ def tail(log: "bytes", lines: "int" = 30) -> "str":
     return "\n".join(text.splitlines()[-lines:])
 
 
-def _wait_for(lock: "int", tell: "Callable[[dict[str, object]], None]", stopped: "Callable[[], bool]") -> "None":
-    told = False
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if not told:
-                tell({"phase": "wait", "name": "another run is making this environment"})
-                told = True
-            if stopped():
-                raise Stopped() from None
-            time.sleep(0.05)
+def _wait_for(
+    lock: "int",
+    path: "bytes",
+    what: "str",
+    tell: "Callable[[dict[str, object]], None]",
+    stopped: "Callable[[], bool]",
+    shared: "bool" = False,
+) -> "None":
+    """As long as it takes, telling who is waited for; CannotBuild where that process was stopped."""
+    told, look_at, stopped_at = "", 0.0, 0.0
+    while not lock_wait.try_hold(lock, shared):
+        if stopped():
+            raise Stopped()
+        now = time.monotonic()
+        if now >= look_at:
+            look_at = now + 1.0
+            holders = lock_holders.holders(path)
+            text = what + (": " if holders else "") + ", ".join(str(holder) for holder in holders)
+            if text != told:
+                told = text
+                tell({"phase": "wait", "name": text})
+            is_stopped = bool(holders) and all(holder.stopped for holder in holders)
+            stopped_at = (stopped_at or now) if is_stopped else 0.0
+            if is_stopped and now - stopped_at >= _STOPPED_S:
+                pids = " ".join(str(holder.pid) for holder in holders)
+                raise CannotBuild("%s\nlet it go on: kill -CONT %s; or end it: kill -KILL %s" % (text, pids, pids))
+        time.sleep(0.05)
 
 
 def _build(
@@ -266,7 +290,7 @@ def ask_builder(
     The builder ends when we do, for it holds the other end of a pipe of ours. It shares the lock, so that nobody
     builds at the same place before it really is gone.
     """
-    argv = [builder_python(home, tell, log), "-I", program]
+    argv = [builder_python(home, tell, log, stopped), "-I", program]
     life, held = os.pipe()
     shared = (life,) if lock is None else (life, lock)
     pipe = subprocess.PIPE

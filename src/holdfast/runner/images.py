@@ -1,12 +1,11 @@
 """Images of the container engine here: which there are, one handed out as an archive, one taken in."""
 
-import fcntl
 import json
 import os
 import signal
 import subprocess
 
-from . import child, engines, jsonl, wire
+from . import child, engines, jsonl, lock_wait, wire
 from .sync import write_all
 
 MYPY = False
@@ -18,6 +17,7 @@ if MYPY:
 ROOM = 8  # pieces of an archive that may be on their way
 SILENCE_S = 900.0  # a client that says nothing for so long in the middle of an archive is gone
 _LOADED = "Loaded image"
+_REMOVAL_S = 600.0  # for the engine to remove an image
 
 
 def answer(home: "bytes", asked: "dict[str, object]", reader: "wire.FrameReader", reply: "Reply") -> "None":
@@ -78,14 +78,15 @@ def use(home: "bytes", image: "str") -> "bool":
     False where somebody was just removing it; it is not held then, and may be gone.
     """
     os.makedirs(os.path.join(home, b"locks"), 0o700, exist_ok=True)
-    fd = os.open(use_lock(home, image), os.O_RDWR | os.O_CREAT, 0o600)
+    path = use_lock(home, image)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    if lock_wait.try_hold(fd, shared=True):
+        return True
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        fcntl.flock(fd, fcntl.LOCK_SH)
+        lock_wait.hold(fd, path, shared=True, patience=_REMOVAL_S)
+    finally:
         os.close(fd)
-        return False
-    return True
+    return False
 
 
 def save(home: "bytes", wish: "str | None", name: "str", reply: "Reply") -> "None":

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sys
 
 MYPY = False
 if MYPY:
@@ -28,6 +29,8 @@ def holders(path: "AnyStr") -> "list[Holder]":
     /proc/locks names the process that took the lock. Where that one has ended and left the descriptor to others,
     all processes of this user that have the file open are told, except this one.
     """
+    if sys.platform == "win32":
+        return []
     try:
         found = os.stat(path)
         pids = _lockers(found)
@@ -47,7 +50,7 @@ def _lockers(found: "os.stat_result") -> "list[int]":
     with open("/proc/locks") as source:
         for line in source:
             words = line.split()  # 1: FLOCK ADVISORY WRITE 1234 08:01:131090 0 EOF
-            if len(words) < 6 or words[1] != "FLOCK" or not words[4].lstrip("-").isdigit():
+            if len(words) < 6 or not words[4].isdigit():  # "->" for one that waits, -1 for one that is not ours
                 continue
             where, _, inode = words[5].rpartition(":")
             if inode == str(found.st_ino):

@@ -375,15 +375,24 @@ def _bytes(name: "object") -> "bytes":
 def _lock_batches(root: "bytes", exclusive: "bool") -> "int | None":
     """Hold the lock that keeps sweep and batches apart; None where the file system has no locks.
 
-    A batch waits for a sweep, which is short; a sweep does not wait for a batch, and gets None.
+    A batch waits for a sweep, which is short (lock_wait.Held where it is stopped); a sweep does not wait for a batch
+    and gets None.
     """
     if sys.platform == "win32":
         return None
-    import fcntl
+    from . import lock_wait
 
-    descriptor = os.open(os.path.join(root, _TMP, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    path = os.path.join(root, _TMP, _LOCK)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH)
+        if not exclusive:
+            lock_wait.hold(descriptor, path, shared=True)
+        elif not lock_wait.try_hold(descriptor):
+            os.close(descriptor)
+            return None
+    except lock_wait.Held:
+        os.close(descriptor)
+        raise
     except OSError:
         os.close(descriptor)
         return None

@@ -3,7 +3,7 @@
 How it stays true without anybody telling it: the modification time of ``runs/`` changes with every run that comes or
 goes, and a run that is not final is read again each time. One writer at a time under a file lock, and a rollback
 journal, because SQLite before 3.51.3 can damage a WAL file that two processes write. Where the index cannot be kept (a
-full or read-only disk), it is made in memory for the one command that asks.
+full or read-only disk, a stopped process that holds its lock), it is made in memory for the one command that asks.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from holdfast import lifecycle
 from holdfast.errors import StoreError, UsageError
 from holdfast.query.fields import KEY_SHIFT, column, storable
 from holdfast.store import history, index_file, rows, runs
+from holdfast.store.locks import Locked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Index:
         """With ``keep`` false it is read from the run directories alone, and nothing is written."""
         self._home = home
         self.kept = keep
+        self.locked_by = ""  # the process that keeps us from the file
         self._fresh: dict[str, Json] = {}  # records of runs that go on
         self._numbers: dict[tuple[str, str], int] = {}
         self._waiting: list[tuple[Cell, ...]] = []
@@ -138,7 +140,8 @@ class Index:
                 if changes:
                     index_file.seal(self._home.index_file, whole=changes > _MUCH)
                 self._changes += changes
-        except (OSError, sqlite3.Error):
+        except (OSError, sqlite3.Error, Locked) as error:
+            self.locked_by = error.by if isinstance(error, Locked) else ""
             self.kept = False
             self.close()
             self.db = index_file.connect(":memory:")
@@ -290,6 +293,8 @@ def problems(home: Home) -> list[str]:
                 return []
             if not index_file.is_sound(home.index_file):
                 return ["it is not as it was last written"]
+    except Locked as error:
+        return [f"it could not be read: {error.by} holds its lock"]
     except OSError:
         return []  # where it cannot be locked, nobody uses it
     kept, fresh = Index(home), Index(home, keep=False)

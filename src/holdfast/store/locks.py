@@ -1,25 +1,48 @@
-"""One lock per name, held by the operating system: a killed holder lets go by dying."""
+"""One lock per name, held by the operating system: a killed holder lets go by dying.
+
+A wait has a deadline, so that a stopped process does not stop all others: ``Locked`` names it.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 
+from holdfast.errors import StoreError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from holdfast.runner.lock_holders import Holder
+
+PATIENCE_S = 10.0
+_AGAIN_S = 0.1  # for a lock that was given up before by this command
+_given_up: set[str] = set()
+
+
+class Locked(StoreError):
+    """Another process holds a lock of the store and did not let go of it in time; ``by`` says which."""
+
+    by = "another process"
+
 
 class Lock:
-    """``with Lock(path):`` waits for its turn; ``Lock.try_hold`` does not wait."""
+    """``with Lock(path):`` waits for its turn, and no longer than ``patience``; ``Lock.try_hold`` does not wait."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, patience: float = PATIENCE_S) -> None:
         self._path = path
+        self._patience = patience
         self._fd = -1
 
     def __enter__(self) -> Lock:
         self._open()
-        _lock(self._fd, wait=True)
+        if not _lock(self._fd):
+            try:
+                self._wait()
+            except BaseException:
+                self.release()
+                raise
         return self
 
     def __exit__(
@@ -29,7 +52,7 @@ class Lock:
 
     def try_hold(self) -> bool:
         self._open()
-        if _lock(self._fd, wait=False):
+        if _lock(self._fd):
             return True
         self.release()
         return False
@@ -42,9 +65,47 @@ class Lock:
         os.makedirs(os.path.dirname(self._path), 0o700, exist_ok=True)
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
 
+    def _wait(self) -> None:
+        from holdfast.runner import lock_wait
+
+        patience = min(_AGAIN_S, self._patience) if self._path in _given_up else self._patience
+        try:
+            lock_wait.wait(lambda: _lock(self._fd), self._path, patience, _Notice(self._path).show)
+        except lock_wait.Held as held:
+            _given_up.add(self._path)
+            raise locked(self._path, held.holders) from held
+
+
+class _Notice:
+    """One line on a terminal for each process that is waited for."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._shown = ""
+
+    def show(self, holders: list[Holder]) -> None:
+        text = ", ".join(map(str, holders)) or "another process"
+        if text != self._shown and sys.stderr is not None and sys.stderr.isatty():
+            self._shown = text
+            sys.stderr.write(f"waiting for {text}: it holds {ascii(self._path)[1:-1]}\n")
+
+
+def locked(path: str, holders: list[Holder]) -> Locked:
+    pids = " ".join(str(holder.pid) for holder in holders)
+    if not holders:
+        hint = f"find out which process has it: lsof {path}"
+    elif all(holder.stopped for holder in holders):
+        hint = f"let it go on: kill -CONT {pids}; or end it: kill -KILL {pids}"
+    else:
+        hint = f"try again later, or end it: kill {pids}"
+    by = ", ".join(map(str, holders)) or Locked.by
+    error = Locked(f"{by}: it holds a lock of the store and does not let go of it", where=path, hint=hint)
+    error.by = by
+    return error
+
 
 def is_held(path: str) -> bool:
-    """Whether somebody holds the lock at this path; looking writes nothing."""
+    """Whether a process holds the lock at this path; looking writes nothing."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -58,24 +119,22 @@ def is_held(path: str) -> bool:
 if sys.platform == "win32":
     import msvcrt
 
-    def _lock(fd: int, *, wait: bool) -> bool:
+    def _lock(fd: int) -> bool:
         try:
-            msvcrt.locking(fd, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
         except OSError:
-            if wait:
-                raise
             return False
         return True
 
     def _share(fd: int) -> bool:
-        return _lock(fd, wait=False)
+        return _lock(fd)
 
 else:
     import fcntl
 
-    def _lock(fd: int, *, wait: bool) -> bool:
+    def _lock(fd: int) -> bool:
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
