@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 
+from holdfast.errors import ConfigError
 from holdfast.record import Record
 from holdfast.wildmatch import Globs, plain_length
 
@@ -38,6 +39,7 @@ _SECRET_PATHS = {b"/.aws/credentials": "a cloud credential", b"/.kube/config": "
 _HARMLESS_ENV = (b".example", b".sample", b".template", b".dist")
 _TELLING_JSON = ((b"PRIVATE KEY-----",), (b'"client_secret"', b'"refresh_token"'), (b'"clientId"', b'"clientSecret"'))
 SECRET_HEAD = 4096
+_LARGEST_FILE = 1 << 20
 
 
 class Rule(Record):
@@ -232,7 +234,7 @@ def _without_trailing_spaces(line: bytes) -> bytes:
 
 
 def _explain_secret(file: bytes, name: bytes, path: bytes, rules: Rules) -> Rule | None:
-    kind = secret_by_name(name, path) or secret_by_content(name, lambda: _read_regular(file)[:SECRET_HEAD])
+    kind = secret_by_name(name, path) or secret_by_content(name, lambda: _read_regular(file, SECRET_HEAD))
     return Rule("", 0, f"it looks like {kind}") if kind and not rules.insist_on(name, path) else None
 
 
@@ -248,7 +250,7 @@ def _git_info_exclude(root: bytes) -> bytes:
     return _read_regular(os.path.join(git, b"info", b"exclude"))
 
 
-def _read_regular(path: bytes) -> bytes:
+def _read_regular(path: bytes, head: int = 0) -> bytes:
     """The content of a regular file; nothing for anything else, as git treats an ignore file that is a link."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     try:
@@ -259,4 +261,9 @@ def _read_regular(path: bytes) -> bytes:
         os.close(descriptor)
         return b""
     with open(descriptor, "rb") as stream:
-        return stream.read()
+        data = stream.read(head or _LARGEST_FILE + 1)
+    if len(data) > _LARGEST_FILE:  # to pass over its rules would send what it leaves out
+        raise ConfigError(
+            f"is larger than {_LARGEST_FILE >> 20} MiB: this is no list of patterns", where=os.fsdecode(path)
+        )
+    return data

@@ -34,7 +34,7 @@ def remember(project: Project) -> Project:
     named = project._replace(id=_guid(os.urandom(16).hex()), is_new=False)
     beside = f"{path}.{os.getpid()}.tmp"
     try:
-        with open(beside, "w", encoding="utf-8") as target:
+        with open(untrusted.create_file(beside, 0o666), "w", encoding="utf-8") as target:
             target.write(json.dumps({"id": named.id, "name": named.name}, indent=2) + "\n")
         os.link(beside, path)
     except FileExistsError:

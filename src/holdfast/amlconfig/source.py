@@ -8,12 +8,12 @@ YAML: tabs, a missing blank after a known key's colon, a lone ``...`` copied fro
 from __future__ import annotations
 
 import os
-import stat
 
 from holdfast.amlconfig.flow import Flow
 from holdfast.amlconfig.nodes import Mapping, UncertainError
 from holdfast.amlconfig.plain import read_plain
 from holdfast.amlconfig.types import Finding
+from holdfast.runner import untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,18 +86,16 @@ class Source:
 
     def _read(self) -> bytes:
         try:
-            if not stat.S_ISREG(os.stat(self.path).st_mode):
-                self._refuse("is not a file")
-                return b""
-            with open(self.path, "rb", buffering=0) as file:
-                return file.read(MAX_BYTES + 1)
+            return untrusted.read_file(self.path, MAX_BYTES, _project_of(self.path, self.shown))
+        except IsADirectoryError:
+            self._refuse("is not a file")
+        except untrusted.Untrusted as error:
+            self._refuse(f"is not read: {_printable(str(error))}")
         except OSError as error:
             self._refuse(f"cannot be read: {error.strerror}")
-            return b""
+        return b""
 
     def _text(self) -> str | None:
-        if len(self.data) > MAX_BYTES:
-            self._refuse("is larger than 1 MiB: this is not a configuration file")
         if self.findings:
             return None
         encoding, mark = codec(self.data)
@@ -205,6 +203,15 @@ class Source:
                 slips.clear()
             self.error(refused.line, refused.column, refused.message, refused.hint)
             return None
+
+
+def _project_of(path: str, shown: str) -> str | None:
+    """The folder that links of this file may not leave: that of its project. A file of the user alone has none."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.basename(folder) == "aml_config":
+        return os.path.dirname(folder)
+    named_within = shown != path and not os.path.isabs(shown) and path.endswith(os.sep + shown)
+    return path[: -len(shown)] if named_within else None
 
 
 def codec(data: bytes) -> tuple[str, bytes]:

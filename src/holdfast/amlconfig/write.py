@@ -17,6 +17,7 @@ from holdfast.amlconfig.form import raw
 from holdfast.amlconfig.runconfig import MAPS
 from holdfast.amlconfig.source import Source, codec
 from holdfast.errors import ConfigError
+from holdfast.runner import untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def _mode(path: str) -> int:
 
 
 def _write_through(path: str, data: bytes, mode: int) -> None:
-    with open(path, "wb") as file:
+    with open(untrusted.create_file(path, mode), "wb") as file:
         os.chmod(path, mode)
         file.write(data)
         file.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from holdfast.errors import UsageError
+from holdfast.runner import untrusted
 from holdfast.runner.sync import temporary_beside
 
 
@@ -12,7 +13,7 @@ def write_file(path: str, data: bytes) -> None:
     """Beside, then by rename: a picture that somebody is looking at is never half there."""
     beside = temporary_beside(path)
     try:
-        with open(beside, "wb") as target:
+        with open(untrusted.create_file(beside, 0o666), "wb") as target:
             target.write(data)
         os.replace(beside, path)
     except OSError as error:

@@ -8,6 +8,7 @@ from holdfast import images, targets
 from holdfast.errors import ConfigError, InternalError
 from holdfast.model import Json
 from holdfast.record import Record
+from holdfast.runner import untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,6 +113,11 @@ def _send_recipe(home: Home, project: Project, dockerfile: str, channel: RunnerC
     from holdfast.engine.ship import Shipment
 
     path = os.path.join(project.root, dockerfile)
+    try:
+        untrusted.inside(path, project.root)
+    except untrusted.Untrusted as error:
+        hint = "its folder is what the image is built from; keep both in the project"
+        raise ConfigError("the Dockerfile is not in the project", where=path, answer=str(error), hint=hint) from None
     if not os.path.isfile(path):
         raise ConfigError("there is no such Dockerfile", where=path, hint="dockerfile: is a path in the project")
     tree = snapshot.scan(os.path.dirname(path), cache=None).store(home.objects).tree

@@ -17,6 +17,7 @@ from holdfast import _version, redact, settings
 from holdfast.environments.secrets import scrub
 from holdfast.errors import HoldfastError
 from holdfast.redact import GONE, Redactor, is_secret_name
+from holdfast.runner import untrusted
 from holdfast.runner.jsonl import read_lines
 from holdfast.store import usage
 
@@ -193,11 +194,11 @@ def _sizes(folder: str) -> Json:
 
 def _tail(path: str) -> str:
     try:
-        with open(path, "rb") as source:
+        with open(untrusted.open_file(path, follow=False), "rb") as source:
             size = os.fstat(source.fileno()).st_size
             source.seek(max(0, size - _TAIL))
             data = source.read(_TAIL)
-    except OSError:
+    except (OSError, untrusted.Untrusted):
         return ""
     if size > _TAIL:
         data = b"...\n" + data.partition(b"\n")[2]
@@ -206,8 +207,7 @@ def _tail(path: str) -> str:
 
 def _read_json(path: str) -> Json:
     try:
-        with open(path, "rb") as source:
-            found = json.loads(source.read(_LARGEST))
+        found = json.loads(untrusted.read_file(path, _LARGEST, follow=False))
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

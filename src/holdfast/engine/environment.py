@@ -18,6 +18,7 @@ from holdfast.environments.spec import Facts, Interpreter, Spec, python_findings
 from holdfast.errors import ConfigError, InternalError
 from holdfast.model import Json
 from holdfast.record import Record
+from holdfast.runner import untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from holdfast.ports import Channel
     from holdfast.store.home import Home
     from holdfast.targets import Chosen
+
+_LARGEST = 32 << 20  # of a declaration or lock
 
 
 class Asked(Record):
@@ -132,7 +135,7 @@ def fixed(project: Project, chosen: Chosen, channel: Channel, *, gpu: bool) -> t
         raise InternalError("a declaration without a spec", where=declared.file)
     answer = channel.ask("facts", python=chosen.compute.python_location or "python")["facts"]
     facts, interpreter, _ = _understood(answer)
-    before = _text(os.path.join(project.root, declared.file)) or ""
+    before = _text(os.path.join(project.root, declared.file), project.root) or ""
     edits = retired.edits(spec, interpreter)
     gone = {(edit.entry.line, edit.entry.column) for edit in edits}
     idle = flavour.edits(spec, facts) if gpu else []
@@ -144,8 +147,8 @@ def fixed(project: Project, chosen: Chosen, channel: Channel, *, gpu: bool) -> t
 def remembered(home: Home, project: Project, asked: Asked, config: str) -> lock.Lock | None:
     """The lock beside the run configuration if it is for this very spec, else the one that was solved for it before."""
     committed = os.path.join(project.root, lock.lock_file(config))
-    for path in (committed, home.solved(asked.key)):
-        text = _text(path)
+    for path, within in ((committed, project.root), (home.solved(asked.key), None)):
+        text = _text(path, within)
         if text is not None:
             found = lock.from_text(text, path)
             if lock.matches(found, asked.key):
@@ -155,7 +158,7 @@ def remembered(home: Home, project: Project, asked: Asked, config: str) -> lock.
 
 def is_outdated(project: Project, asked: Asked, config: str) -> bool:
     """Whether a lock is committed that no longer matches what it was made from."""
-    text = _text(os.path.join(project.root, lock.lock_file(config)))
+    text = _text(os.path.join(project.root, lock.lock_file(config)), project.root)
     return text is not None and not lock.matches(lock.from_text(text, lock.lock_file(config)), asked.key)
 
 
@@ -248,7 +251,7 @@ def _own_mark(found: lock.Lock, project: Project) -> str:
     """The project's own package is part of the environment: its commands and its name are not in the lock."""
     if not found.own_package:
         return ""
-    text = _text(os.path.join(project.root, "pyproject.toml")) or ""
+    text = _text(os.path.join(project.root, "pyproject.toml"), project.root) or ""
     return "-" + hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
 
@@ -288,9 +291,10 @@ def _remember(home: Home, key: str, found: lock.Lock) -> None:
     write_whole(path, lock.to_text(found).encode())
 
 
-def _text(path: str) -> str | None:
+def _text(path: str, within: str | None) -> str | None:
     try:
-        with open(path, encoding="utf-8") as source:
-            return source.read()
+        return untrusted.read_file(path, _LARGEST, within).decode("utf-8")
     except FileNotFoundError:
         return None
+    except (OSError, ValueError) as error:
+        raise ConfigError("this file cannot be read", where=path, answer=str(error)) from None

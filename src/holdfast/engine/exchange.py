@@ -14,7 +14,7 @@ import zlib
 from holdfast import lifecycle
 from holdfast.engine.gather import understand
 from holdfast.record import Record
-from holdfast.runner import objects
+from holdfast.runner import objects, untrusted
 from holdfast.runner.objects import Batch
 from holdfast.store import exchange_names as names
 from holdfast.store import history, runs, verify
@@ -25,6 +25,7 @@ from holdfast.store.staging import Staging
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import BinaryIO
 
     from holdfast.engine.gather import Offer
     from holdfast.model import Json, Project
@@ -46,12 +47,19 @@ class Imported(Record):
 def take_in(home: Home, project: Project, path: str, tell: Callable[[int, int], None]) -> Imported:
     """``project`` is the one that the person is in: its runs belong to its folder."""
     try:
-        with open(path, "rb") as source, zipfile.ZipFile(source) as archive, Staging(home) as stage:
+        with _opened(path) as source, zipfile.ZipFile(source) as archive, Staging(home) as stage:
             names.check(archive.infolist(), os.fstat(source.fileno()).st_size, path)
             _unpack(home, archive, stage, path, tell)
             return _let_in(home, project, stage, path)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeError, RuntimeError) as error:
         raise refused(path, str(error) or type(error).__name__) from None
+
+
+def _opened(path: str) -> BinaryIO:
+    try:
+        return open(untrusted.open_file(path), "rb")
+    except (OSError, untrusted.Untrusted) as error:
+        raise refused(path, str(error)) from None
 
 
 def _unpack(home: Home, archive: zipfile.ZipFile, stage: Staging, path: str, tell: Callable[[int, int], None]) -> None:

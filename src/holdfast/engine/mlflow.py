@@ -10,6 +10,7 @@ import struct
 
 from holdfast import _version
 from holdfast.record import Record
+from holdfast.runner import untrusted
 from holdfast.runner.jsonl import sealed
 from holdfast.store import mlflow, runs
 from holdfast.store.staging import Staging
@@ -166,23 +167,27 @@ def _copy_artifacts(run: MlflowRun, target: str, left_out: list[str]) -> list[Js
         for name in sorted(names):
             source = os.path.join(folder, name)
             path = os.path.relpath(source, run.artifacts).replace(os.sep, "/")
-            if os.path.islink(source) or not os.path.isfile(source) or "\\" in path or not path.isprintable():
+            try:
+                if "\\" in path or not path.isprintable():
+                    raise untrusted.Untrusted("not a name for an output")
+                size, digest, seen = _copy(source, untrusted.below(target, path))
+            except (untrusted.Untrusted, FileNotFoundError, IsADirectoryError):
                 left_out.append(f"{run.uid}: {path!a}")
                 continue
-            size, digest = _copy(source, os.path.join(target, path))
-            seen = os.stat(source).st_mtime_ns
             rows.append({"path": path, "size": size, "seen_ns": seen, "mtime_ns": seen, "sha256": digest})
     return rows
 
 
-def _copy(source: str, target: str) -> tuple[int, str]:
-    os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
+def _copy(source: str, target: str) -> tuple[int, str, int]:
+    """Length, hash and time of what was copied."""
     size, state = 0, hashlib.sha256()
-    with open(source, "rb") as stream, open(target, "xb") as sink:
-        while block := stream.read(_BLOCK):
-            state.update(block)
-            size += sink.write(block)
-    return size, state.hexdigest()
+    with open(untrusted.open_file(source, follow=False), "rb") as stream:
+        os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
+        with open(target, "xb") as sink:
+            while block := stream.read(_BLOCK):
+                state.update(block)
+                size += sink.write(block)
+        return size, state.hexdigest(), os.fstat(stream.fileno()).st_mtime_ns
 
 
 def _closed_files(attempt: str) -> list[str]:

@@ -13,6 +13,7 @@ from holdfast import targets
 from holdfast.engine.transport import run_to_end
 from holdfast.errors import ConfigError, HoldfastError, NoPlaceError, NoPythonError, RemoteCommandError, StoreError
 from holdfast.record import Record
+from holdfast.runner import untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -288,9 +289,8 @@ def _suffices(free: int, inodes: object, size: int, files: int) -> bool:
 def _line_of(file: str, key: str, value: str = "") -> str:
     """``:LINE`` where a file has this key already (with a value: this very one)."""
     try:
-        with open(file, encoding="utf-8", errors="replace") as source:
-            lines = source.read().splitlines()
-    except OSError:
+        lines = untrusted.read_file(file, 1 << 20).decode("utf-8", "replace").splitlines()
+    except (OSError, ValueError):
         return ""
     for number, line in enumerate(lines, 1):
         name, _, said = line.partition(":")

@@ -8,6 +8,7 @@ from holdfast.errors import ConfigError, UsageError
 from holdfast.model import GpuWish, Job, Link
 from holdfast.planning import script_path, seconds
 from holdfast.record import Record
+from holdfast.runner import untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from holdfast.amlconfig.types import RunConfig
     from holdfast.model import Project
+
+_LARGEST_ENV_FILE = 1 << 20
 
 
 class Asked(Record):
@@ -134,9 +137,8 @@ def _env_file(path: str) -> dict[str, tuple[str, int]]:
     """
     values = {}
     try:
-        with open(path, encoding="utf-8") as source:
-            lines = source.read().splitlines()
-    except OSError as error:
+        lines = untrusted.read_file(path, _LARGEST_ENV_FILE).decode("utf-8").splitlines()
+    except (OSError, ValueError) as error:
         raise UsageError("the --env-file cannot be read", where=path, answer=str(error)) from error
     for number, line in enumerate(lines, 1):
         text = line.strip().removeprefix("export ").strip()

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import os
-import stat
 
 from holdfast.amlconfig.source import codec
 from holdfast.errors import ConfigError
+from holdfast.runner import untrusted
 
 # The lock of a large project has a few megabytes.
 _MAX_BYTES = 32 << 20
+_HINT = "put a plain file of at most 32 MiB inside the project"
 
 
 def read_text(root: str, name: str) -> str:
     """The text of a project file, as UTF-8 or whatever its byte order mark says; line ends are ``\\n``."""
-    path = os.path.join(root, name)
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise ConfigError("is not a file", where=name)
-        with open(path, "rb") as file:
-            data = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigError("cannot be read", where=name, answer=str(error.strerror)) from None
-    if len(data) > _MAX_BYTES:
-        raise ConfigError("is larger than 32 MiB: this does not describe an environment", where=name)
+        data = untrusted.read_file(os.path.join(root, name), _MAX_BYTES, root)
+    except untrusted.Untrusted as error:
+        raise ConfigError("is not read", where=name, answer=str(error), hint=_HINT) from None
+    except (OSError, ValueError) as error:
+        raise ConfigError("cannot be read", where=name, answer=str(error)) from None
     encoding, mark = codec(data)
     try:
         return data[len(mark) :].decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
@@ -52,7 +49,7 @@ def sha256(root: str, name: str) -> str:
     import hashlib
 
     digest = hashlib.sha256()
-    with open(os.path.join(root, name), "rb") as file:
+    with open(untrusted.open_file(os.path.join(root, name), within=root), "rb") as file:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 
-from holdfast.errors import PassportError
+from holdfast.errors import PassportError, UsageError
 from holdfast.passport import signing
 from holdfast.passport.archive import NotCanonical, read
 from holdfast.passport.make import KIND, MANIFEST, PAGE, SIGNATURE
 from holdfast.record import Record
-from holdfast.runner import objects
+from holdfast.runner import objects, untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,9 +43,13 @@ def verify(path: str, *, key: str | None = None, signers: str | None = None) -> 
                 raise NotCanonical(f"{name!a} is larger than any of ours")
 
     try:
-        with open(path, "rb") as source:
+        with open(untrusted.open_file(path), "rb") as source:
             entries = read(source, hear)
         found = _judge(entries, kept, key, signers)
+    except IsADirectoryError as error:
+        raise UsageError("this is a folder, not a passport", where=path, answer=str(error)) from None
+    except untrusted.Untrusted as error:
+        raise UsageError("a passport is a plain file", where=path, answer=str(error)) from None
     except NotCanonical as error:
         raise PassportError("this passport was changed", where=path, answer=str(error)) from None
     except PassportError as error:

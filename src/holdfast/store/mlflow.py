@@ -1,7 +1,7 @@
 """What an MLflow store holds, read without MLflow: a folder of files (mlruns/) or a database (mlflow.db).
 
 Both are read as they lie, and nothing is written. What they say is data: artifacts are taken from the run's own folder
-only, links are not followed.
+only, links out of the store are not followed, and a database is asked only for rows of plain tables.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from holdfast.errors import UsageError
 from holdfast.record import Record
+from holdfast.runner import untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,13 +20,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import TypeAlias
 
+    from holdfast.amlconfig.nodes import Scalar
     from holdfast.model import Json
 
     # time in milliseconds, value, step
     Point: TypeAlias = tuple[int, float, int]
 
 _STATES = {1: "RUNNING", 2: "SCHEDULED", 3: "FINISHED", 4: "FAILED", 5: "KILLED"}
-_LARGEST_FILE = 64 << 20
+_LARGEST_FILE, _LARGEST_TEXT, _LARGEST_META = 64 << 20, 1 << 20, 1 << 16
+_TABLES = ("experiments", "runs", "params", "tags", "metrics")
+_BESIDE_DATABASE = ("-journal", "-wal", "-shm")
+_LATEST = 1 << 52  # of a time in milliseconds
 _GREATEST = 1.7976931348623157e308  # what MLflow writes into a database in the place of infinity
 _HINT = "the folder mlruns, or the file mlflow.db"
 
@@ -60,28 +65,35 @@ def read(path: str) -> Iterator[MlflowRun]:
 def _of_folder(top: str) -> Iterator[MlflowRun]:
     found = []
     for place, experiment in _experiments(top):
-        for name in sorted(os.listdir(place)):
+        for name in _listed(place):
             folder = os.path.join(place, name)
-            meta = _yaml(os.path.join(folder, "meta.yaml"))
+            meta = _meta(top, folder)
             if meta.get("lifecycle_stage") == "active" and (meta.get("run_id") or meta.get("run_uuid")):
                 found.append((_whole(meta.get("start_time")), folder, meta, experiment))
     for _, folder, meta, experiment in sorted(found, key=lambda one: one[:2]):
-        yield _of_files(folder, meta, experiment)
+        yield _of_files(top, folder, meta, experiment)
 
 
 def _experiments(top: str) -> Iterator[tuple[str, str]]:
-    for name in sorted(os.listdir(top)) if os.path.isdir(top) else ():
+    for name in _listed(top):
         place = os.path.join(top, name)
-        meta = _yaml(os.path.join(place, "meta.yaml"))
+        meta = _meta(top, place)
         if "experiment_id" in meta and not name.startswith(".") and meta.get("lifecycle_stage") == "active":
             yield place, str(meta.get("name") or name)
 
 
-def _of_files(folder: str, meta: Json, experiment: str) -> MlflowRun:
+def _listed(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _of_files(top: str, folder: str, meta: Json, experiment: str) -> MlflowRun:
     status = meta.get("status")
     metrics = {
         name: sorted(filter(None, map(_point, text.splitlines())), key=lambda point: point[0])
-        for name, text in _texts(os.path.join(folder, "metrics"))
+        for name, text in _texts(top, os.path.join(folder, "metrics"), _LARGEST_FILE)
     }
     artifacts = os.path.join(folder, "artifacts")
     return MlflowRun(
@@ -91,21 +103,21 @@ def _of_files(folder: str, meta: Json, experiment: str) -> MlflowRun:
         status=_STATES.get(status, "") if isinstance(status, int) else str(status),
         start=_whole(meta.get("start_time")),
         end=_whole(meta.get("end_time")),
-        params=dict(_texts(os.path.join(folder, "params"))),
-        tags=dict(_texts(os.path.join(folder, "tags"))),
+        params=dict(_texts(top, os.path.join(folder, "params"), _LARGEST_TEXT)),
+        tags=dict(_texts(top, os.path.join(folder, "tags"), _LARGEST_TEXT)),
         metrics={name: points for name, points in metrics.items() if points},
-        artifacts=artifacts if os.path.isdir(artifacts) else "",
+        artifacts=artifacts if os.path.isdir(artifacts) and _is_inside(artifacts, top) else "",
     )
 
 
-def _texts(top: str) -> Iterator[tuple[str, str]]:
+def _texts(top: str, folder: str, limit: int) -> Iterator[tuple[str, str]]:
     """The files below a folder, by their path in it: so MLflow keeps a name with slashes."""
-    for folder, _, names in os.walk(top):
+    for inner, _, names in os.walk(folder) if _is_inside(folder, top) else ():
         for name in sorted(names):
-            path = os.path.join(folder, name)
-            text = _text(path)
+            path = os.path.join(inner, name)
+            text = _text(top, path, limit)
             if text is not None:
-                yield os.path.relpath(path, top).replace(os.sep, "/"), text
+                yield os.path.relpath(path, folder).replace(os.sep, "/"), text
 
 
 def _point(line: str) -> Point | None:
@@ -116,37 +128,81 @@ def _point(line: str) -> Point | None:
         return None
 
 
-def _yaml(path: str) -> Json:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
+def _meta(top: str, folder: str) -> Json:
+    """The plain values of a meta.yaml. Its reader builds nothing from anchors and aliases, of which MLflow has none."""
+    from holdfast.amlconfig.full import RefusedError, read_full
+    from holdfast.amlconfig.nodes import Mapping, Scalar, UncertainError
+    from holdfast.amlconfig.plain import read_plain
 
-    text = _text(path)
+    lines = (_text(top, os.path.join(folder, "meta.yaml"), _LARGEST_META) or "").splitlines()
     try:
-        found = YAML(typ="safe", pure=True).load(text) if text else None
-    except (YAMLError, ValueError, RecursionError):
+        try:
+            root: object = read_plain(lines)
+        except UncertainError:
+            root = read_full(lines)
+    except RefusedError:
         return {}
-    return found if isinstance(found, dict) else {}
+    entries = root.entries if isinstance(root, Mapping) else ()
+    return {key.text: _value(value) for key, value in entries if isinstance(value, Scalar)}
 
 
-def _text(path: str) -> str | None:
-    if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > _LARGEST_FILE:
+def _value(value: Scalar) -> object:
+    if value.quoted:
+        return value.text
+    digits = value.text.removeprefix("-")
+    is_number = digits.isascii() and digits.isdigit() and len(digits) < 20
+    return None if value.is_null else int(value.text) if is_number else value.text
+
+
+def _text(top: str, path: str, limit: int) -> str | None:
+    try:
+        return untrusted.read_file(path, limit, top, follow=False).decode("utf-8", "replace")
+    except (OSError, untrusted.Untrusted):
         return None
-    with open(path, encoding="utf-8", errors="replace") as source:
-        return source.read()
+
+
+def _is_inside(path: str, top: str) -> bool:
+    try:
+        return bool(untrusted.inside(path, top))
+    except untrusted.Untrusted:
+        return False
 
 
 def _of_database(path: str) -> Iterator[MlflowRun]:
     import sqlite3
     from pathlib import Path
 
+    _refuse_irregular(path)
     db = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)
     try:
         db.execute("PRAGMA trusted_schema = OFF")
+        _refuse_programs(db, path)
         yield from _of_rows(db, os.path.dirname(os.path.abspath(path)))
     except sqlite3.Error as error:
         raise UsageError("this is no database of MLflow", where=path, answer=str(error), hint=_HINT) from None
     finally:
         db.close()
+
+
+def _refuse_irregular(path: str) -> None:
+    """SQLite would wait for a pipe in the place of one of its files, and follow a link."""
+    try:
+        os.close(untrusted.open_file(path))
+        for file in (path + end for end in _BESIDE_DATABASE):
+            if os.path.lexists(file):
+                os.close(untrusted.open_file(file, follow=False))
+    except (OSError, untrusted.Untrusted) as error:
+        raise UsageError("this is no database of MLflow", where=path, answer=str(error), hint=_HINT) from None
+
+
+def _refuse_programs(db: sqlite3.Connection, path: str) -> None:
+    """A view, a virtual table or a computed column in the place of rows can run for ever, or fill the memory."""
+    for table in _TABLES:
+        kinds = db.execute("SELECT type, sql FROM sqlite_master WHERE name = ? COLLATE NOCASE", (table,)).fetchall()
+        is_plain = [kind for kind, sql in kinds] == ["table"] and not str(kinds[0][1]).upper().startswith("CREATE VIRT")
+        hidden = [row[6] for row in db.execute(f"PRAGMA table_xinfo({table})")] if is_plain else []
+        if not is_plain or any(hidden):
+            raise UsageError("this is no database of MLflow", where=path, answer=f"no plain table {table}", hint=_HINT)
 
 
 def _of_rows(db: sqlite3.Connection, folder: str) -> Iterator[MlflowRun]:
@@ -176,20 +232,33 @@ def _series(db: sqlite3.Connection, uid: str) -> dict[str, list[Point]]:
     query = "SELECT key, timestamp, value, step, is_nan FROM metrics WHERE run_uuid = ? ORDER BY timestamp, step"
     found: dict[str, list[Point]] = {}
     for key, moment, value, step, is_nan in db.execute(query, (uid,)):
-        number = math.nan if is_nan else math.copysign(math.inf, value) if abs(value) >= _GREATEST else float(value)
-        found.setdefault(str(key), []).append((_whole(moment), number, _whole(step)))
+        found.setdefault(str(key), []).append((_whole(moment), _number(value, bool(is_nan)), _whole(step)))
     return found
 
 
+def _number(value: object, is_nan: bool) -> float:
+    """Any value can be in any column of such a database."""
+    if is_nan or not isinstance(value, (int, float)):
+        return math.nan
+    return math.copysign(math.inf, value) if abs(value) >= _GREATEST else float(value)
+
+
 def _artifacts(folder: str, experiment: str, uid: str, uri: str) -> str:
-    """Beside the database, else where the run says, if that is a folder of this run and no other."""
+    """Beside the database, else where the run says, if that is really a folder of this run and no other."""
+    try:
+        untrusted.component(uid)
+        untrusted.component(experiment)
+    except untrusted.Untrusted:
+        return ""
     said = urlsplit(uri)
     named = unquote(said.path) if said.scheme in ("", "file") and not said.netloc else ""
     mine = os.path.normpath(os.path.join(folder, named)).endswith(os.path.join(os.sep, uid, "artifacts"))
     beside = [os.path.join(folder, name, experiment, uid, "artifacts") for name in ("mlruns", "mlartifacts")]
     places = (*beside, *([os.path.join(folder, named)] if mine else ()))
-    return next((place for place in places if os.path.isdir(place)), "")
+    own = os.path.join(os.sep, uid, "artifacts")
+    return next((place for place in places if os.path.isdir(place) and os.path.realpath(place).endswith(own)), "")
 
 
 def _whole(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+    is_sane = isinstance(value, int) and not isinstance(value, bool) and -_LATEST < value < _LATEST
+    return int(str(value)) if is_sane else 0
