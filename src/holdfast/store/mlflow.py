@@ -246,15 +246,14 @@ def _number(value: object, is_nan: bool) -> float:
 def _artifacts(folder: str, experiment: str, uid: str, uri: str) -> str:
     """Beside the database, else where the run says, if that is really a folder of this run and no other."""
     try:
-        untrusted.component(uid)
+        untrusted.hexadecimal(uid, 32)
         untrusted.component(experiment)
-    except untrusted.Untrusted:
+        said = urlsplit(uri)
+    except ValueError:
         return ""
-    said = urlsplit(uri)
     named = unquote(said.path) if said.scheme in ("", "file") and not said.netloc else ""
-    mine = os.path.normpath(os.path.join(folder, named)).endswith(os.path.join(os.sep, uid, "artifacts"))
-    beside = [os.path.join(folder, name, experiment, uid, "artifacts") for name in ("mlruns", "mlartifacts")]
-    places = (*beside, *([os.path.join(folder, named)] if mine else ()))
+    places = [os.path.join(folder, name, experiment, uid, "artifacts") for name in ("mlruns", "mlartifacts")]
+    places += [os.path.join(folder, named)] if named else []
     own = os.path.join(os.sep, uid, "artifacts")
     return next((place for place in places if os.path.isdir(place) and os.path.realpath(place).endswith(own)), "")
 
