@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 def main() -> NoReturn:
     """Ends the process without Python's own tidying up, which takes longer than everything a small command does."""
+    _open_closed_streams()
     try:
         code = _main()
     except KeyboardInterrupt:  # while our own modules were still being read
@@ -19,8 +20,8 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except OSError:
-            code = code or 1
+        except OSError as error:
+            code = code or _report(error)
     os._exit(code)
 
 
@@ -36,6 +37,35 @@ def _main() -> int:
     from holdfast.cli.main import run
 
     return run(sys.argv[1:])
+
+
+def _open_closed_streams() -> None:
+    """Where a caller closed one of the three streams, Python has none and a file of ours would get its number.
+
+    Standard output is opened for reading: a write to it fails, as it does on a closed descriptor, and is reported.
+    """
+    for fd, flags in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, flags)  # the lowest free number, which is this one
+    if sys.stdin is None:
+        sys.stdin = open(0, encoding="utf-8", closefd=False)
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)
+    if (sys.stdout.encoding or "").lower() not in ("utf-8", "utf8"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+
+
+def _report(error: OSError) -> int:
+    try:
+        sys.stderr.write(f"ERROR: standard output cannot be written\n       answer: {error.strerror}\n")
+        sys.stderr.flush()
+    except OSError:
+        pass
+    return 74  # as StoreError
 
 
 if __name__ == "__main__":

@@ -116,8 +116,8 @@ def test_a_piece_that_is_not_ours_or_not_whole_is_refused(post: Post) -> None:
     header, payload = next(frame for frame in frames if frame[0].get("file") == "log")
     for wrong in ({"offset": 3}, {"file": "../../x"}, {"file": "work/x"}, {"sha256": "0" * 64}, {"offset": None}):
         with pytest.raises(UnreachableError):
-            ingest.append(client, run.uid, "a1", {**header, **wrong}, payload)
-    ingest.append(client, run.uid, "a1", header, payload)
+            ingest.append(client, run.uid, "a1", {**header, **wrong}, payload, ingest.Quota(None, {}))
+    ingest.append(client, run.uid, "a1", header, payload, ingest.Quota(None, {}))
     assert Path(client.run(run.uid, "a1", "log")).read_bytes() == b"hello\n"
 
 

@@ -16,7 +16,7 @@ from holdfast.engine import outputs
 from holdfast.engine.follow import Follower
 from holdfast.errors import HoldfastError
 from holdfast.runner import wire
-from holdfast.store import runs
+from holdfast.store import ingest, runs
 from holdfast.store.home import Home
 from security.hostile import channel, end, piece
 
@@ -95,6 +95,35 @@ def test_output_longer_than_promised_or_without_progress_is_given_up(home: Home)
     assert sorted(problems) == ["empty", "endless"]
     assert os.listdir(home.run(UID, "a1", "outputs")) == ["good"]
     assert os.listdir(home.run(UID, "a1", "arriving")) == []
+
+
+def test_log_beyond_its_limit_is_dropped_and_the_rest_is_mirrored(home: Home) -> None:
+    """The client set maxLogSize itself; a target that ignores it fills no disk here."""
+    with open(home.run(UID, "run.json"), "w") as target:
+        json.dump({"uid": UID, "max_log": 100_000}, target)
+
+    def answers(request: Json) -> Iterator[bytes]:
+        for offset in range(0, 1_000_000, 7_000):
+            yield piece(request, "log", b"x" * 7_000, offset=offset)
+        yield piece(request, "metrics/1-0.m", b"point")
+        yield end(request, state="closed")
+
+    for _ in range(2):  # again after a reconnection
+        assert _follow(home, answers) == "closed"
+        assert os.path.getsize(home.run(UID, "a1", "log")) == 100_000
+    assert os.path.getsize(home.run(UID, "a1", "metrics", "1-0.m")) == 5
+
+
+def test_every_mirrored_file_has_a_limit() -> None:
+    quota = ingest.Quota(None, {f"metrics/{number}.m": 0 for number in range(100_000)})
+    assert quota.limit("metrics/one-more.m") == -1
+    assert quota.limit("gpu/one-more.m") == -1
+    assert quota.limit("metrics/7.m") > 0
+    quota.count("metrics/7.m", 20 * 1000**3)
+    assert quota.limit("metrics/8.m") == 0
+    for name in ("events.jsonl", "log", "runner.log", "outputs.jsonl", "control.jsonl", "plan.json"):
+        assert ingest.is_mirrored(name)
+        assert 0 < quota.limit(name) <= 10 * 1000**3
 
 
 def test_a_header_of_gigabytes_is_not_waited_for(home: Home) -> None:

@@ -7,7 +7,7 @@ import sys
 
 from holdfast.cli.terminal import human_bytes, human_duration, show, use_colour
 from holdfast.engine import outputs, upkeep
-from holdfast.errors import StoreError
+from holdfast.errors import StoreError, UnreachableError
 from holdfast.store import history, manifest, runs, verify
 from holdfast.store.locks import Locked
 
@@ -38,6 +38,9 @@ def tell(home: Home, uid: str, machine: Parsed | None, stopwatch: Stopwatch | No
         reconcile.settle(home, [run])
         run = runs.read(home, uid)
         closed = next((event for event in run.events if event.get("type") == "closed"), {})
+    if not closed:
+        hint = f"holdfast status -r {run.request.get('run_number')} asks again"
+        raise UnreachableError("the target says that the run has ended, but not how", where=str(run.uid), hint=hint)
     wrong = verify.differences(run, closed)
     if stopwatch is not None:
         stopwatch.lap("fetch")

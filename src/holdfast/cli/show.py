@@ -6,7 +6,7 @@ import os
 import sys
 
 from holdfast import lifecycle
-from holdfast.cli.terminal import Progress, is_tty
+from holdfast.cli.terminal import Progress, is_tty, show
 from holdfast.engine import outputs
 from holdfast.engine.follow import Follower
 from holdfast.errors import Detached, StoreError, UnreachableError
@@ -177,6 +177,8 @@ def _through_all_attempts(
             state = _to_the_end(home, line, follower, uid, stopwatch)
         finally:
             follower.close()
+        for name in sorted(follower.cut):
+            sys.stderr.write(f"WARNING: the target sent more of {show(name)} than is allowed; the rest was not kept\n")
         if state == "gone":
             from holdfast.engine import reconcile
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast.store import ingest
+from holdfast.store import ingest, runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,16 +56,19 @@ class Follower:
         self._on_event = on_event
         self._log = Tail(home.run(uid, attempt, "log"), skip)
         self._events = Tail(home.run(uid, attempt, "events.jsonl"))
+        self.cut: set[str] = set()  # files of which the target sent more than is kept
 
     def follow(self, channel: RunnerChannel, *, wait: bool = True) -> str:
         home, uid, attempt = self._home, self._uid, self._attempt
         shared = channel.hello()["store"] == home.id
         have = {} if shared else ingest.lengths(home, uid, attempt)
+        quota = ingest.Quota(runs.read(home, uid).request.get("max_log"), have)
         self._show()
         state = "alive"
         for header, payload in channel.stream("pull", uid=uid, attempt=attempt, have=have, carry=not shared, wait=wait):
             if header.get("file"):
-                ingest.append(home, uid, attempt, header, payload)
+                ingest.append(home, uid, attempt, header, payload, quota)
+                self.cut |= quota.cut
             self._show()
             state = str(header.get("state", state))
         return state

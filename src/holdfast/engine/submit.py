@@ -269,6 +269,7 @@ def _request(project: Project, job: Job, target: Target, taken: Snapshot, store:
         "parent_run_id": job.parent_run_id,
         **({"reproduces": job.reproduces} if job.reproduces else {}),
         "fetch_outputs": job.fetch_outputs,
+        "max_log": job.max_log,
         "retries": job.retries,
         "user": _user(),
         "client_store": store,

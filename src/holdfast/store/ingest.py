@@ -22,6 +22,43 @@ if TYPE_CHECKING:
 
 _FILES = ("events.jsonl", "log", "runner.log", "outputs.jsonl", "control.jsonl", "plan.json")
 _FOLDERS = ("metrics", "gpu")
+_MB, _GB = 1000**2, 1000**3
+_LONGEST_LOG = 10 * _GB  # where the client did not set maxLogSize itself
+# Far beyond what a run of ours writes. What is read as a whole must fit in memory.
+_LARGEST = {
+    "events.jsonl": 64 * _MB,
+    "runner.log": 256 * _MB,
+    "outputs.jsonl": 512 * _MB,
+    "control.jsonl": 16 * _MB,
+    "plan.json": 16 * _MB,
+}
+_MOST_FILES, _MOST_BYTES = 100_000, 20 * _GB  # of metrics/ and gpu/ together
+
+
+class Quota:
+    """How much a target may write into the mirror of one attempt. What goes beyond it is dropped.
+
+    ``cut`` has the names of files that reached their limit.
+    """
+
+    def __init__(self, max_log: object, have: dict[str, int]) -> None:
+        self._log = max_log if isinstance(max_log, int) and max_log > 0 else _LONGEST_LOG
+        self._sizes = {name: size for name, size in have.items() if "/" in name}
+        self._total = sum(self._sizes.values())
+        self.cut: set[str] = set()
+
+    def limit(self, name: str) -> int:
+        """The largest size that the file may have; -1 if it may not be there at all."""
+        if "/" not in name:
+            return self._log if name == "log" else _LARGEST[name]
+        if name not in self._sizes and len(self._sizes) >= _MOST_FILES:
+            return -1
+        return self._sizes.get(name, 0) + max(0, _MOST_BYTES - self._total)
+
+    def count(self, name: str, size: int) -> None:
+        if "/" in name:
+            self._total += size - self._sizes.get(name, 0)
+            self._sizes[name] = size
 
 
 def lengths(home: Home, uid: str, attempt: str) -> dict[str, int]:
@@ -40,12 +77,18 @@ def lengths(home: Home, uid: str, attempt: str) -> dict[str, int]:
     return found
 
 
-def append(home: Home, uid: str, attempt: str, header: Json, payload: bytes) -> None:
+def append(home: Home, uid: str, attempt: str, header: Json, payload: bytes, quota: Quota) -> None:
     name, offset = header.get("file"), header.get("offset")
     if not isinstance(name, str) or not is_mirrored(name):
         raise UnreachableError("the target sent a file that no run has", answer=repr(name)[:200])
     if hashlib.sha256(payload).hexdigest() != header.get("sha256"):
         raise UnreachableError("a piece of a file arrived damaged", answer=name, hint="try again")
+    limit = quota.limit(name)
+    if isinstance(offset, int) and offset + len(payload) > limit:
+        quota.cut.add(name)
+        payload = payload[: max(0, limit - offset)]
+        if not payload:
+            return
     path = home.run(uid, attempt, name)
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     with home.lock("mirror"), Named(path):
@@ -57,6 +100,7 @@ def append(home: Home, uid: str, attempt: str, header: Json, payload: bytes) -> 
                     "the target skipped a part of a file", answer=f"{name} at {offset}, we have {have}"
                 )
             wire.write_all(fd, payload[have - offset :])  # another client of ours may be ahead
+            quota.count(name, max(have, offset + len(payload)))
         finally:
             os.close(fd)
 
