@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
+
+OUTPUT = "standard output"
 
 
 def main() -> NoReturn:
@@ -29,7 +32,10 @@ def _main() -> int:
     if sys.argv[1:] == ["--version"]:
         from holdfast._version import __version__
 
-        sys.stdout.write(f"holdfast {__version__}\n")
+        try:
+            sys.stdout.write(f"holdfast {__version__}\n")
+        except OSError as error:
+            return _report(error)
         return 0
     from holdfast.cli.conceal import conceal
 
@@ -50,13 +56,39 @@ def _open_closed_streams() -> None:
         except OSError:
             os.open(os.devnull, flags)  # the lowest free number, which is this one
     if sys.stdin is None:
-        sys.stdin = open(0, encoding="utf-8", closefd=False)
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     if sys.stdout is None:
-        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     if sys.stderr is None:
-        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)
-    if (sys.stdout.encoding or "").lower() not in ("utf-8", "utf8"):
-        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout = _Output.in_place_of(sys.stdout)
+
+
+class _Output(io.TextIOWrapper):
+    """Standard output whose errors say that they are about it, and which any encoding can take."""
+
+    @classmethod
+    def in_place_of(cls, stream: io.TextIOWrapper) -> _Output:
+        encoding, errors = stream.encoding, stream.errors
+        if encoding.lower() not in ("utf-8", "utf8"):
+            errors = "backslashreplace"
+        lines = stream.line_buffering
+        return cls(stream.detach(), encoding, errors, line_buffering=lines)
+
+    def write(self, text: str) -> int:
+        try:
+            return super().write(text)
+        except OSError as error:
+            error.filename = OUTPUT
+            raise
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError as error:
+            error.filename = OUTPUT
+            raise
 
 
 def _report(error: OSError) -> int:

@@ -11,6 +11,7 @@ HoldfastError
 │   ├── RunnerError          the runner there answered that it failed
 │   └── MalformedAnswerError what it sent is not an answer
 ├── InternalError      70   a bug of ours
+├── ResourceError      71   a limit of this machine on processes, memory, open files or file size was reached
 ├── StoreError         74   the store on this disk is missing, damaged, full, read-only or too new
 │   └── NoPlaceError         the target has no folder where a store can be made
 ├── HostKeyError       76   the target's host key is not the one that was pinned
@@ -100,6 +101,12 @@ class InternalError(HoldfastError):
     """Holdfast broke a promise to itself; please report it."""
 
     exit_code = 70
+
+
+class ResourceError(HoldfastError):
+    """A limit on processes, memory, open files or file size was reached, here or on the target."""
+
+    exit_code = 71
 
 
 class StoreError(HoldfastError):

@@ -14,7 +14,7 @@ import pytest
 from runner_post import ONCE, Post, Run, post_fixture, sha256  # noqa: F401
 
 from conftest import eventually
-from holdfast.errors import RunnerError, StoreError
+from holdfast.errors import ResourceError, RunnerError, StoreError
 from holdfast.runner import child
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ def test_start_that_fails_for_want_of_descriptors_leaves_nothing_to_start_later(
             resource.prlimit(channel._transport.pid, resource.RLIMIT_NOFILE, (most, most))
         try:
             channel.ask("start", plan=plan.to_json(), secrets={"env": {}, "on_end": ""})
-        except (StoreError, RunnerError):
+        except (StoreError, ResourceError, RunnerError):
             pass
         channel.close()
         run = Run(post, plan)

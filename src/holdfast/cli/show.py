@@ -52,7 +52,22 @@ class LogWriter:
         self._at_line_start = block.endswith(b"\n")
         view = memoryview(block)
         while view:
-            view = view[os.write(self._fd, view) :]
+            view = view[self._write_some(view) :]
+
+    def _write_some(self, view: memoryview) -> int:
+        try:
+            return os.write(self._fd, view)
+        except BrokenPipeError:
+            raise
+        except BlockingIOError:  # another program made this terminal or pipe non-blocking
+            import select
+
+            select.select([], [self._fd], [])
+            return 0
+        except OSError as error:
+            from holdfast.cli.system_errors import output_error
+
+            raise output_error(error) from error
 
     def _start_line(self) -> None:
         if not self._at_line_start:

@@ -17,6 +17,7 @@ from holdfast.errors import (
     MalformedAnswerError,
     NoPlaceError,
     RemoteCommandError,
+    ResourceError,
     RunnerError,
     SilentError,
     StoreError,
@@ -24,7 +25,7 @@ from holdfast.errors import (
 )
 from holdfast.ledger import now_ns
 from holdfast.record import Record
-from holdfast.runner import wire
+from holdfast.runner import limits, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 # Characters that a host need not wrap: the first program to run on a target is on its command line.
 UNPACK = "import binascii,sys;exec(binascii.a2b_base64(sys.argv[1]))"
 # By name: the numbers differ between systems.
+_LIMITED = frozenset(("EAGAIN", "EMFILE", "ENFILE", "ENOMEM", "EFBIG"))
 _REFUSED = frozenset(("ENOSPC", "EDQUOT", "EROFS", "EIO", "EACCES", "EPERM", "EEXIST", "ENOTDIR", "ENOTEMPTY"))
 
 _MOST_QUOTED = 2000
@@ -157,6 +159,9 @@ class RunnerChannel:
                 )
             if header.get("error"):
                 answer = str(header["error"])[:_MOST_QUOTED]
+                if str(header.get("errno")) in _LIMITED:
+                    what = f"a limit of the target was reached: it could not {verb}"
+                    raise ResourceError(what, where=self._name, answer=answer)
                 raise RunnerError(f"the runner on the target could not {verb}", where=self._name, answer=answer)
             yield header, payload
             if header.get("end"):
@@ -202,6 +207,9 @@ class RunnerChannel:
         try:
             self._transport = Transport(self._host.run(words))
         except OSError as error:
+            if limits.explain(error):
+                what, hint = "a limit of this machine was reached", limits.explain(error)
+                raise ResourceError(what, where=self._name, answer=str(error), hint=hint) from error
             raise UnreachableError(
                 "the runner cannot be started", where=self._name, answer=str(error), hint=f"is {self._python} there?"
             ) from error

@@ -13,7 +13,7 @@ import os
 
 from holdfast.engine.channel import connect
 from holdfast.engine.known import target_of
-from holdfast.errors import InternalError, StoreError
+from holdfast.errors import ResourceError, RunnerError, StoreError
 from holdfast.runner.remove import remove_tree
 from holdfast.runner.sync import unlink_quietly
 from holdfast.store import manifest, runs
@@ -150,7 +150,7 @@ def _append(channel: RunnerChannel, run: Run, row: Json, target: BinaryIO, state
                 raise _CannotFetch(f"the file on the target is longer than the {size} bytes that the run left")
             target.write(payload)
             state.update(payload)
-    except (StoreError, InternalError) as error:
+    except (StoreError, ResourceError, RunnerError) as error:
         raise _CannotFetch(f"the target could not read it: {error.answer or error.what}") from error
 
 

@@ -3,7 +3,7 @@
 import os
 import signal
 
-from . import hostfacts
+from . import hostfacts, limits
 
 # What a script may inherit of the machine it runs on. Everything else must be asked for by name (-e, --env-file,
 # --secret, EnvironmentVariables), so that a token in somebody's shell does not end up in somebody's log.
@@ -35,10 +35,13 @@ def environment(
 
 def spawn(argv: "list[bytes]", env: "dict[bytes, bytes]", folder: "bytes", umask: "int") -> "tuple[int, int]":
     """Start argv in folder, in a session of its own, stdin empty; returns its pid and the end of its output pipe."""
-    output, theirs = os.pipe()
-    widen(output)
-    trouble, report = os.pipe()
-    pid = os.fork()
+    try:
+        output, theirs = os.pipe()
+        widen(output)
+        trouble, report = os.pipe()
+        pid = os.fork()
+    except OSError as error:
+        raise CannotStart("the script's process could not be made: %s" % limits.told(error)) from error
     if pid == 0:
         try:
             _become(argv, env, folder, umask, theirs, report)

@@ -8,7 +8,7 @@ Both inherit the locked ``alive`` file, so that "alive" means: at least one of t
 import os
 import signal
 
-from . import control, hostfacts, idle, jsonl, kill, records, wire
+from . import control, hostfacts, idle, jsonl, kill, limits, records, wire
 from .remove import remove_tree
 from .supervise import Secrets, Supervisor
 
@@ -60,7 +60,7 @@ def launch(home: "bytes", runner: "str", plan: "dict[str, object]", secrets: "Se
         jsonl.sync_folder(os.path.dirname(attempt))
         accepted = _start_guardian(attempt, lambda sink: Supervisor(home, runner, attempt, plan, secrets, umask, sink))
     except OSError as error:
-        records.close(attempt, "failed", CANNOT_START, "the runner could not be started: %s" % error)
+        records.close(attempt, "failed", CANNOT_START, "the runner could not be started: %s" % limits.told(error))
         accepted = True
     finally:
         os.close(lock)
@@ -96,7 +96,11 @@ def _guard(attempt: "bytes", made: "Callable[[], Supervisor]", ready: "int") -> 
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # the session ignores it, so as to leave no zombies
         hostfacts.adopt_orphans()
         watched, held = os.pipe()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            records.close(attempt, "failed", CANNOT_START, "the runner could not be started: %s" % limits.told(error))
+            return
         if pid == 0:
             os.close(held)
             _supervise(supervisor, watched)

@@ -47,6 +47,8 @@ def _signal_words(number: "int") -> "str":
         signal.SIGKILL: "by somebody, or by the system when memory ran out",
         signal.SIGBUS: "a mapped file was cut short or memory is broken",
         signal.SIGFPE: "a division by zero in native code",
+        signal.SIGXFSZ: "it wrote a file beyond the limit on file size, which ulimit -f shows",
+        signal.SIGXCPU: "it used more processor time than the limit, which ulimit -t shows",
         signal.SIGILL: "the processor does not know an instruction that the program was built with",
     }
     try:

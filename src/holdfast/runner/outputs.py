@@ -6,7 +6,7 @@ import os
 import stat
 import time
 
-from . import wire
+from . import limits, wire
 
 _NAMED = 20  # files that the closing event names; the manifest has them all
 _LARGEST_HOLE = (
@@ -35,7 +35,7 @@ def collect(attempt: "bytes") -> "tuple[int, int, str]":
         finally:
             os.close(fd)
     except OSError as error:
-        trouble = "outputs/ could not be kept: %s" % error
+        trouble = "outputs/ could not be kept: %s" % limits.told(error)
     return files, size, "\n".join(([trouble] if trouble else []) + _few(unread))
 
 

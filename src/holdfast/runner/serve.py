@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 
-from . import control, fetch, fit, hostfacts, jsonl, launch, objects, pull, receive, wire
+from . import control, fetch, fit, hostfacts, jsonl, launch, limits, objects, pull, receive, wire
 from .supervise import Secrets
 
 MYPY = False
@@ -89,7 +89,7 @@ class Session:
                 verb(header, payload, reply)
             except (OSError, ValueError, KeyError, TypeError, AttributeError, objects.Damaged) as error:
                 number = errno.errorcode.get(getattr(error, "errno", None) or 0)
-                reply.end(error="%s: %s" % (type(error).__name__, error), errno=number)
+                reply.end(error="%s: %s" % (type(error).__name__, limits.told(error)), errno=number)
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)
 

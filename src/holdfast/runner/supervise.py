@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 
-from . import child, hostfacts, jsonl, kill, notify, outcome, outputs, prepare, records, wire
+from . import child, hostfacts, jsonl, kill, limits, notify, outcome, outputs, prepare, records, wire
 from .direct import Direct
 from .remove import remove_tree
 
@@ -340,7 +340,7 @@ class Log:
             except OSError as error:
                 if error.errno == errno.EINTR:
                     continue
-                self.trouble = "writing the log failed: %s; the script runs on" % error
+                self.trouble = "writing the log failed: %s; the script runs on" % limits.told(error)
                 return
             self._hash.update(view[:written])
             self.size += written

@@ -88,8 +88,10 @@ def location() -> str:
     asked = os.environ.get("HOLDFAST_HOME")
     if asked:
         return os.path.abspath(os.path.expanduser(asked))
-    home = os.path.expanduser("~")
-    if home == "~" or not os.path.isdir(home):
+    home = (
+        os.path.expanduser("~") if os.environ.get("HOME", "unset") else ""
+    )  # an empty HOME would mean the root folder
+    if not os.path.isabs(home) or not os.path.isdir(home):
         raise StoreError("there is no home folder to keep runs in", where=home, hint=_HINT)
     return os.path.join(home, ".holdfast")
 

@@ -33,7 +33,12 @@ def unkept(run: Run) -> dict[str, str]:
 
 
 def path_of(run: Run, row: Json) -> str:
-    return untrusted.below(os.path.join(run.attempt, "outputs"), str(row["path"]))
+    return untrusted.below(os.path.join(run.attempt, "outputs"), local_name(str(row["path"])))
+
+
+def local_name(name: str) -> str:
+    """The name as this process spells it, whose locale may know fewer characters than the manifest's UTF-8."""
+    return os.fsdecode(name.encode("utf-8", "surrogateescape"))
 
 
 def is_here(run: Run, row: Json) -> bool:

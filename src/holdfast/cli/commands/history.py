@@ -11,7 +11,7 @@ from holdfast.cli.output import emit
 from holdfast.cli.terminal import is_tty, show
 from holdfast.engine import outputs
 from holdfast.errors import StoreError, UsageError
-from holdfast.store import history, runs
+from holdfast.store import history, manifest, runs
 from holdfast.store.home import Named
 
 TYPE_CHECKING = False
@@ -97,7 +97,7 @@ def _pairs(run: runs.Run, names: list[str] | None, folder: str, left_out: set[st
         if source is None:
             raise _no_artifact(run, name)
         file = {"driver_log": "driver_log.txt", "control_log": "control_log.txt"}.get(name, name)
-        pairs.append((source, os.path.join(folder, file)))
+        pairs.append((source, os.path.join(folder, manifest.local_name(file))))
     return pairs
 
 

@@ -136,7 +136,10 @@ def _copy_to_project(run: Run, root: str, copier: Copier, missing: dict[str, str
     for row in rows:
         if "sha256" not in row or row["path"] in missing:
             continue
-        source, target = manifest.path_of(run, row), os.path.join(root, "outputs", str(row["path"]))
+        source, target = (
+            manifest.path_of(run, row),
+            os.path.join(root, "outputs", manifest.local_name(str(row["path"]))),
+        )
         outside = leads_out(os.path.dirname(target), root)
         if outside:
             copier.problem(

@@ -1,0 +1,58 @@
+"""What the operating system refused, as an error of ours: a disk, a limit, a stream or folder that is gone."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from holdfast.errors import ConfigError, HoldfastError, ResourceError, StoreError, UsageError
+from holdfast.runner import limits
+from holdfast.runner.lock_wait import Held
+from holdfast.runner.untrusted import Untrusted
+from holdfast.store.locks import locked
+
+OUTPUT = "standard output"  # as the name of a file, in errors of writing to it
+_ROOM = "holdfast du shows what takes room, holdfast store prune gives some back"
+_ELSEWHERE = "if it is in the store: set HOLDFAST_HOME to a folder you can write to"
+_DISK = {
+    errno.ENOSPC: ("the disk is full", _ROOM),
+    errno.EDQUOT: ("your share of the disk is used up", _ROOM),
+    errno.EROFS: ("the disk is read-only", _ELSEWHERE),
+    errno.EACCES: ("this file or folder is not open to you", _ELSEWHERE),
+    errno.EPERM: ("this file or folder is not open to you", _ELSEWHERE),
+    errno.EIO: ("the disk fails", "save what you can; holdfast store verify tells what is damaged"),
+}
+
+
+def translate(error: Exception) -> HoldfastError | None:
+    """None for what can only be a bug of ours."""
+    if isinstance(error, Untrusted):
+        return ConfigError("a name or file from elsewhere was refused", answer=str(error))
+    if isinstance(error, Held):
+        return locked(os.fsdecode(error.filename), error.holders)
+    if isinstance(error, (OSError, MemoryError)) and limits.explain(error):
+        return ResourceError("a limit of this machine was reached", answer=str(error), hint=limits.explain(error))
+    if not isinstance(error, OSError):
+        return None
+    if error.filename == OUTPUT:
+        return output_error(error)
+    if isinstance(error, FileNotFoundError) and not _has_current_folder():
+        return UsageError("the current folder no longer exists", answer=str(error), hint="cd to a folder that exists")
+    if error.errno not in _DISK:
+        return None
+    what, hint = _DISK[error.errno]
+    where = "" if error.filename is None else os.fsdecode(error.filename)
+    return StoreError(what, where=where, answer=os.strerror(error.errno), hint=hint)
+
+
+def output_error(error: OSError) -> StoreError:
+    hint = "is it closed, or the disk full that it leads to?"
+    return StoreError("standard output cannot be written", answer=str(error.strerror), hint=hint)
+
+
+def _has_current_folder() -> bool:
+    try:
+        os.getcwd()
+    except OSError:
+        return False
+    return True

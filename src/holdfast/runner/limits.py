@@ -1,0 +1,62 @@
+"""Limits of the operating system on a process, named when one of them has stopped something."""
+
+import errno
+import os
+
+# What was refused: the limit, its name in the resource module, and the option of ulimit that shows it.
+_BY_ERROR = {
+    errno.EFBIG: ("file size", "RLIMIT_FSIZE", "-f"),
+    errno.EMFILE: ("open files", "RLIMIT_NOFILE", "-n"),
+    errno.EAGAIN: ("processes", "RLIMIT_NPROC", "-u"),
+    errno.ENOMEM: ("memory", "RLIMIT_AS", "-v"),
+}  # type: dict[int, tuple[str, str, str]]
+
+
+def explain(error: "BaseException") -> "str":
+    """The limit that this error comes from, its value, and how to see it; empty for any other error."""
+    if isinstance(error, MemoryError):
+        return _words(*_BY_ERROR[errno.ENOMEM])
+    number = getattr(error, "errno", None)
+    if number == errno.ENFILE:
+        return "all open files that this machine allows are in use: sysctl fs.file-nr"
+    if number not in _BY_ERROR or not isinstance(error, OSError):
+        return ""
+    return _words(*_BY_ERROR[number])
+
+
+def told(error: "BaseException") -> "str":
+    """The error, and the limit behind it where there is one."""
+    words = explain(error)
+    return "%s (%s)" % (error, words) if words else str(error)
+
+
+def _words(what: "str", name: "str", option: "str") -> "str":
+    words = "limit on %s: %s, see ulimit %s" % (what, _limit(name), option)
+    group = _pids_of_group() if name == "RLIMIT_NPROC" else ""
+    return words + (", pids.max of the control group is %s" % group if group else "")
+
+
+def _limit(name: "str") -> "str":
+    try:
+        import resource
+
+        soft = resource.getrlimit(getattr(resource, name))[0]
+    except (ImportError, AttributeError, ValueError, OSError):
+        return "unknown"
+    if soft == resource.RLIM_INFINITY:
+        return "unlimited"
+    return "%d bytes" % soft if name in ("RLIMIT_FSIZE", "RLIMIT_AS") else str(soft)
+
+
+def _pids_of_group() -> "str":
+    try:
+        with open("/proc/self/cgroup") as source:
+            paths = [line.rstrip("\n").split(":", 2) for line in source]
+        for _, controllers, path in paths:
+            if controllers in ("", "pids"):
+                place = os.path.join("/sys/fs/cgroup", controllers, path.lstrip("/"), "pids.max")
+                with open(place) as source:
+                    return source.read(40).strip()
+    except (OSError, ValueError):
+        pass
+    return ""
