@@ -2,6 +2,7 @@
 
 import errno
 import os
+import sys
 
 # What was refused: the limit, its name in the resource module, and the option of ulimit that shows it.
 _BY_ERROR = {
@@ -37,11 +38,13 @@ def _words(what: "str", name: "str", option: "str") -> "str":
 
 
 def _limit(name: "str") -> "str":
+    if sys.platform == "win32":
+        return "unknown"
     try:
         import resource
 
         soft = resource.getrlimit(getattr(resource, name))[0]
-    except (ImportError, AttributeError, ValueError, OSError):
+    except (AttributeError, ValueError, OSError):
         return "unknown"
     if soft == resource.RLIM_INFINITY:
         return "unlimited"
