@@ -280,6 +280,7 @@ class Box:
         self.watch((HOLDFAST, "computetarget", "attach", "remote", *where, *accept))
         with (self.project / "aml_config" / "box.compute").open("a") as compute:
             compute.write(f"root: {self.store}\n")
+        self.watch((HOLDFAST, "trust", "box"))
         (self.project / "main.py").write_text(HELLO)
         for number in range(16):
             make_file(self.project / "twenty", number, PER_FOLDER, 2000)

@@ -99,6 +99,20 @@ def test_nobody_asks_a_port_what_it_is() -> None:
     assert asked == []
 
 
+def test_commands_use_a_target_only_after_it_was_confirmed() -> None:
+    """``cli.confirm.choose`` asks; only what shows a target's file or checks itself chooses without it."""
+    without = {
+        _name(path)
+        for path in SOURCES
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.Attribute) and node.attr == "choose" and ast.unparse(node.value) == "targets"
+    }
+    shows = {"cli/commands/targets.py", "cli/commands/trust.py", "cli/commands/attach.py"}
+    checks = {"cli/confirm.py", "engine/trust.py", "engine/known.py", "cli/commands/power.py"}
+    checks |= {"cli/commands/submit.py", "cli/commands/environments.py", "cli/commands/reproducing.py"}
+    assert without == shows | checks
+
+
 @pytest.mark.parametrize("words", ["shell" + "=True", "StrictHostKey" + "Checking=no"])
 def test_never_said(words: str) -> None:
     assert [_name(path) for path in SOURCES if words in path.read_text(encoding="utf-8")] == []

@@ -11,11 +11,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.amlconfig.docker_arguments import HARMLESS
 from holdfast.cli.parse import GLOBAL_OPTIONS, PROGRAM, placeholder, usage_line
 from holdfast.cli.table import COMMANDS, GROUPS
 from holdfast.errors import HoldfastError
 from holdfast.runner.child import INHERITED
 from holdfast.settings import SETTINGS
+from holdfast.trust_policy import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.cli.parse import Command, Option, Positional
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-PAGES = ("commands.md", "errors.md", "settings.md")
+PAGES = ("commands.md", "errors.md", "settings.md", "trust.md")
 _PART = re.compile(r"(?P<head><!-- made from \S+: (?P<name>[\w ]+) -->\n).*?(?P<foot><!-- end -->)", re.DOTALL)
 
 
@@ -51,6 +53,8 @@ def filled(text: str) -> str:
         "exit codes": exit_codes,
         "user settings": user_settings,
         "inherited variables": inherited_variables,
+        "trust table": trust_table,
+        "harmless docker arguments": harmless_docker_arguments,
     }
     return _PART.sub(lambda found: f"{found['head']}\n{parts[found['name']]()}\n\n{found['foot']}", text)
 
@@ -92,6 +96,15 @@ def user_settings() -> str:
 
 def inherited_variables() -> str:
     return ", ".join(f"`{name}`" for name in INHERITED) + ", and every name that begins with `LC_`."
+
+
+def trust_table() -> str:
+    rows = ((rule.files, f"`{rule.key}`", rule.rule, rule.note) for rule in TABLE)
+    return table(("file", "key", "rule", "note"), rows)
+
+
+def harmless_docker_arguments() -> str:
+    return ", ".join(f"`{name}`" for name in sorted(HARMLESS))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

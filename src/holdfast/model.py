@@ -12,7 +12,10 @@ Json = dict[str, object]
 
 
 class Project(Record):
-    """A folder with an identity. account and workspace are names of the original, kept for its share path."""
+    """A folder with an identity. account and workspace are names of the original, kept for its share path.
+
+    ``passed_over`` is a project folder further up that belongs to another user and was therefore not used.
+    """
 
     root: str
     id: str
@@ -20,6 +23,7 @@ class Project(Record):
     account: str = "local"
     workspace: str = "default"
     is_new: bool = False
+    passed_over: str = ""
 
 
 class Link(Record):

@@ -2,7 +2,8 @@
 
 A project is the nearest folder upwards that has an identity (``.holdfast-project``, or the original's
 ``.azureml/project.json``) or an ``aml_config`` folder; where there is none, the current folder becomes one the first
-time something is submitted from it.
+time something is submitted from it. A project of another user is used only after ``holdfast trust FOLDER``, as with
+git's ``safe.directory``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 
 from holdfast.errors import ConfigError
 from holdfast.model import Project
+from holdfast.ownership import foreign_owner
 from holdfast.runner import untrusted
 
 FILE = ".holdfast-project"
@@ -22,14 +24,17 @@ _LARGEST = 1 << 20
 
 def find(start: str) -> Project:
     """The project of a folder. Reads only; ``is_new`` says that its identity is not on disk yet."""
-    root = _root_of(os.path.abspath(start))
-    return _ours(root) or _originals(root) or _unnamed(root)
+    root, passed_over = _root_of(os.path.abspath(start))
+    project = _ours(root) or _originals(root) or _unnamed(root)
+    return project._replace(passed_over=passed_over) if passed_over else project
 
 
 def remember(project: Project) -> Project:
     """Write a new project's identity into its folder; where the folder is read-only, its path is its identity."""
     if not project.is_new:
         return project
+    if foreign_owner(project.root) is not None:
+        return project._replace(is_new=False)
     path = os.path.join(project.root, FILE)
     named = project._replace(id=_guid(os.urandom(16).hex()), is_new=False)
     beside = f"{path}.{os.getpid()}.tmp"
@@ -47,16 +52,73 @@ def remember(project: Project) -> Project:
     return named
 
 
-def _root_of(folder: str) -> str:
+def refuse_foreign(path: str, folder: str) -> None:
+    """An error if a file of the project in ``folder`` belongs to another user, and the user has not confirmed that."""
+    owner = foreign_owner(path)
+    if owner is not None and not _is_confirmed(folder):
+        raise _refusal(path, owner, folder)
+
+
+def _root_of(folder: str) -> tuple[str, str]:
+    """The project's folder, and a folder above that was not used because of its owner."""
     home = os.path.expanduser("~")
     above = folder
     while True:
-        if any(os.path.exists(os.path.join(above, mark)) for mark in _MARKS):
-            return above
+        found = marks(above)
+        if found:
+            foreign = _foreign(above, found)
+            if foreign is None:
+                return above, ""
+            if above != folder and foreign_owner(folder) is None:
+                return folder, above
+            raise _refusal(*foreign, above)
         parent = os.path.dirname(above)
         if above in (parent, home):
+            return folder, ""
+        above = parent
+
+
+def nearest(start: str) -> str:
+    """The folder that a search for the project ends at, whoever owns it."""
+    folder = above = os.path.abspath(start)
+    while not marks(above):
+        parent = os.path.dirname(above)
+        if above in (parent, os.path.expanduser("~")):
             return folder
         above = parent
+    return above
+
+
+def marks(folder: str) -> list[str]:
+    """The files and folders by which a folder is a project, with those above them."""
+    found = [path for path in (os.path.join(folder, mark) for mark in _MARKS) if os.path.exists(path)]
+    return list(dict.fromkeys([*map(os.path.dirname, found), *found]))
+
+
+def _foreign(folder: str, paths: list[str]) -> tuple[str, int] | None:
+    """What belongs to another user, and to whom, unless this user has confirmed the folder."""
+    for path in (folder, *paths):
+        owner = foreign_owner(path)
+        if owner is not None:
+            return None if _is_confirmed(folder) else (path, owner)
+    return None
+
+
+def _is_confirmed(folder: str) -> bool:
+    from holdfast.confirmations import is_trusted_folder
+    from holdfast.location import location
+
+    return is_trusted_folder(location(), folder)
+
+
+def _refusal(path: str, owner: int, folder: str) -> ConfigError:
+    from shlex import quote
+
+    from holdfast.ownership import user_name
+
+    what = "this project is not used: it belongs to another user"
+    answer = f"owner of {path}: {user_name(owner)}"
+    return ConfigError(what, where=folder, answer=answer, hint=f"if you trust it: holdfast trust {quote(folder)}")
 
 
 def _ours(root: str) -> Project | None:

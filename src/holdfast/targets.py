@@ -12,6 +12,7 @@ import sys
 from holdfast.amlconfig.types import ComputeTarget, Finding, RunConfig
 from holdfast.errors import ConfigError, UsageError
 from holdfast.model import Login
+from holdfast.ownership import foreign_owner
 from holdfast.record import Record
 from holdfast.runner import untrusted
 
@@ -55,11 +56,15 @@ class Target(Record):
 
 
 class Chosen(Record):
-    """What ``-c NAME`` stands for, and what is worth saying about the files it came from."""
+    """What ``-c NAME`` stands for, and what is worth saying about the files it came from.
+
+    ``is_target_named``: the user named the target, not the run configuration.
+    """
 
     config: RunConfig
     compute: ComputeTarget
     warnings: list[Finding]
+    is_target_named: bool = False
 
 
 def folders(root: str, home: str) -> tuple[str, ...]:
@@ -84,7 +89,7 @@ def choose(places: Sequence[str], name: str, target: str | None = None) -> Chose
         from holdfast.amlconfig.successor import in_container
 
         compute = in_container(compute, config)
-    return Chosen(config, compute, findings)
+    return Chosen(config, compute, findings, target is not None)
 
 
 def resolve(compute: ComputeTarget, home: str, *, patience: int = 10) -> Target:
@@ -167,12 +172,20 @@ def configurations(places: Sequence[str]) -> list[str]:
 
 
 def find(places: Sequence[str], name: str) -> str | None:
-    """The file of that exact name in the first folder that has it. A run configuration may name its target."""
+    """The file of that exact name in the first folder that has it. A run configuration may name its target.
+
+    A file that another user put there is refused.
+    """
     try:
         untrusted.component(name)
     except untrusted.Untrusted as error:
         raise UsageError("a target or run configuration cannot have this name", answer=str(error)) from None
-    return next((path for path in (os.path.join(place, name) for place in places) if os.path.isfile(path)), None)
+    path = next((path for path in (os.path.join(place, name) for place in places) if os.path.isfile(path)), None)
+    if path is not None and foreign_owner(path) is not None:
+        from holdfast.project import refuse_foreign
+
+        refuse_foreign(path, os.path.dirname(os.path.dirname(path)))
+    return path
 
 
 def _read_runconfig(path: str, findings: list[Finding]) -> RunConfig:

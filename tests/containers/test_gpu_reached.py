@@ -198,6 +198,7 @@ def machine(laptop: Laptop, gpu1: Host, ada: User, tmp_path: Path) -> Iterator[F
     lines += ["userManagedEnvironment: true", "nvidiaDocker: true", "network: none", f"address: {gpu1.hostname}"]
     lines += [f"username: {ada.name}", f"hostKey: {gpu1.public_key()}", ""]
     (config / "box.compute").write_text("\n".join(lines))
+    laptop.trust("box")
     (laptop.project / "state").write_bytes((driver.folder / "state").read_bytes())
     yield driver
     laptop.close_connections()
@@ -233,6 +234,7 @@ def test_a_target_of_containers_is_tested_in_one(machine: FakeCuda, laptop: Lapt
     gpu1.program("/srv/state", (machine.folder / "state").read_text())
     beside = f"type=bind,source=/srv/state,target={passthrough.FOLDER}/state,readonly"
     compute.write_text(f"{text}dockerArguments: --mount {beside}\n")
+    laptop.trust("box")
     try:
         with Docker(gpu1) as docker:
             test = _tested(laptop, 0)

@@ -204,6 +204,7 @@ def test_the_shared_folder_outlives_runs_and_is_the_machines_own(seat: Seat, tmp
     text = (seat.desk.project / "aml_config" / "box.compute").read_text()
     plain = text.replace("type: docker", "type: local").replace("type: remotedocker", "type: remote")
     (seat.desk.project / "aml_config" / "bare.compute").write_text(plain)
+    seat.desk.trust("bare")
     result = seat.desk.holdfast("submit", "-c", "bare", "train.py")
     assert "/project/ xxx\n" in result.text, result
 

@@ -74,6 +74,8 @@ class Reader:
         else:
             lines.append(text)
         file.write_text("\n".join([*lines, ""]))
+        if file.suffix == ".compute":
+            self.desk.trust(file.stem)
 
     def _run(self, command: str) -> None:
         prefix = self.desk.client.prefix(self.desk.project) if isinstance(self.desk, Laptop) else []
@@ -102,6 +104,7 @@ def describe(desk: Desk, user: User, *lines: str) -> Path:
     said = {line.partition(":")[0]: line for line in ("type: remote", *where, *lines)}
     path = config / "lab1.compute"
     path.write_text("\n".join([*(line for line in said.values() if not line.endswith(": -")), ""]))
+    desk.trust("lab1")
     return path
 
 

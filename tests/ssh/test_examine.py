@@ -216,3 +216,4 @@ def _set(laptop: Laptop, key: str, value: str) -> None:
     path = laptop.project / "aml_config" / "lab1.compute"
     lines = [line for line in path.read_text().splitlines() if not line.startswith(f"{key}:")]
     path.write_text("\n".join([*lines, f"{key}: {value}", ""]))
+    laptop.trust("lab1")

@@ -29,7 +29,7 @@ def test_a_command_of_a_project_is_not_run_before_it_is_trusted(attached: Laptop
     for word in ("start", "stop"):
         result = attached.holdfast("computetarget", word, "lab1")
         assert result.code == 65, result
-        assert "holdfast computetarget trust lab1" in result.err
+        assert "holdfast trust lab1" in result.err
     assert list(switch.iterdir()) == []
 
 
@@ -72,6 +72,7 @@ def test_a_start_command_that_fails_is_told_with_its_words(attached: Laptop, swi
 def test_the_last_run_switches_its_machine_off_with_the_laptop_shut(attached: Laptop, ada: User) -> None:
     path = attached.project / "aml_config" / "lab1.compute"
     path.write_text(f"{path.read_text()}stopOnTarget: touch /home/ada/stopped\nstopWhenIdleMinutes: 0.02\n")
+    attached.trust("lab1")
     attached.script("print('one')")
     assert attached.holdfast("submit", "-c", "lab1", "train.py").code == 0
     attached.close_connections()
@@ -83,6 +84,7 @@ def test_the_last_run_switches_its_machine_off_with_the_laptop_shut(attached: La
 def test_a_machine_with_a_run_on_it_is_not_switched_off(attached: Laptop, ada: User) -> None:
     path = attached.project / "aml_config" / "lab1.compute"
     path.write_text(f"{path.read_text()}stopOnTarget: touch /home/ada/stopped\nstopWhenIdleMinutes: 0.02\n")
+    attached.trust("lab1")
     attached.script(
         "import os, sys, time\n"
         "while sys.argv[1:] and not os.path.exists(os.path.expanduser('~/enough')): time.sleep(0.01)\n"

@@ -146,6 +146,7 @@ def in_container(page: Page, desk: Desk) -> None:
     more += ['dockerArguments: ["--cgroups=disabled", "--ulimit", "host"]', f"root: {PLACE}/box"]
     compute.write_text("\n".join([*kept, *more, ""]))
     (desk.project / "aml_config" / "box.runconfig").write_text("Framework: Python\nTarget: box\n")
+    desk.holdfast("trust", "box")
     page.add(
         "",
         "box.compute, as this machine without cgroups and without a registry needs it (its own root is the image):",

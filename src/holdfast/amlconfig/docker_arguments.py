@@ -31,6 +31,13 @@ _PODMAN_VALUED = """
 --umask
 """
 _PODMAN_FLAGS = "--http-proxy --no-hosts --passwd --read-only-tmpfs"
+# These change nothing outside the container; any other option needs a confirmation (holdfast.trust_policy).
+_CONFINED = """
+--add-host --annotation --blkio-weight --cap-drop --cpu-period --cpu-quota --cpu-shares --cpuset-cpus --cpuset-mems
+--dns --dns-option --dns-search --domainname --expose --hostname --memory-reservation --memory-swap
+--memory-swappiness --no-healthcheck --no-hosts --passwd --personality --pids-limit --read-only --read-only-tmpfs
+--tmpfs --tz --ulimit --umask
+"""
 _OURS = """
 --attach --cidfile --conmon-pidfile --detach --detach-keys --entrypoint --init --init-path --interactive --label
 --label-file --log-driver --log-opt --name --pidfile --pod --preserve-fds --pull --quiet --replace --restart --rm --rmi
@@ -39,6 +46,7 @@ _OURS = """
 _VISIBLE = "write EnvironmentVariables: in the .runconfig; a command line is seen by everybody on the machine"
 _CARDS = "write nvidiaDocker: true in the .compute file; how the engine is told depends on the machine"
 
+HARMLESS = frozenset(_CONFINED.split())
 FLAGS = frozenset(f"{_FLAGS} {_PODMAN_FLAGS}".split())
 ENGINES = {
     **dict.fromkeys(f"{_VALUED} {_FLAGS}".split(), ("docker", "podman")),
@@ -124,6 +132,17 @@ def remarks(words: Sequence[str], engine: str | None) -> list[Remark]:
                 next(rest)  # its value, and nothing to complain about twice
         elif meaning := _given_away(name, value or ""):
             found.append(Remark("warning", at, f"{name}{f' {value}' if value else ''}: {meaning}"))
+    return found
+
+
+def options(words: Sequence[str]) -> list[tuple[str, str]]:
+    """The long name of every option, with its value; for words that ``remarks`` has no error for."""
+    found, rest = [], iter(words)
+    for word in rest:
+        name, value = _taken_apart(word)
+        if value is None and name not in FLAGS:
+            value = next(rest, "")
+        found.append((name, value or ""))
     return found
 
 

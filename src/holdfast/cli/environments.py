@@ -6,6 +6,7 @@ import os
 import sys
 
 from holdfast import targets
+from holdfast.cli.confirm import confirm
 from holdfast.cli.terminal import Progress, show
 from holdfast.engine import containers
 from holdfast.engine import environment as engine
@@ -77,6 +78,7 @@ class Bench:
         self.home = home
         self.project = project
         self.chosen = chosen
+        confirm(home.path, project.root, chosen)
         self.target = targets.resolve(chosen.compute, home.path)
         self.channel = connect(home, self.target)
         self.container = (

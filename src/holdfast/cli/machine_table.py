@@ -50,11 +50,28 @@ MACHINES = (
         (WORD,),
     ),
     Command(
-        ("computetarget", "trust"),
-        "Allow a target's startCommand and stopCommand, as they are now, to run on this machine.",
-        _AT + "power:trust",
-        (NAME, PROJECT),
-        (WORD,),
+        ("trust",),
+        "Confirm on this machine what a target or a whole project asks for.",
+        _AT + "trust:trust",
+        (
+            NAME._replace(help="The same as WHAT."),
+            PROJECT,
+            Option(("--list",), "list", "Show what you have confirmed.", kind="flag"),
+            Option(("--forget",), "forget", "Take back what was confirmed for WHAT.", kind="flag"),
+        ),
+        (
+            Positional(
+                "word", "A target or run configuration; or the folder of a project, for all of it.", "WHAT", False
+            ),
+        ),
+        aliases=(("computetarget", "trust"),),
+        examples=(
+            ("A target that came with a clone", "holdfast trust gpu1"),
+            ("Everything in this project, as it is now", "holdfast trust ."),
+            ("What was confirmed, and for which project", "holdfast trust --list"),
+        ),
+        description="Values are confirmed as they are now; one that changes is asked about again. A folder that "
+        "belongs to another user may be used after this. The table of what needs it is in docs/trust.md.",
     ),
     Command(
         ("computetarget", "start"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast import targets
 from holdfast.amlconfig.types import ComputeTarget
+from holdfast.engine.trust import look
 from holdfast.errors import HoldfastError
 
 TYPE_CHECKING = False
@@ -42,8 +43,11 @@ def _as_it_is_now(compute: ComputeTarget, root: str, home: str) -> ComputeTarget
     if targets.find(places, f"{compute.name}.compute") is None:
         return None
     try:
-        found = targets.choose(places, "local", compute.name).compute
+        chosen = targets.choose(places, "local", compute.name)
+        if look(home, root, chosen) is not None:
+            return None  # changed, and not confirmed: the run knows how it was reached
     except (HoldfastError, OSError):
         return None
+    found = chosen.compute
     same = (found.type, found.host_key) == (compute.type, compute.host_key)
     return found._replace(root=compute.root) if same else None

@@ -1,21 +1,18 @@
 """Switching machines on and off by commands of the user's own, so that a box is paid for only while it is used.
 
-The commands come from a project's file and run on this machine: they are run only after the user has trusted them,
-and what was trusted is remembered outside the project, by its hash. A changed command is a command nobody trusts.
+The commands come from a project's file and run on this machine: they are run only after the user has confirmed them
+(``engine.trust``). A changed command has to be confirmed again.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import subprocess
 import time
 
 from holdfast import targets
+from holdfast.engine import trust
 from holdfast.engine.channel import LOOKING, connect
 from holdfast.errors import ConfigError, HoldfastError, UnreachableError
-from holdfast.store.home import write_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,28 +25,21 @@ BOOT_LIMIT_S = 900.0
 _ASK_EVERY_S = 2.0
 
 
-def trust(home: Home, compute: ComputeTarget) -> list[str]:
-    """From now on the target's commands may run on this machine, as they are now. Returns them."""
-    commands = [command for command in (compute.start_command, compute.stop_command) if command]
-    if not commands:
-        hint = "startCommand: and stopCommand: in the .compute file"
-        raise ConfigError(f"{compute.name} has no commands to trust", where=f"{compute.name}.compute", hint=hint)
-    known = {**_trusted(home), **{_digest(command): compute.name for command in commands}}
-    write_whole(_file(home), json.dumps(known, indent=2).encode() + b"\n")
-    return commands
+def command_key(*, on: bool) -> str:
+    return "startCommand" if on else "stopCommand"
 
 
-def switch(home: Home, compute: ComputeTarget, *, on: bool) -> None:
-    """Run the command that switches the machine on or off, and wait for it to end."""
+def switch(home: Home, root: str, compute: ComputeTarget, *, on: bool) -> None:
+    """Run the command that switches the machine on or off, and wait for it to end. ``root`` is the project's folder."""
     command = compute.start_command if on else compute.stop_command
-    key = "startCommand" if on else "stopCommand"
+    key = command_key(on=on)
     if not command:
         raise ConfigError(
             f"{compute.name} has no {key}", where=f"{compute.name}.compute", hint=f"add the line {key}: COMMAND"
         )
-    if _digest(command) not in _trusted(home):
-        hint = f"read it, then: holdfast computetarget trust {compute.name}"
-        raise ConfigError(f"{key} of {compute.name} is not trusted on this machine", answer=command, hint=hint)
+    if not trust.is_confirmed(home.path, root, compute, key):
+        hint = f"read it, then: holdfast trust {compute.name}"
+        raise ConfigError(f"{key} of {compute.name} is not confirmed on this machine", answer=command, hint=hint)
     done = subprocess.run(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode:
         said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
@@ -58,8 +48,8 @@ def switch(home: Home, compute: ComputeTarget, *, on: bool) -> None:
         )
 
 
-def may_start(home: Home, compute: ComputeTarget) -> bool:
-    return bool(compute.start_command) and _digest(str(compute.start_command)) in _trusted(home)
+def may_start(home: Home, root: str, compute: ComputeTarget) -> bool:
+    return bool(compute.start_command) and trust.is_confirmed(home.path, root, compute, command_key(on=True))
 
 
 def wait_until_up(home: Home, compute: ComputeTarget, tell: Callable[[float], None]) -> None:
@@ -92,20 +82,3 @@ def is_up(home: Home, compute: ComputeTarget) -> bool:
         return False
     finally:
         channel.close()
-
-
-def _trusted(home: Home) -> dict[str, str]:
-    try:
-        with open(_file(home), encoding="utf-8") as source:
-            found = json.load(source)
-    except (OSError, ValueError):
-        return {}
-    return {str(digest): str(name) for digest, name in found.items()} if isinstance(found, dict) else {}
-
-
-def _file(home: Home) -> str:
-    return os.path.join(home.path, "trusted.json")
-
-
-def _digest(command: str) -> str:
-    return hashlib.sha256(command.encode("utf-8", "surrogateescape")).hexdigest()

@@ -6,6 +6,7 @@ import json
 import os
 
 from holdfast.errors import StoreError
+from holdfast.location import HINT, location
 from holdfast.record import Record
 from holdfast.runner import untrusted
 from holdfast.runner.sync import fsync_path, unlink_quietly, write_all
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 LAYOUT = 1
-_HINT = "set HOLDFAST_HOME to a folder you can write to"
+__all__ = ["Home", "Named", "location", "open_home", "sync_folder", "write_synced", "write_whole"]
 
 
 class Home(Record):
@@ -83,26 +84,13 @@ class Home(Record):
         return os.path.join(self.path, folder, untrusted.component(name))
 
 
-def location() -> str:
-    """$HOLDFAST_HOME, else ~/.holdfast."""
-    asked = os.environ.get("HOLDFAST_HOME")
-    if asked:
-        return os.path.abspath(os.path.expanduser(asked))
-    home = (
-        os.path.expanduser("~") if os.environ.get("HOME", "unset") else ""
-    )  # an empty HOME would mean the root folder
-    if not os.path.isabs(home) or not os.path.isdir(home):
-        raise StoreError("there is no home folder to keep runs in", where=home, hint=_HINT)
-    return os.path.join(home, ".holdfast")
-
-
 def open_home(*, create: bool = True) -> Home:
     """The store, made on first use unless create is False (then a store that is not there has an empty id)."""
     path = location()
     try:
         return Home(path, _identity(path, create))
     except OSError as error:
-        raise StoreError("the store cannot be opened", where=path, answer=str(error), hint=_HINT) from error
+        raise StoreError("the store cannot be opened", where=path, answer=str(error), hint=HINT) from error
 
 
 def _identity(path: str, create: bool) -> str:

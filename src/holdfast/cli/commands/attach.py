@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import sys
 
+from holdfast import confirmations, targets, trust_policy
 from holdfast import project as projects
-from holdfast import targets
 from holdfast.amlconfig.types import ComputeTarget
 from holdfast.cli.conceal import concealed
 from holdfast.cli.terminal import human_bytes, is_tty, show
 from holdfast.engine import attach as engine
+from holdfast.engine import trust
 from holdfast.errors import AuthenticationError, UsageError
+from holdfast.store import trust_file
 from holdfast.store.home import open_home
 
 TYPE_CHECKING = False
@@ -33,12 +35,14 @@ def attach(parsed: Parsed) -> int:
     elif parsed.text("password") == "-" or parsed.text("passphrase") == "-":
         secret = sys.stdin.readline().rstrip("\n")
     home = open_home()
+    trust_file.begin(home)
     compute = compute._replace(
         host_key=engine.settle_key(targets.login(compute, home.path), parsed.text("accept_host_key"), _agree)
     )
     entry = _enter(home, compute, secret, own_key=parsed.flag("own_key"))
     _tell(compute, entry)
     _write(folder, compute, entry)
+    _confirm(home, folder, compute.name)
     return 0 if entry is not None else 69
 
 
@@ -201,6 +205,17 @@ def _write(folder: str, compute: ComputeTarget, entry: engine.Entry | None) -> N
         sys.stderr.write(f"made {show(runconfig)}\n")
     if entry is not None:
         sys.stderr.write(f"now: holdfast submit -c {compute.name} SCRIPT\n" if compute.type == "remote" else "")
+
+
+def _confirm(home: Home, folder: str, name: str) -> None:
+    """Attaching is the confirmation of what it has written, not of what else a file has that was there before."""
+    if folder == targets.folders("", home.path)[1]:
+        return  # the user's own files need none
+    root = os.path.dirname(folder)
+    compute = targets.choose((folder,), "local", name).compute
+    asked = [one for one in trust_policy.wanted(compute, None, root) if one.key in trust_policy.ATTACHED]
+    scope = trust.scope_of(home.path, root)
+    trust_file.confirm(home, [confirmations.Confirmation(scope, name, one.key, one.value) for one in asked])
 
 
 def _number(value: object) -> float:

@@ -7,6 +7,7 @@ import sys
 
 from holdfast import project as projects
 from holdfast import targets
+from holdfast.cli.confirm import choose
 from holdfast.cli.output import emit
 from holdfast.cli.terminal import human_bytes, is_tty, show
 from holdfast.engine import clean as engine
@@ -25,7 +26,7 @@ def clean(parsed: Parsed) -> int:
     """Shown first, then asked about, then removed."""
     home = open_home()
     project = projects.find(parsed.text("project") or os.getcwd())
-    compute = targets.choose(targets.folders(project.root, home.path), parsed.text("config") or "").compute
+    compute = choose(home.path, project.root, parsed.text("config") or "").compute
     target = targets.resolve(compute, home.path)
     channel = connect(home, target)
     try:

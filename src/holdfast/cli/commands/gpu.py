@@ -10,6 +10,7 @@ import time
 from holdfast import project as projects
 from holdfast import targets
 from holdfast.cli import plot
+from holdfast.cli.confirm import choose
 from holdfast.cli.output import as_table, emit
 from holdfast.cli.terminal import human_bytes, is_tty, show, width
 from holdfast.engine.gpus import Looker
@@ -36,7 +37,7 @@ _LIVE_COLUMNS = ("gpu", "name", "memory", "busy", "lately", "held by")
 def gpu(parsed: Parsed) -> int:
     home = open_home()
     project = projects.find(parsed.text("project") or os.getcwd())
-    compute = targets.choose(targets.folders(project.root, home.path), parsed.text("config") or "").compute
+    compute = choose(home.path, project.root, parsed.text("config") or "").compute
     is_plain = bool(parsed.text("output") or parsed.text("query")) or not is_tty(sys.stdout)
     page = _Plain(parsed) if is_plain else Screen()
     looker = Looker(home)

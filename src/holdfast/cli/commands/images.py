@@ -9,6 +9,7 @@ from holdfast import images as names
 from holdfast import project as projects
 from holdfast import targets
 from holdfast.amlconfig.types import ComputeTarget
+from holdfast.cli.confirm import choose
 from holdfast.cli.output import emit
 from holdfast.cli.terminal import Progress, human_bytes, is_tty, show
 from holdfast.engine import images
@@ -80,7 +81,7 @@ class _Reached:
     def __init__(self, parsed: Parsed) -> None:
         home = open_home()
         project = projects.find(parsed.text("project") or os.getcwd())
-        compute = targets.choose(targets.folders(project.root, home.path), parsed.text("config") or "").compute
+        compute = choose(home.path, project.root, parsed.text("config") or "").compute
         self.name = compute.name
         self.engine = compute.engine
         self.channel = connect(home, targets.resolve(compute, home.path))

@@ -8,6 +8,7 @@ import sys
 
 from holdfast import project as projects
 from holdfast import targets
+from holdfast.cli.confirm import choose
 from holdfast.cli.show import LogWriter
 from holdfast.cli.terminal import show
 from holdfast.engine.channel import connect
@@ -104,7 +105,7 @@ def _place(parsed: Parsed) -> tuple[Target, Run | None]:
         raise UsageError("-r names a run and -c a target", hint="one of them")
     home = open_home()
     project = projects.find(parsed.text("project") or os.getcwd())
-    chosen = targets.choose(targets.folders(project.root, home.path), name)
+    chosen = choose(home.path, project.root, name)
     return targets.resolve(chosen.compute, home.path), None
 
 

@@ -8,6 +8,7 @@ import sys
 from holdfast import project as projects
 from holdfast import targets
 from holdfast.cli.commands.targets import name_of
+from holdfast.cli.confirm import choose
 from holdfast.cli.output import emit
 from holdfast.cli.terminal import Progress, show
 from holdfast.cli.ticks import tell
@@ -25,7 +26,7 @@ def test(parsed: Parsed) -> int:
     """A line for each thing as it is found out; the exit code is that of the first thing that failed."""
     home = open_home()
     project = projects.find(parsed.text("project") or os.getcwd())
-    compute = targets.choose(targets.folders(project.root, home.path), "local", name_of(parsed)).compute
+    compute = choose(home.path, project.root, "local", name_of(parsed)).compute
     return tell(examine.examine(home, compute), parsed)
 
 
@@ -33,7 +34,7 @@ def pull(parsed: Parsed) -> int:
     """Runs of other clients on a machine, made known here with all that they have written."""
     home = open_home()
     project = projects.find(parsed.text("project") or os.getcwd())
-    chosen = targets.choose(targets.folders(project.root, home.path), parsed.text("config") or "")
+    chosen = choose(home.path, project.root, parsed.text("config") or "")
     target = targets.resolve(chosen.compute, home.path)
     channel = connect(home, target)
     try:

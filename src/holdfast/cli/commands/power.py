@@ -1,4 +1,4 @@
-"""``holdfast computetarget trust|start|stop``"""
+"""``holdfast computetarget start|stop``"""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import time
 
 from holdfast import project as projects
 from holdfast import targets
-from holdfast.cli.terminal import Progress, human_duration, show
+from holdfast.cli.confirm import choose, confirm
+from holdfast.cli.terminal import Progress, human_duration
 from holdfast.engine import power
+from holdfast.engine.trust import look
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.store.home import open_home
 
@@ -21,32 +23,25 @@ if TYPE_CHECKING:
     from holdfast.store.home import Home
 
 
-def trust(parsed: Parsed) -> int:
-    home, compute = _target(parsed)
-    for command in power.trust(home, compute):
-        sys.stderr.write(f"trusted: {show(command)}\n")
-    return 0
-
-
 def start(parsed: Parsed) -> int:
-    home, compute = _target(parsed)
-    bring_up(home, compute)
+    home, root, compute = _target(parsed, on=True)
+    bring_up(home, root, compute)
     sys.stderr.write(f"{compute.name} is on\n")
     return 0
 
 
 def stop(parsed: Parsed) -> int:
-    home, compute = _target(parsed)
-    power.switch(home, compute, on=False)
+    home, root, compute = _target(parsed, on=False)
+    power.switch(home, root, compute, on=False)
     sys.stderr.write(f"{compute.name} was told to stop\n")
     return 0
 
 
-def bring_up(home: Home, compute: ComputeTarget) -> None:
+def bring_up(home: Home, root: str, compute: ComputeTarget) -> None:
     """Switch a machine on and wait for its answer."""
     with Progress(sys.stderr) as progress:
         progress.update(f"starting {compute.name}")
-        power.switch(home, compute, on=True)
+        power.switch(home, root, compute, on=True)
 
         def tell(waited: float) -> None:
             progress.update(f"starting {compute.name}: no answer yet, {human_duration(waited)}")
@@ -59,13 +54,16 @@ def tell_idle(home: Home, project: Project, records: list[Json]) -> None:
     places = targets.folders(project.root, home.path)
     for name in targets.targets(places):
         try:
-            compute = targets.choose(places, "local", name).compute
+            chosen = targets.choose(places, "local", name)
+            compute = chosen.compute
         except HoldfastError:
             continue
         if not (compute.stop_command or compute.stop_on_target):
             continue
         mine = [record for record in records if record.get("target") == name]
-        if any(record.get("end_time_utc") is None for record in mine) or not power.is_up(home, compute):
+        if any(record.get("end_time_utc") is None for record in mine):
+            continue
+        if look(home.path, project.root, chosen) is not None or not power.is_up(home, compute):
             continue
         sys.stderr.write(f"{name}: on, {_idle(mine)}\n")
 
@@ -81,10 +79,13 @@ def _seconds(utc: str) -> float:
     return datetime.fromisoformat(utc).timestamp()
 
 
-def _target(parsed: Parsed) -> tuple[Home, ComputeTarget]:
+def _target(parsed: Parsed, *, on: bool) -> tuple[Home, str, ComputeTarget]:
+    """The target, confirmed for use, and its command for being run."""
     name = parsed.text("name") or parsed.text("word")
     if not name:
         raise UsageError("no target was named", hint="--name NAME")
     home = open_home()
     project = projects.find(parsed.text("project") or os.getcwd())
-    return home, targets.choose(targets.folders(project.root, home.path), "local", name).compute
+    chosen = choose(home.path, project.root, "local", name)
+    confirm(home.path, project.root, chosen, (power.command_key(on=on),))
+    return home, project.root, chosen.compute

@@ -9,6 +9,7 @@ from holdfast import lifecycle, metrics, targets
 from holdfast import project as projects
 from holdfast.amlconfig.types import RunConfig
 from holdfast.cli import pick
+from holdfast.cli.confirm import choose, confirm
 from holdfast.cli.output import emit
 from holdfast.cli.reproduction import Reproduction
 from holdfast.engine import reproduce as engine
@@ -82,15 +83,17 @@ def _chosen(parsed: Parsed, home: Home, run: Run, folder: str) -> Chosen:
     asked = parsed.text("config")
     if asked is not None:
         root = projects.find(parsed.text("project") or os.getcwd()).root
-        return targets.choose(targets.folders(root, home.path), asked)
+        return choose(home.path, root, asked)
     config, target = str(run.request.get("config")), str(run.request.get("target"))
     now = os.path.join(str(run.request.get("project_root")), "aml_config")
     places = (os.path.join(folder, "aml_config"), now, os.path.join(home.path, "targets"))
     try:
-        return targets.choose(places, config, target)
+        chosen = targets.choose(places, config, target)
     except UsageError:  # their files are gone; the run remembers how its target was reached
         compute = target_of(run.request, home.path).compute
-        return targets.Chosen(RunConfig(name=config, target=target, framework="Python"), compute, [])
+        chosen = targets.Chosen(RunConfig(name=config, target=target, framework="Python"), compute, [])
+    confirm(home.path, str(run.request.get("project_root")), chosen)
+    return chosen
 
 
 def _project(run: Run, folder: str) -> Project:

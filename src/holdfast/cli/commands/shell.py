@@ -6,7 +6,7 @@ import os
 import sys
 
 from holdfast import project as projects
-from holdfast import targets
+from holdfast.cli.confirm import choose
 from holdfast.engine import shims
 from holdfast.engine.environment import is_managed
 from holdfast.errors import HoldfastError, UsageError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
     from holdfast.model import Project
     from holdfast.store.home import Home
+    from holdfast.targets import Chosen
 
 _SHELLS = ("bash", "zsh", "fish", "sh", "dash", "pwsh", "powershell", "cmd")
 
@@ -25,7 +26,7 @@ _SHELLS = ("bash", "zsh", "fish", "sh", "dash", "pwsh", "powershell", "cmd")
 def shell(parsed: Parsed) -> int:
     home = open_home()
     project = remember(projects.find(parsed.text("project") or os.getcwd()))
-    local = targets.choose(targets.folders(project.root, home.path), "local")
+    local = choose(home.path, project.root, "local")
     managed = is_managed(local)
     python = _environment(home, project, local) if managed else None
     python = python or _interpreter(local.compute.python_location)
@@ -48,7 +49,7 @@ def shell(parsed: Parsed) -> int:
         raise UsageError(f"{words[0]} is not there to be started", hint="--shell NAME chooses another") from error
 
 
-def _environment(home: Home, project: Project, local: targets.Chosen) -> str | None:
+def _environment(home: Home, project: Project, local: Chosen) -> str | None:
     """The python of what the project declares, where it is built."""
     from holdfast.cli.environments import Bench
 

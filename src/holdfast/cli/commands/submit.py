@@ -11,6 +11,7 @@ import sys
 
 from holdfast import project as projects
 from holdfast import settings, targets
+from holdfast.cli.confirm import choose
 from holdfast.cli.reach import open_line
 from holdfast.engine import request
 from holdfast.errors import UnreachableError, UsageError
@@ -35,7 +36,7 @@ def submit(parsed: Parsed) -> int:
     stopwatch = Stopwatch(since_start_ns())
     home = open_home()
     stopwatch.lap("begin")
-    line = _reach(home, target)
+    line = _reach(home, project.root, target)
     stopwatch.lap("connect")
     stopwatch.waited = lambda: line.waited_ns
     if target.kind in targets.CONTAINED and not target.compute.dockerfile:
@@ -49,7 +50,7 @@ def submit(parsed: Parsed) -> int:
     return Submission(parsed, home, chosen, target, line, stopwatch).run(project, job)
 
 
-def _reach(home: Home, target: Target) -> Line:
+def _reach(home: Home, root: str, target: Target) -> Line:
     """A target that is switched off and can be switched on is; nobody else waits here."""
     line = open_line(home, target)
     if not target.compute.start_command:
@@ -62,10 +63,10 @@ def _reach(home: Home, target: Target) -> Line:
         from holdfast.engine import power
 
         line.close()
-        if not power.may_start(home, target.compute):
-            hint = f"it has a startCommand; to allow it: holdfast computetarget trust {target.name}"
+        if not power.may_start(home, root, target.compute):
+            hint = f"it has a startCommand; to allow it: holdfast trust {target.name}"
             raise UnreachableError(error.what, where=error.where, answer=error.answer, hint=hint) from error
-        bring_up(home, target.compute)
+        bring_up(home, root, target.compute)
         return open_line(home, target)
 
 
@@ -81,7 +82,7 @@ def _understand(parsed: Parsed) -> tuple[Project, Job, Chosen, Target]:
     home = location()
     said = settings.read(os.path.join(home, "settings.json"))
     name = name or parsed.text("target") or said["defaultTarget"]
-    chosen = targets.choose(targets.folders(project.root, home), name, parsed.text("target"))
+    chosen = _choose(parsed, home, project, name)
     target = targets.resolve(chosen.compute, home)
     if chosen.warnings:
         from holdfast.amlconfig import render
@@ -105,6 +106,25 @@ def _understand(parsed: Parsed) -> tuple[Project, Job, Chosen, Target]:
     )
     job = request.make_job(asked, project, chosen.config, target.name, said["onEnd"], ask_secret)
     return project, job, chosen, target
+
+
+def _choose(parsed: Parsed, home: str, project: Project, name: str) -> Chosen:
+    """Before anything secret is asked for: what the project asks for is confirmed, unless it is only shown."""
+    if project.passed_over:
+        _warn_of_owner(project.passed_over)
+    target = parsed.text("target")
+    if parsed.flag("dry_run"):
+        return targets.choose(targets.folders(project.root, home), name, target)
+    return choose(home, project.root, name, target)
+
+
+def _warn_of_owner(folder: str) -> None:
+    from shlex import quote
+
+    from holdfast.cli.terminal import show
+
+    words = f"{folder} is a project of another user and is not used; holdfast trust {quote(folder)} allows it"
+    sys.stderr.write(f"WARNING: {show(words)}\n")
 
 
 def ask_secret(name: str) -> str:

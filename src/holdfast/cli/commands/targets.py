@@ -7,6 +7,7 @@ import sys
 
 from holdfast import project as projects
 from holdfast import targets
+from holdfast.cli.confirm import choose
 from holdfast.cli.output import emit
 from holdfast.cli.terminal import human_bytes, is_tty, show
 from holdfast.errors import UsageError
@@ -36,18 +37,20 @@ def show_target(parsed: Parsed) -> int:
 
 def detach(parsed: Parsed) -> int:
     """Remove the target's files. Runs that were made on it stay, unless --purge takes them from there."""
-    places = _places(parsed)
+    root = projects.find(parsed.text("project") or os.getcwd()).root
+    places = targets.folders(root, location())
     name = name_of(parsed)
     compute = targets.find(places, f"{name}.compute")
     if compute is None:
         raise UsageError(f"there is no target named {name!r}", hint=f"known here: {', '.join(targets.targets(places))}")
     if parsed.flag("purge"):
-        _purge(targets.choose(places, "local", name).compute, sure=parsed.flag("yes"))
+        _purge(choose(location(), root, "local", name).compute, sure=parsed.flag("yes"))
     runconfig = targets.find((os.path.dirname(compute),), f"{name}.runconfig")
     for path in (compute, runconfig):
         if path is not None:
             os.unlink(path)
             sys.stderr.write(f"removed {show(path)}\n")
+    _forget(root, name)
     return 0
 
 
@@ -88,15 +91,27 @@ def check(parsed: Parsed) -> int:
     """Every finding about the project's files at once; exit code 65 if one of them is an error."""
     from holdfast.amlconfig.check import check_project
     from holdfast.amlconfig.findings import render
+    from holdfast.engine.trust import unconfirmed
 
     project = projects.find(parsed.text("project") or os.getcwd())
     user_targets = targets.targets(targets.folders(project.root, location())[1:])
-    findings = check_project(project.root, user_targets)
+    findings = [*check_project(project.root, user_targets), *unconfirmed(location(), project.root)]
+    findings.sort(key=lambda finding: (finding.file, finding.line, finding.column))
     if parsed.text("output") or parsed.text("query"):
         emit([finding._asdict() for finding in findings], fmt=parsed.text("output"), query=parsed.text("query"))
     else:
         sys.stdout.write(render(findings) or "no findings\n")
     return 65 if any(finding.severity == "error" for finding in findings) else 0
+
+
+def _forget(root: str, name: str) -> None:
+    """What was confirmed for a target goes with its file."""
+    from holdfast import confirmations
+    from holdfast.engine.trust import scope_of
+    from holdfast.store import trust_file
+
+    if os.path.exists(os.path.join(location(), confirmations.FILE)):
+        trust_file.forget(open_home(), scope_of(location(), root), name)
 
 
 def _purge(compute: ComputeTarget, *, sure: bool) -> None:

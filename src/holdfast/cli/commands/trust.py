@@ -1,0 +1,123 @@
+"""``holdfast trust``: confirm what a project asks for, show what was confirmed, take it back."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast import confirmations, ownership, targets
+from holdfast import project as projects
+from holdfast.cli.output import emit
+from holdfast.cli.terminal import show
+from holdfast.engine import trust as engine
+from holdfast.errors import HoldfastError, UsageError
+from holdfast.store import trust_file
+from holdfast.store.home import location, open_home
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parse import Parsed
+    from holdfast.engine.trust import Open
+
+_COLUMNS = ("project", "target", "key", "value")
+
+
+def trust(parsed: Parsed) -> int:
+    if parsed.flag("list"):
+        return _list(parsed)
+    word = parsed.text("name") or parsed.text("word")
+    if not word:
+        hint = "holdfast trust NAME, or holdfast trust . for everything in this project"
+        raise UsageError("no target or folder was named", hint=hint)
+    folder = _folder(parsed, word)
+    if parsed.flag("forget"):
+        return _forget(parsed, word, folder)
+    found = _of_folder(folder) if folder else _of_name(parsed, word)
+    if not found:
+        sys.stderr.write(f"{show(word)}: nothing more has to be confirmed\n")
+    for shown in dict.fromkeys(one.shown for open_ in found for one in open_.missing):
+        sys.stderr.write(f"confirmed: {show(shown)}\n")
+    return 0
+
+
+def _folder(parsed: Parsed, word: str) -> str:
+    """The folder that is meant; empty where it is a name. A name that a target has is that target."""
+    if os.sep not in word and "/" not in word and word not in (os.curdir, os.pardir):
+        if not os.path.isdir(word):
+            return ""
+        try:
+            places = targets.folders(_root(parsed), location())
+        except HoldfastError:
+            places = ()
+        if word in (*targets.targets(places), *targets.configurations(places)):
+            return ""
+    folder = os.path.abspath(os.path.expanduser(word))
+    if not os.path.isdir(folder):
+        raise UsageError("there is no such folder", where=folder)
+    return folder
+
+
+def _of_name(parsed: Parsed, name: str) -> list[Open]:
+    """What the run configuration and the target of that name ask for."""
+    home, root = open_home(), _root(parsed)
+    places = targets.folders(root, home.path)
+    chosen = [targets.choose(places, name)]
+    if name in targets.targets(places):
+        chosen.append(targets.choose(places, name, name))
+    found = [engine.look(home.path, root, one, engine.KEYS) for one in chosen]
+    asked = [one for one in found if one is not None]
+    trust_file.confirm(home, [row for one in asked for row in one.rows])
+    return asked
+
+
+def _of_folder(folder: str) -> list[Open]:
+    """Everything in a project, and that it may be used although it belongs to another user."""
+    home, folder = open_home(), projects.nearest(folder)
+    owner = ownership.foreign_owner(folder)
+    marks = [path for path in projects.marks(folder) if ownership.foreign_owner(path) is not None]
+    if owner is not None or marks or _has_foreign_files(folder):
+        trust_file.confirm(home, (), folder)
+        sys.stderr.write(f"confirmed: use {show(folder)}, which another user can change\n")
+    root = projects.find(folder).root
+    asked = engine.every(home.path, root)
+    trust_file.confirm(home, [row for one in asked for row in one.rows])
+    return asked
+
+
+def _has_foreign_files(folder: str) -> bool:
+    config = os.path.join(folder, "aml_config")
+    names = os.listdir(config) if os.path.isdir(config) else []
+    return any(ownership.foreign_owner(os.path.join(config, name)) is not None for name in names)
+
+
+def _list(parsed: Parsed) -> int:
+    said = confirmations.read(location())
+    rows = [row._asdict() for row in said.confirmed]
+    rows += [{"project": path, "target": "", "key": "its owner", "value": "may be used"} for path in said.folders]
+    rows += [
+        {"project": "", "target": "", "key": "address", "value": f"known before: {name}"} for name in said.machines
+    ]
+    emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=_COLUMNS)
+    return 0
+
+
+def _forget(parsed: Parsed, word: str, folder: str) -> int:
+    home = open_home()
+    if folder:
+        count = trust_file.forget(home, os.path.realpath(projects.nearest(folder)))
+    else:
+        root, name, machine = _root(parsed), word, ""
+        try:
+            compute = targets.choose(targets.folders(root, home.path), word).compute
+            name, machine = compute.name, engine.machine_of(home.path, compute) if compute.address else ""
+        except HoldfastError:
+            pass  # the file is gone; what was confirmed for it can still be taken back
+        count = trust_file.forget(home, engine.scope_of(home.path, root), name, machine)
+    if not count:
+        raise UsageError(f"nothing was confirmed for {word}", hint="holdfast trust --list shows what was")
+    sys.stderr.write(f"{show(word)}: has to be confirmed again\n")
+    return 0
+
+
+def _root(parsed: Parsed) -> str:
+    return projects.find(parsed.text("project") or os.getcwd()).root

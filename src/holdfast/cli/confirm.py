@@ -1,0 +1,53 @@
+"""The one question about what a project asks for: put at a terminal, refused where there is none."""
+
+from __future__ import annotations
+
+import sys
+
+from holdfast import targets
+from holdfast.engine import trust
+from holdfast.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.targets import Chosen
+
+
+def choose(home: str, root: str, name: str, target: str | None = None) -> Chosen:
+    """The run configuration and target of that name for a command that will use it: whatever needs it is confirmed.
+
+    ``home`` is the store's folder, ``root`` the project's.
+    """
+    chosen = targets.choose(targets.folders(root, home), name, target)
+    confirm(home, root, chosen)
+    return chosen
+
+
+def confirm(home: str, root: str, chosen: Chosen, keys: Sequence[str] | None = None) -> None:
+    """Ask for what is not confirmed yet, and remember a yes. ``keys``: only because of these."""
+    found = trust.look(home, root, chosen, keys)
+    if found is None:
+        return
+    from holdfast.cli.terminal import is_tty
+
+    if not (is_tty(sys.stdin) and is_tty(sys.stderr)):
+        raise trust.refusal(home, found)
+    if not _agrees(home, found):
+        raise UsageError("nothing was sent", where=found.name, hint=f"{found.command} confirms it")
+    from holdfast.store import trust_file
+    from holdfast.store.home import open_home
+
+    trust_file.confirm(open_home(), found.rows)
+
+
+def _agrees(home: str, found: trust.Open) -> bool:
+    from holdfast.cli.terminal import show
+
+    sys.stderr.write(f"{show(found.name)} asks for something that you have not confirmed on this machine:\n")
+    for one in found.missing:
+        sys.stderr.write(f"  {show(one.shown)}\n    {show(trust.place(home, found, one))}\n")
+    sys.stderr.write("Allow that from now on? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

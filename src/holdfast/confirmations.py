@@ -1,0 +1,94 @@
+"""What this user has confirmed on this machine, as the store's ``trust.json`` has it.
+
+``confirmed`` lists values of a target in one project; ``folders`` are project folders of other users that may be used;
+``machines`` are the logins that the store knew before there was such a file. Earlier versions kept the hashes of
+trusted start and stop commands in ``trusted.json``; they still count.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from holdfast.errors import StoreError
+from holdfast.record import Record
+
+FILE = "trust.json"
+_OLD_FILE = "trusted.json"
+
+
+class Confirmation(Record):
+    """One value of a key that a target of one project may have. ``project`` is the folder, links resolved."""
+
+    project: str
+    target: str
+    key: str
+    value: str
+
+
+class Confirmations(Record):
+    confirmed: tuple[Confirmation, ...] = ()
+    folders: tuple[str, ...] = ()
+    machines: tuple[str, ...] = ()
+    old_commands: frozenset[str] = frozenset()
+
+
+def read(home: str) -> Confirmations:
+    """``home`` is the store. A store without the file knows the machines that it keeps a login for."""
+    path = os.path.join(home, FILE)
+    found = _object(path)
+    if found is None:
+        return Confirmations(machines=_known_machines(home), old_commands=_old_commands(home))
+    rows = [row for row in _list(found.get("confirmed")) if isinstance(row, dict)]
+    names = Confirmation._fields
+    return Confirmations(
+        confirmed=tuple(Confirmation(*(str(row.get(name, "")) for name in names)) for row in rows),
+        folders=tuple(map(str, _list(found.get("folders")))),
+        machines=tuple(map(str, _list(found.get("machines")))),
+        old_commands=_old_commands(home),
+    )
+
+
+def is_trusted_folder(home: str, folder: str) -> bool:
+    """Whether the user has confirmed this very folder of another user."""
+    return os.path.realpath(folder) in read(home).folders
+
+
+def to_json(said: Confirmations) -> bytes:
+    rows = [row._asdict() for row in said.confirmed]
+    text = {"v": 1, "confirmed": rows, "folders": list(said.folders), "machines": list(said.machines)}
+    return json.dumps(text, indent=1).encode() + b"\n"
+
+
+def _object(path: str) -> dict[str, object] | None:
+    try:
+        with open(path, encoding="utf-8") as source:
+            found = json.load(source)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        hint = "delete it; you are then asked again"
+        raise StoreError(
+            "the file with your confirmations cannot be read", where=path, answer=str(error), hint=hint
+        ) from error
+    return found if isinstance(found, dict) else {}
+
+
+def _known_machines(home: str) -> tuple[str, ...]:
+    """Names of the folders with a pinned key or a key of ours; not the one with the sockets of connections."""
+    try:
+        return tuple(sorted(name for name in os.listdir(os.path.join(home, "ssh")) if len(name) == 32))
+    except OSError:
+        return ()
+
+
+def _old_commands(home: str) -> frozenset[str]:
+    try:
+        found = _object(os.path.join(home, _OLD_FILE))
+    except StoreError:
+        return frozenset()
+    return frozenset(found or ())
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []

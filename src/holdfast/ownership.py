@@ -1,0 +1,70 @@
+"""Whose a file or folder is: what another user put there is not followed unasked, as with git's ``safe.directory``."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def foreign_owner(path: str) -> int | None:
+    """The owner of a path, or of what its link leads to, if that is another user; None for our own and for nothing.
+
+    Under sudo the files of the user who called it are our own too.
+    """
+    if sys.platform == "win32":
+        return None  # folders have no owner in this sense there
+    ours = own_ids()
+    for look in (os.lstat, os.stat):
+        try:
+            owner = look(path).st_uid
+        except OSError:
+            continue
+        if owner not in ours:
+            return owner
+    return None
+
+
+def own_ids() -> tuple[int, ...]:
+    if sys.platform == "win32":
+        return ()
+    user = os.geteuid()
+    caller = os.environ.get("SUDO_UID", "") if user == 0 else ""
+    return (user, int(caller)) if caller.isdecimal() and caller.isascii() else (user,)
+
+
+def is_changeable_by_others(path: str) -> bool:
+    """Whether another user than us and root can replace the file: by its owner, or by write access for all.
+
+    Every folder above it counts, links resolved. In a sticky folder only the owner of a file can replace it, but every
+    user can put one where there is none.
+    """
+    if sys.platform == "win32":
+        return False
+    trusted = (0, *own_ids())
+    above, is_missing = os.path.realpath(path), False
+    while True:
+        try:
+            found = os.stat(above)
+            is_open = found.st_mode & 0o002 and (is_missing or found.st_mode & 0o041000 != 0o041000)
+            if found.st_uid not in trusted or is_open:
+                return True
+            is_missing = False
+        except FileNotFoundError:
+            is_missing = True
+        except OSError:
+            return True
+        parent = os.path.dirname(above)
+        if parent == above:
+            return False
+        above = parent
+
+
+def user_name(uid: int) -> str:
+    if sys.platform == "win32":
+        return f"uid {uid}"
+    import pwd
+
+    try:
+        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
+    except KeyError:
+        return f"uid {uid}"

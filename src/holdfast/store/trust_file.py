@@ -1,0 +1,59 @@
+"""Writing ``trust.json``: what the user has confirmed, added and taken back under one lock."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast import confirmations
+from holdfast.store.home import write_whole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from holdfast.confirmations import Confirmation, Confirmations
+    from holdfast.store.home import Home
+
+
+def begin(home: Home) -> None:
+    """Make the file, so that machines which become known from now on do not count as known before."""
+    if not os.path.exists(os.path.join(home.path, confirmations.FILE)):
+        _change(home, lambda said: said)
+
+
+def confirm(home: Home, rows: Iterable[Confirmation], folder: str = "") -> None:
+    """Add confirmed values, and the folder of another user if one is named."""
+
+    def add(said: Confirmations) -> Confirmations:
+        new = [row for row in dict.fromkeys(rows) if row not in said.confirmed]
+        real = (os.path.realpath(folder),) if folder else ()
+        folders = (*said.folders, *(path for path in real if path not in said.folders))
+        return said._replace(confirmed=(*said.confirmed, *new), folders=folders)
+
+    _change(home, add)
+
+
+def forget(home: Home, project: str, target: str = "", machine: str = "") -> int:
+    """Take back what was confirmed for a target of a project, or for all of it; returns how many rows that were.
+
+    ``machine`` is the login that the target has, if it was known before there was such a file.
+    """
+    count = 0
+
+    def drop(said: Confirmations) -> Confirmations:
+        nonlocal count
+        gone = [row for row in said.confirmed if row.project == project and target in ("", row.target)]
+        folders = [path for path in said.folders if target or path != project]
+        machines = [name for name in said.machines if name != machine]
+        count = len(gone) + len(said.folders) - len(folders) + len(said.machines) - len(machines)
+        kept = tuple(row for row in said.confirmed if row not in gone)
+        return said._replace(confirmed=kept, folders=tuple(folders), machines=tuple(machines))
+
+    _change(home, drop)
+    return count
+
+
+def _change(home: Home, change: Callable[[Confirmations], Confirmations]) -> None:
+    with home.lock("trust"):
+        said = change(confirmations.read(home.path))
+        write_whole(os.path.join(home.path, confirmations.FILE), confirmations.to_json(said))
