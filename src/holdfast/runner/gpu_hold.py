@@ -68,8 +68,7 @@ class Hold:
         if self.wish["count"] == 0:
             self.given = []
             return True
-        self._ask(rest)
-        if self._counts() and not self._queue(events, rest):
+        if not self._ask(rest) or (self._counts() and not self._queue(events, rest)):
             return False
         seen = self.given if self.given is not None else self._facts["gpus"]
         shown = [{name: value for name, value in card.items() if name != "processes"} for card in seen]
@@ -186,10 +185,10 @@ class Hold:
     def _counts(self) -> "bool":
         return self.wish is not None and self.wish.get("count") not in (None, 0)
 
-    def _ask(self, rest: "Callable[[float, list[int]], bool]") -> "None":
-        """What the machine has now. Who does not answer in time is not asked again."""
+    def _ask(self, rest: "Callable[[float, list[int]], bool]") -> "bool":
+        """Read what the machine has now; False if the run was told to stop. A silent driver is not asked again."""
         if self._watcher is None:
-            return
+            return True
         self._watcher.tell(do="facts")
         deadline = time.monotonic() + gpu.LIMIT_S
         while self._watcher is not None:
@@ -197,16 +196,16 @@ class Hold:
             found = [line["facts"] for line in said or () if "facts" in line]
             if found:
                 self._facts = found[0]
-                return
+                return True
             if said is None or time.monotonic() > deadline:
                 why = "NVIDIA's library crashed" if said is None else "NVIDIA's driver does not answer"
                 self._facts = dict(_unmeasured(why), gpus=self._facts.get("gpus") or [])
                 self._watcher.release()
                 self._watcher = None
-                return
+                return True
             if not rest(min(1.0, max(0.0, deadline - time.monotonic())), [self._watcher.answers]):
-                self._facts = self._facts or _unmeasured("the run was stopped")
-                return
+                return False
+        return True
 
     def _queue(self, events: "Events", rest: "Callable[[float, list[int]], bool]") -> "bool":
         wish = self.wish or {}
@@ -255,7 +254,9 @@ class Hold:
             if not rest(pause if limit is None else min(pause, max(0.0, began + limit - now)), []):
                 claim.leave()
                 return False
-            self._ask(rest)
+            if not self._ask(rest):
+                claim.leave()
+                return False
             if self._watcher is None:
                 claim.leave()
                 raise CannotTake("the GPUs cannot be seen any more: %s" % self._facts["trouble"], 74)

@@ -62,12 +62,15 @@ class Folder:
 
     def __init__(self, path: "bytes", create: "bool" = True) -> "None":
         self._path = path
+        made = False
         try:
             if create:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(path)
-                    os.chmod(path, 0o1777)
+                    made = True
             self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            if made:
+                os.fchmod(self._fd, 0o1777)
         except NotADirectoryError as error:
             raise Unusable("%s is not a folder" % os.fsdecode(path)) from error
         except OSError as error:

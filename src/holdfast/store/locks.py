@@ -43,6 +43,7 @@ class Lock:
             except BaseException:
                 self.release()
                 raise
+        _given_up.discard(self._path)
         return self
 
     def __exit__(
