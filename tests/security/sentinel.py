@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from typing import TYPE_CHECKING
@@ -62,9 +63,10 @@ def _holding(top: str) -> list[str]:
     for folder, _, names in os.walk(top):
         for name in names:
             path = os.path.join(folder, name)
-            if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > 1 << 20:
-                continue
-            with open(path, "rb") as source:
-                if SECRET in source.read():
-                    found.append(path)
+            with contextlib.suppress(FileNotFoundError):  # a run that ends removes its work folder
+                if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > 1 << 20:
+                    continue
+                with open(path, "rb") as source:
+                    if SECRET in source.read():
+                        found.append(path)
     return found

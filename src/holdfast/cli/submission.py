@@ -13,6 +13,7 @@ from holdfast.cli.terminal import Progress, human_bytes, is_tty, show
 from holdfast.engine import submit as engine
 from holdfast.errors import ConfigError, StoreError, UnreachableError, UsageError
 from holdfast.project import remember
+from holdfast.store.home import open_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Submission:
             self._target,
             self._line,
             self._stopwatch,
-            self._agree,
+            lambda pending: _agree(self._parsed, pending),
             self._show_id,
             on_progress,
             on_upload,
@@ -171,22 +172,24 @@ class Submission:
         if not self._for_machines:
             self._log.heading(heading)
 
-    def _agree(self, pending: Pending) -> None:
-        """More than a gigabyte of new files is more often a forgotten data folder than a wish."""
-        if pending.new_bytes <= _ASK_ABOVE or self._parsed.flag("yes"):
+
+def _agree(parsed: Parsed, pending: Pending) -> None:
+    """More than a gigabyte of new files is more often a forgotten data folder than a wish."""
+    if pending.new_bytes <= _ASK_ABOVE or parsed.flag("yes"):
+        return
+    rows = "\n".join(f"{human_bytes(size):>10}  {show(path)}" for path, size in pending.largest())
+    sys.stderr.write(f"{human_bytes(pending.new_bytes)} of new files would be read and stored. The largest:\n{rows}\n")
+    if is_tty(sys.stdin) and is_tty(sys.stderr):
+        sys.stderr.write("Go on? [y/N] ")
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() in ("y", "yes"):
             return
-        rows = "\n".join(f"{human_bytes(size):>10}  {show(path)}" for path, size in pending.largest())
-        sys.stderr.write(f"{human_bytes(pending.new_bytes)} of new files would be stored. The largest:\n{rows}\n")
-        if is_tty(sys.stdin) and is_tty(sys.stderr):
-            sys.stderr.write("Store them? [y/N] ")
-            sys.stderr.flush()
-            if sys.stdin.readline().strip().lower() in ("y", "yes"):
-                return
-        raise UsageError("nothing was submitted", hint="--link shows a folder without copying it; or say --yes")
+    raise UsageError("nothing was submitted", hint="--link shows a folder without copying it; or say --yes")
 
 
 def print_plan(parsed: Parsed, project: Project, job: Job, target: Target) -> int:
-    plan, taken = engine.plan_only(project, job, target)
+    home = open_home(create=False)
+    plan, taken = engine.plan_only(home, project, job, target, lambda pending: _agree(parsed, pending))
     for warning in taken.warnings:
         sys.stderr.write(f"WARNING: {show(warning)}\n")
     found = {**plan.to_json(), "files": taken.files, "bytes": taken.bytes}

@@ -22,6 +22,10 @@ _DISK = {
     errno.EPERM: ("this file or folder is not open to you", _ELSEWHERE),
     errno.EIO: ("the disk fails", "save what you can; holdfast store verify tells what is damaged"),
 }
+# No caller expected one of these: the file or folder became another one between a look at it and its use.
+_REPLACED = ("a file or folder was removed or replaced while it was used", "try again when nothing changes it")
+_NAMES = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO, errno.EEXIST, errno.ENOTEMPTY)
+_DISK.update(dict.fromkeys(_NAMES, _REPLACED))
 
 
 def translate(error: Exception) -> HoldfastError | None:

@@ -39,11 +39,20 @@ if TYPE_CHECKING:
 _TRIES = 3  # a prune on the target may run at the same time
 
 
-def plan_only(project: Project, job: Job, target: Target) -> tuple[Plan, Snapshot]:
-    """The plan that a submit would follow. Reads the project, writes nothing."""
-    taken = snapshot.scan(project.root, cache=None, skip=_linked(job)).store(None)
+def plan_only(
+    home: Home, project: Project, job: Job, target: Target, agree: Callable[[Pending], None]
+) -> tuple[Plan, Snapshot]:
+    """The plan that a submit would follow. Reads the project, writes nothing; ``agree`` may refuse to read so much."""
+    taken = _only_hashed(home, project, job, agree)
     nobody = Identity("0" * 32, f"{project.name}_<milliseconds>", 0)
     return _plan(job, project, nobody, taken.tree, target, None), taken
+
+
+def _only_hashed(home: Home, project: Project, job: Job, agree: Callable[[Pending], None]) -> Snapshot:
+    """What a snapshot would be; files that the last one has seen are not read again."""
+    pending = snapshot.scan(project.root, cache=home.stat_cache(project.id), skip=_linked(job))
+    agree(pending)
+    return pending.store(None)
 
 
 class Submitter:
@@ -110,7 +119,7 @@ class Submitter:
 
     def preflight(self, project: Project, job: Job, environment: Environment | None) -> list[Tick]:
         """What would be found before a start; nothing is stored, sent or started."""
-        taken = snapshot.scan(project.root, cache=None, skip=_linked(job)).store(None)
+        taken = _only_hashed(self._home, project, job, self._agree)
         return self._preflight().ticks(taken, environment, job)
 
     def _preflight(self, project: Project | None = None, taken: Snapshot | None = None) -> Preflight:
