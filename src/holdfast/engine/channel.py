@@ -240,7 +240,11 @@ class RunnerChannel:
     def _write(self, data: bytes) -> None:
         try:
             self._transport.write(data)
-        except (wire.Closed, Overdue) as error:
+        except wire.Closed as error:
+            if self._hello:
+                raise self._failure(error) from error
+            # It has ended already; what it printed, perhaps that it needs the runner, is read by hello().
+        except Overdue as error:
             raise self._failure(error) from error
 
     def _refused(self, said: str) -> StoreError:

@@ -5,6 +5,7 @@ copies of their descriptors lie in a socket of the guardian's that is never read
 """
 
 import array
+import contextlib
 import os
 import select
 import socket
@@ -198,6 +199,8 @@ class Hold:
                 self._facts = found[0]
                 return True
             if said is None or time.monotonic() > deadline:
+                if not rest(0.0, []):
+                    return False  # the guardian has ended, and the watching process with it
                 why = "NVIDIA's library crashed" if said is None else "NVIDIA's driver does not answer"
                 self._facts = dict(_unmeasured(why), gpus=self._facts.get("gpus") or [])
                 self._watcher.release()
@@ -267,7 +270,9 @@ class Hold:
     def _post(self, descriptors: "list[int]") -> "None":
         """To the guardian, which keeps them open by not reading them."""
         if self._letters is not None and descriptors:
-            self._letters[1].sendmsg([b"!"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))])
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has ended; the supervisor finds out
+                self._letters[1].sendmsg([b"!"], rights)
 
     def _note(self, events: "Events", line: "dict[str, Any]") -> "None":
         kind = line.pop("event", None)

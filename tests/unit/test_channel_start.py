@@ -1,0 +1,51 @@
+"""The first exchange with a target that does not have the runner yet."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from typing import TYPE_CHECKING
+
+from holdfast.engine.channel import RunnerChannel
+from holdfast.ports import Stream
+from security.hostile import HostileHost, end
+
+if TYPE_CHECKING:
+    from holdfast.model import Json
+
+
+class WithoutRunner(HostileHost):
+    """The first command has asked for the runner and ended before anything is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda request: iter([end(request, verb=request["verb"])]))
+        self.commands = 0
+
+    def run(self, argv: tuple[str, ...]) -> Stream:
+        self.commands += 1
+        if self.commands > 1:
+            return super().run(argv)
+        heard, stdin = os.pipe()
+        stdout, says = os.pipe()
+        stderr, complains = os.pipe()
+        nonce = json.loads(base64.b64decode(argv[-1]))["nonce"]
+        os.write(says, f"{nonce} need\n".encode())
+        for descriptor in (heard, says, complains):
+            os.close(descriptor)
+        return Stream(os.getpid(), stdin, stdout, stderr)
+
+    def _speak(self, asked: Json, heard: int, says: int, complains: int) -> None:
+        left = int(str(asked["size"]))
+        while left:
+            left -= len(os.read(heard, left))
+        super()._speak(asked, heard, says, complains)
+
+
+def test_request_sent_early_survives_that_the_runner_has_to_be_sent_first() -> None:
+    host = WithoutRunner()
+    talk = RunnerChannel(host, "python3", None, "new")
+    talk.foresee("probe")
+    assert talk.ask("probe")["verb"] == "probe"
+    assert host.commands == 2
+    talk.close()
