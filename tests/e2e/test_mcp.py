@@ -43,6 +43,21 @@ def test_submit_watch_compare_and_list(desk: Desk) -> None:
     talk(desk, work)
 
 
+def test_a_program_cannot_confirm_what_a_project_asks_for(desk: Desk) -> None:
+    desk.script(TRAINS)
+    desk.script("type: remote\naddress: gpu1.example.org\n", "aml_config/gpu1.compute")
+
+    async def work(client: Client) -> None:
+        assert not [tool.name for tool in (await client.list_tools()).tools if "trust" in tool.name]
+        with pytest.raises(AssertionError, match="holdfast trust gpu1"):
+            await call(client, "submit", script="train.py", config="gpu1")
+        with pytest.raises(AssertionError, match="holdfast trust gpu1"):
+            await call(client, "submit", script="train.py", config="gpu1", arguments=["y"])
+
+    talk(desk, work)
+    assert not (desk.home / "trust.json").exists()
+
+
 def test_a_refusal_is_told_in_our_words(desk: Desk) -> None:
     async def work(client: Client) -> None:
         with pytest.raises(AssertionError, match=r"there is no script 'trian\.py'"):

@@ -177,6 +177,10 @@ def test_a_setup_program_is_not_read(tmp_path: Path) -> None:
         ("file:///opt/a-1-py3-none-any.whl", "is outside the project"),
         ("./src", "src is a folder"),
         ("numpy; touch x", "is not a requirement"),
+        ("x @ https://host/${AWS_SECRET_ACCESS_KEY}/x-1-py3-none-any.whl", "variables of the environment are not read"),
+        ("https://${TOKEN}@host/x-1-py3-none-any.whl", "variables of the environment are not read"),
+        ("git+https://${TOKEN}@host/x@main", "variables of the environment are not read"),
+        ("./${HOME}/x-1-py3-none-any.whl", "variables of the environment are not read"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, line: str, message: str) -> None:

@@ -11,7 +11,7 @@ import re
 
 from holdfast.amlconfig.types import Finding
 from holdfast.environments import files
-from holdfast.environments.requirement import NotARequirementError, Requirement, normal, parse
+from holdfast.environments.requirement import NotARequirementError, Requirement, normal, parse, refuse_variables
 from holdfast.environments.secrets import scrub
 from holdfast.environments.spec import Entry, PipOptions
 from holdfast.environments.wheels import parse_wheel
@@ -167,6 +167,7 @@ class PipItems:
         self.error(at, f"only this project itself can be installed by -e, not {shown(value)}", hint)
 
     def _requirement(self, at: Entry, text: str, folder: str) -> Requirement | None:
+        refuse_variables(text)
         if _looks_like_path(text):
             path, _, rest = text.partition(" --")
             return self._local_file(at, path, folder, parse(f"stated --{rest}") if rest else Requirement(""))

@@ -44,6 +44,7 @@ class Requirement(Record):
 
 
 def parse(text: str) -> Requirement:
+    refuse_variables(text)
     hashes = tuple(sorted({f"{kind}:{digest.lower()}" for kind, digest in _HASH.findall(text)}))
     text = _HASH.sub("", text).strip()
     if not text.isprintable():
@@ -61,6 +62,12 @@ def parse(text: str) -> Requirement:
         return Requirement(normal(found[1]), extras, "", _checked_url(url), _canonical_marker(marker), hashes)
     specifier, marker = _split_marker(rest, ";")
     return Requirement(normal(found[1]), extras, _specifier(specifier), "", _canonical_marker(marker), hashes)
+
+
+def refuse_variables(text: str) -> None:
+    """uv would put the value of a variable of the user's shell there, and send it to the address."""
+    if "${" in text:
+        raise NotARequirementError("variables of the environment are not read in it")
 
 
 def normal(name: str) -> str:
