@@ -38,8 +38,11 @@ SETTINGS: Mapping[str, Setting] = {
     "onEnd": Setting("Command to run, or URL to post to, whenever a run ends.", "", str),
     "keepWork": Setting("How long the folder of a run that did not complete is kept.", "7d", _days),
     "keepRuns": Setting(
-        "How long ended runs are kept; empty keeps them for ever.", "", lambda text: text and _days(text)
+        "How long ended runs are kept before they go to the trash; empty keeps them for ever.",
+        "",
+        lambda text: text and _days(text),
     ),
+    "keepTrash": Setting("How long deleted runs stay in the trash.", "14d", _days),
     "agentGpuHours": Setting("GPU-hours that programs may take by holdfast mcp in any 24 hours.", "0", _hours),
 }
 

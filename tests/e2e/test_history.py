@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -198,14 +199,13 @@ def test_du_and_prune_give_room_back(desk: Desk) -> None:
     used = {row["what"]: row["bytes"] for row in desk.holdfast("du").json}
     assert used["objects"] >= 300_000
     assert used["work"] >= 300_000
-    for path in [*desk.home.rglob("events.jsonl"), *(desk.home / "objects").rglob("*")]:
-        os.utime(path, (0, 0))
+    _age(desk, *desk.home.rglob("events.jsonl"), *(desk.home / "objects").rglob("*"))
     planned = {row["what"]: row["count"] for row in desk.holdfast("store", "prune", "--dry-run").json}
     assert planned["work folders"] == 2
     assert planned["objects"] == 0
     after = {row["what"]: row["bytes"] for row in desk.holdfast("du").json}
     assert {**after, "other": 0} == {**used, "other": 0}  # the index is made on the way
-    desk.holdfast("history", "delete", "-r", "1", "--yes")
+    desk.holdfast("history", "delete", "-r", "1", "--yes", "--now")
     freed = {row["what"]: row for row in desk.holdfast("store", "prune").json}
     assert freed["work folders"]["count"] == 1
     assert freed["objects"]["bytes"] >= 300_000
@@ -221,8 +221,7 @@ def test_prune_takes_away_runners_that_nobody_uses(desk: Desk) -> None:
     (current,) = folder.iterdir()
     old = folder / ("0" * 64)
     shutil.copytree(current, old)
-    for path in (current, old):
-        os.utime(path, (0, 0))
+    _age(desk, current, old)
     desk.holdfast("store", "prune")
     assert list(folder.iterdir()) == [current]
     assert desk.submit("train.py").code == 0
@@ -232,12 +231,21 @@ def test_retention_deletes_old_runs_only_when_set(desk: Desk) -> None:
     desk.script("")
     desk.submit("train.py")
     desk.submit("train.py")
-    os.utime(desk.attempt("1") / "events.jsonl", (0, 0))
+    _age(desk, desk.attempt("1") / "events.jsonl")
     desk.holdfast("store", "prune")
     assert len(desk.holdfast("history", "list").json) == 2
     assert desk.holdfast("config", "keepRuns", "30d").code == 0
     desk.holdfast("store", "prune")
     assert [record["run_number"] for record in desk.holdfast("history", "list").json] == [2]
+
+
+def _age(desk: Desk, *paths: Path, days: float = 40) -> None:
+    """As if these had last been changed so long ago, in a store that is older still."""
+    now = time.time()
+    assert desk.holdfast("store", "prune", "--dry-run").code == 0  # notes the clock
+    os.utime(desk.home / "store.json", (now, now - 400 * 86400))
+    for path in paths:
+        os.utime(path, (now, now - days * 86400))
 
 
 def test_settings_are_checked(desk: Desk) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -43,7 +44,10 @@ def test_work_folders_go_after_their_time_without_being_asked(desk: Desk) -> Non
     desk.script("raise SystemExit(1)")
     desk.submit("train.py")
     work = desk.attempt() / "work"
-    os.utime(desk.attempt() / "events.jsonl", (0, 0))
+    assert desk.holdfast("store", "prune", "--dry-run").code == 0  # notes the clock
+    month_ago = time.time() - 30 * 86400
+    os.utime(desk.home / "store.json", (0, month_ago - 86400))
+    os.utime(desk.attempt() / "events.jsonl", (month_ago, month_ago))
     desk.submit("train.py")
     assert work.exists()  # upkeep is due once a day, and a new store has just been made
     os.utime(desk.home / "cache" / "upkeep", (0, 0))

@@ -204,6 +204,7 @@ def _furnish(stage: Stage, rng: random.Random) -> dict[str, str]:
     age(stage.home / "objects", hours=2)
     age(stage.home / "runs" / f"{'0' * 32}.tmp", hours=2)
     age(stage.home / "runs" / stage.uid_of(kept["old"]), hours=240)
+    age(stage.home / "store.json", hours=1000)
     _leave_a_dead_submit(stage, kept)
     return kept
 

@@ -57,7 +57,7 @@ def tell(home: Home, uid: str, machine: Parsed | None, stopwatch: Stopwatch | No
         _explain(run)
     _refuse(run, wrong)
     _tell_missing(run, missing)
-    upkeep.daily(home)
+    upkeep.daily(home, _warn)
     _tell_of_gpus(home, run)
     code = closed.get("exit_code")
     if code == 0 and missing:
@@ -86,6 +86,10 @@ def _tell_missing(run: Run, missing: list[str]) -> None:
         sys.stderr.write(f"  and {len(missing) - _SHOWN} more\n")
     if manifest.not_brought(run) or len(missing) > len(manifest.problems(run)):
         sys.stderr.write(f"  holdfast experiment return -r {run.request.get('run_number')} tries again\n")
+
+
+def _warn(message: str) -> None:
+    sys.stderr.write(f"WARNING: {show(message)}\n")
 
 
 def note_fetch(home: Home, uid: str, stopwatch: Stopwatch) -> None:

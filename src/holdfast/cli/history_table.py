@@ -41,4 +41,20 @@ HISTORY = (
         ),
         examples=(("For a spreadsheet", "holdfast history metrics -r 12 --name loss -o csv"),),
     ),
+    Command(
+        ("history", "undelete"),
+        "Bring deleted runs back from the trash; without a run, list what is there.",
+        _AT + "history:undelete",
+        (
+            PROJECT,
+            Option(
+                ("--run", "-r", "--run-id"),
+                "runs",
+                "A run to bring back; may be repeated.",
+                kind="repeat",
+                metavar="RUN",
+            ),
+            Option(("--all", "-A"), "all", "List deleted runs of all projects.", kind="flag"),
+        ),
+    ),
 )

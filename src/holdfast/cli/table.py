@@ -185,7 +185,7 @@ COMMANDS = (
     ),
     Command(
         ("history", "delete"),
-        "Delete runs for good: their logs, metrics and outputs.",
+        "Delete runs with their logs, metrics and outputs; they stay in the trash for a while.",
         _AT + "history:delete",
         (
             PROJECT,
@@ -193,6 +193,7 @@ COMMANDS = (
                 ("--run", "-r", "--run-id"), "runs", "A run to delete; may be repeated.", kind="repeat", metavar="RUN"
             ),
             Option(("--yes", "-y"), "yes", "Do not ask.", kind="flag"),
+            Option(("--now",), "now", "For good, without the trash.", kind="flag"),
         ),
     ),
     *COMPARISONS,
@@ -320,8 +321,15 @@ COMMANDS = (
         "Give room back: what no run needs, and what the retention settings no longer keep.",
         _AT + "store:prune",
         (
-            Option(("--keep-days",), "keep_days", "Also delete ended runs older than this.", metavar="N"),
+            Option(("--keep-days",), "keep_days", "Also move ended runs older than this to the trash.", metavar="N"),
             Option(("--dry-run",), "dry_run", "Only say what would go.", kind="flag"),
+            Option(("--empty-trash",), "empty_trash", "Remove all deleted runs for good.", kind="flag"),
+            Option(
+                ("--clock-is-right",),
+                "clock_is_right",
+                "Believe the clock although it has moved a lot since the last time.",
+                kind="flag",
+            ),
         ),
     ),
     Command(

@@ -7,12 +7,15 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast.store.home import Home
+    from holdfast.store.prune import Keep
 
 _DAY_S = 86400.0
 
 
-def daily(home: Home) -> None:
+def daily(home: Home, tell: Callable[[str], None]) -> None:
     """Remove work folders and runs that the settings no longer keep. Snapshots are left to ``store prune``."""
     note = os.path.join(home.path, "cache", "upkeep")
     try:
@@ -22,16 +25,32 @@ def daily(home: Home) -> None:
             os.utime(note)
     except OSError:
         return  # a full or read-only disk must not change how the command ends
-    from holdfast import settings
+    from holdfast.engine.reconcile import open_index
     from holdfast.store import prune
-    from holdfast.store.index import Index
 
-    index = Index(home)
+    keep = kept(home)
+    if keep.clock.doubt:
+        tell(f"{keep.clock.doubt}; nothing is deleted because of its age: holdfast store prune tells more")
+        return
+    index = open_index(home)
     try:
-        keep_work = settings.days(home.settings, "keepWork") or 0.0
-        prune.expire(home, index.of_store(), settings.days(home.settings, "keepRuns"), keep_work, act=True)
+        prune.expire(home, index.of_store(), keep, act=True)
     finally:
         index.close()
+
+
+def kept(home: Home, runs: float | None = None, *, clock_is_right: bool = False) -> Keep:
+    """What the settings keep; ``runs`` in the place of keepRuns."""
+    from holdfast import settings
+    from holdfast.runner import clock
+    from holdfast.store.prune import Keep
+
+    return Keep(
+        settings.days(home.settings, "keepRuns") if runs is None else runs,
+        settings.days(home.settings, "keepWork") or 0.0,
+        settings.days(home.settings, "keepTrash") or 0.0,
+        clock.look(os.fsencode(home.path), clock_is_right),
+    )
 
 
 def _age(path: str) -> float:

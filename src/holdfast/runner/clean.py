@@ -6,9 +6,8 @@ killed leaves nothing that looks usable.
 """
 
 import os
-import time
 
-from . import catalog, engines, environment, hostfacts, launch, records, serve, strays
+from . import catalog, clock, engines, environment, hostfacts, launch, records, serve, strays
 from .alone import Alone, InUse, is_used
 from .remove import remove_tree
 from .sync import unlink_quietly
@@ -62,7 +61,7 @@ def clean(home: "bytes", asked: "dict[str, object]") -> "list[dict[str, object]]
     rows = _of_engine(home, str(wish) if wish else None, act) if asked.get("contained") else []
     sizes = _Sizes()
     parts = [_environments(home, sizes), *_tools(home, sizes), *_runs(home, client, whole, sizes)]
-    return [*rows, *(part.row(act) for part in [*parts, _leftovers(home, sizes)])]
+    return [*rows, *(part.row(act) for part in [*parts, _leftovers(home, sizes, clock.look(home))])]
 
 
 def _of_engine(home: "bytes", wish: "str | None", act: "bool") -> "list[dict[str, object]]":
@@ -180,18 +179,20 @@ def _has_ended(attempt: "bytes") -> "bool":
     return not records.is_held(attempt) and records.closed(attempt) is not None
 
 
-def _leftovers(home: "bytes", sizes: "_Sizes") -> "Part":
-    """What was begun and never finished, or was being removed: nobody's by now."""
+def _leftovers(home: "bytes", sizes: "_Sizes", now: "clock.Clock") -> "Part":
+    """What was begun and never finished, or was being removed."""
     part = Part("leftovers")
+    if now.doubt:
+        part.leave(now.doubt)
     for place in _inside(home, b"arriving"):
-        if _age(place) > YOUNG_S:
+        if now.is_older(place, YOUNG_S):
             part.add(sizes.of(place), lambda one=place: unlink_quietly(one))  # type: ignore[misc]
     for place in _inside(home, b"envs"):
         if place.endswith(b".tmp") and not is_used(_build_lock(home, place)):
             part.add(sizes.of(place), lambda one=place: _remove_unfinished(home, one))  # type: ignore[misc]
     for folder in (b"runs", b"cache", b"builder"):
         for place in _inside(home, folder):
-            if place.endswith(b".deleted") or (place.endswith(b".tmp") and _age(place) > YOUNG_S):
+            if place.endswith(b".deleted") or (place.endswith(b".tmp") and now.is_older(place, YOUNG_S)):
                 remove = remove_tree if os.path.isdir(place) else unlink_quietly
                 part.add(sizes.of(place), lambda one=place, remove=remove: remove(one))  # type: ignore[misc]
     return part
@@ -219,13 +220,6 @@ def _inside(home: "bytes", folder: "bytes") -> "list[bytes]":
 
 def _is_folder(path: "bytes") -> "bool":
     return os.path.isdir(path) and not os.path.islink(path)
-
-
-def _age(path: "bytes") -> "float":
-    try:
-        return time.time() - os.lstat(path).st_mtime
-    except OSError:
-        return 0.0
 
 
 def _out_of_sight(place: "bytes", ending: "bytes" = b".tmp") -> "bytes":

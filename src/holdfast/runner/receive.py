@@ -6,10 +6,13 @@ many. A large one lies under its own name until it is whole, so that a client th
 
 import hashlib
 import os
-import time
 
 from . import objects, pour, wire
 from .sync import unlink_quietly
+
+MYPY = False
+if MYPY:
+    from .clock import Clock
 
 _AT_ONCE_BYTES = 64 * 1024 * 1024
 _AT_ONCE = 5000
@@ -20,6 +23,7 @@ class Arrivals:
     def __init__(self, home: "bytes") -> "None":
         self._root = os.path.join(home, b"objects")
         self._halves = os.path.join(home, b"arriving")
+        self._clock: "Clock | None" = None
         self._batch = None  # type: objects.Batch | None
         self._half = None  # type: Half | None
         self._unmade = set()  # type: set[str]
@@ -133,6 +137,13 @@ class Arrivals:
             self._halves, os.path.basename(objects.object_path(self._root, digest)) + digest[:2].encode()
         )
 
+    def _is_forgotten(self, path: "bytes") -> "bool":
+        if self._clock is None:
+            from . import clock
+
+            self._clock = clock.look(os.path.dirname(self._halves))
+        return self._clock.is_older(path, _FORGET_AFTER_S)
+
     def _halves_by_place(self) -> "dict[bytes, int]":
         """How much there is of each; those that nobody went on with for long are taken away."""
         found = {}
@@ -146,7 +157,7 @@ class Arrivals:
                 status = os.lstat(path)
             except OSError:
                 continue  # another client has just finished it
-            if time.time() - status.st_mtime > _FORGET_AFTER_S:
+            if self._is_forgotten(path):
                 unlink_quietly(path)
             else:
                 found[path] = status.st_size

@@ -44,6 +44,11 @@ class Home(Record):
         return os.path.join(self.path, "saved")
 
     @property
+    def trash(self) -> str:
+        """Deleted runs, for as long as ``keepTrash`` says."""
+        return os.path.join(self.path, "trash")
+
+    @property
     def settings(self) -> str:
         return os.path.join(self.path, "settings.json")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 
 from holdfast import lifecycle
+from holdfast.record import Record
 from holdfast.runner import objects
 from holdfast.runner.remove import remove_tree
 from holdfast.runner.sync import unlink_quietly
-from holdfast.store import runs
+from holdfast.store import runs, trash
 from holdfast.store.usage import size_of
 
 TYPE_CHECKING = False
@@ -17,35 +17,51 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holdfast.model import Json
+    from holdfast.runner.clock import Clock
     from holdfast.store.home import Home
 
 _DAY_S = 86400.0
 _YOUNG_S = 3600.0  # an object this young may belong to a submit that has not written its run yet
 
 
-def prune(home: Home, records: list[Json], keep_runs: float | None, keep_work: float, *, act: bool) -> list[Json]:
+class Keep(Record):
+    """What the settings keep, in days; ``runs`` None means for ever, ``trash`` None that all of it goes now.
+
+    ``clock`` tells ages, or that there are none.
+    """
+
+    runs: float | None
+    work: float
+    trash: float | None
+    clock: Clock
+
+
+def prune(home: Home, records: list[Json], keep: Keep, *, act: bool) -> list[Json]:
     """Remove (or, without act, only count) what is no longer kept or needed; open runs and all they need stay."""
-    gone, rows = expire(home, records, keep_runs, keep_work, act=act)
-    return [*rows, _leftovers(home, act), _objects(home, gone, act)]
+    purged, rows = expire(home, records, keep, act=act)
+    return [*rows, _leftovers(home, keep.clock, act), _objects(home, keep.clock, purged, act)]
 
 
-def expire(
-    home: Home, records: list[Json], keep_runs: float | None, keep_work: float, *, act: bool
-) -> tuple[set[str], list[Json]]:
-    """The part that follows the settings: runs and work folders past their time. Returns the uids that went, too."""
-    ended = [record for record in records if record["status"] in lifecycle.FINAL]
-    old = [record for record in ended if keep_runs is not None and _age(home, record) > keep_runs * _DAY_S]
-    gone = {str(record["uid"]) for record in old}
-    stale = [uid for uid in (str(r["uid"]) for r in ended if _age(home, r) > keep_work * _DAY_S) if uid not in gone]
-    return gone, [_runs(home, gone, act), _work(home, stale, act)]
+def expire(home: Home, records: list[Json], keep: Keep, *, act: bool) -> tuple[set[str], list[Json]]:
+    """The part that follows the settings: runs, work folders and trash past their time.
+
+    Returns the uids that left the trash for good, too.
+    """
+    ended = [str(record["uid"]) for record in records if record["status"] in lifecycle.FINAL]
+    ages = {uid: age for uid in ended if (age := _age(home, uid, keep.clock)) is not None}
+    old = {uid for uid, age in ages.items() if keep.runs is not None and age > keep.runs * _DAY_S}
+    stale = [uid for uid, age in ages.items() if age > keep.work * _DAY_S and uid not in old]
+    purged = set(trash.expired(home, keep.trash, keep.clock))
+    return purged, [_runs(home, old, act), _trash(home, purged, act), _work(home, stale, act)]
 
 
-def _age(home: Home, record: Json) -> float:
-    """Seconds since the run wrote its last event, by the file's own time."""
+def _age(home: Home, uid: str, clock: Clock) -> float | None:
+    """Seconds since the run wrote its last event, by the file's own time; None where that makes no sense."""
     try:
-        return time.time() - os.stat(_events(home, str(record["uid"]))).st_mtime
+        store = os.stat(os.path.join(home.path, "store.json")).st_mtime
+        return clock.plausible_age(os.stat(_events(home, uid)).st_mtime, earliest=store - _DAY_S)
     except FileNotFoundError:
-        return 0.0
+        return None
 
 
 def _events(home: Home, uid: str) -> str:
@@ -55,8 +71,15 @@ def _events(home: Home, uid: str) -> str:
 def _runs(home: Home, uids: set[str], act: bool) -> Json:
     size = sum(size_of(home.run(uid)) for uid in uids)
     for uid in uids if act else ():
-        runs.delete(home, uid)
-    return {"what": "runs", "count": len(uids), "bytes": size}
+        trash.put(home, uid)
+    return {"what": "runs, to the trash", "count": len(uids), "bytes": size}
+
+
+def _trash(home: Home, uids: set[str], act: bool) -> Json:
+    size = sum(trash.size(home, uid) for uid in uids)
+    for uid in uids if act else ():
+        trash.purge(home, uid)
+    return {"what": "trash", "count": len(uids), "bytes": size}
 
 
 def _work(home: Home, uids: list[str], act: bool) -> Json:
@@ -73,16 +96,17 @@ def _work(home: Home, uids: list[str], act: bool) -> Json:
     return {"what": "work folders", "count": len(folders), "bytes": size}
 
 
-def _leftovers(home: Home, act: bool) -> Json:
+def _leftovers(home: Home, clock: Clock, act: bool) -> Json:
     """Halves that killed commands left behind: deleted but not removed, or begun and never given their name."""
-    paths = [path for path in _halves(home) if path.endswith(".deleted") or _is_old(path)] + _old_runners(home)
+    paths = [path for path in _halves(home) if path.endswith(".deleted") or clock.is_older(path, _YOUNG_S)]
+    paths += _old_runners(home, clock)
     size = sum(map(size_of, paths))
     for path in paths if act else ():
         remove = remove_tree if os.path.isdir(path) else unlink_quietly
         remove(_bytes(path))
     if act:
         objects.sweep(_bytes(home.objects))
-        _locks_of_dead_submits(home)
+        _locks_of_dead_submits(home, clock)
     return {"what": "leftovers", "count": len(paths), "bytes": size}
 
 
@@ -99,7 +123,7 @@ def _is_half(path: str) -> bool:
     return beside or path.endswith((".deleted", ".tmp"))
 
 
-def _old_runners(home: Home) -> list[str]:
+def _old_runners(home: Home, clock: Clock) -> list[str]:
     """Versions of our own program that no open run uses and that nobody has installed for a day."""
     folder = os.path.join(home.path, "runner")
     used = set()
@@ -114,31 +138,24 @@ def _old_runners(home: Home) -> list[str]:
         pass
     names = os.listdir(folder) if os.path.isdir(folder) else []
     paths = [os.path.join(folder, name) for name in names if name not in used]
-    return [path for path in paths if time.time() - os.lstat(path).st_mtime > _DAY_S]
+    return [path for path in paths if clock.is_older(path, _DAY_S)]
 
 
-def _locks_of_dead_submits(home: Home) -> None:
+def _locks_of_dead_submits(home: Home, clock: Clock) -> None:
     """Of a submit that was killed before its run was written; no other command has a reason to look at it."""
     folder = os.path.join(home.path, "locks")
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         lock = home.lock(name)
-        if name.startswith("submit-") and _is_old(path) and lock.try_hold():
+        if name.startswith("submit-") and clock.is_older(path, _YOUNG_S) and lock.try_hold():
             unlink_quietly(_bytes(path))
             lock.release()
 
 
-def _is_old(path: str) -> bool:
-    """A younger one may still be somebody's work."""
-    try:
-        return time.time() - os.lstat(path).st_mtime > _YOUNG_S
-    except FileNotFoundError:
-        return False
-
-
-def _objects(home: Home, gone: set[str], act: bool) -> Json:
-    """Mark what the remaining runs refer to, sweep the rest; what cannot be read is kept, not guessed about."""
-    kept = [runs.read(home, uid) for uid in runs.uids(home) if uid not in gone]
+def _objects(home: Home, clock: Clock, purged: set[str], act: bool) -> Json:
+    """Mark what runs, in the trash too, refer to; sweep the rest. What cannot be read is kept, not guessed about."""
+    kept = [runs.read(home, uid) for uid in runs.uids(home)]
+    kept += [trash.read(home, uid) for uid in trash.uids(home) if uid not in purged]
     problem = next((run.problem for run in kept if run.problem), "")
     trees = {str(run.request.get("tree", "")) for run in kept}
     trees.update(os.listdir(home.saved) if os.path.isdir(home.saved) else ())
@@ -155,7 +172,7 @@ def _objects(home: Home, gone: set[str], act: bool) -> Json:
         prefix = os.path.basename(folder)
         for name in names:
             path = os.path.join(folder, name)
-            if len(prefix) == 2 and len(name) == 62 and prefix + name not in needed and _is_old(path):
+            if len(prefix) == 2 and len(name) == 62 and prefix + name not in needed and clock.is_older(path, _YOUNG_S):
                 count += 1
                 size += os.lstat(path).st_size
                 if act:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 
-from holdfast.errors import UsageError
 from holdfast.model import Identity, Json
 from holdfast.record import Record
 from holdfast.runner import untrusted
@@ -105,7 +104,11 @@ def _append_client(home: Home, uid: str, kind: str, fields: Json, *, sync: bool)
 
 
 def read(home: Home, uid: str) -> Run:
-    path = home.run(uid)
+    return read_folder(home.run(uid), uid)
+
+
+def read_folder(path: str, uid: str) -> Run:
+    """The run of this uid whose folder is there."""
     request, problem = request_file.read(path, uid)
     number = last_attempt(path)
     try:
@@ -167,16 +170,6 @@ def is_uid(name: str) -> bool:
         return bool(untrusted.hexadecimal(name, 32))
     except untrusted.Untrusted:
         return False
-
-
-def delete(home: Home, uid: str) -> None:
-    """Out of sight by one rename, then removed: killed halfway, the rest is swept up later by prune."""
-    if not is_uid(uid):
-        raise UsageError(f"not a run: {uid!r}")
-    gone = os.path.join(home.runs, f"{uid}.deleted")
-    os.rename(home.run(uid), gone)
-    sync_folder(home.runs)
-    remove_tree(os.fsencode(gone))
 
 
 def _end_of_lines(fd: int) -> int:

@@ -13,6 +13,7 @@ _PARTS = (
     ("outputs", "what scripts left in outputs/"),
     ("logs", "logs, metrics and events of runs"),
     ("work", "folders of runs that did not complete; kept for a while"),
+    ("trash", "deleted runs; kept for a while"),
     ("objects", "snapshots of projects, each content once"),
     ("envs", "environments"),
     ("runner", "our own program"),
@@ -51,4 +52,4 @@ def size_of(path: str) -> int:
 def _part(words: list[str]) -> str:
     if words[0] == "runs":
         return words[3] if len(words) > 3 and words[3] in ("outputs", "work") else "logs"
-    return words[0] if words[0] in ("objects", "envs", "runner") else "other"
+    return words[0] if words[0] in ("objects", "envs", "runner", "trash") else "other"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
+from holdfast import settings
 from holdfast.cli import pick
 from holdfast.cli.copying import Copier, refresh, tell_links
 from holdfast.cli.output import emit
 from holdfast.cli.terminal import is_tty, show
 from holdfast.engine import outputs
 from holdfast.errors import StoreError, UsageError
-from holdfast.store import history, manifest, runs
+from holdfast.store import history, manifest, runs, trash
 from holdfast.store.home import Named
 
 TYPE_CHECKING = False
@@ -118,12 +119,38 @@ def delete(parsed: Parsed) -> int:
             )
         _confirm(parsed, found)
         for record in found:
-            runs.delete(home, str(record["uid"]))
+            trash.put(home, str(record["uid"]))
+            if parsed.flag("now"):
+                trash.purge(home, str(record["uid"]))
         index.refresh()
     finally:
         index.close()
     count = f"{len(found)} run{'' if len(found) == 1 else 's'}"
-    sys.stderr.write(f"deleted {count}; holdfast store prune gives back what only they needed\n")
+    after = "holdfast store prune gives back what only they needed"
+    if not parsed.flag("now"):
+        kept = settings.read(home.settings)["keepTrash"]
+        after = f"in the trash for {kept}: holdfast history undelete -r {found[0]['run_number']} brings it back"
+    sys.stderr.write(f"deleted {count}; {after}\n")
+    return 0
+
+
+def undelete(parsed: Parsed) -> int:
+    """Bring runs back from the trash; without a name, list what is there."""
+    home, project, index = pick.here(parsed)
+    try:
+        names = parsed.texts("runs")
+        if not names:
+            found = trash.rows(home, None if parsed.flag("all") else project.id)
+            columns = ("run_number", "run_id", "uid", "deleted_utc")
+            emit(found, fmt=parsed.text("output"), query=parsed.text("query"), columns=columns)
+            return 0
+        uids = [trash.find(home, project.id, name) for name in names]
+        for uid in dict.fromkeys(uids):
+            trash.restore(home, uid)
+        index.refresh()
+    finally:
+        index.close()
+    sys.stderr.write(f"{len(set(uids))} run{'' if len(set(uids)) == 1 else 's'} back in the history\n")
     return 0
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from holdfast import settings
 from holdfast.cli.output import emit
 from holdfast.cli.terminal import Progress, human_bytes, is_tty
-from holdfast.engine import reconcile
+from holdfast.engine import reconcile, upkeep
 from holdfast.errors import StoreError, UsageError
 from holdfast.store import prune as pruning
 from holdfast.store import usage
@@ -59,16 +58,15 @@ def prune(parsed: Parsed) -> int:
     asked = parsed.text("keep_days")
     if asked is not None and not asked.isdigit():
         raise UsageError(f"--keep-days {asked}: that is not a number of days")
-    keep_runs = float(asked) if asked is not None else settings.days(home.settings, "keepRuns")
+    keep = upkeep.kept(home, None if asked is None else float(asked), clock_is_right=parsed.flag("clock_is_right"))
+    if keep.clock.doubt:
+        sys.stderr.write(f"WARNING: {keep.clock.doubt}; nothing is deleted because of its age.\n")
+        sys.stderr.write("         if the date is right: holdfast store prune --clock-is-right\n")
+    if parsed.flag("empty_trash"):
+        keep = keep._replace(trash=None)
     index = reconcile.open_index(home)
     try:
-        freed = pruning.prune(
-            home,
-            index.of_store(),
-            keep_runs,
-            settings.days(home.settings, "keepWork") or 0.0,
-            act=not parsed.flag("dry_run"),
-        )
+        freed = pruning.prune(home, index.of_store(), keep, act=not parsed.flag("dry_run"))
         index.refresh()
     finally:
         index.close()
