@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 import subprocess
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from conftest import Desk, eventually
 from containers.conftest import UP, WAITING, WAYS, Seat, give_tools
 from enginelab import base_rootfs
+from lab.source import write_program
 from managed import SHELF, index
 from ssh.test_links import Watched
 
@@ -258,6 +260,22 @@ def test_a_declared_environment_is_made_in_the_image_once(seat: Seat) -> None:
     assert f"/envs/{made.name}\n" in result.text
     refused = seat.submit("import sys\nopen(sys.prefix + '/written', 'w')")
     assert "Read-only file system" in refused.text
+
+
+@everywhere
+def test_programs_of_packages_run_in_the_container_only(seat: Seat) -> None:
+    give_tools(seat)
+    seat.target("userManagedEnvironment: false")
+    write_program(seat.desk.project / "packages", "hidden")
+    (seat.desk.project / "requirements.txt").write_text("--no-index\n./packages/hidden-1.0.tar.gz\n")
+    text = "import hidden; print('built on', hidden.BUILT_ON)"
+    assert "hidden has no wheel" in seat.submit(text, "--preflight").text
+    result = seat.submit(text)
+    assert result.code == 0, (result, seat.desk.holdfast("history", "info", "-a", "control_log").text)
+    assert "built on " in result.text
+    assert f"built on {platform.node()}\n" not in result.text
+    homes = [Path(seat.desk.env["HOME"]), *([seat.user.path("")] if seat.user else ())]
+    assert not [path for home in homes for path in home.glob("*-was-built")]
 
 
 @here

@@ -326,7 +326,7 @@ def everything_planted(desk: Desk) -> Repository:
         ("submit", "-c", "local", "--preflight", "train.py"),
         ("submit", "-c", "local", "absent.py"),
         ("submit", "-c", "nowhere", "train.py"),
-        ("project", "check"),
+        ("check",),
         ("history", "list"),
     ],
     ids=" ".join,

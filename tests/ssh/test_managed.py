@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
 
 from conftest import eventually
+from lab.source import write_program
 from managed import channel, index, lend_tools
 from ssh.shelved import ada_fixture, box_fixture, laptop_fixture, shared_fixture  # noqa: F401
 
@@ -89,6 +91,36 @@ def test_a_cut_while_an_environment_is_built(
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert b"built True\n" in out
+
+
+@pytest.mark.parametrize("kind", ["pip", "conda"])
+def test_programs_of_packages_run_on_the_target_only(managed: Laptop, ada: User, kind: str) -> None:
+    """At every command: they run when something is to be built, and never here."""
+    write_program(managed.project / "packages", "hidden")
+    line = "./packages/hidden-1.0.tar.gz"
+    if kind == "pip":
+        (managed.project / "requirements.txt").write_text(f"--no-index\n{line}\n")
+    else:
+        text = f"channels: [{channel().file_url}]\ndependencies: [python, pip: [--no-index, {line}]]\n"
+        (managed.project / "environment.yml").write_text(text)
+    managed.script("import hidden; print('built on', hidden.BUILT_ON)")
+    there, here = ada.path("hidden-was-built"), managed.client.env["HOME"]
+    preflight = managed.holdfast("submit", "-c", "lab1", "--preflight", "train.py")
+    assert preflight.code == 0, preflight
+    assert "hidden has no wheel" in preflight.text
+    for words in (
+        ("submit", "-c", "lab1", "--dry-run", "train.py"),
+        ("env", "show", "-c", "lab1"),
+        ("check",),
+    ):
+        assert managed.holdfast(*words).code == 0, words
+    assert not there.exists()
+    result = managed.holdfast("submit", "-c", "lab1", "train.py")
+    assert result.code == 0, (result, managed.holdfast("history", "info", "-a", "control_log").text)
+    assert f"built on {there.read_text().split()[0]}\n" in result.text
+    assert managed.holdfast("env", "lock", "-c", "lab1").code == 0
+    assert [name for name in os.listdir(here) if "built" in name] == []
+    assert not list((managed.home / "solved").glob("?" * 64 + ".json")), "not used for another target"
 
 
 def _source_archive(path: Path) -> Path:

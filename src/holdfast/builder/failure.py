@@ -22,6 +22,7 @@ SIGNS = (
             re.IGNORECASE,
         ),
     ),
+    ("build", re.compile(r"building (?:source distributions|from source)[^\n]* is disabled", re.IGNORECASE)),
     ("compiler", re.compile(r"Failed to build|build backend returned an error")),
     ("platform", re.compile(r"no wheels with a matching|is not compatible with|is not supported on this platform")),
     ("unsatisfiable", re.compile(r"No solution found|not found in the package registry|unsatisfiable")),
@@ -30,26 +31,30 @@ HINTS = {
     "disk": "free some space, or move HOLDFAST_HOME to a larger disk",
     "hash": "the file is not the one that was locked: lock again only if you know why it changed",
     "unreachable": "check the address, your connection and proxy settings, then try again",
+    "build": "pin a version that has a wheel, or build a wheel and name it: pip wheel -w wheels NAME",
     "compiler": "install a C compiler (gcc or build-essential) there, or pin a version that has a wheel",
     "platform": "pin a version that has files for this platform and Python",
     "unsatisfiable": "loosen one of the requirements named above",
 }
+UNBUILT = re.compile(r"(?:distributions for|required for) `([^`]+)`")
 NO_GIT = "install git there: what the file asks for is in a repository"
 LONGEST = 2000
 
 
 class Failed(Exception):
-    """The request cannot be done; ``kind`` sorts it, the rest is for people."""
+    """The request cannot be done; ``kind`` sorts it, ``package`` is the one at fault, the rest is for people."""
 
-    def __init__(self, kind: str, what: str, *, where: str = "", hint: str = "") -> None:
+    def __init__(self, kind: str, what: str, *, where: str = "", hint: str = "", package: str = "") -> None:
         super().__init__(what)
         self.kind = kind
         self.what = what
         self.where = where
         self.hint = hint
+        self.package = package
 
     def event(self, tail: Sequence[str] = ()) -> dict[str, Any]:
         texts = {"kind": self.kind, "what": scrub(self.what), "where": scrub(self.where), "hint": scrub(self.hint)}
+        texts["package"] = scrub(self.package)
         return {"event": "failed", **texts, "tail": list(tail)}
 
 
@@ -57,10 +62,12 @@ def from_output(lines: Sequence[str], where: str, otherwise: str = "internal") -
     """What a tool's last words mean."""
     text = "\n".join(lines)
     kind = next((kind for kind, sign in SIGNS if sign.search(text)), otherwise)
-    # Of a build that failed, uv's hint says no more than that it failed.
-    said = [line.partition("hint: ")[2] for line in lines if line.startswith("hint: ") and kind != "compiler"]
+    # Of a build that failed or was not allowed, uv's hint says no more than that.
+    no_use = kind in ("build", "compiler")
+    said = [line.partition("hint: ")[2] for line in lines if line.startswith("hint: ") and not no_use]
     hint = NO_GIT if "Git executable not found" in text else " ".join(said) or HINTS.get(kind, "")
-    return Failed(kind, _plain(lines)[:LONGEST], where=where, hint=hint)
+    unbuilt = UNBUILT.search(text) if kind == "build" else None
+    return Failed(kind, _plain(lines)[:LONGEST], where=where, hint=hint, package=unbuilt[1] if unbuilt else "")
 
 
 def _plain(lines: Sequence[str]) -> str:

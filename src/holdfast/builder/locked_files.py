@@ -22,12 +22,13 @@ REGISTRY = re.compile(r'source = \{ registry = "([^"]+)" \}')
 def from_uv_lock(spec: Json, options: Json, request: Json, python_words: list[str], uv: Uv) -> tuple[list[str], Json]:
     """The text of a uv.lock, which uv reads only beside its pyproject.toml."""
     project = os.path.join(request.get("project") or ".", os.path.dirname(spec["source"]))
-    folder = tempfile.mkdtemp()
+    os.makedirs(request["cache"], exist_ok=True)
+    folder = tempfile.mkdtemp(prefix="solve-", dir=request["cache"])  # which a container sees as well
     try:
         shutil.copy(os.path.join(project, "pyproject.toml"), folder)
         with open(os.path.join(folder, "uv.lock"), "w", encoding="utf-8") as file:
             file.write(spec["locked"])
-        words = ["--frozen", "--no-dev", "--no-emit-workspace", "--no-header", "--no-annotate"]
+        words = ["--frozen", "--no-dev", "--no-emit-workspace", "--no-header", "--no-annotate", "--no-build"]
         printed = uv.run("export", *words, *python_words, where=spec["source"], folder=folder).printed
     finally:
         shutil.rmtree(folder)

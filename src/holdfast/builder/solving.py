@@ -39,6 +39,7 @@ PEP_440 = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?")
 
 
 def solve(request: Json, report: Report) -> Json:
+    """With ``no_build`` in the request nothing that the project names is executed: a package must have a wheel."""
     spec, facts = request["spec"], request["facts"]
     uv = Uv(request, report)
     packages: list[Json] = []
@@ -50,7 +51,12 @@ def solve(request: Json, report: Report) -> Json:
         python = _python_of(packages)
     else:
         python = _python_given(request)
-    lines, options, files = _pip_part(spec, packages, _python_words(request, python), uv, request)
+    try:
+        lines, options, files = _pip_part(spec, packages, _python_words(request, python), uv, request)
+    except Failed as failed:
+        if failed.kind == "build" and not request.get("no_build"):
+            failed.kind = "unsatisfiable"  # the project itself forbids it, by --only-binary
+        raise
     report.progress("solve", spec["kind"], 1, 1)
     lock = {
         "v": 1,
@@ -73,14 +79,14 @@ def _python_of(packages: list[Json]) -> Json:
 
 
 def _python_given(request: Json) -> Json:
-    """The interpreter on this machine, or what is known of one on another."""
-    if request.get("python"):
-        interpreter = ask(request["python"])
-        return {"version": interpreter.version, "identity": interpreter.identity}
-    if "python" not in request["facts"]:
+    """What is known of the interpreter, or else what the one on this machine says of itself."""
+    if "python" in request["facts"]:
+        known: Json = request["facts"]["python"]
+        return known
+    if not request.get("python"):
         raise Failed("platform", "no Python was named to install the packages for", hint="set pythonLocation")
-    known: Json = request["facts"]["python"]
-    return known
+    interpreter = ask(request["python"])
+    return {"version": interpreter.version, "identity": interpreter.identity}
 
 
 def _python_words(request: Json, python: Json) -> list[str]:
@@ -88,7 +94,12 @@ def _python_words(request: Json, python: Json) -> list[str]:
     if request["spec"]["kind"] == "pip" and request.get("python"):
         return ["--python", request["python"]]
     platform = _uv_platform(request["facts"])
-    return ["--python", sys.executable, "--python-version", python["version"], "--python-platform", platform]
+    # In a container our own interpreter does not run: whatever Python the image has builds there.
+    here = request.get("python") if request.get("inside") else sys.executable
+    if not here:
+        hint = "pin versions that have wheels, or choose an image with Python"
+        raise Failed("build", "the image has no Python to build packages with", hint=hint)
+    return ["--python", here, "--python-version", python["version"], "--python-platform", platform]
 
 
 def _uv_platform(facts: Json) -> str:
@@ -115,10 +126,19 @@ def _pip_part(
     if not spec.get("pip"):
         return [], options, {}
     words = [*python_words, *index_words(options)]
+    if request.get("no_build"):
+        words += _no_build(options)
     unsaid = {UNSAID[name] for name in map(name_of, spec["pip"]) if name in UNSAID}
-    lines = _compile(spec, words, _versions_of_conda(packages, spec["pip"]), unsaid, uv)
+    lines = _compile(spec, words, _versions_of_conda(packages, spec["pip"]), unsaid, uv, request["cache"])
     lines = hashes.with_stated(hashes.completed(lines, spec, request.get("project") or ""), spec, unsaid)
     return lines, options, _files(lines, words, uv)
+
+
+def _no_build(options: Json) -> list[str]:
+    if named := options.get("no_binary"):
+        what = f"--no-binary {', '.join(named)} asks for a build from source"
+        raise Failed("build", what, hint="delete that option")  # and uv takes only one of the two
+    return ["--no-build"]
 
 
 def _versions_of_conda(packages: list[Json], pip: list[str]) -> dict[str, str]:
@@ -129,19 +149,22 @@ def _versions_of_conda(packages: list[Json], pip: list[str]) -> dict[str, str]:
     return {name: version for name, version in versions.items() if name and name not in asked}
 
 
-def _compile(spec: Json, words: list[str], taken: dict[str, str], unsaid: set[str], uv: Uv) -> list[str]:
+def _compile(spec: Json, words: list[str], taken: dict[str, str], unsaid: set[str], uv: Uv, cache: str) -> list[str]:
     try:
-        lines = _compile_with(spec, words, taken, unsaid, uv)
+        lines = _compile_with(spec, words, taken, unsaid, uv, cache)
     except Failed as failed:
-        if failed.kind != "unsatisfiable" or not taken:
+        if failed.kind not in ("unsatisfiable", "build") or not taken:
             raise
         # As pip does: what conda installed is replaced where the pip part cannot live with it.
-        return _compile_with(spec, words, {}, unsaid, uv)
+        return _compile_with(spec, words, {}, unsaid, uv, cache)
     return [line for line in lines if name_of(line) not in taken]
 
 
-def _compile_with(spec: Json, words: list[str], taken: dict[str, str], unsaid: set[str], uv: Uv) -> list[str]:
-    folder = tempfile.mkdtemp()
+def _compile_with(
+    spec: Json, words: list[str], taken: dict[str, str], unsaid: set[str], uv: Uv, cache: str
+) -> list[str]:
+    os.makedirs(cache, exist_ok=True)
+    folder = tempfile.mkdtemp(prefix="solve-", dir=cache)  # which a container sees as well
     try:
         constraints = os.path.join(folder, "constraints.txt")
         with open(constraints, "w", encoding="utf-8") as file:

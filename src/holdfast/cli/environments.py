@@ -10,6 +10,7 @@ from holdfast.cli.confirm import confirm
 from holdfast.cli.terminal import Progress, show
 from holdfast.engine import containers
 from holdfast.engine import environment as engine
+from holdfast.engine import solve as solving
 from holdfast.engine.channel import connect
 from holdfast.errors import ConfigError, UsageError
 
@@ -33,8 +34,13 @@ def settle(
     script: str,
     channel: RunnerChannel,
     container: Container | None = None,
+    *,
+    may_build: bool = True,
 ) -> Environment | None:
-    """The environment that the project declares, solved if it has not been; None where nothing is declared."""
+    """The environment that the project declares, solved if it has not been; None where nothing is declared.
+
+    Without ``may_build`` no program of a package runs for it: BuildNeeded is raised where one would have to.
+    """
     asked = engine.ask(project, chosen, script, channel, container)
     if asked is None:
         return None
@@ -43,14 +49,16 @@ def settle(
 
         sys.stderr.write(render(asked.findings))
     config = chosen.config.name
-    if engine.is_outdated(project, asked, config):
+    if solving.is_outdated(project, asked, config):
         name = f"aml_config/{config}.lock"
         sys.stderr.write(f"WARNING: {name} no longer matches {asked.declared.file}; holdfast env lock -c {config}\n")
-    found = engine.remembered(home, project, asked, config)
+    found = solving.remembered(home, project, asked, config)
     if found is None:
         with Progress(sys.stderr) as progress:
-            found = engine.solve(home, project, asked, lambda said: progress.update(_words(said)))
-    return engine.place(asked, found, project, str(channel.hello()["home"]), container)
+            found = solving.solve(
+                home, project, asked, channel, lambda said: progress.update(_words(said)), may_build=may_build
+            )
+    return engine.place(asked, found, project, str(channel.hello()["home"]))
 
 
 def settle_container(home: Home, project: Project, compute: ComputeTarget, channel: RunnerChannel) -> Container:
@@ -93,8 +101,8 @@ class Bench:
     def __exit__(self, *_: object) -> None:
         self.channel.close()
 
-    def settle(self, script: str) -> Environment | None:
-        return settle(self.home, self.project, self.chosen, script, self.channel, self.container)
+    def settle(self, script: str, *, may_build: bool = True) -> Environment | None:
+        return settle(self.home, self.project, self.chosen, script, self.channel, self.container, may_build=may_build)
 
     def solve(self, script: str) -> Lock:
         """The lock, solved anew even if one is remembered."""
@@ -102,7 +110,9 @@ class Bench:
         if asked is None:
             raise UsageError("nothing is declared here", where=self.project.root, hint="holdfast env add PACKAGE")
         with Progress(sys.stderr) as progress:
-            return engine.solve(self.home, self.project, asked, lambda said: progress.update(_words(said)))
+            return solving.solve(
+                self.home, self.project, asked, self.channel, lambda said: progress.update(_words(said))
+            )
 
     def build(self, environment: Environment, progress: Progress) -> Json | None:
         """Make it on the target; what the time was spent on, or None where it was already there."""
@@ -122,12 +132,12 @@ class Bench:
         asked = engine.ask(self.project, self.chosen, script, self.channel, self.container)
         if asked is None:
             return {"declared": None}
-        found = engine.remembered(self.home, self.project, asked, self.chosen.config.name)
+        found = solving.remembered(self.home, self.project, asked, self.chosen.config.name)
         row: Json = {"declared": asked.declared.file, "why": asked.declared.why, "kind": asked.spec.kind}
         row.update(spec=asked.key, solved=found is not None, packages=None, environment=None, built=False)
         row.update(torch_build=asked.spec.pip_options.torch_backend or None, gpu=_gpu(asked.facts))
         if found is not None:
-            environment = engine.place(asked, found, self.project, str(self.channel.hello()["home"]), self.container)
+            environment = engine.place(asked, found, self.project, str(self.channel.hello()["home"]))
             packages = sorted(
                 [f"{one.name}={one.version}" for one in found.conda] + [_plain(line) for line in found.pip]
             )

@@ -78,7 +78,7 @@ class Reproduction:
             _warn(f"the environment is not that of the run: {why}")
             return screen.settle(self._home, project, self._chosen, job.script, line.channel, container), container
         place = str(line.channel.hello()["home"])
-        return environments.place(asked, found, project, place, container), container
+        return environments.place(asked, found, project, place), container
 
     def _lock(self) -> lock.Lock | None:
         from holdfast.passport.contents import environment_lock

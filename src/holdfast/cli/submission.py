@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.engine.containers import Container
     from holdfast.engine.environment import Environment
     from holdfast.engine.line import Line
+    from holdfast.engine.solve import BuildNeeded
     from holdfast.ledger import Stopwatch
     from holdfast.model import Identity, Job, Plan, Project
     from holdfast.snapshot import Pending, Snapshot
@@ -44,6 +45,7 @@ class Submission:
         self._stopwatch = stopwatch
         self._for_machines = parsed.text("output") is not None or parsed.text("query") is not None
         self._log = LogWriter(sys.stderr if self._for_machines else sys.stdout)
+        self._unsolved: BuildNeeded | None = None
 
     def run(self, project: Project, job: Job) -> int:
         project = remember(project)
@@ -112,7 +114,7 @@ class Submission:
         self, project: Project, job: Job, environment: Environment | None, container: Container | None
     ) -> int:
         from holdfast.cli.ticks import tell
-        from holdfast.engine.preflight import OK, Tick
+        from holdfast.engine.preflight import OK, WARNING, Tick
 
         with Progress(sys.stderr) as progress:
             ticks = self._submitter(project, progress).preflight(project, job, environment)
@@ -120,6 +122,9 @@ class Submission:
             ticks.append(Tick("engine", OK, f"{container.engine['name']}, with the image {container.image}"))
         if environment is not None:
             ticks.append(Tick("packages", OK, f"environment {environment.key} from {environment.source}"))
+        if self._unsolved is not None:
+            words = f"known when it is submitted: {self._unsolved}"
+            ticks.append(Tick("packages", WARNING, words, self._unsolved.hint))
         self._line.close()
         return tell(ticks, self._parsed)
 
@@ -138,8 +143,17 @@ class Submission:
         if not managed:
             return None, container
         from holdfast.cli.environments import settle
+        from holdfast.engine.solve import BuildNeeded
 
-        return settle(self._home, project, self._chosen, job.script, channel, container), container
+        looking = self._parsed.flag("preflight")
+        try:
+            place = (self._home, project, self._chosen, job.script, channel, container)
+            return settle(*place, may_build=not looking), container
+        except BuildNeeded as error:
+            if not looking:
+                raise
+            self._unsolved = error
+            return None, container
 
     def _tell_more(self, project: Project, plan: Plan, taken: Snapshot) -> None:
         stored = (

@@ -10,6 +10,7 @@ import hashlib
 import os
 
 from holdfast.engine.containers import is_contained
+from holdfast.engine.solve import place_of
 from holdfast.environments import gpu as flavour
 from holdfast.environments import lock, retired, secrets, sources, wheels
 from holdfast.environments.edits import applied
@@ -22,22 +23,22 @@ from holdfast.runner import untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from holdfast.amlconfig.types import Finding
+    from holdfast.engine.channel import RunnerChannel
     from holdfast.engine.containers import Container
     from holdfast.environments.edits import Edit
     from holdfast.environments.sources import Declared
     from holdfast.model import Project
-    from holdfast.ports import Channel
-    from holdfast.store.home import Home
     from holdfast.targets import Chosen
 
 _LARGEST = 32 << 20  # of a declaration or lock
 
 
 class Asked(Record):
-    """What a project declares, read for one target; ``elsewhere`` is its interpreter where that is not here."""
+    """What a project declares, read for one target; ``elsewhere`` is its interpreter where that is not here.
+
+    ``is_here``: the run will be on this machine itself, in no container. ``build`` is the container to build in.
+    """
 
     declared: Declared
     spec: Spec
@@ -45,8 +46,10 @@ class Asked(Record):
     facts: Facts
     python: str | None
     findings: tuple[Finding, ...]
-    elsewhere: Json | None = None
-    network: str | None = None
+    elsewhere: Json | None
+    is_here: bool
+    place: str
+    build: Json | None
 
 
 class Environment(Record):
@@ -87,7 +90,7 @@ def is_managed(chosen: Chosen) -> bool:
 
 
 def ask(
-    project: Project, chosen: Chosen, script: str, channel: Channel, container: Container | None = None
+    project: Project, chosen: Chosen, script: str, channel: RunnerChannel, container: Container | None = None
 ) -> Asked | None:
     """Read the declaration with the target's facts; None where nothing is declared. Errors in it are raised."""
     declared = sources.find(project.root, chosen.config, script)
@@ -109,9 +112,7 @@ def ask(
         raise ConfigError(
             f"there is no Python {location!r} to build on", where=f"{chosen.compute.name}.compute", hint=hint
         )
-    elsewhere: Json | None = None
-    if (chosen.compute.address or container is not None) and interpreter is not None:
-        elsewhere = {"version": interpreter.version, "identity": interpreter.identity}
+    is_here = not chosen.compute.address and container is None
     return Asked(
         declared,
         spec,
@@ -119,12 +120,14 @@ def ask(
         facts,
         path,
         tuple(findings),
-        elsewhere,
-        chosen.compute.network,
+        elsewhere=interpreter._asdict() if interpreter is not None and not is_here else None,
+        is_here=is_here,
+        place=place_of(channel, str(container.found["id"]) if container is not None else ""),
+        build={**container.build, "network": chosen.compute.network} if container is not None else None,
     )
 
 
-def fixed(project: Project, chosen: Chosen, channel: Channel, *, gpu: bool) -> tuple[str, str, str]:
+def fixed(project: Project, chosen: Chosen, channel: RunnerChannel, *, gpu: bool) -> tuple[str, str, str]:
     """The file that declares the environment, its text, and its text with everything retired replaced."""
     declared = sources.find(project.root, chosen.config, "")
     if declared is None:
@@ -144,58 +147,7 @@ def fixed(project: Project, chosen: Chosen, channel: Channel, *, gpu: bool) -> t
     return declared.file, before, applied(before, here)
 
 
-def remembered(home: Home, project: Project, asked: Asked, config: str) -> lock.Lock | None:
-    """The lock beside the run configuration if it is for this very spec, else the one that was solved for it before."""
-    committed = os.path.join(project.root, lock.lock_file(config))
-    for path, within in ((committed, project.root), (home.solved(asked.key), None)):
-        text = _text(path, within)
-        if text is not None:
-            found = lock.from_text(text, path)
-            if lock.matches(found, asked.key):
-                return found
-    return None
-
-
-def is_outdated(project: Project, asked: Asked, config: str) -> bool:
-    """Whether a lock is committed that no longer matches what it was made from."""
-    text = _text(os.path.join(project.root, lock.lock_file(config)), project.root)
-    return text is not None and not lock.matches(lock.from_text(text, lock.lock_file(config)), asked.key)
-
-
-def solve(home: Home, project: Project, asked: Asked, tell: Callable[[Json], None]) -> lock.Lock:
-    """Ask the builder on this machine for a lock, with the target's facts, and remember what it finds."""
-    from holdfast.runner import environment as runner
-
-    facts: Json = {"platform": asked.facts.platform, "virtual": dict(asked.facts.virtual)}
-    if asked.elsewhere is not None:
-        facts["python"] = asked.elsewhere
-    request: Json = {
-        "verb": "solve",
-        "spec": asked.spec.to_json(),
-        "spec_key": asked.key,
-        "facts": facts,
-        "python": asked.python if asked.spec.kind == "pip" and asked.elsewhere is None else None,
-        "cache": os.path.join(home.path, "cache", "packages"),
-        "project": project.root,
-        "log": os.path.join(home.path, "cache", "solve.log"),
-    }
-    os.makedirs(os.path.dirname(str(request["cache"])), 0o700, exist_ok=True)
-    log = os.fsencode(str(request["log"]))
-    program = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "builder", "__main__.py")
-    try:
-        answer = runner.ask_builder(os.fsencode(home.path), program, request, log, tell, lambda: False)
-    except runner.CannotBuild as error:
-        raise ConfigError("the environment cannot be solved", where=asked.declared.file, answer=str(error)) from error
-    if answer.get("event") != "done":
-        raise _failure(asked, answer, str(request["log"]))
-    found = lock.from_json(answer.get("lock"), "the builder's answer")
-    _remember(home, asked.key, found)
-    return found
-
-
-def place(
-    asked: Asked, found: lock.Lock, project: Project, target_home: str, container: Container | None = None
-) -> Environment:
+def place(asked: Asked, found: lock.Lock, project: Project, target_home: str) -> Environment:
     """Where a lock's environment is on the target; in a container it has the same path."""
     folder = os.path.join(target_home, "envs")
     key = lock.env_key(found, folder) + _own_mark(found, project)
@@ -204,8 +156,7 @@ def place(
     why = asked.declared.why
     interpreter = asked.python if not found.conda else None
     python, needs_project = f"{prefix}/bin/python", lock.needs_project(found)
-    build = {**container.build, "network": asked.network} if container is not None else None
-    return Environment(key, prefix, python, asked.declared.file, why, whole, interpreter, needs_project, build)
+    return Environment(key, prefix, python, asked.declared.file, why, whole, interpreter, needs_project, asked.build)
 
 
 def _understood(answer: object) -> tuple[Facts, Interpreter | None, str | None]:
@@ -269,26 +220,6 @@ def _fill(value: object, known: list[str]) -> object:
     if isinstance(value, dict):
         return {name: _fill(item, known) for name, item in value.items()}
     return value
-
-
-def _failure(asked: Asked, answer: Json, log: str) -> ConfigError:
-    last = answer.get("tail")
-    words = [str(line) for line in last[-30:]] if isinstance(last, list) else []
-    hint = str(answer.get("hint") or "")
-    return ConfigError(
-        str(answer.get("what")),
-        where=str(answer.get("where") or asked.declared.file),
-        answer=secrets.scrub("\n".join(words)),
-        hint=f"{hint}\nthe whole log: {log}".strip(),
-    )
-
-
-def _remember(home: Home, key: str, found: lock.Lock) -> None:
-    from holdfast.store.home import write_whole
-
-    path = home.solved(key)
-    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-    write_whole(path, lock.to_text(found).encode())
 
 
 def _text(path: str, within: str | None) -> str | None:

@@ -22,6 +22,7 @@ if MYPY:
 PINS = ("uv==0.13.7", "py-rattler==0.28.0")
 OLDEST = (3, 10)
 _STOPPED_S = 10.0  # how long a process that has a lock may be stopped before the wait for it is given up
+_SIZES = b"holdfast-sizes.json"
 
 
 class CannotBuild(Exception):
@@ -100,7 +101,7 @@ def builder_python(
     """The interpreter that has the pinned builder's tools; made on first use."""
     place = os.path.join(home, b"builder", "-".join(PINS).replace("=", "").encode("ascii"))
     python = os.path.join(place, b"bin", b"python")
-    if os.path.exists(python):
+    if _has_tools(place):
         return os.fsdecode(python)
     if sys.version_info < OLDEST:
         raise CannotBuild(
@@ -112,12 +113,38 @@ def builder_python(
     lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _wait_for(lock, path, "another process is installing the builder's tools", tell, stopped)
-        if not os.path.exists(python):
+        if not _has_tools(place):
             tell({"phase": "tools", "name": ", ".join(PINS)})
             _install_tools(place, log)
     finally:
         os.close(lock)
     return os.fsdecode(python)
+
+
+def _has_tools(place: "bytes") -> "bool":
+    """Whether no file of them is shorter than it was when they were installed; older stores have no list of that."""
+    if not os.path.exists(os.path.join(place, b"bin", b"python")):
+        return False
+    try:
+        with open(os.path.join(place, _SIZES), "rb") as source:
+            sizes = json.loads(source.read().decode("ascii"))
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):
+        return False
+    try:
+        return all(os.path.getsize(os.path.join(place, os.fsencode(name))) == sizes[name] for name in sizes)
+    except (OSError, TypeError):
+        return False
+
+
+def _note_sizes(place: "bytes") -> "None":
+    sizes = {}
+    for folder, _, names in os.walk(place):
+        for path in (os.path.join(folder, name) for name in names):
+            if not os.path.islink(path):
+                sizes[os.fsdecode(path[len(place) + 1 :])] = os.path.getsize(path)
+    jsonl.write_new(os.path.join(place, _SIZES), json.dumps(sizes).encode("ascii"))
 
 
 def _install_tools(place: "bytes", log: "bytes") -> "None":
@@ -139,6 +166,8 @@ def _install_tools(place: "bytes", log: "bytes") -> "None":
             if subprocess.call(step, stdin=subprocess.DEVNULL, stdout=words, stderr=words) != 0:
                 remove_tree(beside)
                 raise CannotBuild("the tools that build environments could not be installed\n%s" % tail(log))
+    _note_sizes(beside)
+    remove_tree(place)  # it is there only if it was damaged
     os.rename(beside, place)
     jsonl.sync_folder(os.path.dirname(place))
 
@@ -218,8 +247,37 @@ def _build(
     if answer.get("event") != "done":
         remove_tree(beside)
         raise CannotBuild(words_of(answer, log))
+    remove_tree(place)  # it is there only if its note was damaged
     os.rename(beside, place)
     jsonl.sync_folder(os.path.dirname(place))
+
+
+def solve(
+    home: "bytes",
+    runner: "str",
+    asked: "dict[str, object]",
+    log: "bytes",
+    tell: "Callable[[dict[str, object]], None]",
+) -> "dict[str, object]":
+    """The builder's answer to a solve that has to build packages: on this machine, or in a container of the image."""
+    from . import checkout
+
+    request = dict(asked["request"], verb="solve", log=os.fsdecode(log))  # type: ignore[call-overload]
+    request["cache"] = os.fsdecode(os.path.join(home, b"cache", b"packages"))
+    program = os.path.join(os.fsdecode(home), "runner", runner, "builder", "__main__.py")
+    folder = os.path.join(home, b"cache", b"solve-%d" % os.getpid())
+    wish, tree = asked.get("container"), asked.get("tree")
+    remove_tree(folder)
+    try:
+        if tree:  # the project's own packages, where its folder is on another machine
+            checkout.checkout(os.path.join(home, b"objects"), str(tree), folder)
+            request["project"] = os.fsdecode(folder)
+        also = [str(request.get("project") or ""), *_folders(request["spec"])]
+        with _Room(home, wish if isinstance(wish, dict) else None, also, log) as room:
+            request["inside"] = room.words
+            return ask_builder(home, program, request, log, tell, lambda: False)
+    finally:
+        remove_tree(folder)
 
 
 def _folders(lock_file: "dict[str, object]") -> "list[str]":
@@ -290,7 +348,7 @@ def ask_builder(
     The builder ends when we do, for it holds the other end of a pipe of ours. It shares the lock, so that nobody
     builds at the same place before it really is gone.
     """
-    argv = [builder_python(home, tell, log, stopped), "-I", program]
+    argv = [builder_python(home, tell, log, stopped), "-I", "-B", program]
     life, held = os.pipe()
     shared = (life,) if lock is None else (life, lock)
     pipe = subprocess.PIPE

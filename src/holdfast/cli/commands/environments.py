@@ -82,7 +82,7 @@ def lock(parsed: Parsed) -> int:
 def verify(parsed: Parsed) -> int:
     """Exit code 74 where a file is not as it was installed."""
     with _bench(parsed) as bench:
-        environment = bench.settle("")
+        environment = bench.settle("", may_build=False)
         if environment is None:
             raise UsageError("nothing is declared here", where=bench.project.root)
         changes = shelf.changed(bench.home, environment.prefix)

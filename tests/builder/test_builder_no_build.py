@@ -1,0 +1,67 @@
+"""A solve that must not build runs no program of a package, wherever the package comes from."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from builder.asking import LINUX, pip_spec
+from builder.wheels import write_wheel
+from lab.source import _git, write_program, write_sdist
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from builder.asking import Builder
+
+HERE: dict[str, Any] = {"facts": LINUX, "python": sys.executable}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    place = tmp_path / "home"
+    place.mkdir()
+    monkeypatch.setenv("HOME", str(place))
+    return place
+
+
+@pytest.fixture
+def packages(tmp_path: Path) -> Path:
+    """The same program as an archive and as a repository, and a package that requires it."""
+    folder = tmp_path / "packages"
+    write_program(folder, "hidden")
+    repository = write_program(tmp_path / "repository", "hidden", archive=False)
+    _git(repository, "init", "--quiet")
+    _git(repository, "add", "--all")
+    _git(repository, "commit", "--quiet", "--message", "first")
+    write_wheel(folder, "outer", "1.0", {"outer.py": ""}, ("hidden",))
+    return folder
+
+
+@pytest.mark.parametrize("way", ["links", "file", "repository", "dependency", "no-binary"])
+def test_no_program_of_a_package_runs(builder: Builder, packages: Path, home: Path, way: str) -> None:
+    wanted = {
+        "file": f"hidden @ {(packages / 'hidden-1.0.tar.gz').as_uri()}",
+        "repository": f"hidden @ git+{(packages.parent / 'repository').as_uri()}",
+        "dependency": "outer",
+    }.get(way, "hidden")
+    options: dict[str, Any] = {"no_index": True, "find_links": [packages.as_uri()]}
+    if way == "no-binary":
+        options["no_binary"] = ["hidden"]
+    spec = {**pip_spec(wanted), "pip_options": options}
+    answer = builder.solve(spec, no_build=True, **HERE)
+    assert answer.last["kind"] == "build", answer.last
+    assert answer.last["package"] == ("" if way == "no-binary" else "hidden")
+    assert list(home.iterdir()) == []
+    allowed = builder.solve(spec, **HERE)
+    assert allowed.last["event"] == "done", allowed.last
+    assert [path.name for path in home.iterdir()] == ["hidden-was-built"], "the program leaves its mark"
+
+
+def test_metadata_that_can_be_read_needs_no_build(builder: Builder, home: Path, tmp_path: Path) -> None:
+    archive = write_sdist(tmp_path / "packages", "plain", "1.0", "")
+    answer = builder.solve(pip_spec(f"plain @ {archive.as_uri()}"), no_build=True, **HERE)
+    assert answer.last["event"] == "done", answer.last
+    assert list(home.iterdir()) == []
