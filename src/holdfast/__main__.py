@@ -37,11 +37,17 @@ def _main() -> int:
         except OSError as error:
             return _report(error)
         return 0
-    from holdfast.cli.conceal import conceal
+    try:
+        from holdfast.cli.conceal import conceal
+        from holdfast.cli.main import run
+    except (EOFError, ValueError, TypeError):
+        from holdfast.bytecode import remove_damaged
 
+        if not remove_damaged():
+            raise
+        from holdfast.cli.conceal import conceal
+        from holdfast.cli.main import run
     conceal(sys.argv[1:])
-    from holdfast.cli.main import run
-
     return run(sys.argv[1:])
 
 

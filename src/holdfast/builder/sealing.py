@@ -91,11 +91,16 @@ def settle(place: str) -> None:
 def verify(request: Json, report: Report) -> Json:
     """What is not as it was when the environment was published."""
     prefix = request["prefix"]
-    with open(os.path.join(prefix, MANIFEST), encoding="ascii") as file:
-        manifest = json.load(file)
+    try:
+        with open(os.path.join(prefix, MANIFEST), encoding="ascii") as file:
+            manifest = json.load(file)
+        expected: dict[str, str] = {**manifest["files"], **manifest["links"]}
+    except FileNotFoundError:
+        return {"changed": [], "missing": [MANIFEST], "extra": []}
+    except (ValueError, KeyError, TypeError):
+        return {"changed": [MANIFEST], "missing": [], "extra": []}
     links, files = _contents(prefix)
     report.line(f"verify {prefix}: {len(files)} files")
-    expected: dict[str, str] = {**manifest["files"], **manifest["links"]}
     found = {**hash_files(prefix, (path for path in files if path in expected)), **links}
     return {
         "changed": sorted(path for path in expected if path in found and found[path] != expected[path]),

@@ -36,6 +36,8 @@ def translate(error: Exception) -> HoldfastError | None:
         return locked(os.fsdecode(error.filename), error.holders)
     if isinstance(error, (OSError, MemoryError)) and limits.explain(error):
         return ResourceError("a limit of this machine was reached", answer=str(error), hint=limits.explain(error))
+    if isinstance(error, (EOFError, ValueError, TypeError)):
+        return _damaged_bytecode()
     if not isinstance(error, OSError):
         return None
     if error.filename == OUTPUT:
@@ -60,3 +62,12 @@ def _has_current_folder() -> bool:
     except OSError:
         return False
     return True
+
+
+def _damaged_bytecode() -> StoreError | None:
+    """Compiled modules of ours that a full disk cut short; None where all can be read."""
+    from holdfast import bytecode
+
+    count = bytecode.remove_damaged()
+    what, hint = f"{count} compiled modules of Holdfast were damaged and are removed", "run the command again"
+    return StoreError(what, where=os.path.dirname(bytecode.__file__), hint=hint) if count else None

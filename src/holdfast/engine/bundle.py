@@ -16,13 +16,13 @@ def digest(note: str) -> str:
     signature = _signature(sources)
     try:
         with open(note, encoding="ascii") as source:
-            remembered, found = source.read().split("\n")[:2]
-        if remembered == signature:
+            remembered, found, checksum = source.read().split("\n")[:3]
+        if remembered == signature and checksum == _checksum(signature, found):
             return found
     except (OSError, ValueError):
         pass
     found = _digest(sources)
-    _remember(note, f"{signature}\n{found}\n")
+    _remember(note, f"{signature}\n{found}\n{_checksum(signature, found)}\n")
     return found
 
 
@@ -83,6 +83,12 @@ def _binding() -> str:
 def _signature(sources: dict[str, str]) -> str:
     stats = [(name, os.stat(path)) for name, path in sorted(sources.items())]
     return ";".join(f"{name},{found.st_mtime_ns},{found.st_size},{found.st_ino}" for name, found in stats)
+
+
+def _checksum(signature: str, found: str) -> str:
+    import binascii
+
+    return f"{binascii.crc32(f'{signature} {found}'.encode()):08x}"
 
 
 def _digest(sources: dict[str, str]) -> str:

@@ -2,15 +2,18 @@
 # command is heard a trip before what follows it on stdin. It finds or installs the runner of the asked content hash,
 # says so behind the nonce, and hands over. Names here are one letter short
 # of the rest of the house because this text travels with every connection.
+import _frozen_importlib_external as external
 import binascii
 import errno
 import json
+import marshal
 import os
 import sys
 
 asked = json.loads(binascii.a2b_base64(sys.argv[2]).decode("utf-8"))
 home = os.path.expanduser((asked["home"] or os.path.join("~", ".holdfast")).encode("utf-8", "surrogateescape"))
 place = os.path.join(home, b"runner", asked["runner"].encode("ascii"))
+top = os.fsdecode(place)
 
 
 def say(word: "str") -> "None":
@@ -22,6 +25,60 @@ def receive(size: "int") -> "bytes":
     while len(data) < size:
         data += os.read(0, size - len(data)) or sys.exit("holdfast: the runner was cut off on its way")
     return data
+
+
+def keep(path: "str", data: "bytes") -> "None":
+    """A file with a checksum in front; one that cannot be written is made again next time."""
+    beside = "%s.%d.tmp" % (path, os.getpid())
+    try:
+        with open(beside, "wb") as target:
+            target.write(b"%08x" % binascii.crc32(data) + data)
+        os.replace(beside, path)
+    except OSError:
+        pass
+
+
+def kept(path: "str") -> "bytes":
+    """What such a file holds; nothing if it is not there or damaged."""
+    try:
+        with open(path, "rb") as source:
+            data = source.read()
+    except OSError:
+        return b""
+    return data[8:] if data[:8] == b"%08x" % binascii.crc32(data[8:]) else b""
+
+
+def files() -> "list[str]":
+    found = []
+    for folder, inner, names in os.walk(top):
+        inner[:] = [name for name in inner if name != "code"]
+        found += [os.path.join(folder, name)[len(top) + 1 :] for name in names if name.endswith(".py")]
+    return sorted(found)
+
+
+def state() -> "bytes":
+    """Changes whenever somebody or something has written to a file."""
+    stats = [(name, os.stat(os.path.join(top, name))) for name in files()]
+    return repr([(n, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino) for n, s in stats]).encode("ascii", "replace")
+
+
+def is_whole() -> "bool":
+    """All files are read again only if one of them was written to since the last time."""
+    if not os.path.isdir(place):
+        return False
+    now, note = state(), os.path.join(top, "code", "state")
+    if kept(note) == now:
+        return True
+    import hashlib
+
+    digest = hashlib.sha256()
+    for name in files():
+        with open(os.path.join(top, name), "rb") as source:
+            digest.update(name.encode() + b"\0" + hashlib.sha256(source.read()).digest())
+    if digest.hexdigest() != asked["runner"]:
+        return False
+    keep(note, now)
+    return True
 
 
 def install(data: "bytes") -> "None":
@@ -39,16 +96,43 @@ def install(data: "bytes") -> "None":
     os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
     beside = place + b".%d.tmp" % os.getpid()
     bundle.extractall(os.fsdecode(beside))
+    os.mkdir(os.path.join(beside, b"code"))
+    for folder in {os.path.dirname(name) for name in bundle.namelist()}:
+        # Bytecode that a full disk cuts short breaks every later import: no Python can write any into a file.
+        open(os.path.join(os.fsdecode(beside), folder, "__pycache__"), "wb").close()
     os.sync()  # once per version: half a runner after a power cut would be there for good
     try:
+        if os.path.isdir(place):
+            os.rename(place, beside + b".damaged")
         os.rename(beside, place)
     except OSError:
         shutil.rmtree(beside)  # somebody else was first
+    shutil.rmtree(beside + b".damaged", ignore_errors=True)
 
 
+class Loader(external.SourceFileLoader):
+    """Bytecode with a checksum, beside sources that never change: their folder is named by their content."""
+
+    def get_code(self, name):  # type: ignore
+        path = os.path.join(top, "code", "%s-%s" % (sys.implementation.cache_tag, name))
+        data = kept(path)
+        if data[:16] == magic:
+            return marshal.loads(data[16:])
+        code = self.source_to_code(self.get_data(self.path), self.path)
+        keep(path, magic + marshal.dumps(code))
+        return code
+
+
+def finder(path: "str") -> "external.FileFinder":
+    if path != top and not path.startswith(top + os.sep):
+        raise ImportError
+    return external.FileFinder(path, (Loader, [".py"]))
+
+
+magic = external.MAGIC_NUMBER.ljust(16, b"\0")
 umask = os.umask(0o077)
 luggage = receive(asked["size"])
-if not os.path.exists(place):
+if not is_whole():
     if not luggage:
         say("need")
         sys.exit(0)
@@ -57,7 +141,8 @@ if not os.path.exists(place):
     except OSError as error:
         say("refused %s %s" % (errno.errorcode.get(error.errno or 0, "?"), binascii.hexlify(home).decode("ascii")))
         sys.exit(0)
-sys.path.insert(0, os.fsdecode(place))
+sys.path_hooks.insert(0, finder)
+sys.path.insert(0, top)
 from runner import serve  # type: ignore  # noqa: E402
 
 say("ready")

@@ -241,7 +241,8 @@ def _build(
     }
     program = os.path.join(os.fsdecode(home), "runner", runner, "builder", "__main__.py")
     wish = environment.get("container")
-    with _Room(home, wish if isinstance(wish, dict) else None, [project or "", *_folders(lock_file)], log) as room:
+    seen = [project or "", *package_folders(lock_file)]
+    with BuildContainer(home, wish if isinstance(wish, dict) else None, seen, log) as room:
         request["inside"] = room.words
         answer = ask_builder(home, program, request, log, tell, stopped, lock)
     if answer.get("event") != "done":
@@ -252,35 +253,7 @@ def _build(
     jsonl.sync_folder(os.path.dirname(place))
 
 
-def solve(
-    home: "bytes",
-    runner: "str",
-    asked: "dict[str, object]",
-    log: "bytes",
-    tell: "Callable[[dict[str, object]], None]",
-) -> "dict[str, object]":
-    """The builder's answer to a solve that has to build packages: on this machine, or in a container of the image."""
-    from . import checkout
-
-    request = dict(asked["request"], verb="solve", log=os.fsdecode(log))  # type: ignore[call-overload]
-    request["cache"] = os.fsdecode(os.path.join(home, b"cache", b"packages"))
-    program = os.path.join(os.fsdecode(home), "runner", runner, "builder", "__main__.py")
-    folder = os.path.join(home, b"cache", b"solve-%d" % os.getpid())
-    wish, tree = asked.get("container"), asked.get("tree")
-    remove_tree(folder)
-    try:
-        if tree:  # the project's own packages, where its folder is on another machine
-            checkout.checkout(os.path.join(home, b"objects"), str(tree), folder)
-            request["project"] = os.fsdecode(folder)
-        also = [str(request.get("project") or ""), *_folders(request["spec"])]
-        with _Room(home, wish if isinstance(wish, dict) else None, also, log) as room:
-            request["inside"] = room.words
-            return ask_builder(home, program, request, log, tell, lambda: False)
-    finally:
-        remove_tree(folder)
-
-
-def _folders(lock_file: "dict[str, object]") -> "list[str]":
+def package_folders(lock_file: "dict[str, object]") -> "list[str]":
     """Folders of this machine that packages are taken from."""
     from urllib.parse import unquote
 
@@ -291,7 +264,7 @@ def _folders(lock_file: "dict[str, object]") -> "list[str]":
     return sorted({place for place in places if place.startswith("/") and os.path.isdir(place)})
 
 
-class _Room:
+class BuildContainer:
     """A container of the image that an environment is made for: whatever runs its Python runs there.
 
     Its only process waits for the end of its stdin, which is ours: it goes when we go, however that happens.
@@ -304,7 +277,7 @@ class _Room:
         self._log = log
         self.words = None  # type: list[str] | None
 
-    def __enter__(self) -> "_Room":
+    def __enter__(self) -> "BuildContainer":
         if self._wish is None:
             return self
         from . import container, engines

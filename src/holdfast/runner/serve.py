@@ -213,14 +213,16 @@ class Session:
 
     def _solve(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
         """Find the lock of an environment whose packages have to be built for that; progress is told as it comes."""
-        from . import environment
+        from . import environment, environment_solve
 
         log = os.path.join(self.home, b"cache", b"solve.log")
         os.makedirs(os.path.dirname(log), 0o700, exist_ok=True)
         self._arrivals.commit()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         try:
-            answer = environment.solve(self.home, self.runner, header, log, lambda said: reply.send(b"", progress=said))
+            answer = environment_solve.solve(
+                self.home, self.runner, header, log, lambda said: reply.send(b"", progress=said)
+            )
             reply.end(answer=answer, log=log.decode("utf-8", "surrogateescape"))
         except environment.CannotBuild as error:
             reply.end(failed=str(error))

@@ -134,8 +134,8 @@ def _old_runners(home: Home, clock: Clock) -> list[str]:
     try:
         with open(os.path.join(home.path, "cache", "runner"), encoding="ascii") as note:
             used.add(note.read().split("\n")[1])
-    except (OSError, IndexError):
-        pass
+    except (OSError, ValueError, IndexError):
+        pass  # it is damaged: then it says nothing
     names = os.listdir(folder) if os.path.isdir(folder) else []
     paths = [os.path.join(folder, name) for name in names if name not in used]
     return [path for path in paths if clock.is_older(path, _DAY_S)]
