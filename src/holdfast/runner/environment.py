@@ -167,6 +167,10 @@ def _install_tools(place: "bytes", log: "bytes") -> "None":
                 remove_tree(beside)
                 raise CannotBuild("the tools that build environments could not be installed\n%s" % tail(log))
     _note_sizes(beside)
+    _publish(beside, place)
+
+
+def _publish(beside: "bytes", place: "bytes") -> "None":
     remove_tree(place)  # it is there only if it was damaged
     os.rename(beside, place)
     jsonl.sync_folder(os.path.dirname(place))
@@ -248,9 +252,7 @@ def _build(
     if answer.get("event") != "done":
         remove_tree(beside)
         raise CannotBuild(words_of(answer, log))
-    remove_tree(place)  # it is there only if its note was damaged
-    os.rename(beside, place)
-    jsonl.sync_folder(os.path.dirname(place))
+    _publish(beside, place)
 
 
 def package_folders(lock_file: "dict[str, object]") -> "list[str]":
