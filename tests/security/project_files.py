@@ -41,7 +41,8 @@ FILES: dict[str, str] = {
     ".azureml/project.json": f'{{"Id": "{GUID}", "Scope": "a/b"}}',
     "aml_config/local.compute": "type: local\n",
     "aml_config/local.runconfig": "Target: local\nFramework: Python\nPrepareEnvironment: false\n",
-    "aml_config/x.compute": "type: local\n",
+    "aml_config/x.compute": "type: local\nuserManagedEnvironment: false\n",
+    "aml_config/y.compute": "type: local\nuserManagedEnvironment: false\n",
     "aml_config/x.runconfig": "Target: x\nFramework: Python\nCondaDependenciesFile: conda/own.yml\n"
     "SparkDependenciesFile: aml_config/spark_dependencies.yml\nPrepareEnvironment: true\n",
     "aml_config/x.lock": "{}",
@@ -66,7 +67,7 @@ FILES: dict[str, str] = {
     ".gitignore": "*.log\n",
     ".amlignore": "!kept.log\n",
     "sub/.gitignore": "*.bin\n",
-    "train.py": "print('done')\n",
+    "train.py": "import os\nos.makedirs('outputs', exist_ok=True)\nopen('outputs/m', 'w').write('x')\n",
     "data.csv": "1,2\n",
     "key.pem": "-----BEGIN CERTIFICATE-----\n",
     "service.json": "{}",
@@ -76,6 +77,11 @@ FILES: dict[str, str] = {
     f'"sha256":"{"0" * 64}"}}',
     "values.env": "A=1\n",
 }
+# Only the first of these that is there is read.
+DECLARATIONS = (
+    *("aml_config/conda_dependencies.yml", "environment.yml", "uv.lock", "pylock.toml", "pyproject.toml"),
+    *("requirements.txt", "more.txt"),
+)
 FOLDERS = ("aml_config", ".azureml", ".git", ".git/refs", ".git/info", "sub", "assets", "conda", "outputs")
 KINDS = (
     *(
@@ -102,13 +108,13 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("computetarget", "list"),
     ("computetarget", "show", "x"),
     ("runconfiguration", "list"),
-    ("prepare", "-c", "x", "--check"),
+    ("env", "show", "-c", "x"),
+    ("env", "show", "-c", "y"),
     ("asset", "list"),
-    ("asset", "download", "assets/model.link"),
-    ("diff", "last"),
+    ("asset", "download", "--link-file", "assets/model.link", "-d", "got"),
+    ("diff", "-r", "last"),
     ("restore", "-r", "last"),
-    ("diagnostics", "-o", "report.zip", "--yes"),
-    ("config", "list"),
+    ("diagnostics", "-r", "last", "--to", "report.zip", "--yes"),
     ("du",),
 )
 
@@ -123,13 +129,18 @@ class Case(NamedTuple):
 
 
 def cases(count: int, seed: int) -> list[Case]:
-    """Every file in every kind with some command first, then any of all combinations."""
+    """Every file in every kind with some command, in any order; then again with others."""
     rng = random.Random(seed)
-    found = [Case(file, kind, rng.choice(COMMANDS)) for file in (*FILES, *FOLDERS) for kind in KINDS]
-    rng.shuffle(found)
+    found: list[Case] = []
     while len(found) < count:
-        found.append(Case(rng.choice((*FILES, *FOLDERS)), rng.choice(KINDS), rng.choice(COMMANDS)))
+        again = [Case(file, kind, _command(file, rng)) for file in (*FILES, *FOLDERS) for kind in KINDS]
+        rng.shuffle(again)
+        found += again
     return found[:count]
+
+
+def _command(file: str, rng: random.Random) -> tuple[str, ...]:
+    return ("env", "show", "-c", "y") if file in DECLARATIONS and rng.random() < 0.5 else rng.choice(COMMANDS)
 
 
 def run(case: Case, template: Path, holdfast: Command = main.run) -> str:
@@ -137,25 +148,34 @@ def run(case: Case, template: Path, holdfast: Command = main.run) -> str:
     top = Path(tempfile.mkdtemp(dir=template.parent, prefix="case-"))
     try:
         for name in ("project", "store"):
-            shutil.copytree(template / name, top / name, symlinks=True, copy_function=_copy)
+            shutil.copytree(template / name, top / name, symlinks=True, copy_function=copy)
         sentinel = Sentinel(top)
+        for other in DECLARATIONS if case.file in DECLARATIONS else ():
+            if other != case.file and {other, case.file} != {"requirements.txt", "more.txt"}:
+                (top / "project" / other).unlink(missing_ok=True)
         replace(top / "project" / case.file, case.kind, sentinel)
         with _Restless(top / "project" / case.file, case.kind):
-            code, told, seconds = _execute(case.command, top, holdfast)
-        problems = [f"exit code {code}"] if code in (70, None) else []
-        problems += ["a traceback"] if "Traceback" in told else []
-        problems += [f"{seconds:.0f} s"] if seconds > HANGS_S else []
-        problems += ["content from outside is shown"] if SECRET.decode() in told else []
-        try:
-            sentinel.check()
-        except AssertionError as error:
-            problems.append(str(error).splitlines()[0])
-        return f"{case}: {'; '.join(problems)}\n{told[-1500:]}" if problems else ""
+            problems = watched(case.command, top, sentinel, holdfast)
+        return f"{case}: {'; '.join(problems)}" if problems else ""
     finally:
         shutil.rmtree(top, ignore_errors=True)  # a run may still be ending there
 
 
-def _copy(source: str, target: str) -> None:
+def watched(command: tuple[str, ...], top: Path, sentinel: Sentinel, holdfast: Command) -> list[str]:
+    """What is wrong with a command's end, words, time, or with the files around it."""
+    code, told, seconds = execute(command, top, holdfast)
+    problems = [f"exit code {code}"] if code in (70, None) else []
+    problems += ["a traceback"] if "Traceback" in told else []
+    problems += [f"{seconds:.0f} s"] if seconds > HANGS_S else []
+    problems += ["content from outside is shown"] if SECRET.decode() in told else []
+    try:
+        sentinel.check()
+    except AssertionError as error:
+        problems.append(str(error).splitlines()[0])
+    return [*problems, told[-1500:]] if problems else []
+
+
+def copy(source: str, target: str) -> None:
     """Our own program, which no command changes, is shared by all cases."""
     if f"{os.sep}runner{os.sep}" in source:
         os.link(source, target)
@@ -227,7 +247,7 @@ class _Restless:
             os.waitpid(self._pid, 0)
 
 
-def _execute(command: tuple[str, ...], top: Path, holdfast: Command) -> tuple[int | None, str, float]:
+def execute(command: tuple[str, ...], top: Path, holdfast: Command) -> tuple[int | None, str, float]:
     """Exit code (None: killed for its time or memory), all that was said, and how long it took."""
     began = time.monotonic()
     pid = os.fork()
@@ -280,15 +300,22 @@ def prepared(folder: Path) -> Path:
         path.write_text(text)
     (template / "project" / "outputs").mkdir()
     (template / "project" / ".git" / "objects").mkdir()
-    code, said, _ = _execute(("submit", "-c", "local", "train.py"), template, main.run)
-    if code:
-        raise RuntimeError(said)
+    promote = ("history", "promote", "-r", "last", "--artifact-path", "outputs/m", "--name", "model")
+    for command in (("submit", "-c", "local", "train.py"), promote):
+        code, said, _ = execute(command, template, main.run)
+        if code:
+            raise RuntimeError(said)
     return template
 
 
-def campaign(count: int, seed: int) -> list[str]:
+def preload() -> None:
+    """Import once what every child would import again."""
     for module in pkgutil.walk_packages([*commands.__path__], f"{commands.__name__}."):
-        importlib.import_module(module.name)  # once here instead of in every child
+        importlib.import_module(module.name)
+
+
+def campaign(count: int, seed: int) -> list[str]:
+    preload()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         template = prepared(Path(folder))
         return [problem for case in cases(count, seed) if (problem := run(case, template))]
