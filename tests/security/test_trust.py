@@ -318,6 +318,15 @@ def test_a_run_that_submits_from_its_copy_has_the_confirmations_of_its_project(c
     assert trust.scope_of(home, str(clone.desk.project.parent / "runs" / ("a" * 32))) != root
 
 
+def test_a_submit_inside_a_run_uses_what_was_confirmed_for_its_project(clone: Clone) -> None:
+    clone.desk.script("import subprocess; subprocess.run(['holdfast', 'submit', '-c', 'gpu1', 'train.py'])", "sweep.py")
+    assert "holdfast trust gpu1" in clone.desk.submit("sweep.py").text
+    assert not clone.was_called
+    clone.desk.trust("gpu1")
+    assert "holdfast trust" not in clone.desk.submit("sweep.py").text
+    assert clone.was_called
+
+
 def test_a_damaged_file_of_confirmations_confirms_nothing(clone: Clone) -> None:
     assert clone.desk.holdfast("trust", "gpu1").code == 0
     path = clone.desk.home / "trust.json"
