@@ -130,6 +130,8 @@ def _without_rights(desk: Desk) -> list[str]:
     if subprocess.run([*words, HOLDFAST, "--version"], capture_output=True, check=False).returncode:
         pytest.skip("NOT TESTED: nobody but root can start holdfast here")
     subprocess.run(["chmod", "-R", "a+rX", *filter(Path.exists, (desk.home, desk.user_home))], check=True)
+    # A project of another user would be refused for that.
+    subprocess.run(["chown", "-R", "54321", desk.project], check=True)
     return words
 
 
