@@ -60,6 +60,15 @@ def test_no_program_of_a_package_runs(builder: Builder, packages: Path, home: Pa
     assert [path.name for path in home.iterdir()] == ["hidden-was-built"], "the program leaves its mark"
 
 
+@pytest.mark.parametrize("named", ["outer", ":all:"])
+def test_only_binary_goes_together_with_no_build(builder: Builder, tmp_path: Path, named: str) -> None:
+    write_wheel(tmp_path / "packages", "outer", "1.0", {"outer.py": ""})
+    options = {"no_index": True, "find_links": [(tmp_path / "packages").as_uri()], "only_binary": [named]}
+    answer = builder.solve({**pip_spec("outer"), "pip_options": options}, no_build=True, **HERE)
+    assert answer.last["event"] == "done", answer.last
+    assert answer.last["lock"]["pip_options"]["only_binary"] == [named]
+
+
 def test_metadata_that_can_be_read_needs_no_build(builder: Builder, home: Path, tmp_path: Path) -> None:
     archive = write_sdist(tmp_path / "packages", "plain", "1.0", "")
     answer = builder.solve(pip_spec(f"plain @ {archive.as_uri()}"), no_build=True, **HERE)

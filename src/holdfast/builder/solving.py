@@ -125,9 +125,7 @@ def _pip_part(
         return *from_uv_lock(spec, options, request, python_words[:2], uv), files
     if not spec.get("pip"):
         return [], options, {}
-    words = [*python_words, *index_words(options)]
-    if request.get("no_build"):
-        words += _no_build(options)
+    words = [*python_words, *(_no_build(options) if request.get("no_build") else index_words(options))]
     unsaid = {UNSAID[name] for name in map(name_of, spec["pip"]) if name in UNSAID}
     lines = _compile(spec, words, _versions_of_conda(packages, spec["pip"]), unsaid, uv, request["cache"])
     lines = hashes.with_stated(hashes.completed(lines, spec, request.get("project") or ""), spec, unsaid)
@@ -135,10 +133,11 @@ def _pip_part(
 
 
 def _no_build(options: Json) -> list[str]:
+    """The options, with a ban on builds in place of what they say of some packages: uv takes only one of them."""
     if named := options.get("no_binary"):
         what = f"--no-binary {', '.join(named)} asks for a build from source"
-        raise Failed("build", what, hint="delete that option")  # and uv takes only one of the two
-    return ["--no-build"]
+        raise Failed("build", what, hint="delete that option")
+    return [*index_words({**options, "only_binary": []}), "--no-build"]
 
 
 def _versions_of_conda(packages: list[Json], pip: list[str]) -> dict[str, str]:
