@@ -89,6 +89,10 @@ def test_runner_bytecode_is_not_left_to_python(used: Desk) -> None:
 
 
 def test_a_folder_or_link_in_place_of_a_derived_file(used: Desk) -> None:
+    (runner,) = (used.home / "runner").iterdir()
+    (runner / "runner" / "serve.py").unlink()
+    (runner / "runner" / "serve.py").mkdir()
+    submit(used)
     for name in ("runner", "upkeep"):
         path = used.home / "cache" / name
         path.unlink(missing_ok=True)

@@ -48,33 +48,35 @@ def kept(path: "str") -> "bytes":
     return data[8:] if data[:8] == b"%08x" % binascii.crc32(data[8:]) else b""
 
 
-def files() -> "list[str]":
+def modules(folder: "str", prefix: "str" = "") -> "list[tuple[str, int, int, int]]":
+    """Name, size, time of change and inode of each: whoever writes to a file changes one of them."""
     found = []
-    for folder, inner, names in os.walk(top):
-        inner[:] = [name for name in inner if name != "code"]
-        found += [os.path.join(folder, name)[len(top) + 1 :] for name in names if name.endswith(".py")]
-    return sorted(found)
-
-
-def state() -> "bytes":
-    """Changes whenever somebody or something has written to a file."""
-    stats = [(name, os.stat(os.path.join(top, name))) for name in files()]
-    return repr([(n, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino) for n, s in stats]).encode("ascii", "replace")
+    for entry in os.scandir(folder):
+        if entry.name.endswith(".py"):
+            s = entry.stat()
+            found.append((prefix + entry.name, s.st_size, s.st_ctime_ns, s.st_ino))
+        elif entry.name != "code" and entry.is_dir():
+            found += modules(entry.path, prefix + entry.name + "/")
+    return found
 
 
 def is_whole() -> "bool":
     """All files are read again only if one of them was written to since the last time."""
     if not os.path.isdir(place):
         return False
-    now, note = state(), os.path.join(top, "code", "state")
+    found, note = modules(top), os.path.join(top, "code", "state")
+    now = repr(found).encode("ascii", "replace")
     if kept(note) == now:
         return True
     import hashlib
 
     digest = hashlib.sha256()
-    for name in files():
-        with open(os.path.join(top, name), "rb") as source:
-            digest.update(name.encode() + b"\0" + hashlib.sha256(source.read()).digest())
+    try:
+        for name in sorted(module[0] for module in found):
+            with open(os.path.join(top, name), "rb") as source:
+                digest.update(name.encode() + b"\0" + hashlib.sha256(source.read()).digest())
+    except OSError:
+        return False
     if digest.hexdigest() != asked["runner"]:
         return False
     keep(note, now)
