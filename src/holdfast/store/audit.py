@@ -108,6 +108,11 @@ class _Audit:
         """Every file of a run, and what is wrong with it."""
         request = os.path.join(run.path, "run.json")
         yield request, run.problem or _check_lines(request, False, _judge_request) or self._check_identity(run)
+        git = run.request.get("git")
+        diff = git.get("diff") if isinstance(git, dict) else None
+        if isinstance(diff, dict):
+            path = os.path.join(run.path, "git.diff")
+            yield path, verify.compare(path, diff.get("bytes"), diff.get("sha256"))
         client = os.path.join(run.path, "client.jsonl")
         yield client, _check_lines(client, _is_alive(run), _judge_lines)
         for number in range(1, run.attempt_number + 1):

@@ -1,0 +1,124 @@
+"""Every file of a store cut and damaged, some hundred times; ``make soak`` does it many thousand times."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from disks.damage import LOOKS, Case, Stage, judge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CASES = 700
+
+
+@pytest.fixture(name="stage", scope="module")
+def stage_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    stage = Stage(tmp_path_factory.mktemp("damage"))
+    yield stage
+    stage.close()
+
+
+def test_damaged_files_cost_what_they_held_and_no_more(stage: Stage) -> None:
+    seed = int(os.environ.get("HOLDFAST_TEST_SEED") or random.randrange(1 << 32))
+    print("HOLDFAST_TEST_SEED", seed)
+    found = [wrong for case in stage.cases(CASES, seed) for wrong in judge(stage, case)]
+    assert found == [], "\n".join(found[:20])
+
+
+def test_files_include_everything_that_a_store_holds(stage: Stage) -> None:
+    names = {file.rpartition("/")[2] for file in stage.files()}
+    assert names >= {
+        *(
+            "run.json",
+            "client.jsonl",
+            "plan.json",
+            "events.jsonl",
+            "control.jsonl",
+            "log",
+            "runner.log",
+            "outputs.jsonl",
+        ),
+        *(
+            "store.json",
+            "settings.json",
+            "milliseconds",
+            "seen",
+            "index.sqlite",
+            "index.sqlite.records",
+            "assets.jsonl",
+        ),
+        *("clock", "model", "git.diff"),
+    }
+    assert any(name.endswith(".m") for name in names)
+
+
+def _case(stage: Stage, name: str, at: int = 30) -> Case:
+    """A file of the first run that is cut there."""
+    file = f"runs/{stage.runs[1]['uid']}/{name}"
+    return Case(file, "cut", at, keep_index=False, submits=True, look=LOOKS[0])
+
+
+def test_oracles_are_content_with_a_damage_that_costs_one_run(stage: Stage) -> None:
+    assert judge(stage, _case(stage, "run.json")) == []
+
+
+def _red(found: list[str]) -> set[str]:
+    return {wrong[:2] for wrong in found}
+
+
+def test_d1_finds_a_command_that_ends_by_a_bug(stage: Stage) -> None:
+    """A run's folder that cannot be listed stops the list of all."""
+
+    def break_list(stage: Stage) -> None:
+        shutil.rmtree(stage.home / "runs")
+        (stage.home / "runs").write_text("not a folder")
+
+    assert "D1" in _red(judge(stage, _case(stage, "run.json"), break_list))
+
+
+def test_d2_finds_a_second_start(stage: Stage) -> None:
+    def start_again(stage: Stage) -> None:
+        with stage.witness.open("a") as witness:
+            witness.write(f"{stage.runs[1]['uid']}\n")
+
+    assert "D2" in _red(judge(stage, _case(stage, "run.json"), start_again))
+
+
+def test_d3_finds_a_run_that_is_hidden_or_told_otherwise(stage: Stage) -> None:
+    def hide(stage: Stage) -> None:
+        shutil.rmtree(stage.home / "runs" / stage.runs[2]["uid"])
+
+    def tell_otherwise(stage: Stage) -> None:
+        path = stage.home / "runs" / stage.runs[2]["uid"] / "a1" / "events.jsonl"
+        path.write_bytes(path.read_bytes().replace(b'"outcome":"failed"', b'"outcome":"completed"'))
+
+    assert "D3" in _red(judge(stage, _case(stage, "run.json"), hide))
+    assert "D3" in _red(judge(stage, _case(stage, "run.json"), tell_otherwise))
+
+
+def test_d4_finds_a_number_that_is_given_twice(stage: Stage) -> None:
+    def renumber(stage: Stage) -> None:
+        path = stage.home / "runs" / stage.runs[2]["uid"] / "run.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "run_number": 3}) + "\n")
+
+    assert "D4" in _red(judge(stage, _case(stage, "run.json"), renumber))
+
+
+def test_d5_finds_a_change_that_verify_does_not_see(stage: Stage, tmp_path: Path) -> None:
+    """A damage of a log that came with a matching hash: here, of the file as it was before the run was closed."""
+    log = stage.sound / "runs" / stage.runs[1]["uid"] / "a1" / "log"
+    whole = log.read_bytes()
+    log.write_bytes(whole + b"more")
+    try:
+        # Cut back to what was hashed: verify must call it sound, and the oracle, which knows of the cut, must not.
+        assert _red(judge(stage, _case(stage, "a1/log", at=len(whole)))) == {"D5"}
+    finally:
+        log.write_bytes(whole)

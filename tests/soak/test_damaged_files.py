@@ -1,0 +1,28 @@
+"""Every file of a store cut and damaged many thousand times; ``tests/disks/test_damaged_files.py`` has the oracles."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from disks.damage import Stage, judge
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CASES = 30_000
+_SHOWN = 20
+
+
+def test_thirty_thousand_damaged_files_cost_what_they_held_and_no_more(tmp_path: Path) -> None:
+    seed = random.randrange(1 << 32)
+    print("HOLDFAST_TEST_SEED", seed)
+    stage = Stage(tmp_path)
+    found: list[str] = []
+    try:
+        for case in stage.cases(CASES, seed):
+            found += judge(stage, case)
+            assert len(found) < _SHOWN, "\n".join(found)
+    finally:
+        stage.close()
+    assert found == [], "\n".join(found)
