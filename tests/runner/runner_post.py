@@ -202,6 +202,17 @@ class Post:
             channel.close()
 
 
+def stop_both(run: Run) -> None:
+    """Guardian and supervisor, at a moment at which neither can continue the other."""
+    eventually(lambda: _are_both_stopped(run))
+
+
+def _are_both_stopped(run: Run) -> bool:
+    for pid in (run.guardian, run.supervisor):
+        os.kill(pid, signal.SIGSTOP)
+    return all(hostfacts.is_stopped(pid) for pid in (run.guardian, run.supervisor))
+
+
 def store_tree(root: bytes, files: dict[bytes, bytes]) -> str:
     """Store these files, named by their path, as a run's content."""
     with Batch(root) as batch:

@@ -8,9 +8,11 @@ import signal
 import threading
 
 import pytest
-from runner_post import ONCE, Post, Run, post_fixture  # noqa: F401
+from runner_post import ONCE, Post, Run, post_fixture, stop_both  # noqa: F401
 
 from conftest import alive, eventually
+
+BEFORE = {"boot_id": "another boot"}
 
 # A script with a grandchild in a session of its own, which no parent-death signal reaches.
 FAMILY = (
@@ -127,9 +129,10 @@ def test_a_run_from_before_a_restart_is_told_as_such(post: Post) -> None:
     _kill_both(run)
     for pid in run.processes():
         os.kill(pid, signal.SIGKILL)
-    accepted = run.events[0]
-    accepted["boot_id"] = "another boot"
-    (run.folder / "events.jsonl").write_text(json.dumps(accepted) + "\n")
+    lines = [json.dumps({**event, **BEFORE, "v": 1, "crc": ""}) + "\n" for event in run.events]
+    (run.folder / "events.jsonl").write_text("".join(lines))
+    (run.folder / "alive").write_text(json.dumps({**json.loads((run.folder / "alive").read_text()), **BEFORE}))
+    os.utime(run.folder / "alive", (0, 0))  # no sign of life since this machine was booted
     assert post.bury(run) == "closed"
     assert "rebooted at 20" in run.event("closed")["reason"]
 
@@ -176,9 +179,8 @@ def _family(post: Post) -> Run:
 
 
 def _kill_both(run: Run) -> None:
-    """The supervisor is stopped first, so that it cannot notice the guardian's end."""
-    os.kill(run.supervisor, signal.SIGSTOP)
-    os.kill(run.guardian, signal.SIGSTOP)
+    """Both are stopped first, so that neither can notice the other's end."""
+    stop_both(run)
     os.kill(run.guardian, signal.SIGKILL)
     os.kill(run.supervisor, signal.SIGKILL)
     eventually(lambda: not alive(run.supervisor) and not alive(run.guardian))

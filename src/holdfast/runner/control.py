@@ -5,22 +5,37 @@ import os
 import signal
 import time
 
-from . import evidence, hostfacts, jsonl, kill, records
+from . import evidence, guardian, hostfacts, jsonl, kill, node, records
 from .remove import remove_tree
+
+STOPPED_S = 0.5  # watchers that are stopped for so long do not continue each other any more
+END_S = 10.0
+ABANDONED_S = 600.0  # a cancel closes the run of a node that has been silent for so long
 
 
 def look(attempt: "bytes") -> "str":
-    """absent (never started here), closed, alive, or gone (nobody holds it and nobody closed it)."""
+    """absent (never started here), closed, alive, gone (its watchers ended without closing it), or elsewhere.
+
+    ``elsewhere``: another node runs it and shares this folder; nothing can be concluded about it here. An attempt
+    whose watchers are all stopped cannot end by itself any more: it is ended now.
+    """
     if not os.path.isdir(attempt):
         return "absent"
     alive = records.is_held(attempt)
     if records.closed(attempt) is not None:
         return "closed"
-    return "alive" if alive else "gone"
+    if not alive and records.is_elsewhere(attempt):
+        return "elsewhere"
+    watchers = _watchers(attempt)
+    if _are_stopped(watchers):
+        return _end_stopped(attempt, watchers)
+    return "alive" if alive or watchers else "gone"
 
 
 def stop(attempt: "bytes", by: "str") -> "str":
     """Ask an attempt to end. The request is on disk before the signal, so that it is never forgotten."""
+    if records.is_held(attempt) or _watchers(attempt) or records.is_elsewhere(attempt):
+        _request_cancel(attempt, by)
     state = look(attempt)
     if state == "absent":
         return discard(attempt, "canceled", "canceled by %s before it was started" % by)
@@ -28,30 +43,91 @@ def stop(attempt: "bytes", by: "str") -> "str":
         return bury(attempt)
     if state == "closed":
         return state
-    try:
-        jsonl.append_line(os.path.join(attempt, b"control.jsonl"), dict(records.now(), what="cancel", by=by))
-    except OSError:
-        pass  # the run that has filled the disk is the very one to end
+    if state == "elsewhere" and records.silent_for(attempt) > ABANDONED_S:
+        return _close_abandoned(attempt, by)
+    if state == "elsewhere":
+        return state  # its guardian reads the request
     first = _await_first_event(attempt)
     if first is None or not _is_still(first):
         return look(attempt)
     kill.tell([int(str(first["pid"]))], signal.SIGTERM)
+    kill.tell([int(str(first[name])) for name in ("guardian", "pid")], signal.SIGCONT)  # either may be stopped
     return "asked"
+
+
+def _request_cancel(attempt: "bytes", by: "str") -> "None":
+    if records.closed(attempt) is not None:
+        return
+    try:
+        jsonl.append_line(os.path.join(attempt, b"control.jsonl"), dict(records.now(), what="cancel", by=by))
+    except OSError:
+        pass  # the run that has filled the disk is the very one to end
 
 
 def bury(attempt: "bytes") -> "str":
     """Close an attempt whose watchers are gone. Holding its lock makes sure that there is one undertaker at a time."""
-    if not os.path.isdir(attempt):
-        return "absent"
+    state = look(attempt)
+    if state not in ("gone", "alive"):  # the lock may be that of somebody else who looks
+        return state
     lock = os.open(os.path.join(attempt, b"alive"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        if not _take(lock):
+        if not _take(lock) or _watchers(attempt):
             return look(attempt)
         if records.closed(attempt) is None:
             _close_for_the_dead(attempt)
         return "closed"
     finally:
         os.close(lock)
+
+
+def _watchers(attempt: "bytes") -> "list[int]":
+    """Supervisor and guardian, as far as they run here: where locks do not hold, their pids do."""
+    first = _first_event(attempt) or {}
+    if not first or not node.is_this_boot(first):
+        return []
+    named = [("pid", "start_time"), ("guardian", "guardian_start")]
+    pids = [(int(str(first.get(name) or 0)), first.get(started)) for name, started in named]
+    return [pid for pid, started in pids if pid and started and hostfacts.is_running(pid, started)]
+
+
+def _are_stopped(watchers: "list[int]") -> "bool":
+    """Whether all of them are, and stay so: one that is not would continue the other at once."""
+    if not watchers or not all(map(hostfacts.is_stopped, watchers)):
+        return False
+    time.sleep(STOPPED_S)
+    return all(map(hostfacts.is_stopped, watchers))
+
+
+def _end_stopped(attempt: "bytes", watchers: "list[int]") -> "str":
+    """End a run in place of its watchers. They stay stopped, and parents of all its orphans, until nothing is left."""
+    plan = records.read_plan(attempt)
+    uid = os.path.basename(os.path.dirname(attempt)).decode("ascii")
+    until = time.monotonic() + END_S
+    while time.monotonic() < until:
+        family = {pid for root in watchers for pid in kill.family(root, uid)} - set(watchers)
+        if not family:
+            break
+        kill.tell(sorted(family), signal.SIGSTOP)
+        kill.tell(sorted(family), signal.SIGKILL)
+        time.sleep(0.002)
+    kill.tell(watchers, signal.SIGKILL)
+    kill.end_marked(uid.encode("ascii"))
+    if plan.get("container"):
+        from . import contained
+
+        contained.destroy(plan)
+    why = guardian.reason_to_end(attempt, plan)
+    guardian.close_in_place(attempt, plan, why, "supervisor and guardian were both stopped, and a client ended the run")
+    return "closed"
+
+
+def _close_abandoned(attempt: "bytes", by: "str") -> "str":
+    """Cancel a run of a node that has given no sign of life for long; whether it still runs there cannot be known."""
+    where = node.read(os.path.join(attempt, b"alive")).get("host") or "another node"
+    minutes = records.silent_for(attempt) / 60
+    reason = "canceled by %s; %s, where it ran, has given no sign of life for %d minutes" % (by, where, minutes)
+    records.close(attempt, "canceled", 143, reason)
+    return "closed"
 
 
 def discard(attempt: "bytes", outcome: "str", reason: "str") -> "str":

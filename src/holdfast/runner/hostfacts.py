@@ -24,12 +24,17 @@ def boot_time() -> "str":
     """When this machine was started, in words."""
     import time
 
+    stamp = booted_at()
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(stamp)) if stamp else "an unknown time"
+
+
+def booted_at() -> "int":
+    """The same as seconds since 1970; 0 where this system does not tell."""
     try:
         with open("/proc/stat") as source:
-            stamp = next(int(line.split()[1]) for line in source if line.startswith("btime "))
+            return next(int(line.split()[1]) for line in source if line.startswith("btime "))
     except (OSError, StopIteration, ValueError):
-        return "an unknown time"
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(stamp))
+        return 0
 
 
 def is_stopped(pid: "int") -> "bool":
@@ -97,7 +102,7 @@ def children(parent: "int") -> "list[int]":
 
 
 def host_name() -> "str":
-    return os.uname().nodename
+    return os.environ.get("COMPUTERNAME", "") if sys.platform == "win32" else os.uname().nodename
 
 
 def program_of(pid: "int") -> "str":

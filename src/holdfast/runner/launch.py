@@ -1,7 +1,8 @@
 """From a start request to two watchers that need nobody: the guardian, and below it the supervisor.
 
-The guardian is the supervisor's parent and does nothing but wait for it; the supervisor holds the reading end of a
-pipe whose other end only the guardian has. Whichever dies, the other notices, ends the family and writes the outcome.
+The guardian is the supervisor's parent; the supervisor holds the reading end of a pipe whose other end only the
+guardian has. Whichever dies, the other notices, ends the family and writes the outcome; whichever is stopped, the other
+continues it.
 Both inherit the locked ``alive`` file, so that "alive" means: at least one of them is.
 """
 
@@ -9,6 +10,7 @@ import os
 import signal
 
 from . import control, hostfacts, idle, jsonl, kill, limits, records, wire
+from .guardian import Guardian
 from .remove import remove_tree
 from .supervise import Secrets, Supervisor
 
@@ -108,29 +110,12 @@ def _guard(attempt: "bytes", made: "Callable[[], Supervisor]", ready: "int") -> 
         supervisor.release()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # the supervisor is the one to talk to
-        _outlive(attempt, pid, supervisor.plan)
+        Guardian(attempt, pid, supervisor.plan).outlive()
         wish = supervisor.plan.get("idle")
         if isinstance(wish, dict):
             idle.become(supervisor.home, supervisor.runner, str(supervisor.plan["uid"]), wish)
     finally:
         os._exit(0)
-
-
-def _outlive(attempt: "bytes", supervisor: "int", plan: "dict[str, object]") -> "None":
-    status = None
-    while status is None:
-        pid, ended = os.waitpid(-1, 0)
-        status = ended if pid == supervisor else None
-    kill.end_family(str(plan["uid"]))
-    if status == 0:
-        return
-    if plan.get("container"):
-        from . import contained
-
-        contained.destroy(plan)
-    how = "by signal %d" % os.WTERMSIG(status) if os.WIFSIGNALED(status) else "with code %d" % os.WEXITSTATUS(status)
-    reason = "the runner's supervisor ended %s; the script was ended with it and its own outcome is unknown" % how
-    records.close_as_lost(attempt, reason)
 
 
 def _supervise(supervisor: "Supervisor", guardian: "int") -> "None":
@@ -143,6 +128,7 @@ def _supervise(supervisor: "Supervisor", guardian: "int") -> "None":
 
         traceback.print_exc()
     finally:
+        kill.tell([os.getppid()], signal.SIGCONT)  # a guardian that was stopped still has to collect us
         os._exit(code)
 
 

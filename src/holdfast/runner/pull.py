@@ -9,30 +9,32 @@ import os
 import select
 import time
 
-from . import records, wire
+from . import control, records, wire
 
 NAMES = ("log", "runner.log", "outputs.jsonl", "control.jsonl", "plan.json")
 FOLDERS = ("metrics", "gpu")
+LOOK_S = 2.0
 QUICKEST_S, SLOWEST_S = 0.001, 0.05
 
 
 def pull(attempt: "bytes", have: "dict[str, int]", carry: "bool", wait: "bool", reply: "Reply") -> "None":
     """Send what is new; with wait, go on until the attempt is closed, is gone, or the client has had enough."""
     have = dict(have)
-    changed = time.monotonic()
+    changed = looked = time.monotonic()
     while True:
         alive = records.is_held(attempt)
         over = records.closed(attempt) is not None
+        if alive and wait and time.monotonic() - looked > LOOK_S:
+            looked = time.monotonic()
+            control.look(attempt)  # ends one whose watchers are stopped
         if _round(attempt, have, carry, reply):
             changed = time.monotonic()
         if over:
             reply.end(state="closed")
             return
-        if not alive and records.closed(attempt) is None:
-            reply.end(state="gone")
-            return
-        if not wait:
-            reply.end(state="alive")
+        state = "alive" if alive else control.look(attempt)
+        if state in ("gone", "absent") or not (wait or state == "closed"):
+            reply.end(state="gone" if state == "absent" else state)
             return
         idle = time.monotonic() - changed
         if reply.interrupted(min(SLOWEST_S, max(QUICKEST_S, idle / 20))):

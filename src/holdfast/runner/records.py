@@ -7,8 +7,9 @@ import os
 import stat
 import time
 
-from . import hostfacts, jsonl, outputs, wire
+from . import hostfacts, jsonl, node, outputs, wire
 
+STALE_S = 90.0  # without a sign of life for so long, an attempt from before a reboot has ended with it
 _RESERVE = b"reserve"
 _RESERVE_SIZE = 64 * 1024
 
@@ -139,7 +140,44 @@ def hold(attempt: "bytes") -> "int":
     """Take the lock that means "this attempt is alive"; it is held as long as any copy of the descriptor is open."""
     fd = os.open(os.path.join(attempt, b"alive"), os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(fd, fcntl.LOCK_EX)
+    wire.write_all(fd, node.encoded())
     return fd
+
+
+def beat(attempt: "bytes") -> "None":
+    """Show that the attempt is alive where its lock cannot be seen: on other nodes that share this folder."""
+    try:
+        os.utime(os.path.join(attempt, b"alive"))
+    except OSError:
+        pass  # a folder that is gone, or a disk that refuses
+
+
+def is_elsewhere(attempt: "bytes") -> "bool":
+    """Whether another node runs this attempt, so that its lock, its boot id and its pids say nothing here.
+
+    A boot id that is not ours means a reboot only if there was no sign of life since: two nodes may look the same.
+    """
+    written = node.read(os.path.join(attempt, b"alive")) or _first_event(attempt)
+    if not written or node.is_this_boot(written):
+        return False
+    return not node.is_this(written) or _has_beaten_lately(attempt)
+
+
+def _first_event(attempt: "bytes") -> "dict[str, object]":
+    return (jsonl.read_lines(os.path.join(attempt, b"events.jsonl")) or [{}])[0]
+
+
+def silent_for(attempt: "bytes") -> "float":
+    """Seconds since the last sign of life."""
+    try:
+        return time.time() - os.stat(os.path.join(attempt, b"alive")).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _has_beaten_lately(attempt: "bytes") -> "bool":
+    silent = silent_for(attempt)
+    return silent < STALE_S and time.time() - silent > hostfacts.booted_at()
 
 
 def is_held(attempt: "bytes") -> "bool":

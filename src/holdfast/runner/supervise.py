@@ -20,6 +20,7 @@ if MYPY:
 
 BLOCK = 256 * 1024
 LEFTOVER_GRACE = 5.0
+LOOK_S = 1.0  # how often the other processes that look after this run are looked at
 
 
 class Secrets:
@@ -189,11 +190,17 @@ class Supervisor:
             if set(self.gpu.sources) & set(ready):
                 self.gpu.hear(self.events)
             self._mind_clock(deadline)
+            self._continue_helpers()
 
-    def _next_wait(self, deadline: "float | None") -> "float | None":
+    def _next_wait(self, deadline: "float | None") -> "float":
         times = [when for when in (deadline if not self._stopping else None, self._kill_at or None) if when]
         times += self.gpu.times()
-        return max(0.0, min(times) - time.monotonic()) if times else None
+        return max(0.0, min([LOOK_S, *(when - time.monotonic() for when in times)]))
+
+    def _continue_helpers(self) -> "None":
+        """The guardian, and the process that looks after a container, must not be kept from their work by a signal."""
+        helpers = [os.getppid(), *([] if isinstance(self._way, Direct) else [self._script])]
+        kill.tell([pid for pid in helpers if pid > 1 and hostfacts.is_stopped(pid)], signal.SIGCONT)
 
     def _mind_signals(self) -> "None":
         self._status = kill.reap()[0].get(self._script)
