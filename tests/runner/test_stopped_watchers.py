@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from typing import Any
 
 import pytest
 from runner_post import ONCE, Post, Run, post_fixture, stop_both  # noqa: F401
@@ -132,7 +133,7 @@ def test_watching_each_other_costs_next_to_nothing(post: Post) -> None:
     assert max(spent) < 0.1, spent  # 2.5 % at most, with a clock of 10 ms
 
 
-def _wait(run: Run, limit: float) -> dict[str, object]:
+def _wait(run: Run, limit: float) -> dict[str, Any]:
     """Without a client that looks: the watchers alone must end it."""
     eventually(lambda: "closed" in run.types, limit)
     eventually(lambda: not alive(run.guardian) and not alive(run.supervisor), limit)

@@ -12,7 +12,7 @@ from holdfast.engine.channel import LOOKING, connect
 from holdfast.engine.follow import bring_up_to_date
 from holdfast.engine.known import target_of
 from holdfast.errors import HoldfastError, InternalError, UnreachableError
-from holdfast.runner import untrusted
+from holdfast.runner import node, untrusted
 from holdfast.runner.sync import unlink_quietly
 from holdfast.store import ingest, runs
 from holdfast.store.index import Index
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.engine.channel import RunnerChannel
+    from holdfast.model import Json
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
     from holdfast.targets import Target
@@ -55,7 +56,7 @@ def settle(home: Home, found: list[Run], tell: Callable[[str], None] | None = No
     """
     groups: dict[tuple[str, str], list[Run]] = {}
     for run in found:
-        if not run.problem and not _is_being_submitted(home, run.uid):
+        if not run.problem and not _is_being_submitted(home, run):
             reached = f"{run.request.get('reached_by')}{run.request.get('home')}"
             groups.setdefault((str(run.request.get("target")), reached), []).append(run)
     if len(groups) == 1 and len(found) == 1:
@@ -96,9 +97,9 @@ def _settle_at_once(home: Home, groups: list[tuple[str, list[Run]]]) -> list[str
 def _settle_group(home: Home, name: str, group: list[Run]) -> str:
     """Settle the runs of one target; returns why they could not all be. Nothing here concerns other targets."""
     try:
-        _settle_on(home, target_of(group[0].request, home.path), group)
+        elsewhere = _settle_on(home, target_of(group[0].request, home.path), group)
         unlink_quietly(os.fsencode(_silence(home, name)))
-        return ""
+        return _on_other_nodes(elsewhere)
     except UnreachableError as error:
         why = f"{error.what}: {error.answer}" if error.answer else error.what
         return f"{name} is unreachable since {_silent_since(home, name)} ({why}); its runs are shown as last seen"
@@ -117,7 +118,16 @@ def _asks_person(home: Home, run: Run) -> bool:
         return False
 
 
-def _settle_on(home: Home, target: Target, group: list[Run]) -> None:
+def _on_other_nodes(group: list[Run]) -> str:
+    if not group:
+        return ""
+    names = ", ".join(str(run.request.get("run_id")) for run in group[:3]) + ("..." if len(group) > 3 else "")
+    hosts = ", ".join(sorted({str(run.events[0].get("host")) for run in group if run.events})) or "another node"
+    return f"started on another node ({hosts}), shown as last seen: {names}"
+
+
+def _settle_on(home: Home, target: Target, group: list[Run]) -> list[Run]:
+    """Returns those that another node runs, of which nothing can be said here."""
     channel = connect(home, target, LOOKING)
     try:
         tickets = [run.ticket for run in group]
@@ -132,12 +142,13 @@ def _settle_on(home: Home, target: Target, group: list[Run]) -> None:
                 refused.append(error)
         if refused:
             raise refused[0]
+        return [run for run in group if states[run.ticket] == "elsewhere"]
     finally:
         channel.close()
 
 
 def _settle_one(home: Home, target: Target, channel: RunnerChannel, run: Run, state: str) -> None:
-    if state in ("absent", "alive") and _is_cancel_pending(run):
+    if state in ("absent", "alive", "elsewhere") and _is_cancel_pending(run):
         target.launcher.stop(channel, run.ticket, "the user")
     elif state == "absent":
         _settle_absent(home, channel, run)
@@ -160,6 +171,8 @@ def give_up(home: Home, target: Target, run: Run, reason: str) -> None:
 def _settle_absent(home: Home, channel: RunnerChannel, run: Run) -> None:
     """Close a run that the target does not have: it was never started, or its folder there was removed."""
     was_started = bool(run.events) or any(line.get("ticket") == run.ticket for line in run.client)
+    if not was_started and not node.is_this(_submitted_on(run)):
+        return  # that node may be submitting it now: its lock cannot be seen here
     reason = "the submitting command failed or was killed before the script was started"
     if was_started:
         reason = "its folder is no longer on the target; its outcome is unknown"
@@ -173,11 +186,18 @@ def _is_cancel_pending(run: Run) -> bool:
     return run.is_cancelled and not any(event.get("type") == "stopping" for event in run.events)
 
 
-def _is_being_submitted(home: Home, uid: str) -> bool:
-    path = home.lock_file(f"submit-{uid}")
+def _submitted_on(run: Run) -> Json:
+    """The mark of the node that submitted the run; empty in runs of older versions."""
+    found = run.request.get("node")
+    return found if isinstance(found, dict) else {}
+
+
+def _is_being_submitted(home: Home, run: Run) -> bool:
+    path = home.lock_file(f"submit-{run.uid}")
     if is_held(path):
         return True
-    unlink_quietly(os.fsencode(path))
+    if node.is_this(_submitted_on(run)):
+        unlink_quietly(os.fsencode(path))
     return False
 
 

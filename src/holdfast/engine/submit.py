@@ -7,7 +7,6 @@ killed anywhere in between leaves either no id, or a run that the next command f
 from __future__ import annotations
 
 import os
-import sys
 import time
 
 from holdfast import ignore, snapshot, targets
@@ -18,6 +17,7 @@ from holdfast.errors import ConfigError, HoldfastError, StoreError, UnreachableE
 from holdfast.model import Identity, Json, Plan
 from holdfast.planning import make_plan, plan_gpu
 from holdfast.ports import Lacking
+from holdfast.runner import hostfacts, node
 from holdfast.store import numbers, runs
 from holdfast.store.locks import Locked
 
@@ -282,15 +282,10 @@ def _request(project: Project, job: Job, target: Target, taken: Snapshot, store:
         "retries": job.retries,
         "user": _user(),
         "client_store": store,
-        "client": _host_name(),
+        "client": hostfacts.host_name(),
+        "node": node.mark(),
         "holdfast": __version__,
     }
-
-
-def _host_name() -> str:
-    if sys.platform == "win32":
-        return os.environ.get("COMPUTERNAME", "")
-    return os.uname().nodename
 
 
 def _user() -> str:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from holdfast.model import Json
     from holdfast.ports import Channel
 
-_STATES = ("queued", "alive", "gone", "closed", "absent")
+_STATES = ("queued", "alive", "gone", "closed", "absent", "elsewhere")
 
 
 class ProcessLauncher:

@@ -3,6 +3,8 @@
 import json
 import os
 
+from . import records
+
 MYPY = False
 if MYPY:
     from collections.abc import Iterator
@@ -23,6 +25,20 @@ def runs(home: "bytes") -> "Iterator[dict[str, object]]":
         request = _read(os.path.join(folder, name, b"run.json"))
         if attempts and request is not None:
             yield {"uid": name.decode("utf-8", "surrogateescape"), "request": request, "attempts": attempts}
+
+
+def environments_elsewhere(home: "bytes") -> "set[str]":
+    """Keys of environments that runs of other nodes may be using: the locks that they hold are not seen here."""
+    found = set()
+    for run in runs(home):
+        folder = os.path.join(home, b"runs", str(run["uid"]).encode("utf-8", "surrogateescape"))
+        for name in run["attempts"]:  # type: ignore[attr-defined]
+            attempt = os.path.join(folder, name.encode("ascii"))
+            plan = records.read_plan(attempt) if not records.is_held(attempt) and records.may_live(attempt) else {}
+            chosen = plan.get("environment")
+            if isinstance(chosen, dict):
+                found.add(str(chosen.get("key")))
+    return found
 
 
 def _attempts(run: "bytes") -> "list[str]":

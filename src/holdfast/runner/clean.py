@@ -7,7 +7,7 @@ killed leaves nothing that looks usable.
 
 import os
 
-from . import catalog, clock, engines, environment, hostfacts, launch, records, serve, strays
+from . import catalog, clock, engines, environment, hostfacts, launch, node, records, serve, strays
 from .alone import Alone, InUse, is_used
 from .remove import remove_tree
 from .sync import unlink_quietly
@@ -16,6 +16,7 @@ MYPY = False
 if MYPY:
     from collections.abc import Callable, Iterator
 
+DAY_S = 86400.0
 YOUNG_S = 3600.0  # what is younger may still be on its way
 
 
@@ -99,12 +100,12 @@ class _Sizes:
 
 def _environments(home: "bytes", sizes: "_Sizes") -> "Part":
     part = Part("environments")
-    free = []
+    free, elsewhere = [], catalog.environments_elsewhere(home)
     for place in _inside(home, b"envs"):
         key = os.path.basename(place).decode("ascii", "replace")
         if place.endswith(b".tmp"):
             continue
-        if is_used(environment.use_lock(home, key)):
+        if key in elsewhere or is_used(environment.use_lock(home, key)):
             sizes.of(place)  # what it shares with the cache is not given back either
             part.leave("in use")
         else:
@@ -188,6 +189,9 @@ def _leftovers(home: "bytes", sizes: "_Sizes", now: "clock.Clock") -> "Part":
         if now.is_older(place, YOUNG_S):
             part.add(sizes.of(place), lambda one=place: unlink_quietly(one))  # type: ignore[misc]
     for place in _inside(home, b"envs"):
+        is_theirs = b".on-" in os.path.basename(place) and not place.endswith(node.own_ending())
+        if is_theirs and not now.is_older(place, DAY_S):
+            continue  # another node may be making it
         if place.endswith(b".tmp") and not is_used(_build_lock(home, place)):
             part.add(sizes.of(place), lambda one=place: _remove_unfinished(home, one))  # type: ignore[misc]
     for folder in (b"runs", b"cache", b"builder"):

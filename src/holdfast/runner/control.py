@@ -56,10 +56,11 @@ def stop(attempt: "bytes", by: "str") -> "str":
 
 
 def _request_cancel(attempt: "bytes", by: "str") -> "None":
-    if records.closed(attempt) is not None:
+    path = os.path.join(attempt, b"control.jsonl")
+    if records.closed(attempt) is not None or (os.path.exists(path) and records.is_elsewhere(attempt)):
         return
     try:
-        jsonl.append_line(os.path.join(attempt, b"control.jsonl"), dict(records.now(), what="cancel", by=by))
+        jsonl.append_line(path, dict(records.now(), what="cancel", by=by))
     except OSError:
         pass  # the run that has filled the disk is the very one to end
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from . import jsonl, lock_holders, lock_wait
+from . import jsonl, lock_holders, lock_wait, node
 from .remove import remove_tree
 
 MYPY = False
@@ -21,6 +21,7 @@ if MYPY:
 
 PINS = ("uv==0.13.7", "py-rattler==0.28.0")
 OLDEST = (3, 10)
+NOTE = b"holdfast-environment.json"
 _STOPPED_S = 10.0  # how long a process that has a lock may be stopped before the wait for it is given up
 _SIZES = b"holdfast-sizes.json"
 
@@ -85,7 +86,7 @@ def use_lock(home: "bytes", key: "str") -> "bytes":
 def read_note(place: "bytes") -> "dict[str, object] | None":
     """What the builder wrote into a finished environment; None where there is none."""
     try:
-        with open(os.path.join(place, b"holdfast-environment.json"), "rb") as source:
+        with open(os.path.join(place, NOTE), "rb") as source:
             note = json.loads(source.read().decode("utf-8"))
     except (OSError, ValueError):
         return None
@@ -148,7 +149,7 @@ def _note_sizes(place: "bytes") -> "None":
 
 
 def _install_tools(place: "bytes", log: "bytes") -> "None":
-    beside = place + b".tmp"
+    beside = place + node.own_ending()
     remove_tree(beside)
     steps = (
         [sys.executable, "-I", "-m", "venv", os.fsdecode(beside)],
@@ -167,12 +168,16 @@ def _install_tools(place: "bytes", log: "bytes") -> "None":
                 remove_tree(beside)
                 raise CannotBuild("the tools that build environments could not be installed\n%s" % tail(log))
     _note_sizes(beside)
-    _publish(beside, place)
+    _publish(beside, place, _has_tools)
 
 
-def _publish(beside: "bytes", place: "bytes") -> "None":
-    remove_tree(place)  # it is there only if it was damaged
-    os.rename(beside, place)
+def _publish(beside: "bytes", place: "bytes", is_whole: "Callable[[bytes], bool]") -> "None":
+    """What is there already is damaged, unless another node that shares this folder has finished first."""
+    if is_whole(place):
+        remove_tree(beside)
+    else:
+        remove_tree(place)
+        os.rename(beside, place)
     jsonl.sync_folder(os.path.dirname(place))
 
 
@@ -225,7 +230,7 @@ def _build(
     stopped: "Callable[[], bool]",
     lock: "int",
 ) -> "None":
-    beside = place + b".tmp"
+    beside = place + node.own_ending()
     remove_tree(beside)  # what a builder left that was killed
     os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
     lock_file = dict(environment["lock"])  # type: ignore[call-overload]
@@ -252,7 +257,7 @@ def _build(
     if answer.get("event") != "done":
         remove_tree(beside)
         raise CannotBuild(words_of(answer, log))
-    _publish(beside, place)
+    _publish(beside, place, lambda made: read_note(made) is not None)
 
 
 def package_folders(lock_file: "dict[str, object]") -> "list[str]":

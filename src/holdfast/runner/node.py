@@ -27,6 +27,12 @@ def encoded() -> "bytes":
     return json.dumps(mark()).encode("ascii") + b"\n"
 
 
+def own_ending() -> "bytes":
+    """For names of folders that only this node works in."""
+    told = "%s %s" % (hostfacts.host_name(), _machine())
+    return b".on-%s.tmp" % hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()[:8].encode("ascii")
+
+
 def is_this(written: "Mapping[str, object]") -> "bool":
     """Whether this node wrote that mark, now or before a reboot. A mark without a host name is from an old version."""
     if not written.get("host") or is_this_boot(written):

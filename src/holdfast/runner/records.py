@@ -167,6 +167,11 @@ def _first_event(attempt: "bytes") -> "dict[str, object]":
     return (jsonl.read_lines(os.path.join(attempt, b"events.jsonl")) or [{}])[0]
 
 
+def may_live(attempt: "bytes") -> "bool":
+    """Whether the attempt lives here, or nothing else can be said because another node runs it."""
+    return is_held(attempt) or (closed(attempt) is None and is_elsewhere(attempt))
+
+
 def silent_for(attempt: "bytes") -> "float":
     """Seconds since the last sign of life."""
     try:

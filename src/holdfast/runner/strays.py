@@ -29,7 +29,7 @@ class Container:
     def is_live(self, home: "bytes") -> "bool":
         """Its run's watchers are there, or the process that builds in it is."""
         if self.uid:
-            return records.is_held(launch.attempt_path(home, self.uid, self.attempt))
+            return records.may_live(launch.attempt_path(home, self.uid, self.attempt))
         words = self.name.split("-")
         return len(words) != 4 or not words[2].isdigit() or bool(hostfacts.start_time(int(words[2])))
 
@@ -115,7 +115,7 @@ def _in_live_plans(home: "bytes") -> "set[str]":
     for run in catalog.runs(home):
         for attempt in run["attempts"]:  # type: ignore[attr-defined]
             place = launch.attempt_path(home, str(run["uid"]), str(attempt))
-            wish = records.is_held(place) and records.read_plan(place).get("container")
+            wish = records.may_live(place) and records.read_plan(place).get("container")
             if isinstance(wish, dict):
                 found.add(str(wish.get("image_id")))
     return found

@@ -12,7 +12,7 @@ import json
 import os
 
 from holdfast.record import Record
-from holdfast.runner import evidence, objects, untrusted
+from holdfast.runner import evidence, node, objects, untrusted
 from holdfast.runner.jsonl import is_intact
 from holdfast.runner.sync import unlink_quietly
 from holdfast.statcache import StatCache
@@ -270,7 +270,8 @@ def _judge_values(lines: list[bytes]) -> str:
 
 def _is_alive(run: Run) -> bool:
     closed = any(event.get("type") == "closed" for event in run.events)
-    return not closed and is_held(os.path.join(run.attempt, "alive"))
+    alive = os.path.join(run.attempt, "alive")
+    return not closed and (is_held(alive) or not node.is_this(node.read(alive)))
 
 
 def _check_events(run: Run, alive: bool, is_here: bool) -> str:

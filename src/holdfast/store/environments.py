@@ -80,7 +80,9 @@ def _is_in_use(home: Home, key: str) -> bool:
     if not lock.try_hold():
         return True
     lock.release()
-    return False
+    from holdfast.runner import catalog
+
+    return key in catalog.environments_elsewhere(os.fsencode(home.path))
 
 
 def _size(path: str) -> int:

@@ -102,6 +102,7 @@ def cancel(parsed: Parsed) -> int:
     words = {
         "asked": "asked to end; its processes get SIGTERM now and SIGKILL after its grace time",
         "closed": "ended",
+        "elsewhere": "asked to end; it runs on another node that shares this folder, which reads that within seconds",
     }
     if state == lifecycle.QUEUED:
         words["asked"] = "asked to leave the queue; its script will not start"
