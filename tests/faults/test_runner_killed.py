@@ -35,13 +35,11 @@ def test_any_of_them_at_any_moment(draw: Draw) -> None:
     draw.check(watchers_in_time(draw.place, draw.rng, Size(0, 8)))
 
 
-def test_a_stopped_runner_is_not_a_dead_one(draw: Draw) -> None:
+def test_run_whose_watchers_are_stopped_is_ended_by_the_next_command(draw: Draw) -> None:
     stage = Stage(draw.place / "stage")
     uid = stage.uid_of(stage.start_run(20, 0.01))
     first = stage.await_event(uid, "started") and stage.await_event(uid, "accepted")
-    for pid in (first["pid"], first["guardian"]):
-        os.kill(pid, signal.SIGSTOP)
-    assert [record["status"] for record in stage.records() if record["uid"] == uid] == ["Running"]
     for pid in (first["guardian"], first["pid"]):
-        os.kill(pid, signal.SIGCONT)
+        os.kill(pid, signal.SIGSTOP)
+    assert [record["status"] for record in stage.records() if record["uid"] == uid] == ["Lost"]
     assert judge(stage) == []

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from runner_post import ONCE, Post, Run, mirror_differences, post_fixture, sha256  # noqa: F401
+from runner_post import ONCE, Post, Run, mirror_differences, post_fixture, sha256, stop_both  # noqa: F401
 
 from conftest import eventually
 from holdfast.engine.follow import Follower
@@ -137,10 +137,10 @@ def test_where_the_store_is_shared_only_sizes_are_told(post: Post) -> None:
 def test_a_run_whose_watchers_die_while_it_is_watched_is_gone(post: Post) -> None:
     run, _ = _busy(post)
     run.wait_for_log(b"half\n")
-    os.kill(run.supervisor, signal.SIGSTOP)
     states = []
     thread = threading.Thread(target=lambda: states.append(post.follow(post.mirror(), run)))
     thread.start()
+    stop_both(run)
     os.kill(run.guardian, signal.SIGKILL)
     os.kill(run.supervisor, signal.SIGKILL)
     thread.join()

@@ -108,18 +108,17 @@ def test_a_killed_supervisor_is_told_as_lost_and_never_as_success(attached: Lapt
     eventually(lambda: not [one for one in ada.processes() if "train.py" in " ".join(one.argv)])
 
 
-def test_a_stopped_runner_is_alive_and_not_answering(attached: Laptop, gpu1: Host, ada: User) -> None:
+def test_run_whose_watchers_are_stopped_is_ended_by_the_next_command(attached: Laptop, gpu1: Host) -> None:
     attached.script(STEADY)
     attached.holdfast("submit", "-c", "lab1", "--no-wait", "train.py")
     eventually(lambda: attached.record()["status"] == "Running")
     first = attached.events()[0]
-    for pid in (first["pid"], first["guardian"]):
-        gpu1.kill(pid, signal.SIGSTOP)
-    assert attached.record()["status"] == "Running"
-    for pid in (first["guardian"], first["pid"]):
-        gpu1.kill(pid, signal.SIGCONT)
-    ada.run("touch", "enough")
-    assert attached.wait_for_end()["status"] == "Completed"
+    pids = str(first["guardian"]), str(first["pid"])
+    # At once and, where one has continued the other all the same, again.
+    eventually(lambda: bool(gpu1.run("kill", "-STOP", *pids, check=False)) and attached.record()["status"] != "Running")
+    record = attached.record()
+    assert (record["status"], record["exit_code"]) == ("Lost", 125)
+    assert "supervisor and guardian were both stopped" in record["reason"]
 
 
 def test_a_home_without_room_for_another_file_is_told(laptop: Laptop, gpu1: Host, ada: User) -> None:

@@ -60,7 +60,7 @@ class Supervisor:
         self._status = None  # type: int | None
         self._stopping = ""
         self._kill_at = 0.0
-        self._told_at = 0.0
+        self._told_at = self._look_at = 0.0
         self._environment = {}  # type: dict[str, object]
         self._built = {}  # type: dict[str, object]
         self._outputs_trouble = ""
@@ -190,12 +190,14 @@ class Supervisor:
             if set(self.gpu.sources) & set(ready):
                 self.gpu.hear(self.events)
             self._mind_clock(deadline)
-            self._continue_helpers()
+            if time.monotonic() >= self._look_at:
+                self._look_at = time.monotonic() + LOOK_S
+                self._continue_helpers()
 
     def _next_wait(self, deadline: "float | None") -> "float":
         times = [when for when in (deadline if not self._stopping else None, self._kill_at or None) if when]
         times += self.gpu.times()
-        return max(0.0, min([LOOK_S, *(when - time.monotonic() for when in times)]))
+        return max(0.0, min([self._look_at, *times]) - time.monotonic())
 
     def _continue_helpers(self) -> "None":
         """The guardian, and the process that looks after a container, must not be kept from their work by a signal."""
