@@ -41,5 +41,6 @@ def test_run_whose_watchers_are_stopped_is_ended_by_the_next_command(draw: Draw)
     first = stage.await_event(uid, "started") and stage.await_event(uid, "accepted")
     for pid in (first["guardian"], first["pid"]):
         os.kill(pid, signal.SIGSTOP)
+    stage.meddled.add(uid)
     assert [record["status"] for record in stage.records() if record["uid"] == uid] == ["Lost"]
     assert judge(stage) == []
