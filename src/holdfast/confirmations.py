@@ -66,7 +66,7 @@ def _object(path: str) -> dict[str, object] | None:
             found = json.load(source)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         hint = "delete it; you are then asked again"
         raise StoreError(
             "the file with your confirmations cannot be read", where=path, answer=str(error), hint=hint

@@ -330,7 +330,7 @@ def test_a_submit_inside_a_run_uses_what_was_confirmed_for_its_project(clone: Cl
 def test_a_damaged_file_of_confirmations_confirms_nothing(clone: Clone) -> None:
     assert clone.desk.holdfast("trust", "gpu1").code == 0
     path = clone.desk.home / "trust.json"
-    for text in ("", "[]", '{"confirmed": 3, "folders": {}, "machines": null}', path.read_text()[:-20]):
+    for text in ("", "[]", "[" * 100_000, '{"confirmed": 3, "folders": {}, "machines": null}', path.read_text()[:-20]):
         path.write_text(text)
         result = clone.desk.holdfast(*SUBMIT)
         assert result.code in (65, 74), (text, result)

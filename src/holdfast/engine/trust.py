@@ -99,7 +99,7 @@ def scope_of(home: str, root: str) -> str:
     try:
         with open(os.path.join(home, "runs", uid, "run.json"), encoding="utf-8") as source:
             found = json.load(source).get("project_root")
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return real
     return os.path.realpath(found) if isinstance(found, str) and found else real
 
