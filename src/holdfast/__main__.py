@@ -68,21 +68,34 @@ def _open_closed_streams() -> None:
     if sys.stderr is None:
         sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout = _Output.in_place_of(sys.stdout)
+        sys.stdout = _Output.in_place_of(sys.stdout, neutralised=sys.stdout.isatty())
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr = _Output.in_place_of(sys.stderr, neutralised=True)
 
 
 class _Output(io.TextIOWrapper):
-    """Standard output whose errors say that they are about it, and which any encoding can take."""
+    """A stream whose errors say that they are about it, and which any encoding can take.
+
+    With ``neutralised``, characters of foreign text that act on a terminal are written as escapes, whoever forgot to.
+    """
+
+    neutralised = False
 
     @classmethod
-    def in_place_of(cls, stream: io.TextIOWrapper) -> _Output:
-        encoding, errors = stream.encoding, stream.errors
+    def in_place_of(cls, stream: io.TextIOWrapper, *, neutralised: bool) -> _Output:
+        encoding, errors, lines = stream.encoding, stream.errors, stream.line_buffering
         if encoding.lower() not in ("utf-8", "utf8"):
             errors = "backslashreplace"
-        lines = stream.line_buffering
-        return cls(stream.detach(), encoding, errors, line_buffering=lines)
+        through = stream.write_through
+        made = cls(stream.detach(), encoding, errors, line_buffering=lines, write_through=through)
+        made.neutralised = neutralised
+        return made
 
     def write(self, text: str) -> int:
+        if self.neutralised and not (text.isascii() and text.replace("\n", "").isprintable()):
+            from holdfast.cli.terminal import neutralise
+
+            text = neutralise(text)
         try:
             return super().write(text)
         except OSError as error:

@@ -84,9 +84,16 @@ def test_names_outside_the_locale_are_shown_somehow(desk: Desk, variables: str) 
     name = "zażółć"
     desk.script("import holdfast; holdfast.log('zażółć', 1); open('outputs/żółw', 'w').write('1')")
     assert desk.submit("train.py").code == 0
-    assert desk.holdfast("tag", name).code in (0, 2)
-    commands = ("info -o table", "runs -o table", "runs", "history list -o csv", "history list -o yaml", "compare -r 1")
-    for command in (*commands, "plot -r 1", "info", "status", "return --overwrite"):
+    assert desk.holdfast("history", "tag", name).code in (0, 2)
+    commands = (
+        "info -o table",
+        "runs -o table",
+        "runs",
+        "history list -o csv",
+        "history list -o yaml",
+        "history compare -r 1 -r 1",
+    )
+    for command in (*commands, "history plot -r 1", "info", "status", "return --overwrite"):
         result = shell(desk, f"{variables} {HOLDFAST} {command}")
         assert result.returncode in (0, 2), result
         assert "Traceback" not in result.stderr

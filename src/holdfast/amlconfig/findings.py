@@ -14,9 +14,15 @@ if TYPE_CHECKING:
 def render(findings: Iterable[Finding]) -> str:
     """``file:line:column: severity: message`` a line, each hint indented below; empty for no findings."""
     return "".join(
-        f"{place(finding)}: {finding.severity}: {finding.message}\n" + (f"    {finding.hint}\n" if finding.hint else "")
+        f"{_plain(place(finding))}: {finding.severity}: {_plain(finding.message)}\n"
+        + "".join(f"    {_plain(line)}\n" for line in finding.hint.splitlines())
         for finding in findings
     )
+
+
+def _plain(text: str) -> str:
+    """On one line and without what acts on a terminal: names and values come from the files that are checked."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def raise_errors(findings: Iterable[Finding]) -> None:

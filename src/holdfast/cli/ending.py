@@ -190,4 +190,4 @@ def _explain(run: Run) -> None:
 
     hint = missing.explain(run)
     if hint:
-        sys.stderr.write(hint + "\n")
+        sys.stderr.write("".join(f"{show(line)}\n" for line in hint.splitlines()))

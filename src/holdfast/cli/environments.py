@@ -50,8 +50,8 @@ def settle(
         sys.stderr.write(render(asked.findings))
     config = chosen.config.name
     if solving.is_outdated(project, asked, config):
-        name = f"aml_config/{config}.lock"
-        sys.stderr.write(f"WARNING: {name} no longer matches {asked.declared.file}; holdfast env lock -c {config}\n")
+        words = f"aml_config/{config}.lock no longer matches {asked.declared.file}; holdfast env lock -c {config}"
+        sys.stderr.write(f"WARNING: {show(words)}\n")
     found = solving.remembered(home, project, asked, config)
     if found is None:
         with Progress(sys.stderr) as progress:

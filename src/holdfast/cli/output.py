@@ -96,7 +96,8 @@ def as_yaml(value: Any) -> str:
     out = StringIO()
     # A round trip through JSON leaves only what YAML writes without tags, and sorts the keys.
     yaml.dump(json.loads(_dumps(value)), out)
-    return out.getvalue().removesuffix("...\n")
+    # Only text in quotes holds such characters, and there these escapes are YAML's too.
+    return out.getvalue().removesuffix("...\n").translate(_ESCAPES)
 
 
 def as_table(value: Any, columns: Sequence[str] | None = None, width: int | None = None) -> str:
@@ -272,7 +273,8 @@ def _encodable(text: str, encoding: str) -> str:
 _YAML_WORDS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
 
 # DEL and the C1 controls act on a terminal, and the line separators and direction marks mislead the eye.
-_ESCAPES = {
-    code: f"\\u{code:04x}"
-    for code in (*range(0x7F, 0xA0), *range(0x200E, 0x2010), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
-}
+_ACTING = (
+    *(range(0x7F, 0xA0), range(0x61C, 0x61D), range(0x180E, 0x180F), range(0x200B, 0x200C), range(0x200E, 0x2010)),
+    *(range(0x2028, 0x202F), range(0x2060, 0x2070), range(0xFEFF, 0xFF00), range(0xFFF9, 0xFFFC)),
+)
+_ESCAPES = {code: f"\\u{code:04x}" for codes in _ACTING for code in codes}

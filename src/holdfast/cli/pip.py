@@ -48,7 +48,9 @@ def _read(python: str, words: list[str]) -> int:
 
 
 def _refuse(said: str, hint: str) -> int:
-    sys.stderr.write(f"ERROR: {said}: this project's environment is managed by Holdfast\n  {hint}\n")
+    from holdfast.cli.terminal import show
+
+    sys.stderr.write(f"ERROR: {show(said)}: this project's environment is managed by Holdfast\n  {hint}\n")
     return 2
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from holdfast.cli.terminal import show
 from holdfast.engine.line import Line
 
 TYPE_CHECKING = False
@@ -22,15 +23,13 @@ class Notice:
     def lost(self, error: UnreachableError) -> None:
         import time
 
-        from holdfast.cli.terminal import show
-
         since = time.strftime("%H:%M:%S")
         why = f" ({error.answer or error.what})"
-        sys.stderr.write(f"{self._name} is unreachable since {since}{show(why)}; the run goes on, trying again\n")
+        sys.stderr.write(f"{show(self._name)} is unreachable since {since}{show(why)}; the run goes on, trying again\n")
         sys.stderr.flush()
 
     def back(self) -> None:
-        sys.stderr.write(f"{self._name} answers again\n")
+        sys.stderr.write(f"{show(self._name)} answers again\n")
         sys.stderr.flush()
 
 

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
-_BEGIN_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
-_NEED_QUOTES = frozenset(',"\n\r')
+# Also in their full-width forms, which some spreadsheets take for the same.
+_BEGIN_FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_NEED_QUOTES = frozenset(',;"\t\n\r\x0b\x0c')
 
 
 def as_csv(value: Any, columns: Sequence[str] | None = None, isatty: bool = False) -> str:
@@ -41,8 +42,16 @@ def _cell(value: Any, isatty: bool) -> str:
     if isinstance(value, (int, float)):
         return str(value).lower() if isinstance(value, bool) else repr(value)
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-    if text.startswith(_BEGIN_FORMULAS):
+    if _may_be_formula(text):
         text = f"'{text}"
     if isatty:
         text = terminal.show(text)
     return '"' + text.replace('"', '""') + '"' if _NEED_QUOTES & set(text) else text
+
+
+def _may_be_formula(text: str) -> bool:
+    """Spreadsheets pass over line breaks, blanks and what cannot be seen before they look for a formula."""
+    if text[:1] in ("\t", "\r", "\n"):
+        return True
+    begin = next((at for at, char in enumerate(text) if char.isprintable() and not char.isspace()), len(text))
+    return text.startswith(_BEGIN_FORMULAS, begin)

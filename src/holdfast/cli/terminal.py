@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 DEFAULT_WIDTH = 80
+# Letters by their category, and yet nothing is seen of them.
+_BLANK = "\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
+# Turns the direction of text round, or takes no room at all; joiners are left alone, as scripts and emoji need them.
+_MISLEADING = (
+    "\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f" + _BLANK
+)
 
 
 def is_tty(stream: TextIO) -> bool:
@@ -44,10 +50,24 @@ def width(stream: TextIO) -> int:
 
 
 def show(text: str) -> str:
-    """Foreign one-line text made safe to print: control, format and undecodable characters are written as escapes."""
-    if text.isprintable():
+    """Foreign one-line text made safe to print: what acts on a terminal or cannot be seen is written as escapes."""
+    if text.isprintable() and (text.isascii() or not any(char in text for char in _BLANK)):
         return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return "".join(char if char.isprintable() and char not in _BLANK else _escaped(char) for char in text)
+
+
+def neutralise(text: str) -> str:
+    """Text of several lines, our own colours in it, without anything else that acts on a terminal or misleads the eye.
+
+    The last line of defence, below ``show``: every write of ours to a terminal passes it.
+    """
+    import re
+
+    return re.sub(_ACTING, lambda found: _escaped(found.group()), text)
+
+
+def _escaped(text: str) -> str:
+    return text.encode("unicode_escape").decode()
 
 
 def display_width(text: str) -> int:
@@ -96,7 +116,8 @@ class EscapeFilter:
     """Lets a run's log through to a terminal without giving it the terminal.
 
     Kept: text, newline, carriage return, tab, backspace, colours, erasing within the line, and the cursor moves that
-    progress bars make. Dropped: every other control character and sequence. Bytes that are not UTF-8 become U+FFFD,
+    progress bars make. Dropped: every other control character and sequence. Characters that turn the direction of text
+    round, or cannot be seen, are shown as escapes. Bytes that are not UTF-8 become U+FFFD,
     because two halves of a C1 control left by a dropped sequence would otherwise meet. How the log is cut into chunks
     makes no difference, and no more than one sequence of ``_LONGEST`` characters is ever held back.
     """
@@ -141,6 +162,8 @@ class EscapeFilter:
                 kept.append(found.group())
                 if text[at - 1] == "m":
                     self._coloured = found.group() not in ("\x1b[m", "\x1b[0m")
+            elif found.lastgroup == "misleading":
+                kept.append(_escaped(found.group()))
             elif found.lastgroup == "string":
                 self._in_string = True
             elif found.lastgroup == "unfinished":
@@ -157,7 +180,9 @@ _SPECIAL = (
     rf"|(?P<unfinished>(?:{_CSI}|\x1b[ -/]{{0,16}})\Z)"
     r"|\x1b[ -/]{0,16}[0-Z\\`-~]"
     r"|[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+    rf"|(?P<misleading>[{_MISLEADING}])"
 )
+_ACTING = rf"\x1b(?!\[[0-9;]*[AJKm])|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f{_MISLEADING}]"
 # A newline ends a string although terminals would read on: a line of a log must not be able to hide the next one.
 _STRING_END = r"[\x07\x18\x1a\x9c]|(?=[\x1b\n])"
 

@@ -13,13 +13,18 @@ def notify(target: "str", plan: "dict[str, object]", outcome: "str", exit_code: 
         "run_number": plan.get("run_number"),
         "status": outcome.capitalize(),
         "exit_code": exit_code,
-        "reason": reason,
-        "script_name": plan.get("script"),
+        "reason": _plain(reason),
+        "script_name": _plain(str(plan.get("script"))),
     }
     try:
         return _post(target, facts) if target.startswith(("http://", "https://")) else _command(target, facts)
     except Exception as error:
         return "failed: %s" % error
+
+
+def _plain(text: "str") -> "str":
+    """Without what acts on a terminal or misleads the eye; a variable can hold no NUL at all."""
+    return "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text)
 
 
 def _command(command: "str", facts: "dict[str, object]") -> "str":

@@ -286,7 +286,8 @@ class Supervisor:
         told = {"outputs_trouble": self._outputs_trouble} if self._outputs_trouble else {}
         self.events.close(outcome, exit_code, reason, **hashes, **told)
         if self._secrets.on_end:
-            answer = notify.notify(self._secrets.on_end, self.plan, outcome, exit_code, reason)
+            words = "\n".join(part for part in (reason, self._outputs_trouble) if part)
+            answer = notify.notify(self._secrets.on_end, self.plan, outcome, exit_code, words)
             self._note("notification " + answer)
         if outcome == "completed" and not self.plan.get("keep_work") and not self._outputs_trouble:
             remove_tree(os.path.join(self.attempt, b"work"))

@@ -102,10 +102,9 @@ def _enter(home: Home, compute: ComputeTarget, secret: str | None, *, own_key: b
             raise
     line = engine.make_key(login)
     sys.stdout.write(f"{line}\n")
-    where = f"{compute.username or 'you'}@{compute.address}"
-    sys.stderr.write(
-        f"add the line above to ~/.ssh/authorized_keys of {where}, then: holdfast computetarget test {compute.name}\n"
-    )
+    where = show(f"{compute.username or 'you'}@{compute.address}")
+    test = f"holdfast computetarget test {show(compute.name)}"
+    sys.stderr.write(f"add the line above to ~/.ssh/authorized_keys of {where}, then: {test}\n")
     return None
 
 
@@ -114,7 +113,8 @@ def _ask_password(compute: ComputeTarget) -> str | None:
     if is_tty(sys.stdin) and is_tty(sys.stderr):
         from getpass import getpass
 
-        return getpass(f"no key of yours fits; {compute.username or ''}@{compute.address}'s password: ")
+        account = show(f"{compute.username or ''}@{compute.address}")
+        return getpass(f"no key of yours fits; {account}'s password: ")
     import stat
 
     try:
@@ -127,7 +127,7 @@ def _ask_password(compute: ComputeTarget) -> str | None:
 def _agree(shown: str) -> bool:
     if not (is_tty(sys.stdin) and is_tty(sys.stderr)):
         return False
-    sys.stderr.write(f"The machine shows this key:  {shown}\nIs it the right one? [y/N] ")
+    sys.stderr.write(f"The machine shows this key:  {show(shown)}\nIs it the right one? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -204,7 +204,7 @@ def _write(folder: str, compute: ComputeTarget, entry: engine.Entry | None) -> N
         )
         sys.stderr.write(f"made {show(runconfig)}\n")
     if entry is not None:
-        sys.stderr.write(f"now: holdfast submit -c {compute.name} SCRIPT\n" if compute.type == "remote" else "")
+        sys.stderr.write(f"now: holdfast submit -c {show(compute.name)} SCRIPT\n" if compute.type == "remote" else "")
 
 
 def _confirm(home: Home, folder: str, name: str) -> None:

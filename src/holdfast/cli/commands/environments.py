@@ -43,7 +43,7 @@ def prepare(parsed: Parsed) -> int:
         emit(row, fmt=parsed.text("output"), query=parsed.text("query"))
     else:
         for name, value in row.items():
-            sys.stdout.write(f"{name:<12} {value}\n")
+            sys.stdout.write(f"{name:<12} {show(str(value))}\n")
     return 0
 
 

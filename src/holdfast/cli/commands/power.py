@@ -9,7 +9,7 @@ import time
 from holdfast import project as projects
 from holdfast import targets
 from holdfast.cli.confirm import choose, confirm
-from holdfast.cli.terminal import Progress, human_duration
+from holdfast.cli.terminal import Progress, human_duration, show
 from holdfast.engine import power
 from holdfast.engine.trust import look
 from holdfast.errors import HoldfastError, UsageError
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 def start(parsed: Parsed) -> int:
     home, root, compute = _target(parsed, on=True)
     bring_up(home, root, compute)
-    sys.stderr.write(f"{compute.name} is on\n")
+    sys.stderr.write(f"{show(compute.name)} is on\n")
     return 0
 
 
 def stop(parsed: Parsed) -> int:
     home, root, compute = _target(parsed, on=False)
     power.switch(home, root, compute, on=False)
-    sys.stderr.write(f"{compute.name} was told to stop\n")
+    sys.stderr.write(f"{show(compute.name)} was told to stop\n")
     return 0
 
 
@@ -65,7 +65,7 @@ def tell_idle(home: Home, project: Project, records: list[Json]) -> None:
             continue
         if look(home.path, project.root, chosen) is not None or not power.is_up(home, compute):
             continue
-        sys.stderr.write(f"{name}: on, {_idle(mine)}\n")
+        sys.stderr.write(f"{show(name)}: on, {_idle(mine)}\n")
 
 
 def _idle(records: list[Json]) -> str:

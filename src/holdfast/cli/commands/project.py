@@ -6,6 +6,7 @@ import os
 import sys
 
 from holdfast import project as projects
+from holdfast.cli.terminal import show
 from holdfast.errors import UsageError
 from holdfast.model import Project
 from holdfast.store.home import location
@@ -38,8 +39,8 @@ def create(parsed: Parsed) -> int:
     os.rename(beside, folder)
     _git_init(folder)
     script = next((file for file in sorted(os.listdir(folder)) if file.endswith(".py")), "your_script.py")
-    sys.stdout.write(f"{folder}\n")
-    sys.stderr.write(f"next: cd {os.path.relpath(folder)} && holdfast submit -c local {script}\n")
+    sys.stdout.write(f"{show(folder)}\n")
+    sys.stderr.write(f"next: cd {show(os.path.relpath(folder))} && holdfast submit -c local {show(script)}\n")
     return 0
 
 

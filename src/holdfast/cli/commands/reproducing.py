@@ -12,6 +12,7 @@ from holdfast.cli import pick
 from holdfast.cli.confirm import choose, confirm
 from holdfast.cli.output import emit
 from holdfast.cli.reproduction import Reproduction
+from holdfast.cli.terminal import show
 from holdfast.engine import reproduce as engine
 from holdfast.engine.known import target_of
 from holdfast.engine.restore import restore_into
@@ -132,7 +133,7 @@ def _tell(parsed: Parsed, run: Run, again: Run, verdicts: list[Verdict], toleran
     limit = f"{tolerance * 100:g} %"
     words = f"more than {limit} apart in {', '.join(apart)}" if apart else f"the same within {limit}"
     numbers = f"run {again.request.get('run_number')}, of run {run.request.get('run_number')}"
-    sys.stderr.write(f"{numbers}: {words}\n")
+    sys.stderr.write(f"{numbers}: {show(words)}\n")
 
 
 def _without_name(verdict: Verdict) -> Json:

@@ -97,7 +97,7 @@ def cancel(parsed: Parsed) -> int:
     if state not in lifecycle.FINAL:
         state, said = stop.cancel(home, run.uid, by=os.environ.get("USER", "the user"))
     if state in lifecycle.FINAL:
-        sys.stderr.write(f"{run.request.get('run_id')} has already ended: {state}\n")
+        sys.stderr.write(f"{show(str(run.request.get('run_id')))} has already ended: {state}\n")
         return 0
     words = {
         "asked": "asked to end; its processes get SIGTERM now and SIGKILL after its grace time",
@@ -106,7 +106,7 @@ def cancel(parsed: Parsed) -> int:
     }
     if state == lifecycle.QUEUED:
         words["asked"] = "asked to leave the queue; its script will not start"
-    sys.stderr.write(f"{run.request.get('run_id')}: {words.get(said, said)}\n")
+    sys.stderr.write(f"{show(str(run.request.get('run_id')))}: {show(words.get(said, said))}\n")
     return 0
 
 

@@ -9,6 +9,7 @@ import sys
 from holdfast import metrics, thinning
 from holdfast.cli import pick, spreadsheet
 from holdfast.cli.output import emit
+from holdfast.cli.terminal import is_tty, show
 from holdfast.errors import UsageError
 from holdfast.query.fields import less_is_better
 from holdfast.store import history
@@ -31,7 +32,7 @@ def show_metrics(parsed: Parsed) -> int:
     _, run = pick.run(parsed)
     found = metrics.read_dir(os.path.join(run.attempt, "metrics"))
     for problem in found.problems:
-        sys.stderr.write(f"WARNING: {problem}\n")
+        sys.stderr.write(f"WARNING: {show(problem)}\n")
     name = parsed.text("name")
     if name is None:
         rows = [_digest(series) for series in found.by_name.values()]
@@ -93,9 +94,10 @@ def _exact(value: object) -> object:
 
 
 def _stream(points: Iterator[tuple[object, ...]]) -> None:
+    isatty = is_tty(sys.stdout)
     lines = [spreadsheet.line(_POINT)]
     for point in points:
-        lines.append(spreadsheet.line(_plain(point)))
+        lines.append(spreadsheet.line(_plain(point), isatty))
         if len(lines) == _AT_ONCE:
             sys.stdout.write("".join(lines))
             lines.clear()

@@ -7,6 +7,7 @@ import sys
 
 from holdfast import settings
 from holdfast.cli.output import emit
+from holdfast.cli.terminal import show
 from holdfast.store.home import open_home, write_whole
 
 TYPE_CHECKING = False
@@ -25,7 +26,7 @@ def config(parsed: Parsed) -> int:
     found = settings.read(home.settings)
     if key:
         settings.change(home.settings, key, None)
-        sys.stdout.write(f"{found[key]}\n")
+        sys.stdout.write(f"{show(str(found[key]))}\n")
         return 0
     rows = [{"setting": name, "value": found[name], "what": settings.SETTINGS[name].help} for name in settings.SETTINGS]
     emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=("setting", "value", "what"))

@@ -7,6 +7,7 @@ import sys
 
 from holdfast import project as projects
 from holdfast.cli.confirm import choose
+from holdfast.cli.terminal import show
 from holdfast.engine import shims
 from holdfast.engine.environment import is_managed
 from holdfast.errors import HoldfastError, UsageError
@@ -57,7 +58,7 @@ def _environment(home: Home, project: Project, local: Chosen) -> str | None:
         with Bench(home, project, local) as bench:
             found = bench.describe("")
     except HoldfastError as error:  # this shell may be where somebody wants to correct it
-        sys.stderr.write(f"WARNING: {error}\n")
+        sys.stderr.write(f"WARNING: {show(str(error))}\n")
         return None
     return os.path.join(home.environment(str(found["environment"])), "bin", "python") if found.get("built") else None
 
