@@ -88,6 +88,33 @@ def test_read_file_tells_missing_and_folder_as_the_system_does(tmp_path: Path) -
         untrusted.read_file(str(tmp_path), 10)
 
 
+def test_read_file_without_follow_refuses_a_link_that_stays_inside(tmp_path: Path) -> None:
+    (tmp_path / "real").write_bytes(b"x")
+    (tmp_path / "link").symlink_to("real")
+    with pytest.raises(Untrusted):
+        untrusted.read_file(str(tmp_path / "link"), 10, follow=False)
+
+
+def test_create_file_replaces_a_link_and_leaves_what_it_led_to(tmp_path: Path) -> None:
+    """A project can hold links under every temporary name that a process of ours could use."""
+    (tmp_path / "private").write_text("mine")
+    (tmp_path / "x.tmp").symlink_to("private")
+    with open(untrusted.create_file(str(tmp_path / "x.tmp")), "w") as target:
+        target.write("theirs")
+    assert (tmp_path / "private").read_text() == "mine"
+    assert (tmp_path / "x.tmp").read_text() == "theirs"
+    assert not (tmp_path / "x.tmp").is_symlink()
+
+
+def test_inside_follows_links_before_it_answers(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "out").symlink_to(tmp_path)
+    (tmp_path / "project" / "same").symlink_to(".")
+    assert untrusted.inside(str(tmp_path / "project" / "same" / "x"), str(tmp_path / "project"))
+    with pytest.raises(Untrusted, match="leads out"):
+        untrusted.inside(str(tmp_path / "project" / "out" / "x"), str(tmp_path / "project"))
+
+
 def _make(kind: str, path: Path, elsewhere: Path) -> None:
     if kind == "fifo":
         os.mkfifo(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.amlconfig.nodes import Mapping, Scalar, Sequence
 from holdfast.amlconfig.types import GpuRequest, Item
+from holdfast.runner import untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -281,12 +282,15 @@ class Form:
 
     def _inside(self, name: str, text: str) -> str | None:
         path = text.replace("\\", "/")
-        if path.startswith(("/", "~")) or path[1:2] == ":" or ".." in path.split("/"):
+        words = [word for word in path.split("/") if word not in ("", ".")]
+        try:
+            inside = untrusted.relative("/".join(words)) if words else "."
+        except untrusted.Untrusted:
+            inside = ""
+        if not inside or path.startswith(("/", "~")) or path[1:2] == ":":
             self.error(name, f"{text} is outside the project", "name a path inside the project folder")
             return None
-        while path.startswith("./"):
-            path = path[2:]
-        return path.rstrip("/") or "."
+        return inside
 
     def _warn_unknown(self, name: str, key: Scalar) -> None:
         from difflib import get_close_matches

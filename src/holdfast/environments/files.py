@@ -38,9 +38,9 @@ def inside(root: str, folder: str, path: str) -> str | None:
     if path.startswith(("/", "~")) or path[1:2] == ":" or "\0" in path:
         return None
     joined = os.path.normpath(os.path.join(folder, path)).replace("\\", "/")
-    real_root = os.path.realpath(root)
-    real = os.path.realpath(os.path.join(root, joined))
-    if joined.split("/")[0] == ".." or os.path.commonpath((real, real_root)) != real_root:
+    try:
+        untrusted.inside(os.path.join(root, untrusted.relative(joined) if joined != "." else joined), root)
+    except untrusted.Untrusted:
         return None
     return joined
 

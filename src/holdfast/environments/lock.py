@@ -15,6 +15,7 @@ from holdfast.environments.secrets import scrub
 from holdfast.environments.spec import Interpreter, PipOptions, scrubbed
 from holdfast.errors import ConfigError
 from holdfast.record import Record
+from holdfast.runner import untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -192,8 +193,10 @@ def _pip_line(item: object) -> str:
     if not isinstance(item, str) or not item.isprintable():
         raise _DamageError("pip holds something that is not text")
     if item.startswith("./"):
-        if ".." in item.split(" --")[0].split("/"):
-            raise _DamageError("pip holds a file outside the project")
+        try:
+            untrusted.relative(item[2:].split(" --")[0].rstrip())
+        except untrusted.Untrusted:
+            raise _DamageError("pip holds a file outside the project") from None
         return item
     try:
         wanted = requirement.parse(item)
