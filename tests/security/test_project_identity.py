@@ -71,6 +71,16 @@ def test_a_store_id_of_a_target_that_is_no_id_is_refused(store: object) -> None:
     opened.close()
 
 
+def test_promote_writes_no_link_file_through_a_linked_folder(desk: Desk) -> None:
+    desk.script("import os\nos.makedirs('outputs', exist_ok=True)\nopen('outputs/m', 'w').write('x')\n")
+    assert desk.submit("train.py").code == 0
+    sentinel = Sentinel(desk.project.parent)
+    (desk.project / "assets").symlink_to(sentinel.file.parent)
+    done = desk.holdfast("history", "promote", "-r", "last", "--artifact-path", "outputs/m", "--name", "m")
+    assert done.code == 65, done.err
+    sentinel.check()
+
+
 BAD = ["../x", "/x", "..", "", "a/b", "a\0b", "x" * 300]
 
 

@@ -50,6 +50,7 @@ def promote(home: Home, project: Project, run: Run, path: str, name: str) -> Ass
         size=int(str(row.get("size") or 0)),
     )
     folder = os.path.join(project.root, FOLDER)
+    untrusted.inside(folder, project.root)
     os.makedirs(folder, exist_ok=True)
     with home.lock("assets"):
         known = [entry for entry in listed(home, project.id) if entry["name"] == name]

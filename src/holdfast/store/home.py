@@ -140,7 +140,7 @@ def write_whole(path: str, data: bytes) -> None:
 def write_synced(path: str, data: bytes) -> None:
     """A file of our own with this content, on disk when this returns."""
     with Named(path):
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        fd = untrusted.create_file(path)
         try:
             write_all(fd, data)
             os.fsync(fd)
