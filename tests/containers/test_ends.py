@@ -164,6 +164,31 @@ def test_a_runner_that_is_killed_leaves_no_container(seat: Seat, who: tuple[str,
     lines(seat)
 
 
+@with_docker
+@pytest.mark.parametrize("who", ["supervisor", "guardian", "tender"])
+def test_cancel_ends_a_run_one_of_whose_watchers_is_stopped(seat: Seat, who: str) -> None:
+    seat.begin(STEADY)
+    events = {event["type"]: event for event in seat.desk.events()}
+    pids = {"supervisor": events["accepted"]["pid"], "guardian": events["accepted"]["guardian"]}
+    os.kill({**pids, "tender": events["started"]["pid"]}[who], signal.SIGSTOP)
+    assert seat.desk.holdfast("cancel").code == 0
+    assert seat.desk.wait_for_end(limit=60)["status"] == "Canceled"
+    eventually(lambda: not any(map(alive, pids.values())), 60)
+
+
+@with_docker
+def test_run_in_a_container_whose_watchers_are_both_stopped_is_ended_by_the_next_command(seat: Seat) -> None:
+    seat.begin(STEADY)
+    accepted = next(event for event in seat.desk.events() if event["type"] == "accepted")
+    inside = int(seat.run("inspect", "--format", "{{.State.Pid}}", seat.container))
+    for name in ("guardian", "pid"):
+        os.kill(accepted[name], signal.SIGSTOP)
+    record = seat.desk.wait_for_end(limit=60)
+    assert (record["status"], record["exit_code"]) == ("Lost", 125), record
+    assert "supervisor and guardian were both stopped" in record["reason"]
+    assert not alive(inside)
+
+
 @both
 @pytest.mark.parametrize("who", ["script", "first"])
 def test_processes_of_the_container_that_are_killed(seat: Seat, who: str) -> None:
