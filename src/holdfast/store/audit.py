@@ -227,7 +227,8 @@ class _Audit:
         whole = hashlib.sha256()
         paths = {}
         for folder, folders, names in os.walk(place):
-            folders[:] = [name for name in folders if name != "__pycache__"]
+            derived = ("__pycache__", "code") if folder == place else ("__pycache__",)  # checked before they are used
+            folders[:] = [name for name in folders if name not in derived]
             inner = os.path.relpath(folder, place).replace(os.sep, "/")
             paths.update({name if inner == "." else f"{inner}/{name}": os.path.join(folder, name) for name in names})
         for name, path in sorted(paths.items()):
