@@ -49,7 +49,7 @@ def home(tmp_path: Path) -> Home:
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: str(name)[:20])
 def test_a_name_that_no_run_has_writes_nothing(home: Home, tmp_path: Path, name: object) -> None:
     before = _everything(tmp_path)
-    with pytest.raises(HoldfastError) if name else nullcontext():
+    with pytest.raises(HoldfastError) if name is not None else nullcontext():
         _follow(home, lambda request: iter([piece(request, name, b"evil"), end(request, state="closed")]))
     assert _everything(tmp_path) == before
 

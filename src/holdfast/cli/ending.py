@@ -7,7 +7,7 @@ import sys
 
 from holdfast.cli.terminal import human_bytes, human_duration, show, use_colour
 from holdfast.engine import outputs, upkeep
-from holdfast.errors import StoreError, UnreachableError
+from holdfast.errors import LostError, StoreError, UnreachableError
 from holdfast.store import history, manifest, runs, verify
 from holdfast.store.locks import Locked
 
@@ -62,7 +62,7 @@ def tell(home: Home, uid: str, machine: Parsed | None, stopwatch: Stopwatch | No
     code = closed.get("exit_code")
     if code == 0 and missing:
         return StoreError.exit_code
-    return code if isinstance(code, int) else 70
+    return code if isinstance(code, int) and 0 <= code < 256 else LostError.exit_code
 
 
 def _missing_outputs(home: Home, run: Run) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast import targets
+from holdfast import answers, targets
 from holdfast.cli.confirm import confirm
 from holdfast.cli.terminal import Progress, show
 from holdfast.engine import containers
@@ -120,8 +120,8 @@ class Bench:
             said = header.get("progress")
             if isinstance(said, dict):
                 progress.update(_words(said))
-            if header.get("failed"):
-                what, _, rest = str(header["failed"]).partition("\n")
+            if header.get("failed") is not None:
+                what, _, rest = answers.text(header, "failed").partition("\n")
                 raise ConfigError(what, where=environment.source, answer=rest)
             if header.get("end"):
                 ledger = header.get("ledger")

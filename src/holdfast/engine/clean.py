@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 
-from holdfast import lifecycle, targets
+from holdfast import answers, lifecycle, targets
 from holdfast.engine import reconcile
-from holdfast.errors import InternalError
 from holdfast.record import Record
 from holdfast.store import manifest, runs, verify
 
@@ -94,15 +93,13 @@ def _ask(
 ) -> Findings:
     contained = target.kind in targets.CONTAINED
     asked = {"client": home.id, "runs": whole, "contained": contained, "engine": target.compute.engine}
-    said = channel.ask("clean", act=act, **asked).get("rows")
-    if not isinstance(said, list):
-        raise InternalError("the runner's answer about what it has cannot be read", where=target.name)
-    rows = [_row(row, only_there) for row in said if isinstance(row, dict)]
+    said = answers.rows(channel.ask("clean", act=act, **asked), "rows", target.name)
+    rows = [_row(row, only_there) for row in said]
     return Findings(rows, whole, only_there)
 
 
 def _row(said: Json, only_there: int) -> Json:
-    count, size, stays = (value if isinstance(value := said.get(name), int) else 0 for name in _NUMBERS)
+    count, size, stays = (answers.number(said, name) for name in _NUMBERS)
     why = "; ".join(line.strip() for line in str(said.get("why") or "").splitlines() if line.strip())
     if said.get("what") == "run folders" and only_there:
         stays += only_there

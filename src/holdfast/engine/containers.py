@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from holdfast import images, targets
-from holdfast.errors import ConfigError, InternalError
+from holdfast import answers, images, targets
+from holdfast.errors import ConfigError
 from holdfast.model import Json
 from holdfast.record import Record
 from holdfast.runner import untrusted
@@ -63,17 +63,20 @@ def settle(
         said = header.get("progress")
         if isinstance(said, dict):
             tell(said)
-        failed = header.get("failed")
-        if isinstance(failed, dict):
-            where, hint = f"{compute.name}.compute", str(failed["hint"])
-            if failed.get("fix"):
-                from holdfast.engine.preflight import there_run
-
-                hint = f"{there_run(compute, str(failed['fix']))}\n{hint}"
-            raise ConfigError(str(failed["what"]), where=where, answer=str(failed["answer"]), hint=hint)
+        if header.get("failed") is not None:
+            raise _failure(compute, answers.table(header, "failed", compute.name))
         if header.get("end"):
             return _understood(name, header)
-    raise InternalError("the runner said nothing of the image", where=name)
+    raise answers.malformed("end", None, "there", compute.name)
+
+
+def _failure(compute: ComputeTarget, failed: Json) -> ConfigError:
+    what, answer, hint, fix = (answers.optional_text(failed, name) for name in ("what", "answer", "hint", "fix"))
+    if fix:
+        from holdfast.engine.preflight import there_run
+
+        hint = f"{there_run(compute, fix)}\n{hint}"
+    return ConfigError(what, where=f"{compute.name}.compute", answer=answer, hint=hint)
 
 
 def wish(
@@ -127,7 +130,10 @@ def _send_recipe(home: Home, project: Project, dockerfile: str, channel: RunnerC
 
 
 def _understood(name: str, header: Json) -> Container:
-    engine, found, facts = header.get("engine"), header.get("image"), header.get("facts")
-    if not (isinstance(engine, dict) and isinstance(found, dict) and isinstance(facts, dict)):
-        raise InternalError("the runner's answer about an image cannot be read", answer=repr(header)[:200])
+    engine, found, facts = (answers.table(header, field) for field in ("engine", "image", "facts"))
+    for field in ("name", "program"):
+        answers.text(engine, field)
+    answers.text(found, "id")
+    for field in ("digest", "python"):
+        answers.optional_text(found, field)
     return Container(name, engine, found, facts)

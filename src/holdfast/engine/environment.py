@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 
+from holdfast import answers
 from holdfast.engine.containers import is_contained
 from holdfast.engine.solve import place_of
 from holdfast.environments import gpu as flavour
@@ -97,7 +98,7 @@ def ask(
     if declared is None:
         return None
     location = chosen.compute.python_location or "python"
-    answer = container.facts if container is not None else channel.ask("facts", python=location)["facts"]
+    answer = container.facts if container is not None else _facts(channel, chosen)
     facts, interpreter, path = _understood(answer)
     spec, findings = read(project.root, declared)
     if spec is None:
@@ -136,7 +137,7 @@ def fixed(project: Project, chosen: Chosen, channel: RunnerChannel, *, gpu: bool
     if spec is None:
         _refuse(findings)
         raise InternalError("a declaration without a spec", where=declared.file)
-    answer = channel.ask("facts", python=chosen.compute.python_location or "python")["facts"]
+    answer = _facts(channel, chosen)
     facts, interpreter, _ = _understood(answer)
     before = _text(os.path.join(project.root, declared.file), project.root) or ""
     edits = retired.edits(spec, interpreter)
@@ -159,18 +160,28 @@ def place(asked: Asked, found: lock.Lock, project: Project, target_home: str) ->
     return Environment(key, prefix, python, asked.declared.file, why, whole, interpreter, needs_project, asked.build)
 
 
-def _understood(answer: object) -> tuple[Facts, Interpreter | None, str | None]:
-    if not isinstance(answer, dict):
-        raise InternalError("the runner did not say what machine it is on", answer=repr(answer)[:200])
-    virtual = {str(name): None if value is None else str(value) for name, value in answer["virtual"].items()}
-    gpu = answer.get("gpu")
-    cards = gpu if isinstance(gpu, dict) else {"driver": "", "capabilities": ()}
-    capabilities = tuple(map(str, cards["capabilities"]))
-    facts = Facts(str(answer["platform"]), virtual, str(cards["driver"]), capabilities)
-    python = answer.get("python")
-    if not isinstance(python, dict):
+def _facts(channel: RunnerChannel, chosen: Chosen) -> Json:
+    location = chosen.compute.python_location or "python"
+    return answers.table(channel.ask("facts", python=location), "facts", chosen.compute.name)
+
+
+def _understood(answer: Json) -> tuple[Facts, Interpreter | None, str | None]:
+    facts = _machine(answer)
+    if answer.get("python") is None:
         return facts, None, None
-    return facts, Interpreter(str(python["version"]), str(python["identity"])), str(python["path"])
+    python = answers.table(answer, "python")
+    version, identity, path = (answers.text(python, name) for name in ("version", "identity", "path"))
+    return facts, Interpreter(version, identity), path
+
+
+def _machine(answer: Json) -> Facts:
+    said = answers.table(answer, "virtual")
+    virtual = {name: None if said[name] is None else answers.text(said, name) for name in said}
+    if answer.get("gpu") is None:
+        return Facts(answers.text(answer, "platform"), virtual, "", ())
+    cards = answers.table(answer, "gpu")
+    capabilities = tuple(answers.texts(cards, "capabilities"))
+    return Facts(answers.text(answer, "platform"), virtual, answers.text(cards, "driver"), capabilities)
 
 
 def _judged(spec: Spec, facts: Facts, interpreter: Interpreter | None) -> list[Finding]:

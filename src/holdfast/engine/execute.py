@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
+from holdfast import answers
 from holdfast.errors import HoldfastError, UnreachableError, UsageError
 
 TYPE_CHECKING = False
@@ -34,16 +35,16 @@ def execute(
         for header, payload in channel.stream("exec", patience=PATIENCE_S, **asked):
             if header.get("refused"):
                 what = f"{run.request.get('run_id')} is not there to be joined"
-                raise UsageError(what, answer=str(header["refused"]))
+                raise UsageError(what, answer=answers.text(header, "refused"))
             if "began" in header:
                 speaker.begin()
             stream, taken, code = header.get("stream"), header.get("taken"), header.get("code")
-            if isinstance(stream, int) and stream in (1, 2):
-                write(stream, payload)
-            if isinstance(taken, int):
-                speaker.make_room(taken)
-            if isinstance(code, int):
-                return code & 255
+            if stream is not None:
+                write(_stream(stream), payload)
+            if taken is not None:
+                speaker.make_room(answers.number(header, "taken"))
+            if header.get("end") or code is not None:
+                return answers.number(header, "code") & 255
     except UnreachableError as error:
         if not speaker.has_begun:
             raise
@@ -52,6 +53,12 @@ def execute(
     finally:
         speaker.stop()
     raise UnreachableError("the command's end was not told", where=str(run.request.get("target")))
+
+
+def _stream(value: object) -> int:
+    if type(value) is not int or value not in (1, 2):
+        raise answers.malformed("stream", value, "1 or 2")
+    return value
 
 
 class _Speaker:

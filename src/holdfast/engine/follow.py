@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from holdfast import answers
 from holdfast.store import ingest, runs
 
 TYPE_CHECKING = False
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from holdfast.engine.channel import RunnerChannel
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
+
+
+# Frames in a row that only tell sizes: more than a run has files, in several rounds.
+_MOST_EMPTY = 100_000
 
 
 def ask_early(channel: RunnerChannel, uid: str) -> None:
@@ -64,13 +69,19 @@ class Follower:
         have = {} if shared else ingest.lengths(home, uid, attempt)
         quota = ingest.Quota(runs.read(home, uid).request.get("max_log"), have)
         self._show()
-        state = "alive"
+        state, empty = "", 0
         for header, payload in channel.stream("pull", uid=uid, attempt=attempt, have=have, carry=not shared, wait=wait):
-            if header.get("file"):
+            if header.get("file") is not None:
                 ingest.append(home, uid, attempt, header, payload, quota)
                 self.cut |= quota.cut
             self._show()
-            state = str(header.get("state", state))
+            empty = 0 if payload else empty + 1
+            if header.get("end"):
+                state = answers.text(header, "state")
+            elif empty > _MOST_EMPTY:
+                raise answers.malformed("file", None, f"there after {_MOST_EMPTY} frames without content")
+        if state not in (("closed", "gone") if wait else ("alive", "closed", "gone")):
+            raise answers.malformed("state", state, "one that a run can be in")
         return state
 
     def close(self) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 
-from holdfast.errors import ConfigError, InternalError, UnreachableError, UsageError
+from holdfast import answers
+from holdfast.errors import ConfigError, UnreachableError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def send(
     except UnreachableError as error:
         what = f"{error.what}; the image did not get there, and nothing of it was kept"
         raise UnreachableError(what, where=where, answer=error.answer, hint="run the same command again") from error
-    raise InternalError("the runner said nothing of the image", where=where)
+    raise answers.malformed("end", None, "there", where)
 
 
 def fetch(
@@ -110,10 +111,12 @@ def _row(image: Json) -> Json:
 
 
 def _raise_failed(header: Json, where: str) -> None:
-    failed = header.get("failed")
-    if isinstance(failed, dict):
-        kind = UsageError if str(failed.get("what")).startswith("there is no image") else ConfigError
-        raise kind(str(failed["what"]), where=where, answer=str(failed.get("answer")), hint=str(failed.get("hint")))
+    if header.get("failed") is None:
+        return
+    failed = answers.table(header, "failed", where)
+    what, answer, hint = (answers.optional_text(failed, name, where) for name in ("what", "answer", "hint"))
+    kind = UsageError if what.startswith("there is no image") else ConfigError
+    raise kind(what, where=where, answer=answer, hint=hint)
 
 
 def _names(header: Json) -> list[str]:
@@ -126,4 +129,4 @@ def _room(header: Json) -> int:
 
 
 def _number(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63 else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast import targets
+from holdfast import answers, targets
 from holdfast.engine import outputs, reconcile
 from holdfast.engine.channel import connect
 from holdfast.engine.examine import machine
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from holdfast.amlconfig.types import ComputeTarget
     from holdfast.engine.channel import RunnerChannel
+    from holdfast.model import Json
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
 
@@ -40,7 +41,7 @@ def purge(home: Home, compute: ComputeTarget, agree: Callable[[int, int], None])
         mine = _runs_on(home, compute)
         reconcile.settle(home, mine)
         _bring_home(home, channel, [runs.read(home, run.uid) for run in mine], agree)
-        gone = channel.ask("purge", client=home.id).get("gone")
+        gone = answers.table(channel.ask("purge", client=home.id), "gone", compute.name)
     except UnreachableError as error:
         hint = f"holdfast computetarget detach {compute.name} without --purge forgets it here only"
         what = f"{error.what}; nothing was removed, there or here"
@@ -84,12 +85,10 @@ def _bring_home(home: Home, channel: RunnerChannel, mine: list[Run], agree: Call
         agree(len(sizes), sum(sizes))
 
 
-def _understood(gone: object, compute: ComputeTarget) -> Purged:
-    said = gone if isinstance(gone, dict) else {}
-    live = said.get("live")
-    if isinstance(live, list) and live:
+def _understood(gone: Json, compute: ComputeTarget) -> Purged:
+    live = answers.texts(gone, "live", compute.name) if gone.get("live") is not None else []
+    if live:
         what = "there are still runs of yours alive on it; nothing was removed, there or here"
         cancel = "; ".join(f"holdfast cancel -r {run_id}" for run_id in live)
         raise UsageError(what, where=compute.name, answer=", ".join(map(str, live)), hint=cancel)
-    numbers = [value if isinstance(value, int) else 0 for value in (said.get("runs"), said.get("others"))]
-    return Purged(*numbers)
+    return Purged(answers.number(gone, "runs", compute.name), answers.number(gone, "others", compute.name))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 
+from holdfast import answers
 from holdfast.errors import StoreError
 from holdfast.record import Record
 from holdfast.runner import objects, wire
@@ -65,8 +66,8 @@ class Shipment:
     def send_missing(self, tree: str) -> None:
         """Ask which objects of the tree are not there, and send those."""
         parts, answer = self._missing(tree)
-        partial = answer.get("partial")
-        begun = {str(name): int(size) for name, size in partial.items()} if isinstance(partial, dict) else {}
+        partial: dict[str, int] = answers.table(answer, "partial")  # type: ignore[assignment]
+        begun = {str(name): size for name, size in partial.items() if answers.is_count(size)}
         self._check_room(parts, answer.get("free"))
         self._send(parts, begun)
 
@@ -78,8 +79,7 @@ class Shipment:
     def _missing(self, tree: str) -> tuple[list[Part], Json]:
         everything = list(changed(self._root, "", tree))
         answer = self._channel.ask("lacks", digests=[part.digest for part in everything])
-        missing = answer.get("missing")
-        absent = {str(digest) for digest in missing} if isinstance(missing, list) else set()
+        absent = set(answers.texts(answer, "missing"))
         return [part for part in everything if part.digest in absent], answer
 
     def remember(self, tree: str) -> None:
@@ -100,7 +100,9 @@ class Shipment:
 
     def _check_room(self, parts: list[Part], free: object) -> None:
         needed = sum(part.size for part in parts)
-        if isinstance(free, int) and needed * 2 > free:  # the object and the run's own copy of it
+        if (
+            isinstance(free, int) and answers.is_count(free) and needed * 2 > free
+        ):  # the object and the run's own copy of it
             figures = (
                 f"{_megabytes(needed * 2)} are needed for the project and the run's copy, {_megabytes(free)} are free"
             )

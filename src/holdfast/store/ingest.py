@@ -10,7 +10,8 @@ import hashlib
 import os
 import time
 
-from holdfast.errors import UnreachableError
+from holdfast import answers
+from holdfast.errors import MalformedAnswerError
 from holdfast.runner import untrusted, wire
 from holdfast.runner.jsonl import append_line, read_lines
 from holdfast.store.home import Named
@@ -80,11 +81,13 @@ def lengths(home: Home, uid: str, attempt: str) -> dict[str, int]:
 def append(home: Home, uid: str, attempt: str, header: Json, payload: bytes, quota: Quota) -> None:
     name, offset = header.get("file"), header.get("offset")
     if not isinstance(name, str) or not is_mirrored(name):
-        raise UnreachableError("the target sent a file that no run has", answer=repr(name)[:200])
+        raise MalformedAnswerError("the target sent a file that no run has", answer=f"{name!a:.200}")
     if hashlib.sha256(payload).hexdigest() != header.get("sha256"):
-        raise UnreachableError("a piece of a file arrived damaged", answer=name, hint="try again")
+        raise MalformedAnswerError("a piece of a file arrived damaged", answer=name, hint="try again")
+    if not isinstance(offset, int) or not answers.is_count(offset):
+        raise answers.malformed("offset", offset, "a count")
     limit = quota.limit(name)
-    if isinstance(offset, int) and offset + len(payload) > limit:
+    if offset + len(payload) > limit:
         quota.cut.add(name)
         payload = payload[: max(0, limit - offset)]
         if not payload:
@@ -95,10 +98,9 @@ def append(home: Home, uid: str, attempt: str, header: Json, payload: bytes, quo
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0), 0o600)
         try:
             have = os.fstat(fd).st_size
-            if not isinstance(offset, int) or offset > have:
-                raise UnreachableError(
-                    "the target skipped a part of a file", answer=f"{name} at {offset}, we have {have}"
-                )
+            if offset > have:
+                answer = f"{name} at {offset}, we have {have}"
+                raise MalformedAnswerError("the target skipped a part of a file", answer=answer)
             wire.write_all(fd, payload[have - offset :])  # another client of ours may be ahead
             quota.count(name, max(have, offset + len(payload)))
         finally:

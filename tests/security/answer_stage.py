@@ -1,0 +1,250 @@
+"""The commands that talk to a target, each recorded once against a real runner and run again with changed answers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from conftest import eventually
+from holdfast import targets
+from holdfast.cli import main
+from security.replay import Change, Conversation, Recording
+from security.sentinel import Sentinel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LIMIT_S = 10.0
+# In these a changed answer may be followed by true ones: whoever watches a run tries again.
+WATCHING = ("submit", "follow")
+TIMES_WATCHED = 4
+TRACES = ("Traceback", "Holdfast itself failed", "Holdfast failed on its answer")
+_RECORDING = "security.replay:RecordingHost"
+REPLAYING = "security.replay:ReplayHost"
+QUICK = "print('quick')\n"
+TRAIN = """
+import holdfast, os, sys, time
+os.makedirs('outputs/deep', exist_ok=True)
+open('outputs/deep/model.bin', 'w').write('weights')
+open('outputs/second.txt', 'w').write('second')
+holdfast.log('loss', 0.5, step=1)
+print('trained', flush=True)
+while len(sys.argv) > 1 and not os.path.exists(sys.argv[1]):
+    time.sleep(0.02)
+"""
+STUBS = {
+    "nvidia-smi": """#!/bin/sh
+case "$*" in
+--query-gpu=*) echo '0, NVIDIA H200, GPU-1, 00000000:18:00.0, 9.0, 3201, 1980, 143771, 143771, 0, 0, 75, 30, Enabled, \
+Disabled, 570.1' ;;
+--query-*) ;;
+*) echo 'CUDA Version: 12.8' ;;
+esac
+""",
+    "docker": """#!/bin/sh
+case "$*" in
+info*) echo '{"ServerVersion":"27.0","SecurityOptions":[],"Runtimes":{},"CDISpecDirs":[]}' ;;
+version*) echo 27.0 ;;
+'image ls'*) echo sha256:11 ;;
+'image inspect'*Size*) echo 'sha256:11 1000 ["debian:12"]' ;;
+'image inspect'*) echo 'sha256:11 ["debian@sha256:22"]' ;;
+run*) printf 'python /usr/bin/python3\\nversion 3.11.2\\nlibc glibc 2.36\\n' ;;
+save*) printf archive ;;
+esac
+""",
+    "podman": "#!/bin/sh\nexit 1\n",
+}
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+
+class Flow(NamedTuple):
+    """A command, the state of the store that it starts from, and what the target answered to it."""
+
+    argv: tuple[str, ...]
+    store: str
+    recording: Recording
+
+
+class Stage:
+    """Store, project and target below ``top``; ``flows`` are recorded when it is made, from stores in ``kept``."""
+
+    def __init__(self, top: Path, kept: Path) -> None:
+        self.top = top
+        self.kept = kept
+        self.flows: dict[str, Flow] = {}
+        for name in ("store/targets", "project", "elsewhere", "user", "stubs"):
+            (top / name).mkdir(parents=True)
+        for name, text in STUBS.items():
+            (top / "stubs" / name).write_text(text)
+            (top / "stubs" / name).chmod(0o755)
+        for name, text in (("train.py", TRAIN), ("quick.py", QUICK), ("requirements.txt", "")):
+            (top / "project" / name).write_text(text)
+        plain = f"root: {top}/elsewhere\n"
+        for name, text in (
+            ("far", "type: local\nuserManagedEnvironment: true\n"),
+            ("managed", "type: local\nuserManagedEnvironment: false\n"),
+            ("box", "type: docker\nuserManagedEnvironment: true\nbaseDockerImage: debian:12\n"),
+        ):
+            (top / "store" / "targets" / f"{name}.compute").write_text(text + plain)
+        with self._settings(_RECORDING):
+            self._record_all()
+        shutil.rmtree(top / "elsewhere", ignore_errors=True)  # from now on there is no target but its recording
+        self.sentinel = Sentinel(top)
+
+    @contextmanager
+    def replaying(self, launcher: str = "") -> Iterator[None]:
+        """With the target replaced by its recording; ``launcher`` replaces ours too."""
+        with self._settings(REPLAYING, launcher):
+            yield
+
+    def case(self, name: str, change: Change | None) -> list[str]:
+        """What is wrong with the outcome of a command whose target's answer was changed."""
+        flow = self.flows[name]
+        self._restore(flow.store)
+        times = TIMES_WATCHED if name in WATCHING else 1_000_000
+        Conversation.begin(flow.recording, change, times)
+        outcome = run(flow.argv)
+        starts = [request for request in Conversation.requests if request["verb"] == "start"]
+        wrong = _complaints(outcome)
+        if len({str(request["plan"]) for request in starts}) > (name == "submit"):
+            wrong.append(f"{len(starts)} starts")
+        if name == "list" and "quick.py" not in outcome.out:
+            wrong.append("the run of another target is not shown")
+        Conversation.begin(self.flows["list"].recording)
+        after = run(self.flows["list"].argv)
+        if after.code or (name != "pull" and "quick.py" not in after.out):
+            wrong.append(f"history list fails afterwards: {after}")
+        try:
+            self.sentinel.check()
+        except AssertionError as error:
+            wrong.append(str(error))
+        return [f"{name} {change}: {problem}" for problem in wrong]
+
+    def _record_all(self) -> None:
+        go = self.top / "user" / "go"
+        self._keep("empty")
+        _expect(run(("submit", "-c", "local", "quick.py")))
+        self._record("submit", "submit", "-c", "far", "train.py")
+        self._record("preflight", "submit", "-c", "far", "--preflight", "--gpus", "1", "train.py")
+        self._record("container", "submit", "-c", "box", "--preflight", "train.py")
+        self._record("environment", "env", "fix", "-c", "managed")
+        _expect(run(("submit", "-c", "far", "--no-wait", "train.py", str(go))))
+        eventually(lambda: "Running" in run(("status",)).out)
+        self._record("cancel", "cancel")
+        eventually(lambda: "Canceled" in run(("status",)).out)
+        _expect(run(("submit", "-c", "far", "--no-wait", "train.py", str(go))))
+        eventually(lambda: "Running" in run(("status",)).out)
+        self._keep("open")
+        threading.Timer(0.5, go.touch).start()
+        self._record("follow", "logs", "-f")
+        eventually(lambda: "Completed" in run(("status",)).out)
+        for name, argv in (("info", ("info", "-o", "json")), ("logs", ("logs",))):
+            self._restore("open")
+            self._record(name, *argv)
+        self._keep("closed")
+        self._restore("open")
+        self._record("list", "history", "list", "--all", "-o", "json")
+        self._restore("closed")
+        self._record("return", "experiment", "return")
+        self._restore("closed")
+        self._record("exec", "exec", "-r", "last", "--", "echo", "said")
+        self._record("clean", "experiment", "clean", "-c", "far", "--dry-run")
+        self._record("images", "image", "list", "-c", "box", "-o", "json")
+        self._record("gpu", "gpu", "-c", "far", "-o", "json")
+        self._record("test", "computetarget", "test", "far")
+        self._restore("empty")
+        self._record("pull", "history", "pull", "-c", "far")
+        self._restore("closed")
+        self._record("purge", "computetarget", "detach", "far", "--purge", "--yes")
+        go.unlink()
+
+    def _record(self, name: str, *argv: str) -> None:
+        """Keeps the store as it is before the command, under the name of the flow."""
+        recording = Recording()
+        self._keep(name)
+        Conversation.begin(recording)
+        outcome = run(argv)
+        assert outcome.code in (0, 65, 1, 143), (name, outcome)
+        assert not _complaints(outcome), (name, outcome)
+        self.flows[name] = Flow(argv, name, recording)
+        Conversation.begin(Recording())
+
+    def _keep(self, name: str) -> None:
+        skip = shutil.ignore_patterns("runner")  # installed again where it is needed
+        shutil.copytree(self.top / "store", self.kept / name, symlinks=True, ignore=skip)
+
+    def _restore(self, name: str) -> None:
+        shutil.rmtree(self.top / "store")
+        shutil.copytree(self.kept / name, self.top / "store", symlinks=True)
+
+    @contextmanager
+    def _settings(self, host: str, launcher: str = "") -> Iterator[None]:
+        before, folder = dict(os.environ), os.getcwd()
+        kinds = dict(targets.KINDS)
+        variables = {"HOME": str(self.top / "user"), "HOLDFAST_HOME": str(self.top / "store"), "USER": "ada"}
+        os.environ.update(variables, PATH=f"{self.top}/stubs:{before['PATH']}")
+        for kind in ("local", "docker"):
+            targets.KINDS[kind] = (host, launcher or kinds[kind][1], kinds[kind][2])
+        os.chdir(self.top / "project")
+        try:
+            yield
+        finally:
+            os.chdir(folder)
+            targets.KINDS.update(kinds)
+            os.environ.clear()
+            os.environ.update(before)
+
+
+def run(argv: tuple[str, ...]) -> Outcome:
+    """A command in this process, as typed."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        read, write = os.dup(out.fileno()), os.dup(err.fileno())
+    streams, kept = (sys.stdout, sys.stderr), (os.dup(1), os.dup(2))
+    began = time.monotonic()
+    try:
+        os.dup2(read, 1)
+        os.dup2(write, 2)
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+        code = main.run(argv)
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    finally:
+        sys.stdout, sys.stderr = streams
+        for number, fd in enumerate(kept, 1):
+            os.dup2(fd, number)
+            os.close(fd)
+    seconds = time.monotonic() - began
+    return Outcome(code, _content(read), _content(write), seconds)
+
+
+def _content(fd: int) -> str:
+    os.lseek(fd, 0, os.SEEK_SET)
+    with open(fd, "rb") as source:
+        return source.read().decode("utf-8", "replace")
+
+
+def _complaints(outcome: Outcome) -> list[str]:
+    wrong = [f"{trace!r} in {outcome.err[-600:]!r}" for trace in TRACES if trace in outcome.err]
+    if outcome.code == 70:
+        wrong.append(f"exit code 70: {outcome.err[-600:]!r}")
+    if outcome.seconds > LIMIT_S:
+        wrong.append(f"it took {outcome.seconds:.1f} s")
+    return wrong
+
+
+def _expect(outcome: Outcome) -> None:
+    assert outcome.code == 0, outcome
