@@ -67,7 +67,7 @@ def test_container_stays_until_the_runs_inside_it_have_ended(seat: Seat) -> None
     assert (record["status"], record["exit_code"]) == ("Completed", 0), record
     (leftovers,) = [event for event in seat.desk.events() if event["type"] == "leftovers"]
     assert leftovers["count"] == 1, leftovers
-    kept = seat.desk.attempt() / "outputs/.holdfast"
+    kept = seat.attempt / "outputs/.holdfast"
     assert "closed" in _events(kept)
     (inner,) = seat.desk.holdfast("history", "list", "-o", "json", env={"HOLDFAST_HOME": str(kept)}).json
     assert (inner["script_name"], inner["status"]) == ("inner.py", "Completed")
