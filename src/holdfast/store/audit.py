@@ -230,7 +230,8 @@ class _Audit:
             derived = ("__pycache__", "code") if folder == place else ("__pycache__",)  # checked before they are used
             folders[:] = [name for name in folders if name not in derived]
             inner = os.path.relpath(folder, place).replace(os.sep, "/")
-            paths.update({name if inner == "." else f"{inner}/{name}": os.path.join(folder, name) for name in names})
+            kept = [name for name in names if name not in derived]  # a file keeps Python from writing __pycache__
+            paths.update({name if inner == "." else f"{inner}/{name}": os.path.join(folder, name) for name in kept})
         for name, path in sorted(paths.items()):
             self._count(path)
             with open(path, "rb") as source:
