@@ -56,7 +56,7 @@ def test_clock_that_a_person_confirms_is_believed(two: Desk) -> None:
     two.holdfast("store", "prune")
     assert _at(two, "+90d", "store", "prune", "--clock-is-right").code == 0
     assert two.holdfast("history", "list", "-o", "json").json == []
-    assert [row["run_number"] for row in two.holdfast("history", "undelete", "-o", "json").json] == [2, 1]
+    assert {row["run_number"] for row in two.holdfast("history", "undelete", "-o", "json").json} == {1, 2}
 
 
 @pytest.mark.parametrize("days", [-5, 400 + 10, 20_000])

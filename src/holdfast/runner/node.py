@@ -7,7 +7,7 @@ and host name together: images that are cloned share the first, machines that ar
 import hashlib
 import json
 
-from . import hostfacts
+from . import hostfacts, jsonl
 
 MYPY = False
 if MYPY:
@@ -23,8 +23,8 @@ def mark() -> "dict[str, object]":
 
 
 def encoded() -> "bytes":
-    """The same as the content of a lock file."""
-    return json.dumps(mark()).encode("ascii") + b"\n"
+    """The same as the content of a lock file: one line with a checksum."""
+    return jsonl.sealed(mark())
 
 
 def own_ending() -> "bytes":
@@ -46,10 +46,11 @@ def is_this_boot(written: "Mapping[str, object]") -> "bool":
 
 
 def read(path: "str | bytes") -> "dict[str, object]":
-    """The mark in a lock file; empty where there is none."""
+    """The mark in a lock file; empty where there is none or it is damaged."""
     try:
         with open(path, "rb") as source:
-            found = json.loads(source.read(_LONGEST).decode("utf-8"))
+            line = source.read(_LONGEST).partition(b"\n")[0]
+        found = json.loads(line.decode("utf-8")) if jsonl.is_intact(line) else {}
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -35,7 +35,7 @@ def collect(attempt: "bytes") -> "tuple[int, int, str]":
         finally:
             os.close(fd)
     except OSError as error:
-        trouble = "outputs/ could not be kept: %s" % limits.told(error)
+        trouble = "%s could not be kept: %s" % (kept.decode("utf-8", "replace"), limits.told(error))
     return files, size, "\n".join(([trouble] if trouble else []) + _few(unread))
 
 

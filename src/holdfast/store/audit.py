@@ -138,6 +138,8 @@ class _Audit:
         yield events, _check_lines(events, alive, _judge_events) or _check_events(run, alive, is_here)
         control = os.path.join(run.attempt, "control.jsonl")
         yield control, _check_lines(control, alive, _judge_lines)
+        mark = os.path.join(run.attempt, "alive")
+        yield mark, _check_lines(mark, alive, _judge_lines)
         if closed is None:
             return
         wrong = verify.damaged(run, closed)
