@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import uuid
 from pathlib import Path
@@ -194,6 +195,43 @@ def test_cancel_closes_the_run_of_a_node_that_is_gone(cluster: Cluster) -> None:
     assert (record["status"], record["exit_code"]) == ("Canceled", 143)
     assert "no sign of life" in record["reason"]
     assert "login1" in record["reason"]
+
+
+CLAIMS = """
+import os, sys
+from holdfast.model import Project
+from holdfast.store import numbers
+from holdfast.store.home import open_home
+home, project = open_home(), Project("/x", "11111111-1111-1111-1111-111111111111", "x")
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(100):
+    claimed = numbers.claim(home, project)
+    print(claimed.run_number, claimed.run_id)
+"""
+
+
+def test_two_nodes_that_submit_at_once_get_different_numbers_and_ids(cluster: Cluster) -> None:
+    nodes = (cluster.first, cluster.second)
+    assert all(node.holdfast(cluster.desk, "runs").code == 0 for node in nodes)
+    processes = []
+    for node in nodes:
+        enter = ["nsenter", "--target", str(node.keeper.pid), "--mount", "--uts", "--"]
+        argv = [*enter, sys.executable, "-c", CLAIMS]
+        pipe = subprocess.PIPE
+        processes.append(subprocess.Popen(argv, env=cluster.desk.env, stdin=pipe, stdout=pipe, text=True))
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    claims = [line for process in processes for line in process.communicate(timeout=60)[0].splitlines()]
+    assert len(claims) == 200
+    assert len({line.split()[0] for line in claims}) == 200
+    assert len({line.split()[1] for line in claims}) == 200
+    assert len(list(cluster.shared.glob("store/numbers/*"))) < 200
 
 
 def test_other_node_does_not_close_a_run_that_is_being_submitted(cluster: Cluster) -> None:

@@ -28,6 +28,7 @@ MOST = 10**9  # a greater run number was not given out by us
 LATEST = 10**13  # milliseconds; a later time is none
 _FEW = 100  # runs that are read faster than the index is opened
 _LARGEST_NOTE = 64 << 20
+_KEPT = 64  # claims of numbers that are kept, longer than two nodes can differ about the counter
 
 
 def claim(home: Home, project: Project) -> Identity:
@@ -37,12 +38,32 @@ def claim(home: Home, project: Project) -> Identity:
         number, stamp = _counter(home, project.id, MOST), _counter(home, _MILLISECONDS, LATEST)
         if seen.get("runs") != _time_of_runs(home) or (number, stamp) != _given(seen, project.id):
             number, stamp = _check(home, project.id, seen, number or 0, stamp or 0)
-        number, stamp = (number or 0) + 1, max(int(time.time() * 1000), (stamp or 0) + 1)
+        number = _take(home, project.id, (number or 0) + 1, _KEPT)
+        last, stamp = stamp or 0, max(int(time.time() * 1000), (stamp or 0) + 1)
+        stamp = _take(home, _MILLISECONDS, stamp, stamp - last)
         _set_counter(home, _MILLISECONDS, stamp)
         _set_counter(home, project.id, number)
         given = {**_object(seen.get("of")), project.id: number}
         _note(home, {"runs": _time_of_runs(home), _MILLISECONDS: stamp, "of": given})
     return Identity(os.urandom(16).hex(), f"{_plain(project.name)}_{stamp}", number)
+
+
+def _take(home: Home, name: str, first: int, kept: int) -> int:
+    """The first number from there on that is free.
+
+    The claim is a file that can be created only once: on a folder that several nodes share, the lock may hold within
+    one node only. The claim that lies ``kept`` behind is not needed any more.
+    """
+    number = first
+    os.makedirs(os.path.dirname(home.counter(name)), 0o700, exist_ok=True)
+    while True:
+        try:
+            os.close(os.open(home.counter(f"{name}.{number}"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            break
+        except FileExistsError:
+            number += 1
+    unlink_quietly(os.fsencode(home.counter(f"{name}.{number - kept}")))
+    return number
 
 
 def note_created(home: Home) -> None:
@@ -114,7 +135,7 @@ def _seen(home: Home) -> Json:
 def _note(home: Home, seen: Json) -> None:
     """Not synced: where a power cut takes it away, the runs are asked."""
     path = home.counter(_SEEN)
-    beside = f"{path}.tmp"
+    beside = _beside(path)
     try:
         with open(beside, "wb") as target:
             target.write(sealed({name: seen.get(name) for name in ("runs", _MILLISECONDS, "of")}))
@@ -136,9 +157,14 @@ def _counter(home: Home, name: str, most: int) -> int | None:
 def _set_counter(home: Home, name: str, value: int) -> None:
     path = home.counter(name)
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-    beside = f"{path}.tmp"
+    beside = _beside(path)
     write_synced(beside, b"%d\n" % value)
     os.replace(beside, path)
+
+
+def _beside(path: str) -> str:
+    """A name that no other node uses at the same time; process ids of two nodes may be equal."""
+    return f"{path}.{os.urandom(4).hex()}.tmp"
 
 
 def _time_of_runs(home: Home) -> int:
