@@ -147,6 +147,21 @@ def test_limits_on_memory_and_files_are_no_bugs_of_ours(desk: Desk) -> None:
         assert result.returncode != 70, (limit, result)
 
 
+@pytest.mark.parametrize(
+    ("script", "limit", "told"),
+    [
+        ("open('big', 'wb').write(b'x' * 10_000_000)", "-f 4000", "limit on file size"),
+        ("kept = [open('train.py') for _ in range(300)]", "-n 200", "limit on open files"),
+        ('raise RuntimeError("can\'t start new thread")', "-c 0", "limit on processes"),
+    ],
+)
+def test_script_that_python_ends_at_a_limit_is_told_its_name(desk: Desk, script: str, limit: str, told: str) -> None:
+    desk.script(script)
+    result = shell(desk, f"ulimit {limit}; {HOLDFAST} submit -c local train.py")
+    assert result.returncode == 1
+    assert told in result.stderr
+
+
 def shell(desk: Desk, command: str) -> subprocess.CompletedProcess[str]:
     """In the project, with the desk's variables. ``ulimit -f`` counts blocks of 512 bytes in POSIX shells."""
     return subprocess.run(

@@ -20,7 +20,7 @@ def test_no_file_of_a_project_harms_or_hangs_a_command() -> None:
     seed = int(os.environ.get("HOLDFAST_FUZZ_SEED", "0")) or random.SystemRandom().randrange(1 << 30)
     print(f"HOLDFAST_FUZZ_SEED={seed}")
     # A busy machine makes everything slow; only what waits for something is still there after this time.
-    done = _generator(str(CASES), str(seed), HOLDFAST_FUZZ_HANGS_S=os.environ.get("HOLDFAST_FUZZ_HANGS_S", "20"))
+    done = _generator(str(CASES), str(seed), HOLDFAST_FUZZ_HANGS_S=os.environ.get("HOLDFAST_FUZZ_HANGS_S", "10"))
     assert done.returncode == 0, done.stdout[-8000:]
 
 
@@ -28,7 +28,7 @@ def test_no_file_of_a_project_harms_or_hangs_a_command() -> None:
 def test_no_field_of_a_document_leads_a_command_out_of_store_and_project() -> None:
     seed = int(os.environ.get("HOLDFAST_FUZZ_SEED", "0")) or random.SystemRandom().randrange(1 << 30)
     print(f"HOLDFAST_FUZZ_SEED={seed}")
-    done = _generator(str(FIELDS), str(seed), module="hostile_fields", HOLDFAST_FUZZ_HANGS_S="20")
+    done = _generator(str(FIELDS), str(seed), module="hostile_fields", HOLDFAST_FUZZ_HANGS_S="10")
     assert done.returncode == 0, done.stdout[-8000:]
 
 
@@ -39,7 +39,7 @@ def test_generator_of_files_finds_planted_bugs() -> None:
 
 
 def test_generator_of_fields_finds_commands_that_do_not_check_names() -> None:
-    done = _generator("planted", "0", module="hostile_fields", HOLDFAST_FUZZ_HANGS_S="20")
+    done = _generator("planted", "0", module="hostile_fields", HOLDFAST_FUZZ_HANGS_S="10")
     assert done.returncode == 0, done.stdout[-8000:]
 
 

@@ -185,7 +185,7 @@ def _best(run: Run) -> list[str]:
 
 
 def _explain(run: Run) -> None:
-    """A script that failed on a file which an ignore rule left out deserves to be told."""
+    """What the last lines of a failed script tell about the cause."""
     from holdfast.cli import missing
 
     hint = missing.explain(run)
