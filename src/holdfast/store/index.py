@@ -114,12 +114,10 @@ class Index:
         named = storable(named)
         only = None if any_project else project_id
         if named == "last":
-            return self._last(project_id, only)
+            return self._last(project_id)
         if named.isdigit() and len(named) < 10:
             return self._numbered(project_id, int(named))
-        query = f"SELECT uid FROM runs WHERE (run_id = ? OR uid = ?) AND {_OF_PROJECT}"
-        exact = self.db.execute(query, (named, named, only, only)).fetchone()
-        return str(exact[0]) if exact else self._by_beginning(named, only)
+        return self._exact(named, only) or self._by_beginning(named, only)
 
     def refresh(self, uids: Iterable[str] = ()) -> None:
         """Read these runs again, and whatever else has changed."""
@@ -182,16 +180,23 @@ class Index:
             raise UsageError(f"several runs have the number {number}", hint="one of: " + ", ".join(sorted(found)))
         return found[0]
 
-    def _last(self, project_id: str, only: str | None) -> str:
+    def _last(self, project_id: str) -> str:
+        """The newest run of this project; a run of another project is never meant."""
         newest = "SELECT uid FROM runs WHERE experiment_id = ? ORDER BY run_number DESC LIMIT 1"
         row = self.db.execute(newest, (project_id,)).fetchone()
-        if row is None and only is None:
-            row = self.db.execute("SELECT uid FROM runs ORDER BY stamp DESC LIMIT 1").fetchone()
         if row is None:
-            raise UsageError(
-                "there are no runs yet", where=self._home.path, hint="start one: holdfast submit -c local train.py"
-            )
+            hint = "start one: holdfast submit -c local train.py; holdfast history list -A shows those of all projects"
+            raise UsageError("this project has no runs", where=self._home.path, hint=hint)
         return str(row[0])
+
+    def _exact(self, named: str, only: str | None) -> str:
+        """The run of this uid or run id; empty where there is none."""
+        query = f"SELECT uid, uid = ? FROM runs WHERE (run_id = ? OR uid = ?) AND {_OF_PROJECT} ORDER BY uid"
+        found = self.db.execute(query, (named, named, named, only, only)).fetchall()
+        uids = [str(row[0]) for row in found if row[1]] or [str(row[0]) for row in found]
+        if len(uids) > 1:
+            raise UsageError(f"several runs have the id {named!r}", hint="one of: " + ", ".join(uids))
+        return uids[0] if uids else ""
 
     def _by_beginning(self, named: str, only: str | None) -> str:
         pattern = named.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
