@@ -9,11 +9,11 @@ import sys
 def foreign_owner(path: str) -> int | None:
     """The owner of a path, or of what its link leads to, if that is another user; None for our own and for nothing.
 
-    Under sudo the files of the user who called it are our own too.
+    Files of root count as our own: root can change everything here anyway. Under sudo so do those of the caller.
     """
     if sys.platform == "win32":
         return None  # folders have no owner in this sense there
-    ours = own_ids()
+    ours = (0, *own_ids())
     for look in (os.lstat, os.stat):
         try:
             owner = look(path).st_uid
@@ -30,6 +30,19 @@ def own_ids() -> tuple[int, ...]:
     user = os.geteuid()
     caller = os.environ.get("SUDO_UID", "") if user == 0 else ""
     return (user, int(caller)) if caller.isdecimal() and caller.isascii() else (user,)
+
+
+def is_own_folder(path: str) -> bool:
+    """Whether a folder belongs to this user, not merely to root."""
+    try:
+        return sys.platform == "win32" or os.stat(path).st_uid in own_ids()
+    except OSError:
+        return False
+
+
+def is_shared(path: str) -> bool:
+    """Whether a folder, as /tmp, is one that every user puts files into and that is not this user's."""
+    return not is_own_folder(path) and bool(os.stat(path).st_mode & 0o002)
 
 
 def is_changeable_by_others(path: str) -> bool:

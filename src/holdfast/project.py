@@ -2,8 +2,8 @@
 
 A project is the nearest folder upwards that has an identity (``.holdfast-project``, or the original's
 ``.azureml/project.json``) or an ``aml_config`` folder; where there is none, the current folder becomes one the first
-time something is submitted from it. A project of another user is used only after ``holdfast trust FOLDER``, as with
-git's ``safe.directory``.
+time something is submitted from it. A project of another user than root is used only after ``holdfast trust FOLDER``,
+as with git's ``safe.directory``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 
 from holdfast.errors import ConfigError
 from holdfast.model import Project
-from holdfast.ownership import foreign_owner
+from holdfast.ownership import foreign_owner, is_own_folder, is_shared
 from holdfast.runner import untrusted
 
 FILE = ".holdfast-project"
@@ -33,7 +33,7 @@ def remember(project: Project) -> Project:
     """Write a new project's identity into its folder; where the folder is read-only, its path is its identity."""
     if not project.is_new:
         return project
-    if foreign_owner(project.root) is not None:
+    if not is_own_folder(project.root):
         return project._replace(is_new=False)
     path = os.path.join(project.root, FILE)
     named = project._replace(id=_guid(os.urandom(16).hex()), is_new=False)
@@ -66,7 +66,7 @@ def _root_of(folder: str) -> tuple[str, str]:
     while True:
         found = marks(above)
         if found:
-            foreign = _foreign(above, found)
+            foreign = _foreign(above, found, above != folder)
             if foreign is None:
                 return above, ""
             if above != folder and foreign_owner(folder) is None:
@@ -95,13 +95,17 @@ def marks(folder: str) -> list[str]:
     return list(dict.fromkeys([*map(os.path.dirname, found), *found]))
 
 
-def _foreign(folder: str, paths: list[str]) -> tuple[str, int] | None:
-    """What belongs to another user, and to whom, unless this user has confirmed the folder."""
-    for path in (folder, *paths):
-        owner = foreign_owner(path)
-        if owner is not None:
-            return None if _is_confirmed(folder) else (path, owner)
-    return None
+def _foreign(folder: str, paths: list[str], is_above: bool) -> tuple[str, int] | None:
+    """What belongs to another user, and to whom, unless this user has confirmed the folder.
+
+    The files by which it is a project come first: another user may have put them into a folder of root. A folder that
+    every user can write to is not used from a folder below it.
+    """
+    owners = ((path, foreign_owner(path)) for path in (*reversed(paths), folder))
+    found = next(((path, owner) for path, owner in owners if owner is not None), None)
+    if found is None and is_above and is_shared(folder):
+        found = folder, os.stat(folder).st_uid
+    return None if found is None or _is_confirmed(folder) else found
 
 
 def _is_confirmed(folder: str) -> bool:

@@ -153,12 +153,66 @@ def test_root_is_refused_in_a_mounted_project_and_told_the_command(machine: Mach
     assert machine.holdfast("submit", "-c", "local", "train.py").code == 0
 
 
-def test_a_project_of_root_is_one_of_another_user_and_sudo_uid_counts_for_root_alone(machine: Machine) -> None:
-    machine.plant(machine.own, OWN)
-    for caller in ("", "0"):
+def test_sudo_uid_counts_for_root_alone(machine: Machine) -> None:
+    machine.plant(machine.own, BOB)
+    for caller in ("", str(BOB)):
         result = machine.holdfast("submit", "-c", "local", "train.py", uid=CAROL, SUDO_UID=caller)
         assert result.code == 65, result
         assert f"holdfast trust {machine.own}" in result.err
+
+
+def test_files_of_root_do_not_lock_a_user_out_of_a_project(machine: Machine) -> None:
+    os.chown(machine.home, CAROL, CAROL)
+    os.chown(machine.own, CAROL, CAROL)
+    config = machine.own / "aml_config"
+    config.mkdir()
+    (config / "local.runconfig").write_text("Target: local\nFramework: Python\n")
+    root_home = machine.home.parent / "root"
+    root_home.mkdir()
+    by_sudo = machine.holdfast("submit", "-c", "local", "train.py", SUDO_UID=str(CAROL), HOME=str(root_home))
+    assert by_sudo.code == 0, by_sudo
+    assert (machine.own / ".holdfast-project").stat().st_uid == 0
+    dry_run = ("submit", "--dry-run", "-c", "local", "train.py")
+    result = machine.holdfast(*dry_run, uid=CAROL)
+    assert result.code == 0, result
+    assert "no findings" in machine.holdfast("check", uid=CAROL).text
+    os.chown(machine.own, 0, 0)  # now all of it is root's, as if deployed under /opt
+    assert machine.holdfast(*dry_run, uid=CAROL).code == 0
+
+
+def test_check_names_files_of_another_user(machine: Machine) -> None:
+    config = machine.own / "aml_config"
+    config.mkdir()
+    (config / "local.runconfig").write_text("Target: local\nFramework: Python\n")
+    os.chown(config / "local.runconfig", BOB, BOB)
+    result = machine.holdfast("check")
+    assert result.code == 65, result
+    assert f"aml_config/local.runconfig: error: belongs to another user: uid {BOB}" in result.text
+    assert machine.holdfast("trust", ".").code == 0
+    assert machine.holdfast("check").code == 0
+
+
+def test_the_refusal_in_a_shared_folder_of_root_names_the_owner_of_the_planted_files(machine: Machine) -> None:
+    os.chown(machine.shared, 0, 0)
+    machine.plant(machine.shared)
+    result = machine.holdfast("submit", "-c", "local", "train.py", cwd=machine.shared, uid=CAROL)
+    assert result.code == 65, result
+    assert f"owner of {machine.shared}/aml_config: uid {BOB}" in result.err
+    assert not machine.has_run
+
+
+def test_a_project_of_root_in_a_shared_folder_is_not_used_from_a_folder_below_it(machine: Machine) -> None:
+    os.chown(machine.shared, 0, 0)
+    machine.plant(machine.shared, OWN)
+    for path in (machine.own, machine.home):
+        os.chown(path, CAROL, CAROL)
+    warning = f"{machine.shared} is a project of another user"
+    dry_run = ("submit", "--dry-run", "-c", "local", "train.py")
+    result = machine.holdfast(*dry_run, uid=CAROL)
+    assert result.code == 0, result
+    assert warning in result.err
+    assert machine.holdfast("trust", str(machine.shared), uid=CAROL).code == 0
+    assert warning not in machine.holdfast(*dry_run, uid=CAROL).err
 
 
 def test_an_own_project_above_a_folder_of_another_user_is_found(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,17 +9,18 @@ from itertools import pairwise
 from holdfast import confirmations, targets, trust_policy
 from holdfast.confirmations import Confirmation
 from holdfast.errors import ConfigError, HoldfastError
+from holdfast.ownership import foreign_owner, user_name
 from holdfast.record import Record
 from holdfast.runner.untrusted import Untrusted, hexadecimal
 from holdfast.trust_policy import KEYS, SWITCHES, Wanted, covers
 
-__all__ = ["KEYS", "Open", "every", "look", "machine_of", "refusal", "scope_of", "unconfirmed"]
+__all__ = ["KEYS", "Open", "every", "foreign_files", "look", "machine_of", "refusal", "scope_of", "unconfirmed"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.amlconfig.types import ComputeTarget, Finding
+    from holdfast.amlconfig.types import ComputeTarget, Finding, Severity
     from holdfast.confirmations import Confirmations
     from holdfast.targets import Chosen
 
@@ -179,7 +180,7 @@ def unconfirmed(home: str, root: str) -> list[Finding]:
     """What every target and run configuration of a project asks for that is not confirmed, as findings."""
     from holdfast.amlconfig.types import Finding
 
-    findings = []
+    findings = _foreign_findings(home, root)
     for found in every(home, root):
         for one in found.missing:
             path, _, column = place(home, found, one).rpartition(":")
@@ -189,6 +190,32 @@ def unconfirmed(home: str, root: str) -> list[Finding]:
             numbers = (int(line), int(column)) if line.isdigit() and column.isdigit() else (0, 0)
             findings.append(Finding("warning", shown, *numbers, message, found.command))
     return list(dict.fromkeys(findings))
+
+
+def foreign_files(root: str) -> list[tuple[str, int]]:
+    """Files of the project's ``aml_config`` that belong to another user, with their owner."""
+    folder = targets.folders(root, "")[0]
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    owners = ((path, foreign_owner(path)) for path in (os.path.join(folder, name) for name in names))
+    return [(path, owner) for path, owner in owners if owner is not None]
+
+
+def _foreign_findings(home: str, root: str) -> list[Finding]:
+    """Targets and run configurations of another user are refused when they are needed, so each is an error."""
+    files = foreign_files(root)
+    if not files or confirmations.is_trusted_folder(home, root):
+        return []
+    from shlex import quote
+
+    from holdfast.amlconfig.types import Finding
+
+    findings = []
+    for path, owner in files:
+        shown = os.path.relpath(path, root).replace(os.sep, "/")
+        message = f"belongs to another user: {user_name(owner)}"
+        severity: Severity = "error" if path.endswith((".compute", ".runconfig")) else "warning"
+        findings.append(Finding(severity, shown, 0, 0, message, f"if you trust it: holdfast trust {quote(root)}"))
+    return findings
 
 
 def every(home: str, root: str) -> list[Open]:

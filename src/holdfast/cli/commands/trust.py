@@ -75,19 +75,13 @@ def _of_folder(folder: str) -> list[Open]:
     home, folder = open_home(), projects.nearest(folder)
     owner = ownership.foreign_owner(folder)
     marks = [path for path in projects.marks(folder) if ownership.foreign_owner(path) is not None]
-    if owner is not None or marks or _has_foreign_files(folder):
+    if owner is not None or marks or engine.foreign_files(folder) or ownership.is_shared(folder):
         trust_file.confirm(home, (), folder)
         sys.stderr.write(f"confirmed: use {show(folder)}, which another user can change\n")
     root = projects.find(folder).root
     asked = engine.every(home.path, root)
     trust_file.confirm(home, [row for one in asked for row in one.rows])
     return asked
-
-
-def _has_foreign_files(folder: str) -> bool:
-    config = os.path.join(folder, "aml_config")
-    names = os.listdir(config) if os.path.isdir(config) else []
-    return any(ownership.foreign_owner(os.path.join(config, name)) is not None for name in names)
 
 
 def _list(parsed: Parsed) -> int:
