@@ -63,10 +63,10 @@ TABLE = (
         CONFIRM,
         f"a path; not a bare name and not in a container; {_HERE}",
     ),
-    Rule(".compute", "root", CONFIRM, f"the folder that keeps runs; {_HERE}"),
-    Rule(".compute", "nativeSharedDirectory", CONFIRM, f"for containers, unless it is {_SHARE} or below it"),
+    Rule(".compute", "root", CONFIRM, "the folder that keeps runs: files are made there before the script starts"),
+    Rule(".compute", "nativeSharedDirectory", CONFIRM, f"unless it is {_SHARE} or below it"),
     Rule(".compute", "baseDockerImage", CONFIRM, "only rootfs:/folder, which is a folder of the machine"),
-    Rule(".compute", "containerUser", CONFIRM, "only root"),
+    Rule(".compute", "containerUser", CONFIRM, "only root as user or group: the name, or 0 in any spelling"),
     Rule(".compute", "network", CONFIRM, f"unless it is {', '.join(_OWN_NETWORKS)}"),
     Rule(".compute", "dockerArguments", CONFIRM, "options that reach out of the container; limits and names do not"),
     Rule(".compute", "startCommand", CONFIRM, "a command on this machine; when it is to be run"),
@@ -108,7 +108,12 @@ TABLE = (
     Rule(".azureml/project.json", "Id", ALONE, "a GUID"),
     Rule(".azureml/project.json", "Scope", ALONE, "single folder names below the shared folder"),
     Rule("the project's folder", "its owner", CONFIRM, "if it, its aml_config or a file in it is of another user"),
-    Rule("settings of the user", "all", NEVER, "onEnd (--notify), defaultTarget, keepWork, keepRuns, agentGpuHours"),
+    Rule(
+        "settings of the user",
+        "all",
+        NEVER,
+        "onEnd (--notify), defaultTarget, keepWork, keepRuns, keepTrash, agentGpuHours",
+    ),
     Rule("command line", "-e, --env-file, --secret", NEVER, "values go only to a confirmed target"),
     Rule("command line", "--link", NEVER, "folders outside the project by NAME=FOLDER"),
 )
@@ -158,11 +163,12 @@ def _places(compute: ComputeTarget, root: str, contained: bool) -> Iterator[Want
     python = compute.python_location or ""
     if ("/" in python or os.sep in python) and not contained and (compute.address or not _is_own(python, root)):
         yield Wanted("pythonLocation", python, f"run the interpreter {python}")
-    if compute.root and (compute.address or not _is_own(os.path.expanduser(compute.root), root)):
+    if compute.root:
         yield Wanted("root", compute.root, f"keep runs in {compute.root}")
     share = compute.native_shared_directory or ""
-    if contained and share and not _is_default_share(share):
-        yield Wanted("nativeSharedDirectory", share, f"mount folders below {share}, writable")
+    if share and not _is_default_share(share):
+        shown = f"mount folders below {share}, writable" if contained else f"make folders below {share}"
+        yield Wanted("nativeSharedDirectory", share, shown)
 
 
 def _is_own(path: str, root: str) -> bool:
@@ -186,11 +192,13 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _container(compute: ComputeTarget) -> Iterator[Wanted]:
+    from holdfast.runner.container import is_root_name
+
     image = compute.base_docker_image or ""
     if image.startswith("rootfs:"):
         yield Wanted("baseDockerImage", image, f"use the folder {image[7:]} as a root file system")
     user = compute.container_user or ""
-    if user.split(":")[0] in ("root", "0"):
+    if any(is_root_name(part) for part in user.split(":")):
         yield Wanted("containerUser", user, "run as root in the container")
     if compute.network and compute.network not in _OWN_NETWORKS:
         yield Wanted("network", compute.network, f"use the network {compute.network}")

@@ -40,6 +40,7 @@ def elsewhere(desk: Desk, tmp_path: Path) -> Path:
     config = desk.project / "aml_config"
     config.mkdir(exist_ok=True)
     (config / "far.compute").write_text(f"type: local\nroot: {tmp_path / 'far'}\n")
+    desk.trust("far")
     return tmp_path / "far"
 
 

@@ -121,6 +121,7 @@ def test_a_mirror_without_room_loses_nothing_of_the_run(desk: Desk, store: Volum
     """The target has room, the client has not: the run goes on, and what it wrote comes home when there is room."""
     (desk.project / "aml_config").mkdir()
     (desk.project / "aml_config" / "local.compute").write_text(f"type: local\nroot: {tmp_path / 'elsewhere'}\n")
+    assert store.holdfast("trust", "local").code == 0
     desk.script(
         "import os, time\nprint('up', flush=True)\n"
         f"while not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.01)\n"

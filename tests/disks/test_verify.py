@@ -80,6 +80,7 @@ def test_a_damaged_object_costs_one_submit(desk: Desk, store: Home, damage: str)
 def test_on_another_store_too_the_next_submit_sends_it_again(desk: Desk, tmp_path: Path) -> None:
     (desk.project / "aml_config").mkdir()
     (desk.project / "aml_config" / "local.compute").write_text(f"type: local\nroot: {tmp_path / 'elsewhere'}\n")
+    desk.trust("local")
     desk.script("print(open('data.txt').read())")
     (desk.project / "data.txt").write_text("precious")
     assert desk.submit("train.py").code == 0

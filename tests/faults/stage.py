@@ -96,6 +96,7 @@ class Stage(Desk):
         if far:
             (self.project / "aml_config").mkdir()
             (self.project / "aml_config" / "local.compute").write_text(f"type: local\nroot: {self.far}\n")
+            self.trust("local")
         self.ready = self.start_run(1, 0)  # the runner is unpacked, the store is there
         self.wait_until_all_ended()
 

@@ -33,6 +33,7 @@ def prepare(desk: Desk, place: Path) -> Path:
     """A target that keeps another store, so that what is looked at has travelled."""
     elsewhere = place / "elsewhere"
     desk.script(f"type: local\nroot: {elsewhere}\n", "aml_config/local.compute")
+    desk.trust("local")
     desk.script(SCRIPT)
     return elsewhere
 

@@ -242,6 +242,31 @@ def test_an_interpreter_in_the_project_is_asked_for_before_it_runs(desk: Desk) -
     assert not list(desk.project.rglob("ran"))
 
 
+@pytest.mark.parametrize("key", ["root", "nativeSharedDirectory"])
+def test_a_project_does_not_choose_a_folder_of_the_client(desk: Desk, tmp_path: Path, key: str) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir(0o700)
+    desk.script("print(1)")
+    desk.script(f"type: local\n{key}: {victim}\n", "aml_config/local.compute")
+    assert "local.compute:2:1: warning: not confirmed" in desk.holdfast("check").text
+    assert desk.holdfast("submit", "-c", "local", "--dry-run", "train.py").code == 0
+    for words in (
+        "submit -c local --preflight train.py",
+        "submit -c local train.py",
+        "gpu -c local",
+        "computetarget test local",
+        "history pull -c local",
+        "clean -c local --yes",
+    ):
+        result = desk.holdfast(*words.split())
+        assert result.code == 65, (words, result)
+        assert "holdfast trust local" in result.err
+    assert list(victim.iterdir()) == []
+    desk.trust("local")
+    assert desk.submit("train.py").code == 0
+    assert list(victim.iterdir()) != []
+
+
 def test_a_whole_project_can_be_confirmed_listed_and_forgotten(clone: Clone) -> None:
     clone.target("type: docker\nbaseDockerImage: x:y\ndockerArguments: [--privileged]\n", "box")
     result = clone.desk.holdfast("trust", ".")

@@ -151,7 +151,17 @@ def test_engines_read_any_path_as_it_is(path: str, read_only: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("user", "root"), [("root", True), ("0", True), ("0:0", True), ("root:video", True), ("1000", False), ("", False)]
+    ("user", "root"),
+    [
+        ("root", True),
+        ("0", True),
+        ("0:0", True),
+        ("root:video", True),
+        ("000:0", True),
+        ("1000:0", False),
+        ("1000", False),
+        ("", False),
+    ],
 )
 def test_root_is_known(user: str, root: bool) -> None:
     assert container.is_root({"user": user}) is root

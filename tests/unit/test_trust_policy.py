@@ -68,6 +68,23 @@ def test_a_key_needs_a_confirmation_exactly_where_the_table_says(key: str, tmp_p
     assert key not in [one.key for one in wanted(does_not, None, str(tmp_path))]
 
 
+@pytest.mark.parametrize("user", ["root", "0", "00", "000:0", "+0", "-0:1000", "1000:0", "1000:root", "root:video"])
+def test_root_in_a_container_is_asked_for_in_every_spelling(user: str) -> None:
+    asked = wanted(ComputeTarget(name="box", **DOCKER, container_user=user))  # type: ignore[arg-type]
+    assert [one.key for one in asked] == ["containerUser"]
+
+
+@pytest.mark.parametrize("kind", ["local", "docker"])
+@pytest.mark.parametrize("field", ["root", "native_shared_directory"])
+def test_a_folder_of_this_machine_is_asked_for_even_if_it_is_the_users_own(
+    kind: str, field: str, tmp_path: Path
+) -> None:
+    own = tmp_path / "own"
+    own.mkdir(0o700)
+    [asked] = wanted(ComputeTarget(name="box", type=kind, **{field: str(own)}), None, str(tmp_path / "project"))  # type: ignore[arg-type]
+    assert asked.value == str(own)
+
+
 @pytest.mark.parametrize(
     ("field", "value"), [("username", "root"), ("host_key", KEY[:-1] + "U"), ("type", "remote"), ("host_key", None)]
 )

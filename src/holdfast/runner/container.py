@@ -110,7 +110,16 @@ def image_words(image_id: "str") -> "list[str]":
 
 
 def is_root(wish: "dict[str, object]") -> "bool":
-    return str(wish.get("user") or "").split(":")[0] in ("root", "0")
+    return is_root_name(str(wish.get("user") or "").split(":")[0])
+
+
+def is_root_name(name: "str") -> "bool":
+    """Whether a user or group of a container is root: by name, or by 0 as engines read numbers (00, +0).
+
+    Another name can stand for 0 in the image's own /etc/passwd; that is not known here.
+    """
+    number = name.strip().lstrip("+-")
+    return name.strip() == "root" or (number != "" and number.strip("0") == "")
 
 
 def mount(here: "str", there: "str", read_only: "bool") -> "str":
