@@ -202,3 +202,60 @@ def test_longest_names_in_a_project_are_restored(desk: Desk) -> None:
     restored = desk.holdfast("restore", "-r", "1")
     assert restored.code == 0, restored
     assert longest.read_text() == "first"
+
+
+_FILLS_ITS_DISK = (
+    "import os\n"
+    "for number in range(3): open(f'outputs/ok{number}', 'w').write('kept')\n"
+    "target = open('outputs/model', 'wb', buffering=0)\n"
+    "try:\n"
+    "    while True: target.write(bytes(4096))\n"
+    "except OSError: pass\n"
+)
+_FILLS_ITS_RESERVE = _FILLS_ITS_DISK.replace(
+    "target =", "for number in range(900): open(f'outputs/{number:0200}', 'w').close()\ntarget ="
+)
+
+
+@pytest.fixture
+def small(desk: Desk, elsewhere: Path) -> Iterator[Volume]:
+    volume = Volume(desk, elsewhere, "8m")
+    yield volume
+    volume.leave()
+
+
+@pytest.mark.parametrize("place", ["own", "other"])
+def test_outputs_that_filled_the_disk_of_the_run_are_listed_and_come(
+    desk: Desk, place: str, request: pytest.FixtureRequest
+) -> None:
+    volume: Volume = request.getfixturevalue("store" if place == "own" else "small")
+    desk.script(_FILLS_ITS_DISK)
+    result = volume.holdfast("submit", "-c", "local", "train.py")
+    assert result.code == 0, result
+    returned = volume.holdfast("experiment", "return")
+    assert returned.code == 0, returned
+    assert sorted(os.listdir(desk.project / "outputs")) == ["model", "ok0", "ok1", "ok2"]
+
+
+@pytest.mark.parametrize("place", ["own", "other"])
+def test_list_of_outputs_that_found_no_room_is_written_later(
+    desk: Desk, place: str, request: pytest.FixtureRequest
+) -> None:
+    volume: Volume = request.getfixturevalue("store" if place == "own" else "small")
+    desk.script(_FILLS_ITS_RESERVE)
+    result = volume.holdfast("submit", "-c", "local", "train.py")
+    assert result.code == 74, result
+    assert "Completed, outputs incomplete" in result.err
+    assert "/a1/outputs" in result.err
+    assert "holdfast experiment return -r 1" in result.err
+    for words in (("experiment", "return"), ("history", "download", "-d", "copies")):
+        refused = volume.holdfast(*words)
+        assert refused.code == 74, refused
+    root = desk.home if place == "own" else desk.home.parent / "elsewhere"
+    assert volume.run("mount", "-o", "remount,size=64m", str(root)).code == 0
+    returned = volume.holdfast("experiment", "return")
+    assert returned.code == 0, returned
+    assert len(os.listdir(desk.project / "outputs")) == 904
+    record = volume.holdfast("history", "info", "-o", "json").json
+    assert (record["outputs"]["complete"], record["outputs"]["files"]) == (True, 904)
+    assert volume.holdfast("store", "verify").code == 0

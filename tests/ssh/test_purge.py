@@ -81,6 +81,32 @@ def test_outputs_that_are_nowhere_else_are_asked_for(attached: Laptop, ada: User
     assert not ada.path(".holdfast").exists()
 
 
+def test_outputs_that_no_manifest_lists_are_asked_for(attached: Laptop, ada: User) -> None:
+    """A run that could not keep its outputs, and one that was killed before it could list them."""
+    attached.script(
+        "import os\n"
+        "open('outputs/model', 'w').write('only copy')\n"
+        "os.makedirs('../outputs/in/the/way')  # so that outputs/ cannot be kept\n"
+    )
+    assert attached.holdfast("submit", "-c", "lab1", "train.py").code == 74
+    attached.script(
+        "import os, signal\n"
+        "open('outputs/checkpoint', 'w').write('only copy')\n"
+        "parent = int(open(f'/proc/{os.getppid()}/stat').read().rpartition(')')[2].split()[1])\n"
+        "for pid in (parent, os.getppid()): os.kill(pid, signal.SIGKILL)\n",
+        "killer.py",
+    )
+    attached.holdfast("submit", "-c", "lab1", "killer.py")
+    assert attached.record()["status"] == "Lost"
+    result = attached.holdfast(*PURGE)
+    assert (result.code, "2 outputs (18 B) of your runs are only there" in result.err) == (2, True), result
+    cleaned = attached.holdfast("clean", "-c", "lab1", "--yes")
+    assert cleaned.code == 0, cleaned
+    assert (
+        sorted(path.read_text() for path in ada.path(".holdfast/runs").glob("*/a1/work/outputs/*")) == ["only copy"] * 2
+    )
+
+
 def test_ones_own_history_is_not_purged(desk: Desk) -> None:
     (desk.project / "aml_config").mkdir()
     (desk.project / "aml_config" / "here.compute").write_text("type: local\n")

@@ -84,8 +84,10 @@ def _tell_missing(run: Run, missing: list[str]) -> None:
         sys.stderr.write(f"  {show(line)}\n")
     if len(missing) > _SHOWN:
         sys.stderr.write(f"  and {len(missing) - _SHOWN} more\n")
-    if manifest.not_brought(run) or len(missing) > len(manifest.problems(run)):
-        sys.stderr.write(f"  holdfast experiment return -r {run.request.get('run_number')} tries again\n")
+    unlisted = manifest.is_missing(run)
+    if unlisted or manifest.not_brought(run) or len(missing) > len(manifest.problems(run)):
+        when = "when there is room again, " if unlisted else ""
+        sys.stderr.write(f"  {when}holdfast experiment return -r {run.request.get('run_number')} tries again\n")
 
 
 def _warn(message: str) -> None:

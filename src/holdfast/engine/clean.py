@@ -52,13 +52,27 @@ def _ended_runs(home: Home, channel: RunnerChannel) -> tuple[list[str], int]:
     """Runs of ours there that have ended: those that are all here, and how many are not."""
     if channel.hello()["store"] == home.id:
         return [], 0
-    offered = [run for header, _ in channel.stream("list") if isinstance(run := header.get("run"), dict)]
-    mine = {str(run.get("uid")): run.get("attempts") for run in offered if _is_ours(home, run)}
+    found = offered(home, channel)
+    mine = {str(run.get("uid")): run.get("attempts") for run in found}
+    unsafe = {str(run.get("uid")) for run in found if unlisted(run)[0]}
     known = [runs.read(home, uid) for uid in mine]
     reconcile.settle(home, [run for run in known if not _has_ended(run)])
     ended = [run for run in (runs.read(home, uid) for uid in mine) if _has_ended(run)]
-    at_home = [run.uid for run in ended if _is_all_here(run, mine[run.uid])]
+    at_home = [run.uid for run in ended if run.uid not in unsafe and _is_all_here(run, mine[run.uid])]
     return at_home, len(ended) - len(at_home)
+
+
+def offered(home: Home, channel: RunnerChannel) -> list[Json]:
+    """Runs of our history that the target has."""
+    found = [run for header, _ in channel.stream("list") if isinstance(run := header.get("run"), dict)]
+    return [run for run in found if _is_ours(home, run)]
+
+
+def unlisted(run: Json) -> tuple[int, int]:
+    """Number and bytes of the outputs that a run has there and no manifest lists."""
+    said = run.get("unlisted")
+    said = said if isinstance(said, dict) else {}
+    return (answers.number(said, "files"), answers.number(said, "bytes")) if said else (0, 0)
 
 
 def _is_ours(home: Home, run: Json) -> bool:

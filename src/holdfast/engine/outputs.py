@@ -12,6 +12,7 @@ import hashlib
 import os
 
 from holdfast.engine.channel import connect
+from holdfast.engine.follow import bring_up_to_date
 from holdfast.engine.known import target_of
 from holdfast.errors import ResourceError, RunnerError, StoreError
 from holdfast.runner.remove import remove_tree
@@ -54,6 +55,8 @@ def bring_by_policy(home: Home, channel: RunnerChannel, run: Run) -> Problems:
 
 def bring(home: Home, run: Run, names: list[str] | None = None) -> Problems:
     """Fetch these outputs (all of them without names), if they are not here; what could not be fetched, and why."""
+    if manifest.is_missing(run):
+        list_late(home, run)
     refused = manifest.refused(run)
     rows = [row for row in manifest.rows(run) if names is None or row["path"] in names]
     problems = {name: why for name, why in refused.items() if names is None or name in names}
@@ -71,6 +74,16 @@ def bring(home: Home, run: Run, names: list[str] | None = None) -> Problems:
         home, run, {**{name: why for name, why in manifest.not_brought(run).items() if name not in asked}, **problems}
     )
     return problems
+
+
+def list_late(home: Home, run: Run, channel: RunnerChannel | None = None) -> None:
+    """Have the target write the manifest that its full disk had no room for when the script ended, and bring it."""
+    opened = connect(home, target_of(run.request, home.path)) if channel is None else channel
+    try:
+        bring_up_to_date(home, opened, run)
+    finally:
+        if channel is None:
+            opened.close()
 
 
 def _fetch_all(home: Home, channel: RunnerChannel, run: Run, rows: list[Json]) -> Problems:

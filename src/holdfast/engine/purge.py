@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from holdfast import answers, targets
-from holdfast.engine import outputs, reconcile
+from holdfast import answers, lifecycle, targets
+from holdfast.engine import clean, outputs, reconcile
 from holdfast.engine.channel import connect
 from holdfast.engine.examine import machine
 from holdfast.engine.known import target_of
@@ -39,7 +39,7 @@ def purge(home: Home, compute: ComputeTarget, agree: Callable[[int, int], None])
     try:
         _refuse_our_own(home, compute, channel)
         mine = _runs_on(home, compute)
-        reconcile.settle(home, mine)
+        reconcile.settle(home, [run for run in mine if lifecycle.state_of(run.events) not in lifecycle.FINAL])
         _bring_home(home, channel, [runs.read(home, run.uid) for run in mine], agree)
         gone = answers.table(channel.ask("purge", client=home.id), "gone", compute.name)
     except UnreachableError as error:
@@ -76,13 +76,18 @@ def _folder(home: Home, run: Run) -> str:
 
 
 def _bring_home(home: Home, channel: RunnerChannel, mine: list[Run], agree: Callable[[int, int], None]) -> None:
-    sizes = []
+    for run in mine:
+        if manifest.is_missing(run):
+            outputs.list_late(home, run, channel)
+    found = [clean.unlisted(run) for run in clean.offered(home, channel)]
+    count, size = sum(files for files, _ in found), sum(total for _, total in found)
     for run in mine:
         outputs.bring_by_policy(home, channel, run)
         missing = [row for row in manifest.rows(run) if "sha256" in row and not manifest.is_here(run, row)]
-        sizes += [int(str(row["size"])) for row in missing] + [0 for _ in manifest.refused(run)]
-    if sizes:
-        agree(len(sizes), sum(sizes))
+        count += len(missing) + len(manifest.refused(run)) + len(manifest.unread(run))
+        size += sum(int(str(row["size"])) for row in missing)
+    if count:
+        agree(count, size)
 
 
 def _understood(gone: Json, compute: ComputeTarget) -> Purged:

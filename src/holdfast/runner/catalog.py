@@ -3,7 +3,7 @@
 import json
 import os
 
-from . import records
+from . import outputs, records
 
 MYPY = False
 if MYPY:
@@ -25,6 +25,13 @@ def runs(home: "bytes") -> "Iterator[dict[str, object]]":
         request = _read(os.path.join(folder, name, b"run.json"))
         if attempts and request is not None:
             yield {"uid": name.decode("utf-8", "surrogateescape"), "request": request, "attempts": attempts}
+
+
+def unlisted(home: "bytes", run: "dict[str, object]") -> "dict[str, int]":
+    """Number and bytes of a run's outputs that no manifest lists: nobody can have fetched them."""
+    folder = os.path.join(home, b"runs", str(run["uid"]).encode("utf-8", "surrogateescape"))
+    found = [outputs.unlisted(os.path.join(folder, name.encode("ascii"))) for name in run["attempts"]]  # type: ignore[attr-defined]
+    return {"files": sum(files for files, _ in found), "bytes": sum(size for _, size in found)}
 
 
 def environments_elsewhere(home: "bytes") -> "set[str]":

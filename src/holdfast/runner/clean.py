@@ -7,7 +7,7 @@ killed leaves nothing that looks usable.
 
 import os
 
-from . import catalog, clock, engines, environment, hostfacts, launch, node, records, serve, strays
+from . import catalog, clock, engines, environment, hostfacts, launch, node, outputs, records, serve, strays
 from .alone import Alone, InUse, is_used
 from .remove import remove_tree
 from .sync import unlink_quietly
@@ -172,6 +172,9 @@ def _runs(home: "bytes", client: "str", whole: "set[str]", sizes: "_Sizes") -> "
             runs.add(sizes.of(folder), lambda one=folder: remove_tree(_out_of_sight(one, b".deleted")))  # type: ignore[misc]
         else:
             for place in worked_in:
+                if outputs.unlisted(os.path.dirname(place))[0]:
+                    work.leave("with outputs that are nowhere else")
+                    continue
                 work.add(sizes.of(place), lambda one=place: remove_tree(one))  # type: ignore[misc]
     return [work] if is_history else [runs, work]
 

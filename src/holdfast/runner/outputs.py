@@ -7,36 +7,121 @@ import stat
 import time
 
 from . import limits, wire
+from .sync import unlink_quietly
 
+MANIFEST = b"outputs.jsonl"
+RESERVE = b"reserve"  # a file whose room on the disk is given back when the disk is full
+_RESERVE_KEPT = 32 * 1024  # bytes of it that are left to the last events
 _NAMED = 20  # files that the closing event names; the manifest has them all
 _LARGEST_HOLE = (
     1 << 40
 )  # bytes of a sparse file that are not stored; reading them would take the better part of an hour
 
 
-def collect(attempt: "bytes") -> "tuple[int, int, str]":
+def collect(attempt: "bytes") -> "tuple[int, int, str, str]":
     """Keep work/outputs as outputs/ beside it and write its manifest.
 
-    Returns the number of files and of bytes, and line by line what could not be kept; empty when all is well.
+    Returns the number of files and of bytes, line by line what could not be kept, empty when all is well, and why
+    there is no manifest: then ``list_late`` may still write it.
     """
+    made, kept = os.path.join(attempt, b"work", b"outputs"), os.path.join(attempt, b"outputs")
+    try:
+        trouble = _keep(made, kept)
+    except OSError as error:
+        return _unlisted("outputs/ could not be kept", error, made)
+    try:
+        files, size, unread = _write_manifest(attempt)
+    except OSError as error:
+        return _unlisted("the list of outputs could not be written", error, kept, trouble)
+    return files, size, "\n".join(([trouble] if trouble else []) + _few(unread)), ""
+
+
+def _unlisted(what: "str", error: "OSError", place: "bytes", trouble: "str" = "") -> "tuple[int, int, str, str]":
+    why = "%s: %s; the files are in %s" % (what, limits.told(error), _shown(place))
+    return 0, 0, "\n".join(part for part in (trouble, why) if part), why
+
+
+def list_late(attempt: "bytes", events: "list[dict[str, object]]") -> "None":
+    """Write the manifest of a closed attempt that has none because the disk was full when its script ended.
+
+    A manifest that is there, or that the closing event has a hash of, is never touched.
+    """
+    if os.path.lexists(os.path.join(attempt, MANIFEST)):
+        return
+    kinds = {str(event.get("type")): event for event in events}
+    files = kinds.get("closed", {}).get("files")
+    if "exited" not in kinds or not isinstance(files, dict) or MANIFEST.decode("ascii") in files:
+        return
+    made, kept = os.path.join(attempt, b"work", b"outputs"), os.path.join(attempt, b"outputs")
+    try:
+        if os.path.isdir(made) and not os.path.islink(made):
+            os.rename(made, kept)
+        if os.path.isdir(kept) and not os.path.islink(kept):
+            _write_manifest(attempt)
+    except OSError:
+        return  # the disk may still be full
+
+
+def _write_manifest(attempt: "bytes") -> "tuple[int, int, list[str]]":
+    """The whole manifest or none: number of files and of bytes, and what could not be read."""
     kept = os.path.join(attempt, b"outputs")
+    path = os.path.join(attempt, MANIFEST)
+    beside = path + b".%d.tmp" % os.getpid()
     files = size = 0
     unread = []  # type: list[str]
+    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
-        trouble = _keep(os.path.join(attempt, b"work", b"outputs"), kept)
-        fd = os.open(os.path.join(attempt, b"outputs.jsonl"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            for name, problem in _names(kept):
-                row = _row(os.path.join(kept, name), name, problem, unread)
-                wire.write_all(fd, wire.dumps(row) + b"\n")
-                files += 1
-                size += row["size"] if isinstance(row["size"], int) else 0
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        for name, problem in _names(kept):
+            row = _row(os.path.join(kept, name), name, problem, unread)
+            _append(fd, wire.dumps(row) + b"\n", attempt)
+            files += 1
+            size += row["size"] if isinstance(row["size"], int) else 0
+        os.fsync(fd)
+        os.rename(beside, path)
+    except OSError:
+        unlink_quietly(beside)
+        raise
+    finally:
+        os.close(fd)
+    return files, size, unread
+
+
+def _append(fd: "int", line: "bytes", attempt: "bytes") -> "None":
+    """On a full disk a part of the reserve is given back first; the last events need the rest."""
+    at = os.lseek(fd, 0, os.SEEK_CUR)
+    try:
+        wire.write_all(fd, line)
     except OSError as error:
-        trouble = "%s could not be kept: %s" % (kept.decode("utf-8", "replace"), limits.told(error))
-    return files, size, "\n".join(([trouble] if trouble else []) + _few(unread))
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not _shrink_reserve(attempt):
+            raise
+        os.ftruncate(fd, at)
+        os.lseek(fd, at, os.SEEK_SET)
+        wire.write_all(fd, line)
+
+
+def _shrink_reserve(attempt: "bytes") -> "bool":
+    path = os.path.join(attempt, RESERVE)
+    try:
+        if os.lstat(path).st_size <= _RESERVE_KEPT:
+            return False
+        os.truncate(path, _RESERVE_KEPT)
+    except OSError:
+        return False
+    return True
+
+
+def unlisted(attempt: "bytes") -> "tuple[int, int]":
+    """Number and bytes of the outputs of an attempt that no manifest lists."""
+    files = size = 0
+    if not os.path.lexists(os.path.join(attempt, MANIFEST)):
+        for top in (os.path.join(attempt, b"outputs"), os.path.join(attempt, b"work", b"outputs")):
+            for name, _ in _names(top) if os.path.isdir(top) and not os.path.islink(top) else ():
+                files += 1
+                try:
+                    size += os.lstat(os.path.join(top, name)).st_size
+                except OSError:
+                    continue  # it counts all the same
+    return files, size
 
 
 def _few(problems: "list[str]") -> "list[str]":
@@ -93,7 +178,7 @@ def _row(path: "bytes", name: "bytes", problem: "str", unread: "list[str]") -> "
             row["skipped"] = "not a plain file"
     except OSError as error:
         unread.append("outputs/%s could not be read: %s" % (_shown(name), error.strerror or error))
-        return {"path": name.decode("utf-8", "surrogateescape"), "size": 0, "skipped": str(error)}
+        return {"path": name.decode("utf-8", "surrogateescape"), "size": 0, "skipped": str(error), "unread": True}
     return row
 
 

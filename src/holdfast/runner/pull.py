@@ -9,7 +9,7 @@ import os
 import select
 import time
 
-from . import control, records, wire
+from . import control, jsonl, outputs, records, wire
 
 NAMES = ("log", "runner.log", "outputs.jsonl", "control.jsonl", "plan.json")
 FOLDERS = ("metrics", "gpu")
@@ -20,6 +20,8 @@ QUICKEST_S, SLOWEST_S = 0.001, 0.05
 def pull(attempt: "bytes", have: "dict[str, int]", carry: "bool", wait: "bool", reply: "Reply") -> "None":
     """Send what is new; with wait, go on until the attempt is closed, is gone, or the client has had enough."""
     have = dict(have)
+    if records.closed(attempt) is not None:
+        outputs.list_late(attempt, jsonl.read_lines(os.path.join(attempt, b"events.jsonl")))
     changed = looked = time.monotonic()
     while True:
         alive = records.is_held(attempt)

@@ -10,7 +10,6 @@ import time
 from . import hostfacts, jsonl, node, outputs, wire
 
 STALE_S = 90.0  # without a sign of life for so long, an attempt from before a reboot has ended with it
-_RESERVE = b"reserve"
 _RESERVE_SIZE = 64 * 1024
 
 
@@ -20,7 +19,7 @@ def now() -> "dict[str, object]":
 
 def make_reserve(attempt: "bytes") -> "None":
     """Room on the disk for the last events, given back when they need it: a full disk must not hide how a run ended."""
-    fd = os.open(os.path.join(attempt, _RESERVE), os.O_WRONLY | os.O_CREAT, 0o600)
+    fd = os.open(os.path.join(attempt, outputs.RESERVE), os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         wire.write_all(fd, bytes(_RESERVE_SIZE))
     finally:
@@ -32,7 +31,7 @@ class Events:
 
     def __init__(self, attempt: "bytes") -> "None":
         self.path = os.path.join(attempt, b"events.jsonl")
-        self._reserve = os.path.join(attempt, _RESERVE)
+        self._reserve = os.path.join(attempt, outputs.RESERVE)
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         self._boot_id = hostfacts.boot_id()
         self._end_torn_line()

@@ -296,7 +296,7 @@ class Session:
         from . import catalog
 
         for run in catalog.runs(self.home):
-            reply.send(run=run)
+            reply.send(run=dict(run, unlisted=catalog.unlisted(self.home, run)))
         reply.end()
 
     def _exec(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":

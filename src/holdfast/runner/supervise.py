@@ -63,7 +63,7 @@ class Supervisor:
         self._told_at = self._look_at = 0.0
         self._environment = {}  # type: dict[str, object]
         self._built = {}  # type: dict[str, object]
-        self._outputs_trouble = ""
+        self._outputs_trouble = self._unlisted = ""
         self._way = self._choose_way()
 
     def _choose_way(self) -> "Direct | Contained":
@@ -252,7 +252,7 @@ class Supervisor:
             self._end_leftovers(output)
         self._log.drain(output)
         receipt = self.gpu.finish(self.events)
-        files, size, trouble = outputs.collect(self.attempt)
+        files, size, trouble, self._unlisted = outputs.collect(self.attempt)
         trouble = "\n".join(part for part in (str(said.get("not_copied") or ""), trouble) if part)
         self._note("outputs: %d files, %d bytes%s" % (files, size, "; " + trouble if trouble else ""))
         self._outputs_trouble = trouble
@@ -283,8 +283,8 @@ class Supervisor:
         hashes, troubles = records.hashes(self.attempt, log=log)
         for trouble in troubles:
             self._note(trouble)
-        told = {"outputs_trouble": self._outputs_trouble} if self._outputs_trouble else {}
-        self.events.close(outcome, exit_code, reason, **hashes, **told)
+        told = {"outputs_trouble": self._outputs_trouble, "unlisted": self._unlisted}
+        self.events.close(outcome, exit_code, reason, **hashes, **{name: said for name, said in told.items() if said})
         if self._secrets.on_end:
             words = "\n".join(part for part in (reason, self._outputs_trouble) if part)
             answer = notify.notify(self._secrets.on_end, self.plan, outcome, exit_code, words)

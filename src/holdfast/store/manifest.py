@@ -32,6 +32,11 @@ def unkept(run: Run) -> dict[str, str]:
     return {str(row.get("path")): str(row["skipped"]) for row in _lines(run) if "skipped" in row}
 
 
+def unread(run: Run) -> dict[str, str]:
+    """Those of them that could not be read, by name, and why."""
+    return {str(row.get("path")): str(row.get("skipped")) for row in _lines(run) if "unread" in row}
+
+
 def path_of(run: Run, row: Json) -> str:
     return untrusted.below(os.path.join(run.attempt, "outputs"), local_name(str(row["path"])))
 
@@ -59,7 +64,30 @@ def not_brought(run: Run) -> dict[str, str]:
 def trouble(run: Run) -> list[str]:
     """Line by line what the runner could not keep when the script ended."""
     closed = next((event for event in run.events if event.get("type") == "closed"), {})
-    return str(closed.get("outputs_trouble") or "").splitlines()
+    lines = str(closed.get("outputs_trouble") or "").splitlines()
+    if not is_late(run, closed):
+        return lines
+    late = [f"outputs/{name} could not be read: {why}" for name, why in unread(run).items()]
+    return [line for line in lines if line != closed.get("unlisted")] + late
+
+
+def is_late(run: Run, closed: Json) -> bool:
+    """Whether the manifest was written after the run had been closed: the disk was full before."""
+    return not is_vouched_for(closed) and os.path.lexists(os.path.join(run.attempt, "outputs.jsonl"))
+
+
+def is_missing(run: Run) -> bool:
+    """Whether the run has ended without a manifest, and its target may have one by now or be able to write it."""
+    kinds = {str(event.get("type")): event for event in run.events}
+    if "exited" not in kinds or "closed" not in kinds or is_vouched_for(kinds["closed"]):
+        return False
+    return not os.path.lexists(os.path.join(run.attempt, "outputs.jsonl"))
+
+
+def is_vouched_for(closed: Json) -> bool:
+    """Whether the closing event has the manifest's hash."""
+    files = closed.get("files")
+    return isinstance(files, dict) and "outputs.jsonl" in files
 
 
 def problems(run: Run) -> list[str]:

@@ -65,6 +65,8 @@ def download(parsed: Parsed) -> int:
     copier = Copier()
     for name, why in problems.items():
         copier.problem(f"outputs/{name}", why)
+    for why in manifest.trouble(run) if wanted is None else ():
+        copier.problem("when the script ended", why)
     left_out = {f"outputs/{name}" for name in problems}
     pairs = _pairs(run, [wanted] if wanted is not None else None, parsed.text("directory") or ".", left_out)
     taken = [target for _, target in pairs if os.path.lexists(target)]

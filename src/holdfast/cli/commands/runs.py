@@ -123,10 +123,15 @@ def return_outputs(parsed: Parsed) -> int:
     sys.stderr.write(f"{copied} in {show(os.path.join(root, 'outputs'))}\n")
     for why in manifest.trouble(run):
         copier.problem("when the script ended", why)
-    copier.finish(
-        "output", f"try again when this is mended: holdfast experiment return -r {run.request.get('run_number')}"
-    )
+    again = f"holdfast experiment return -r {run.request.get('run_number')}"
+    copier.finish("output", f"make room there, then: {again}" if manifest.is_missing(run) else _hint(problems, again))
     return 1 if kept else 0
+
+
+def _hint(problems: dict[str, str], again: str) -> str:
+    if problems:
+        return f"try again when this is mended: {again}"
+    return "what was not kept when the script ended cannot be brought; the answer says where it was"
 
 
 def _copy_to_project(run: Run, root: str, copier: Copier, missing: dict[str, str], *, overwrite: bool) -> int:
