@@ -183,6 +183,24 @@ def test_a_run_configuration_of_a_project_does_not_choose_a_machine_of_the_user(
     assert clone.goes_on(*words)
 
 
+def test_a_run_configuration_that_this_user_made_needs_no_confirmation(clone: Clone) -> None:
+    (clone.desk.project / "aml_config" / "gpu1.compute").unlink()
+    clone.target(REMOTE, folder="own")
+    result = clone.desk.holdfast("runconfiguration", "create", "nightly", "--target", "gpu1")
+    assert result.code == 0, result
+    assert clone.goes_on("submit", "-c", "nightly", "train.py")
+    # Another configuration that leads to the same target was not made by this user.
+    (clone.desk.project / "aml_config" / "pulled.runconfig").write_text("Target: gpu1\nFramework: Python\n")
+    refused = clone.desk.holdfast("submit", "-c", "pulled", "train.py")
+    assert refused.code == 65, refused
+    assert refused.err.startswith("ERROR: pulled asks for something")
+
+
+def test_a_target_that_came_with_a_project_stays_unconfirmed_when_a_run_configuration_is_made(clone: Clone) -> None:
+    assert clone.desk.holdfast("runconfiguration", "create", "nightly", "--target", "gpu1").code == 0
+    assert not clone.goes_on("submit", "-c", "nightly", "train.py")
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -35,7 +35,7 @@ def confirm(home: str, root: str, chosen: Chosen, keys: Sequence[str] | None = N
     if not (is_tty(sys.stdin) and is_tty(sys.stderr)):
         raise trust.refusal(home, found)
     if not _agrees(home, found):
-        raise UsageError("nothing was sent", where=found.name, hint=f"{found.command} confirms it")
+        raise UsageError("nothing was sent", where=found.subject, hint=f"{found.command} confirms it")
     from holdfast.store import trust_file
     from holdfast.store.home import open_home
 
@@ -45,7 +45,7 @@ def confirm(home: str, root: str, chosen: Chosen, keys: Sequence[str] | None = N
 def _agrees(home: str, found: trust.Open) -> bool:
     from holdfast.cli.terminal import show
 
-    sys.stderr.write(f"{show(found.name)} asks for something that you have not confirmed on this machine:\n")
+    sys.stderr.write(f"{show(found.subject)} asks for something that you have not confirmed on this machine:\n")
     for one in found.missing:
         sys.stderr.write(f"  {show(one.shown)}\n    {show(trust.place(home, found, one))}\n")
     sys.stderr.write("Allow that from now on? [y/N] ")

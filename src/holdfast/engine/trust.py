@@ -14,7 +14,7 @@ from holdfast.record import Record
 from holdfast.runner.untrusted import Untrusted, hexadecimal
 from holdfast.trust_policy import KEYS, SWITCHES, Wanted, covers
 
-__all__ = ["KEYS", "Open", "every", "foreign_files", "look", "machine_of", "refusal", "scope_of", "unconfirmed"]
+__all__ = ["KEYS", "Open", "confirms_target", "every", "foreign_files", "look", "machine_of", "refusal", "scope_of", "unconfirmed"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,13 +35,18 @@ class Open(Record):
     chosen: Chosen
 
     @property
-    def command(self) -> str:
-        """What confirms it: the run configuration is named where it is the one that asks."""
-        from shlex import quote
-
+    def subject(self) -> str:
+        """Which file asks: the run configuration where it is the one, else the target."""
         config = self.chosen.config
         by_config = config.container is not None or any(one.is_in_runconfig for one in self.missing)
-        words = ["holdfast", "trust", quote(config.name if by_config else self.name)]
+        return config.name if by_config else self.name
+
+    @property
+    def command(self) -> str:
+        """What confirms it."""
+        from shlex import quote
+
+        words = ["holdfast", "trust", quote(self.subject)]
         return " ".join(words if _is_here(self.root) else [*words, "--project", quote(self.root)])
 
 
@@ -68,7 +73,7 @@ def look(home: str, root: str, chosen: Chosen, keys: Sequence[str] | None = None
 def refusal(home: str, found: Open) -> ConfigError:
     """The error for what is not confirmed, with the command that confirms it."""
     answer = "\n".join(f"{one.key}: {one.shown}" for one in found.missing)
-    what = f"{found.name} asks for something that you have not confirmed on this machine; nothing was sent"
+    what = f"{found.subject} asks for something that you have not confirmed on this machine; nothing was sent"
     where = place(home, found, found.missing[0])
     return ConfigError(what, where=where, answer=answer, hint=f"if you want that: {found.command}")
 
@@ -173,7 +178,14 @@ def _redirected(home: str, root: str, chosen: Chosen) -> list[Wanted]:
     if targets.find((in_project,), f"{compute.name}.compute") is not None:
         return []
     shown = f"run on {compute.name} what is submitted to {config.name}"
-    return [Wanted("Target", compute.name, shown, is_in_runconfig=True)]
+    return [Wanted("Target", f"{config.name}.runconfig", shown, is_in_runconfig=True)]
+
+
+def confirms_target(home: str, root: str, chosen: Chosen) -> list[Confirmation]:
+    """The confirmation of the target that a run configuration names, for one that this user has just made."""
+    scope = scope_of(home, root)
+    asked = _redirected(home, root, chosen)
+    return [Confirmation(scope, chosen.compute.name, one.key, one.value) for one in asked]
 
 
 def unconfirmed(home: str, root: str) -> list[Finding]:

@@ -73,6 +73,7 @@ def create_configuration(parsed: Parsed) -> int:
     os.makedirs(places[0], exist_ok=True)
     save(path, new_runconfig(target).encode())
     sys.stderr.write(f"made {show(path)}\n")
+    _confirm_target(os.path.dirname(places[0]), name)
     return 0
 
 
@@ -102,6 +103,16 @@ def check(parsed: Parsed) -> int:
     else:
         sys.stdout.write(render(findings) or "no findings\n")
     return 65 if any(finding.severity == "error" for finding in findings) else 0
+
+
+def _confirm_target(root: str, name: str) -> None:
+    """The user has just chosen the target of this run configuration."""
+    from holdfast.engine.trust import confirms_target
+    from holdfast.store import trust_file
+
+    rows = confirms_target(location(), root, targets.choose(targets.folders(root, location()), name))
+    if rows:
+        trust_file.confirm(open_home(), rows)
 
 
 def _forget(root: str, name: str) -> None:
