@@ -99,6 +99,11 @@ def script_path(root: str, folder: str, named: str) -> str:
                     f"{named} lies outside the project", where=root, hint="run from the folder that holds it"
                 )
             return inside
+    for path in candidates:
+        if os.path.lexists(path) and not os.path.isdir(path):
+            is_special = os.path.exists(path)
+            reason = "is not a regular file" if is_special else "is a link to a file that does not exist"
+            raise ConfigError(f"the script {named} {reason}", where=path, hint="name a Python file of the project")
     raise UsageError(f"there is no script {named!r}", where=folder, hint=_near(folder, named))
 
 
@@ -120,7 +125,7 @@ def duration_text(length: float) -> str:
 def _near(folder: str, named: str) -> str:
     from difflib import get_close_matches
 
-    names = [name for name in os.listdir(folder) if name.endswith(".py")]
+    names = [name for name in os.listdir(folder) if name.endswith(".py") and name != named]
     close = get_close_matches(os.path.basename(named), names, 1)
     if close:
         return f"did you mean {close[0]}?"

@@ -174,13 +174,13 @@ def configurations(places: Sequence[str]) -> list[str]:
 def find(places: Sequence[str], name: str) -> str | None:
     """The file of that exact name in the first folder that has it. A run configuration may name its target.
 
-    A file that another user put there is refused.
+    A file that another user put there is refused. What is not a regular file is refused by its reader.
     """
     try:
         untrusted.component(name)
     except untrusted.Untrusted as error:
         raise UsageError("a target or run configuration cannot have this name", answer=str(error)) from None
-    path = next((path for path in (os.path.join(place, name) for place in places) if os.path.isfile(path)), None)
+    path = next((path for path in (os.path.join(place, name) for place in places) if os.path.lexists(path)), None)
     if path is not None and foreign_owner(path) is not None:
         from holdfast.project import refuse_foreign
 

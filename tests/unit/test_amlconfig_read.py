@@ -336,10 +336,10 @@ def test_what_is_not_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "dir.compute").mkdir()
     target, findings = read_compute(tmp_path / "dir.compute", "dir.compute")
     assert target is None
-    assert render(findings) == "dir.compute: error: is not a file\n"
+    assert render(findings) == "dir.compute: error: this is a folder, not a file\n"
     target, findings = read_compute(tmp_path / "gone.compute", "gone.compute")
     assert target is None
-    assert render(findings) == "gone.compute: error: cannot be read: No such file or directory\n"
+    assert render(findings) == "gone.compute: error: this file cannot be read: No such file or directory\n"
 
 
 def test_findings_are_safe_to_print(tmp_path: Path) -> None:

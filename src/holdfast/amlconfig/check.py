@@ -49,9 +49,9 @@ def check_project(root: str | os.PathLike[str], known_targets: Collection[str] =
                 findings += check_target(path, config, targets, shown) + _check_conda_file(root, path, config, shown)
                 conda.add(config.conda_dependencies_file or CONDA_FILE)
                 spark.add(config.spark_dependencies_file or SPARK_FILE)
-    for name in filter(lambda name: os.path.isfile(os.path.join(root, name)), conda):
+    for name in filter(lambda name: os.path.lexists(os.path.join(root, name)), conda):
         findings += read_conda(os.path.join(root, name), name)[1]
-    for name in filter(lambda name: os.path.isfile(os.path.join(root, name)), spark):
+    for name in filter(lambda name: os.path.lexists(os.path.join(root, name)), spark):
         findings += read_spark(os.path.join(root, name), name)[1]
     return sorted(findings, key=lambda finding: (finding.file, finding.line, finding.column))
 
@@ -100,7 +100,7 @@ def _check_dockerfile(root: str, path: str, target: ComputeTarget, shown: str) -
 
 def _check_conda_file(root: str, path: str, config: RunConfig, shown: str) -> list[Finding]:
     name = config.conda_dependencies_file
-    if name is None or name == CONDA_FILE or os.path.isfile(os.path.join(root, name)):
+    if name is None or name == CONDA_FILE or os.path.lexists(os.path.join(root, name)):
         return []
     finding = Finding("warning", shown, 0, 0, f"{name} does not exist", "correct the path or delete this line")
     return [_at_key(path, shown, "CondaDependenciesFile", finding)]

@@ -53,7 +53,7 @@ class Source:
         if text is None:
             return
         if text.count("\n") + text.count(":") + text.count(",") > MAX_SIGNS:
-            self._refuse("is far too long for a configuration file")
+            self._refuse("this file is far too long for a configuration file")
             return
         self.lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         if not self._refuse_conflict(text):
@@ -88,11 +88,11 @@ class Source:
         try:
             return untrusted.read_file(self.path, MAX_BYTES, _project_of(self.path, self.shown))
         except IsADirectoryError:
-            self._refuse("is not a file")
+            self._refuse("this is a folder, not a file")
         except untrusted.Untrusted as error:
-            self._refuse(f"is not read: {_printable(str(error))}")
+            self._refuse(*refused(error, MAX_BYTES, "shared targets can be your own: holdfast attach --user"))
         except OSError as error:
-            self._refuse(f"cannot be read: {error.strerror}")
+            self._refuse(f"this file cannot be read: {error.strerror}")
         return b""
 
     def _text(self) -> str | None:
@@ -203,6 +203,22 @@ class Source:
                 slips.clear()
             self.error(refused.line, refused.column, refused.message, refused.hint)
             return None
+
+
+def refused(error: untrusted.Untrusted, limit: int, advice: str = "") -> tuple[str, str]:
+    """Why a file of the project is not used, and what to do about it."""
+    if isinstance(error, untrusted.OutsideError):
+        hint = "copy what the link leads to into the project"
+        return "this file is a link, or in a linked folder, that leads out of the project", _joined(hint, advice)
+    if isinstance(error, untrusted.SpecialFileError):
+        return "this is not a regular file, but a device, FIFO or socket", "replace it with a regular file"
+    if isinstance(error, untrusted.TooLargeError):
+        return f"this file is too large: at most {limit >> 20} MiB are read", "remove what does not belong there"
+    return f"this file cannot be used: {_printable(str(error))}", "replace it with a regular file"
+
+
+def _joined(hint: str, advice: str) -> str:
+    return f"{hint}; {advice}" if advice else hint
 
 
 def _project_of(path: str, shown: str) -> str | None:

@@ -14,7 +14,18 @@ from holdfast.record import Record
 from holdfast.runner.untrusted import Untrusted, hexadecimal
 from holdfast.trust_policy import KEYS, SWITCHES, Wanted, covers
 
-__all__ = ["KEYS", "Open", "confirms_target", "every", "foreign_files", "look", "machine_of", "refusal", "scope_of", "unconfirmed"]
+__all__ = [
+    "KEYS",
+    "Open",
+    "confirms_target",
+    "every",
+    "foreign_files",
+    "look",
+    "machine_of",
+    "refusal",
+    "scope_of",
+    "unconfirmed",
+]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 
-from holdfast.amlconfig.source import codec
+from holdfast.amlconfig.source import codec, refused
 from holdfast.errors import ConfigError
 from holdfast.runner import untrusted
 
 # The lock of a large project has a few megabytes.
 _MAX_BYTES = 32 << 20
-_HINT = "put a plain file of at most 32 MiB inside the project"
 
 
 def read_text(root: str, name: str) -> str:
@@ -18,18 +17,21 @@ def read_text(root: str, name: str) -> str:
     try:
         data = untrusted.read_file(os.path.join(root, name), _MAX_BYTES, root)
     except untrusted.Untrusted as error:
-        raise ConfigError("is not read", where=name, answer=str(error), hint=_HINT) from None
+        what, hint = refused(error, _MAX_BYTES)
+        raise ConfigError(what, where=name, answer=str(error), hint=hint) from None
     except (OSError, ValueError) as error:
-        raise ConfigError("cannot be read", where=name, answer=str(error)) from None
+        raise ConfigError("this file cannot be read", where=name, answer=str(error)) from None
     encoding, mark = codec(data)
     try:
         return data[len(mark) :].decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError:
-        raise ConfigError("is not UTF-8 text", where=name, hint="save the file as UTF-8") from None
+        raise ConfigError("this file is not UTF-8 text", where=name, hint="save the file as UTF-8") from None
 
 
 def exists(root: str, name: str) -> bool:
-    return os.path.isfile(os.path.join(root, name))
+    """Whether something of that name is to be read. What is not a regular file is refused when it is read."""
+    path = os.path.join(root, name)
+    return os.path.lexists(path) and not os.path.isdir(path)
 
 
 def inside(root: str, folder: str, path: str) -> str | None:

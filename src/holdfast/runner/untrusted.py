@@ -29,6 +29,18 @@ class Untrusted(ValueError):
     """A value or file that was refused; its text says why and never quotes more than a line of it."""
 
 
+class OutsideError(Untrusted):
+    """A link that leads out of the folder that the file has to be in."""
+
+
+class SpecialFileError(Untrusted):
+    """A FIFO, socket or device where a regular file is expected."""
+
+
+class TooLargeError(Untrusted):
+    """A file of more bytes than are read."""
+
+
 def component(name: "AnyStr") -> "AnyStr":
     """The name, if it is exactly one path component; joining it to a folder cannot leave the folder."""
     encoded = _encoded(name)
@@ -131,7 +143,7 @@ def read_file(path: "AnyStr", limit: "int", within: "AnyStr | None" = None, foll
     with open(open_file(path, limit, within, follow), "rb") as source:
         content = source.read(limit + 1)
     if len(content) > limit:  # it grew meanwhile
-        raise Untrusted("%s: larger than %d bytes" % (_shown(path), limit))
+        raise TooLargeError("%s: larger than %d bytes" % (_shown(path), limit))
     return content
 
 
@@ -149,7 +161,7 @@ def inside(path: "AnyStr", folder: "AnyStr") -> "AnyStr":
     """The path, if it is below the folder after all links in it are followed, or the folder itself."""
     real, root = os.fsencode(os.path.realpath(path)), os.fsencode(os.path.realpath(folder))
     if real != root and not real.startswith(root.rstrip(os.sep.encode()) + os.sep.encode()):
-        raise Untrusted("%s: a link that leads out of %s" % (_shown(path), _shown(folder)))
+        raise OutsideError("%s: a link that leads out of %s" % (_shown(path), _shown(folder)))
     return path
 
 
@@ -157,9 +169,9 @@ def _refuse_irregular(path: "AnyStr", found: "os.stat_result", limit: "int | Non
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if not stat.S_ISREG(found.st_mode):
-        raise Untrusted("%s: not a regular file" % _shown(path))
+        raise SpecialFileError("%s: not a regular file" % _shown(path))
     if limit is not None and found.st_size > limit:
-        raise Untrusted("%s: %d bytes, at most %d are read" % (_shown(path), found.st_size, limit))
+        raise TooLargeError("%s: %d bytes, at most %d are read" % (_shown(path), found.st_size, limit))
 
 
 def _encoded(name: "AnyStr") -> "bytes":
