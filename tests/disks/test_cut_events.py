@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 from typing import TYPE_CHECKING
 
@@ -59,15 +60,63 @@ def test_completed_run_with_cut_events_is_shown_as_damaged_and_not_started(
     ):
         desk.holdfast(*words)
     record = desk.record()
-    assert record["status"] == "Lost"
-    assert "events.jsonl is damaged" in record["reason"]
+    assert (record["status"], record["exit_code"], record["end_time_utc"]) == ("Damaged", None, None)
+    assert "events.jsonl is damaged: a command saw the run end as completed" in record["reason"]
+    assert desk.holdfast("history", "list", "-o", "json").json[0]["status"] == "Damaged"
+    assert "has already ended: Completed" in desk.holdfast("cancel").err
+    assert events.read_bytes() == b"".join(lines[:at]), "looking writes nothing to a run that is known to have ended"
     assert "hint" not in desk.holdfast("status", "-o", "json").json
     refused = desk.holdfast("retry", "-r", "1")
     assert refused.code == 2
     assert "damaged" in refused.err
     assert witness.read_text() == "started\n"
     after = desk.holdfast("store", "verify", "-o", "json")
-    assert str(events) in {row["path"] for row in after.json}, "closing it as lost must not hide the damage"
+    assert str(events) in {row["path"] for row in after.json}, "looking must not hide the damage"
+
+
+def test_verify_finds_a_cut_run_after_a_look_without_any_other_trace(desk: Desk, witness: Path) -> None:
+    """The log, the outputs and the client's own lines are gone too: only the reserve tells that it was closed once."""
+    assert desk.submit("train.py").code == 0
+    attempt = desk.attempt()
+    events = attempt / "events.jsonl"
+    events.write_bytes(events.read_bytes().splitlines(keepends=True)[0])
+    for path in (attempt.parent / "client.jsonl", attempt / "log", attempt / "outputs.jsonl"):
+        path.unlink()
+    for folder in ("metrics", "outputs"):
+        shutil.rmtree(attempt / folder)
+    assert desk.holdfast("store", "reindex").code == 0
+    assert desk.holdfast("runs").code == 0
+    record = desk.record()
+    assert (record["status"], record["end_time_utc"], record["duration"]) == ("Lost", None, None)
+    found = desk.holdfast("store", "verify", "-o", "json")
+    assert (found.code, str(events) in {row["path"] for row in found.json}) == (74, True), found
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_run_whose_attempt_folder_vanished_is_not_failed(desk: Desk, witness: Path, wait: bool) -> None:
+    assert desk.submit(*([] if wait else ["--no-wait"]), "train.py").code == 0
+    attempt = desk.attempt()
+    desk.wait_for_end()
+    shutil.rmtree(attempt)
+    assert desk.holdfast("store", "reindex").code == 0
+    assert desk.holdfast("runs").code == 0
+    record = desk.record()
+    assert record["status"] == ("Damaged" if wait else "Lost"), record
+    assert attempt.exists() is not wait
+    assert desk.holdfast("store", "verify").code == (74 if wait else 0)
+
+
+def test_list_and_info_agree_about_a_cut_run_file(desk: Desk, witness: Path) -> None:
+    assert desk.submit("train.py").code == 0
+    assert desk.holdfast("history", "list", "-o", "json").json[0]["status"] == "Completed"
+    path = desk.attempt().parent / "run.json"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:40])
+    listed = desk.holdfast("history", "list", "-o", "json")
+    assert [row["status"] for row in listed.json] == ["Damaged"] == [desk.record(path.parent.name)["status"]]
+    assert "a run is damaged" in listed.err
+    path.write_bytes(whole)
+    assert desk.holdfast("history", "list", "-o", "json").json[0]["status"] == "Completed"
 
 
 def test_run_lost_before_its_script_began_is_started_again_by_retry_alone(desk: Desk, witness: Path) -> None:

@@ -35,6 +35,7 @@ _MOST_DAMAGED = 5  # warnings at a time
 def open_index(home: Home, tell: Callable[[str], None] | None = None, project_id: str | None = None) -> Index:
     """The index, with every open run (of that project) looked up on its target first; ``tell`` as for ``settle``."""
     index = Index(home)
+    index.read_changed(project_id)
     settle_in(home, index, index.open_runs(project_id), tell)
     for reason in index.damaged(_MOST_DAMAGED, project_id) if tell is not None else ():
         tell(f"a run is damaged: {reason}; holdfast store verify tells more")  # type: ignore[misc]
@@ -148,6 +149,10 @@ def _settle_on(home: Home, target: Target, group: list[Run]) -> list[Run]:
 
 
 def _settle_one(home: Home, target: Target, channel: RunnerChannel, run: Run, state: str) -> None:
+    if run.seen_outcome:  # it is known to have ended: nothing is concluded here, only missing lines are fetched
+        if state == "closed":
+            bring_up_to_date(home, channel, run)
+        return
     if state in ("absent", "alive", "elsewhere") and _is_cancel_pending(run):
         target.launcher.stop(channel, run.ticket, "the user")
     elif state == "absent":
@@ -173,10 +178,10 @@ def _settle_absent(home: Home, channel: RunnerChannel, run: Run) -> None:
     was_started = bool(run.events) or any(line.get("ticket") == run.ticket for line in run.client)
     if not was_started and not node.is_this(_submitted_on(run)):
         return  # that node may be submitting it now: its lock cannot be seen here
-    reason = "the submitting command failed or was killed before the script was started"
+    outcome, reason = "failed", "the submitting command failed or was killed before the script was started"
     if was_started:
-        reason = "its folder is no longer on the target; its outcome is unknown"
-    channel.ask("discard", uid=run.uid, attempt=run.attempt_name, reason=reason)
+        outcome, reason = "lost", "its folder is no longer on the target; its outcome is unknown"
+    channel.ask("discard", uid=run.uid, attempt=run.attempt_name, reason=reason, outcome=outcome)
     if was_started and channel.hello()["store"] != home.id:
         ingest.close_copy(home, run.uid, run.attempt_name, reason)
 

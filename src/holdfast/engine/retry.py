@@ -26,8 +26,8 @@ _MOST_WITHOUT_BEGINNING = 3  # attempts of a run whose script has not begun in a
 
 def refusal(home: Home, run: Run) -> str:
     """Why this run must not be started again; empty if it may be. Any trace of an end forbids it."""
-    if run.problem:
-        return run.problem
+    if run.damage:
+        return run.damage
     state = lifecycle.state_of(run.events)
     if state != lifecycle.LOST:
         return f"its state is {state}, not Lost"

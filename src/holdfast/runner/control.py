@@ -181,14 +181,16 @@ def _close_for_the_dead(attempt: "bytes") -> "None":
         orphans = kill.end_marked(uid)
         reason = "supervisor and guardian were both killed; the script's outcome is unknown"
         reason += "; %d of its processes were still there and were ended" % len(orphans) if orphans else ""
+    told = {}  # type: dict[str, object]
     if damage:
         reason = "its events.jsonl is damaged and its outcome is unknown: %s" % "; ".join(damage)
+        told = {"damaged": damage}
     plan = records.read_plan(attempt) if first is not None or damage else {}
     if plan.get("container"):
         from . import contained
 
         contained.destroy(plan)
-    records.close_as_lost(attempt, reason)
+    records.close(attempt, "lost", 125, reason, **told)
 
 
 def _await_first_event(attempt: "bytes") -> "dict[str, object] | None":

@@ -16,8 +16,9 @@ def contradictions(attempt: "bytes", events: "Iterable[Mapping[str, object]]", w
 
     ``where_it_ran``: this is the folder that the runner writes to, and not a client's copy of it.
     """
+    events = list(events)
     kinds = {str(event.get("type")) for event in events}
-    found = []
+    found = ["events were missing when it was closed: %s" % event["damaged"] for event in events if "damaged" in event]
     if "started" not in kinds:
         found += ["%s, but no event says that the script started" % trace for trace in _traces_of_start(attempt, kinds)]
     if "exited" not in kinds and os.path.lexists(os.path.join(attempt, b"outputs.jsonl")):

@@ -82,11 +82,11 @@ def close_as_lost(attempt: "bytes", reason: "str") -> "None":
     close(attempt, "lost", 125, reason)
 
 
-def close(attempt: "bytes", outcome: "str", exit_code: "int", reason: "str") -> "None":
-    """The same with another outcome."""
+def close(attempt: "bytes", outcome: "str", exit_code: "int", reason: "str", **told: "object") -> "None":
+    """The same with another outcome; ``told``: further fields of the closing event."""
     events = Events(attempt)  # ends a torn line, which may turn out to be the closing one
     if closed(attempt) is None:
-        events.close(outcome, exit_code, reason, **hashes(attempt)[0])
+        events.close(outcome, exit_code, reason, **dict(told, **hashes(attempt)[0]))
 
 
 def read_plan(attempt: "bytes") -> "dict[str, object]":

@@ -290,7 +290,8 @@ class Session:
         reply.end(state=control.bury(self._attempt(header)))
 
     def _discard(self, header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
-        reply.end(state=control.discard(self._attempt(header), "failed", str(header["reason"])))
+        outcome = "lost" if header.get("outcome") == "lost" else "failed"
+        reply.end(state=control.discard(self._attempt(header), outcome, str(header["reason"])))
 
     def _list(self, _header: "dict[str, object]", _payload: "bytes", reply: "pull.Reply") -> "None":
         from . import catalog

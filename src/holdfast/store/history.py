@@ -49,6 +49,7 @@ def _identity(request: Json) -> Json:
 def _record(run: Run, *, files: bool = True) -> Json:
     request, events = run.request, run.events
     first, started, exited, closed = (_event(events, kind) for kind in ("accepted", "started", "exited", "closed"))
+    ended = None if closed and "damaged" in closed else closed  # a damaged run is closed by a look, long after its end
     fixed: Json = {
         "run_id": request.get("run_id") or run.uid,
         "run_number": request.get("run_number"),
@@ -61,17 +62,17 @@ def _record(run: Run, *, files: bool = True) -> Json:
         "arguments": request.get("arguments", []),
         "target": request.get("target"),
         "run_configuration": request.get("config"),
-        "status": lifecycle.state_of(events) if not run.problem else "Damaged",
+        "status": lifecycle.state_of(events) if not run.damage else "Damaged",
         "created_utc": utc(request.get("created_ns")),
         "start_time_utc": utc((started or {}).get("wall_ns")),
-        "end_time_utc": utc((closed or {}).get("wall_ns")),
-        "duration": duration(started or first, exited or closed),
+        "end_time_utc": utc((ended or {}).get("wall_ns")),
+        "duration": None if closed and not ended else duration(started or first, exited or ended),
         "heartbeat_enabled": True,
         "properties": _properties(request),
         **_labels(run),
         "attachments": ", ".join(artifacts(run)) if files else "",
         "exit_code": (closed or {}).get("exit_code"),
-        "reason": run.problem or reason(run),
+        "reason": run.damage or reason(run),
         "host": (first or {}).get("host"),
         "program": (started or {}).get("program"),
         "outputs": _outputs(run) if files else {"files": 0, "bytes": 0},

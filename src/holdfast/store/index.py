@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 5000  # values
 _MUCH = 100_000  # rows
+_CHECKED = 2000  # ended runs of which a list looks whether their run.json has changed
 _RACY_NS = 100_000_000  # a folder changed this recently may change again under the same time stamp
 _RUN_COLUMNS = (*(column(name) for name in rows.COLUMNS), "final", "mark", "place", "length", "sum")
 _PUT_RUN = f"INSERT OR REPLACE INTO runs (id, {', '.join(_RUN_COLUMNS)}) VALUES (?{', ?' * len(_RUN_COLUMNS)})"
@@ -244,7 +245,7 @@ class Index:
     def _put(self, row: Row) -> None:
         """A run that goes on is read again each time anyway: its record is not kept, and its row only if it differs."""
         uid, final, columns, words, values, record = row
-        mark = 0 if final else crc32(repr((columns, values)).encode("utf-8", "replace"))
+        mark = self._request_mark(uid) if final else crc32(repr((columns, values)).encode("utf-8", "replace"))
         self._fresh.pop(uid, None)
         if not final:
             self._fresh[uid] = json.loads(record)
@@ -260,6 +261,22 @@ class Index:
         self._waiting += [(self._key(value, number), *value[2:]) for value in values]
         if len(self._waiting) > _AT_ONCE:
             self._put_values()
+
+    def read_changed(self, project_id: str | None = None) -> None:
+        """Read those ended runs again whose run.json has changed since: it may have been cut. The newest ones only."""
+        query = f"SELECT uid, mark FROM runs WHERE final = 1 AND {_OF_PROJECT} ORDER BY stamp DESC LIMIT ?"
+        rows_of = self.db.execute(query, (project_id, project_id, _CHECKED)).fetchall()
+        changed = [uid for uid, mark in rows_of if mark != self._request_mark(uid)]
+        if changed:
+            self.refresh(changed)
+
+    def _request_mark(self, uid: str) -> int:
+        """Changes with run.json, which is written once."""
+        try:
+            found = os.stat(self._home.run(uid, "run.json"))
+        except OSError:
+            return 0
+        return crc32(b"%d %d" % (found.st_size, found.st_mtime_ns)) or 1
 
     def _put_values(self) -> None:
         self.db.executemany(_PUT_VALUE, self._waiting)

@@ -212,7 +212,7 @@ def _cell(value: object) -> Cell:
 def _seconds(run: Run) -> float | None:
     """Of a run that has ended; the others grow while one looks."""
     ends = {event.get("type"): event for event in reversed(run.events)}
-    if "closed" not in ends:
+    if "closed" not in ends or "damaged" in ends["closed"]:
         return None
     length = history.length_ns(ends.get("started") or ends.get("accepted"), ends.get("exited") or ends["closed"])
     return None if length is None else length / 1e9

@@ -55,6 +55,22 @@ class Run(Record):
         """Somebody wrote down that it shall end."""
         return any(line.get("type") == "cancel" for line in self.client)
 
+    @property
+    def seen_outcome(self) -> str:
+        """How a command saw this attempt end, where no event says that it did: lines of events.jsonl are missing."""
+        if any(event.get("type") == "closed" for event in self.events):
+            return ""
+        ledgers = (line for line in self.client if line.get("type") == "ledger")
+        return next((str(line.get("outcome")) for line in ledgers if line.get("attempt") == self.attempt_name), "")
+
+    @property
+    def damage(self) -> str:
+        """Why nothing certain can be said about this run; empty where its files agree."""
+        if self.problem or not self.seen_outcome:
+            return self.problem
+        what = f"a command saw the run end as {self.seen_outcome}, but no event says so"
+        return f"{self.attempt}/events.jsonl is damaged: {what}"
+
 
 def create(home: Home, identity: Identity, request: Json) -> str:
     """Make the run's folder; when this returns, the run is on disk for good. Returns its path."""

@@ -79,7 +79,7 @@ def logs(parsed: Parsed) -> int:
         if not tail.isdigit():
             raise UsageError(f"--tail {tail}: that is not a number of lines")
         shown = _print_tail(path, int(tail), log)
-    final = lifecycle.state_of(run.events) in lifecycle.FINAL
+    final = lifecycle.state_of(run.events) in lifecycle.FINAL or bool(run.seen_outcome)
     if not parsed.flag("follow") or final:
         if tail is None:
             _print_all(path, log)
@@ -93,7 +93,7 @@ def logs(parsed: Parsed) -> int:
 
 def cancel(parsed: Parsed) -> int:
     home, run = pick.run_as_last_seen(parsed)
-    state, said = lifecycle.state_of(run.events), ""
+    state, said = lifecycle.OUTCOMES.get(run.seen_outcome) or lifecycle.state_of(run.events), ""
     if state not in lifecycle.FINAL:
         state, said = stop.cancel(home, run.uid, by=os.environ.get("USER", "the user"))
     if state in lifecycle.FINAL:
