@@ -9,6 +9,7 @@ import pytest
 
 from builder.asking import LINUX, pip_spec
 from builder.wheels import write_wheel
+from lab.server import serve
 from lab.source import _git, write_program, write_sdist
 
 if TYPE_CHECKING:
@@ -74,3 +75,24 @@ def test_metadata_that_can_be_read_needs_no_build(builder: Builder, home: Path, 
     answer = builder.solve(pip_spec(f"plain @ {archive.as_uri()}"), no_build=True, **HERE)
     assert answer.last["event"] == "done", answer.last
     assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize("way", ["ssh", "rewritten to ssh", "credential helper"])
+def test_no_login_is_tried(builder: Builder, home: Path, tmp_path: Path, way: str) -> None:
+    """ssh and a credential helper of the user leave a mark when they are called."""
+    mark, ssh = tmp_path / "called", tmp_path / "ssh"
+    ssh.write_text(f"#!/bin/sh\necho called >> {mark}\nexit 1\n")
+    ssh.chmod(0o755)
+    (tmp_path / "empty").mkdir()
+    with serve(tmp_path / "empty") as server:
+        server.password = "ada:s3cret"
+        url = f"ssh://git@{server.url.partition('//')[2]}" if way == "ssh" else server.url
+        helper = f'[credential]\n\thelper = "!{ssh}"\n'
+        rewritten = f'[url "ssh://git@127.0.0.1/"]\n\tinsteadOf = {server.url}\n'
+        (home / ".gitconfig").write_text(rewritten if way == "rewritten to ssh" else helper)
+        asked = pip_spec(f"evil @ git+{url}/x.git", pip_options={"no_index": True})
+        answer = builder.solve(asked, no_build=True, env={"GIT_SSH_COMMAND": str(ssh)}, **HERE)
+        assert answer.last["kind"] == "login", answer.last
+        assert not mark.exists()
+        assert builder.solve(asked, env={"GIT_SSH_COMMAND": str(ssh)}, **HERE).last["kind"] == "unreachable"
+        assert mark.exists(), "without no_build it is called"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import socket
 import tarfile
 from typing import TYPE_CHECKING
 
@@ -121,6 +122,21 @@ def test_programs_of_packages_run_on_the_target_only(managed: Laptop, ada: User,
     assert managed.holdfast("env", "lock", "-c", "lab1").code == 0
     assert [name for name in os.listdir(here) if "built" in name] == []
     assert not list((managed.home / "solved").glob("?" * 64 + ".json")), "not used for another target"
+
+
+def test_the_client_logs_in_to_no_address_that_a_project_names(managed: Laptop) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        address = f"git+ssh://git@127.0.0.1:{listener.getsockname()[1]}/x.git"
+        (managed.project / "requirements.txt").write_text(f"--no-index\nevil @ {address}\n")
+        managed.script("print(1)")
+        preflight = managed.holdfast("submit", "-c", "lab1", "--preflight", "train.py")
+        assert preflight.code == 0, preflight
+        assert "needs a login" in preflight.text
+        refused = managed.holdfast("submit", "-c", "lab1", "train.py")
+        assert refused.code == 65, refused
+        with pytest.raises(BlockingIOError):
+            listener.accept()
 
 
 def _source_archive(path: Path) -> Path:

@@ -36,6 +36,10 @@ HINTS = {
     "platform": "pin a version that has files for this platform and Python",
     "unsatisfiable": "loosen one of the requirements named above",
 }
+# git was not allowed to log in, or had nothing to log in with.
+NO_LOGIN = re.compile(
+    r"transport '\w+' not allowed|could not read (?:Username|Password)|unable to read askpass|Authentication failed"
+)
 UNBUILT = re.compile(r"(?:distributions for|required for) `([^`]+)`")
 NO_GIT = "install git there: what the file asks for is in a repository"
 LONGEST = 2000

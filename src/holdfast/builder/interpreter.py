@@ -61,3 +61,10 @@ def clean_environment() -> dict[str, str]:
     # And nobody sits here who could type a password for a repository.
     ours = {"PYTHONDONTWRITEBYTECODE": "1", "GIT_TERMINAL_PROMPT": "0"}
     return {**{name: os.environ[name] for name in names}, **ours}
+
+
+def without_logins() -> dict[str, str]:
+    """An environment in which git fetches only what every user may have: no ssh, no credentials of this user."""
+    refused = {"GIT_ALLOW_PROTOCOL": "file:http:https", "GIT_SSH_COMMAND": "false", "GIT_ASKPASS": "false"}
+    no_helper = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "credential.helper", "GIT_CONFIG_VALUE_0": ""}
+    return {**clean_environment(), **refused, **no_helper, "SSH_ASKPASS": "false"}

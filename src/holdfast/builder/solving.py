@@ -10,7 +10,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from . import hashes, sizes
-from .failure import Failed
+from .failure import NO_LOGIN, Failed
 from .interpreter import ask
 from .locked_files import from_pylock, from_uv_lock
 from .requirement_lines import name_of, requirement_lines
@@ -39,7 +39,10 @@ PEP_440 = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?")
 
 
 def solve(request: Json, report: Report) -> Json:
-    """With ``no_build`` in the request nothing that the project names is executed: a package must have a wheel."""
+    """With ``no_build`` nothing that the project names is executed, and nothing is fetched that needs a login.
+
+    A package must have a wheel then; Failed has the kind ``build`` or ``login`` where that does not suffice.
+    """
     spec, facts = request["spec"], request["facts"]
     uv = Uv(request, report)
     packages: list[Json] = []
@@ -56,6 +59,8 @@ def solve(request: Json, report: Report) -> Json:
     except Failed as failed:
         if failed.kind == "build" and not request.get("no_build"):
             failed.kind = "unsatisfiable"  # the project itself forbids it, by --only-binary
+        if failed.kind == "unreachable" and request.get("no_build") and NO_LOGIN.search(failed.what):
+            failed.kind = "login"
         raise
     report.progress("solve", spec["kind"], 1, 1)
     lock = {

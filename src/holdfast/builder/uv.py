@@ -11,7 +11,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .failure import Failed, from_output
-from .interpreter import clean_environment
+from .interpreter import clean_environment, without_logins
 from .place import Place
 from .scrubbing import forget_queries
 
@@ -62,6 +62,7 @@ class Uv:
 
     def __init__(self, request: dict[str, Any], report: Report) -> None:
         self._report = report
+        self._environment = without_logins() if request.get("no_build") else clean_environment()
         self._place = Place(request)
         self._folder = request.get("project") or os.path.dirname(os.path.abspath(request["cache"]))
         self._cache = os.path.join(os.path.abspath(request["cache"]), "uv")
@@ -83,7 +84,7 @@ class Uv:
             with subprocess.Popen(
                 command,
                 cwd=(folder or self._folder) if self._place.is_here else None,
-                env=clean_environment(),
+                env=self._environment,
                 stdin=given,
                 stdout=printed,
                 stderr=subprocess.PIPE,

@@ -1,7 +1,8 @@
 """Finding the lock of an environment without running anything of the project on the wrong machine.
 
 A package without a wheel says only through its own build program what it requires. For a target that is not this
-machine itself, such a program is run on the target, in a container of the image where the run will be in one.
+machine itself, such a program is run on the target, in a container of the image where the run will be in one. The same
+holds for a repository that needs a login: no key and no password of this machine is used for it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _LARGEST = 32 << 20  # of a lock
 
 
 class BuildNeeded(ConfigError):
-    """A lock can only be found by running a program of a package, and that was not asked for."""
+    """A lock can only be found by running a program of a package or by a login, and that was not asked for."""
 
 
 def place_of(channel: RunnerChannel, image: str) -> str:
@@ -73,7 +74,7 @@ def solve(
     request, log = _request(project, asked), os.path.join(home.path, "cache", "solve.log")
     place = HERE
     answer = _ask_here(home, asked, {**request, "no_build": not (asked.is_here and may_build)}, log, tell)
-    if answer.get("kind") == "build" and answer.get("event") != "done":
+    if answer.get("kind") in ("build", "login") and answer.get("event") != "done":
         if not may_build or asked.is_here:
             raise _build_needed(asked, answer)
         place = asked.place
@@ -166,11 +167,24 @@ def _send_packages(home: Home, project: Project, asked: Asked, channel: RunnerCh
 
 
 def _build_needed(asked: Asked, answer: Json) -> BuildNeeded:
+    if answer.get("kind") == "login":
+        return _login_needed(asked, answer)
     package = str(answer.get("package") or "")
     entry = next((entry for entry in asked.spec.pip if package and _name(entry.text) == normal(package)), None)
     where = f"{entry.file}:{entry.line}" if entry is not None and entry.line else asked.declared.file
     what = f"{package or 'a package'} has no wheel for this target, so its own build program would have to run"
     hint = "pin a version that has a wheel, or put a wheel into the project: pip wheel -w wheels NAME"
+    return BuildNeeded(what, where=where, answer=secrets.scrub(str(answer.get("what") or "")), hint=hint)
+
+
+def _login_needed(asked: Asked, answer: Json) -> BuildNeeded:
+    """The user's keys and passwords are not used for an address that a project names."""
+    by_git = [entry for entry in asked.spec.pip if "git+" in entry.text]
+    entry = next((entry for entry in by_git if "git+ssh:" in entry.text), by_git[0] if by_git else None)
+    where = f"{entry.file}:{entry.line}" if entry is not None and entry.line else asked.declared.file
+    what = "a repository needs a login, and this machine does not log in to an address that a project names"
+    at = "" if asked.is_here else " on the target, with the credentials that are there"
+    hint = f"submit fetches it{at}; or name a public https address, or put a wheel into the project"
     return BuildNeeded(what, where=where, answer=secrets.scrub(str(answer.get("what") or "")), hint=hint)
 
 
