@@ -104,6 +104,11 @@ class RunnerChannel:
     def has_answered(self) -> bool:
         return bool(self._hello)
 
+    @property
+    def received(self) -> int:
+        """Bytes from the target since its command was begun."""
+        return self._transport.received
+
     def hello(self) -> Json:
         """Who is there: protocol, runner, store id, boot id, host name, Python version."""
         if not self._hello:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from holdfast import answers, lifecycle, targets
-from holdfast.engine import reconcile
+from holdfast.engine import gather, reconcile
 from holdfast.record import Record
 from holdfast.store import manifest, runs, verify
 
@@ -64,7 +64,7 @@ def _ended_runs(home: Home, channel: RunnerChannel) -> tuple[list[str], int]:
 
 def offered(home: Home, channel: RunnerChannel) -> list[Json]:
     """Runs of our history that the target has."""
-    found = [run for header, _ in channel.stream("list") if isinstance(run := header.get("run"), dict)]
+    found = [run for run in gather.listed(channel) if isinstance(run, dict)]
     return [run for run in found if _is_ours(home, run)]
 
 

@@ -11,6 +11,7 @@ import os
 from holdfast import lifecycle
 from holdfast.engine import known, outputs
 from holdfast.engine.follow import Follower
+from holdfast.errors import MalformedAnswerError
 from holdfast.model import Identity, Project
 from holdfast.record import Record
 from holdfast.runner import untrusted
@@ -23,24 +24,29 @@ if TYPE_CHECKING:
     from holdfast.engine.channel import RunnerChannel
     from holdfast.model import Json
     from holdfast.store.home import Home
+    from holdfast.store.runs import Run
     from holdfast.targets import Target
 
 _TEXTS = ("project", "script", "config", "user", "client", "client_store", "holdfast", "fetch_outputs")
 _NUMBERS = ("files", "bytes", "created_ns", "retries")
 _NEEDED = frozenset(("project", "project_id", "script", "config", "tree", "created_ns", "arguments"))
 _MOST_ATTEMPTS = 1000
+_MOST_RUNS, _MOST_LISTED = 200_000, 256 * 1000**2  # runs and bytes in the list of a target
+_MACHINE = ("address", "port")
 
 
 class Gathered(Record):
     """Run ids that are new here, how many were here already, and how many made no sense.
 
-    ``incomplete`` are ids of runs of which some outputs could not be fetched.
+    ``incomplete`` are ids of runs of which some outputs could not be fetched. ``left_alone`` is the number of runs
+    that are known here as runs of another target, or with other contents: nothing was written to them.
     """
 
     new: list[str]
     here: int
     refused: int
     incomplete: list[str]
+    left_alone: int = 0
 
 
 class Offer(Record):
@@ -59,22 +65,63 @@ def gather(
     """``project`` is the one that the person is in: its runs belong to its folder. ``tell`` hears how far it is."""
     if channel.hello()["store"] == home.id:
         return Gathered([], sum(1 for _ in runs.uids(home)), 0, [])
-    offers: list[Offer] = []
-    refused = 0
-    for header, _ in channel.stream("list"):
-        offer = understand(header.get("run"))
-        if offer is not None:
-            offers.append(offer)
-        elif not header.get("end"):
-            refused += 1
-    offers.sort(key=lambda offer: _stamp(offer.run_id))
-    new, incomplete = [], []
+    offers, refused = _offers(channel)
+    new, incomplete, left_alone = [], [], 0
     for done, offer in enumerate(offers):
         tell(done, len(offers))
         if _adopt(home, target, project, offer):
             new.append(offer.run_id)
+        elif not is_same_run(runs.read(home, offer.uid), offer, target):
+            left_alone += 1
+            continue
         incomplete += [offer.run_id] if _bring(home, channel, offer) else []
-    return Gathered(new, len(offers) - len(new), refused, incomplete)
+    return Gathered(new, len(offers) - len(new) - left_alone, refused, incomplete, left_alone)
+
+
+def _offers(channel: RunnerChannel) -> tuple[list[Offer], int]:
+    """Runs in the order in which they were made, and how many made no sense."""
+    offers, refused = [], 0
+    for said in listed(channel):
+        offer = understand(said)
+        if offer is not None:
+            offers.append(offer)
+        else:
+            refused += 1
+    return sorted(offers, key=lambda offer: _stamp(offer.run_id)), refused
+
+
+def listed(channel: RunnerChannel) -> Iterator[object]:
+    """What the target says of each of its runs. A list longer than any store has is refused."""
+    channel.hello()
+    before = channel.received
+    for count, (header, _) in enumerate(channel.stream("list")):
+        if header.get("end"):
+            return
+        if count >= _MOST_RUNS or channel.received - before > _MOST_LISTED:
+            limit = f"a list of more than {_MOST_RUNS} runs or {_MOST_LISTED} bytes"
+            raise MalformedAnswerError("the target sent a malformed answer", answer=limit)
+        yield header.get("run")
+
+
+def is_same_run(run: Run, offer: Offer, target: Target) -> bool:
+    """Whether the run that is here is of this target's store, and the one that the target offers."""
+    if run.problem:
+        return False
+    names = ("project_id", "tree", "created_ns")
+    same = all(run.request.get(name) == offer.request.get(name) for name in names)
+    return same and run.request.get("run_id") == offer.run_id and _is_of(run.request, known.remembered(target))
+
+
+def _is_of(request: Json, place: Json) -> bool:
+    """Whether a run is in this store, by what was written down here when it became known."""
+    theirs, ours = request.get("reached_by") or {}, place.get("reached_by") or {}
+    if not isinstance(theirs, dict) or not isinstance(ours, dict) or request.get("home") != place.get("home"):
+        return False
+    if theirs.get("username") != ours.get("username") or bool(theirs) != bool(ours):
+        return False
+    if theirs.get("host_key") or ours.get("host_key"):
+        return theirs.get("host_key") == ours.get("host_key")
+    return all(theirs.get(name) == ours.get(name) for name in _MACHINE)
 
 
 def understand(said: object) -> Offer | None:

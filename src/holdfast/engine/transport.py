@@ -48,6 +48,7 @@ class Transport:
         self._given: float | None = None
         self._status: int | None = None
         self._is_open = True
+        self.received = 0  # bytes
         self._is_timed = sys.platform != "win32"  # select() knows only sockets there
         if sys.platform != "win32":
             os.set_blocking(stream.stdin, False)
@@ -128,6 +129,7 @@ class Transport:
 
     def _before_read(self, received: int) -> None:
         """Called with what the last read brought, before the next one."""
+        self.received += received
         if self._is_timed and self._deadline is not None:
             self._deadline += received / SLOWEST
             self._wait(self._stream.stdout, writing=False)

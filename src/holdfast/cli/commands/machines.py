@@ -51,6 +51,8 @@ def pull(parsed: Parsed) -> int:
     words = f"{_runs(len(found.new))} came from {target.name}, {found.here} {'was' if found.here == 1 else 'were'} here"
     if found.refused:
         words += f"; {_runs(found.refused)} there cannot be understood and did not come"
+    if found.left_alone:
+        words += f"; {_runs(found.left_alone)} of other targets, or with other contents, stayed as they are here"
     if found.incomplete:
         some = ", ".join(found.incomplete[:5]) + (", ..." if len(found.incomplete) > 5 else "")
         words += f"; outputs of {_runs(len(found.incomplete))} are incomplete ({some}): holdfast info -r RUN says why"
