@@ -165,6 +165,30 @@ def test_a_folder_with_links_and_nonsense(desk: Desk, tmp_path: Path) -> None:
     assert found == []
 
 
+def test_linked_folders_that_are_not_imported_are_named(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "secret").mkdir()
+    experiment = tmp_path / "mlruns" / "0"
+    for uid in UIDS[:2]:
+        (experiment / uid).mkdir(parents=True)
+        meta = {"run_id": uid, "status": 3, "start_time": 5, "end_time": 6, "lifecycle_stage": "active"}
+        (experiment / uid / "meta.yaml").write_text(json.dumps(meta))
+    (experiment / "meta.yaml").write_text(json.dumps({"experiment_id": "0", "lifecycle_stage": "active"}))
+    (experiment / UIDS[0] / "artifacts").symlink_to(tmp_path / "secret")
+    (experiment / UIDS[1] / "artifacts").mkdir()
+    (experiment / UIDS[1] / "artifacts" / "model").symlink_to(tmp_path / "secret")
+    done = desk.holdfast("history", "import", "--mlflow", str(tmp_path / "mlruns"))
+    assert done.code == 0, done
+    assert f"left out: {UIDS[0]}: artifacts: a link that leads out of the store\n" in done.err
+    assert f"left out: {UIDS[1]}: 'model': a linked folder\n" in done.err
+
+
+def test_a_folder_as_an_archive_is_refused_with_advice(desk: Desk, tmp_path: Path) -> None:
+    result = desk.holdfast("history", "import", str(tmp_path))
+    assert result.code == 2, result
+    assert "this is a folder, not an archive" in result.err
+    assert "--mlflow FOLDER" in result.err
+
+
 def test_what_is_no_store_of_mlflow(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "x.db").write_text("nothing of the kind")
     for path in (tmp_path / "x.db", desk.project, tmp_path / "missing"):

@@ -63,6 +63,17 @@ def test_a_script_that_is_a_fifo_or_a_broken_link_is_named_as_such(desk: Desk) -
     assert "the script train.py is a link to a file that does not exist" in result.err
 
 
+@pytest.mark.parametrize("python", ["/usr/bin/nopython", "nopython"])
+def test_an_interpreter_that_does_not_exist_is_named(desk: Desk, python: str) -> None:
+    desk.script("print(1)")
+    (desk.project / "aml_config").mkdir()
+    (desk.project / "aml_config" / "local.compute").write_text(f"type: local\npythonLocation: {python}\n")
+    result = desk.holdfast(*SUBMIT)
+    assert result.code == 127, result
+    told = f"{python} cannot be started: No such file or directory (is pythonLocation right?)"
+    assert told in result.err + result.text
+
+
 def test_a_linked_aml_config_is_refused_with_reason_and_advice(desk: Desk, tmp_path: Path) -> None:
     desk.script("print(1)")
     shared = tmp_path / "shared"

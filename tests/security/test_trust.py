@@ -293,6 +293,9 @@ def test_a_whole_project_can_be_confirmed_listed_and_forgotten(clone: Clone) -> 
     rows = clone.desk.holdfast("trust", "--list", "-o", "json").json
     assert {(row["target"], row["key"]) for row in rows} == {("gpu1", "address"), ("box", "dockerArguments")}
     assert {row["project"] for row in rows} == {str(clone.desk.project)}
+    shown = next(row["value"] for row in rows if row["key"] == "address")
+    assert shown.startswith("ada@gpu1.example.org, host key SHA256:")
+    assert KEY not in shown
     assert clone.goes_on()
     assert clone.desk.holdfast("trust", "--forget", "gpu1").code == 0
     assert not clone.goes_on()

@@ -181,6 +181,9 @@ def test_a_setup_program_is_not_read(tmp_path: Path) -> None:
         ("https://${TOKEN}@host/x-1-py3-none-any.whl", "variables of the environment are not read"),
         ("git+https://${TOKEN}@host/x@main", "variables of the environment are not read"),
         ("./${HOME}/x-1-py3-none-any.whl", "variables of the environment are not read"),
+        ("--index-url https://host/${TOKEN}/simple", "variables of the environment are not read"),
+        ("--extra-index-url https://${TOKEN}@host/simple", "variables of the environment are not read"),
+        ("-f https://host/${TOKEN}/", "variables of the environment are not read"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, line: str, message: str) -> None:

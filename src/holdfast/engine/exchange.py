@@ -13,6 +13,7 @@ import zlib
 
 from holdfast import lifecycle
 from holdfast.engine.gather import understand
+from holdfast.errors import UsageError
 from holdfast.record import Record
 from holdfast.runner import objects, untrusted
 from holdfast.runner.objects import Batch
@@ -58,6 +59,9 @@ def take_in(home: Home, project: Project, path: str, tell: Callable[[int, int], 
 def _opened(path: str) -> BinaryIO:
     try:
         return open(untrusted.open_file(path), "rb")
+    except IsADirectoryError:
+        hint = "name the file that holdfast history export wrote; --mlflow FOLDER imports a store of MLflow"
+        raise UsageError("this is a folder, not an archive; nothing was imported", where=path, hint=hint) from None
     except (OSError, untrusted.Untrusted) as error:
         raise refused(path, str(error)) from None
 

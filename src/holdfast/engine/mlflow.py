@@ -130,6 +130,7 @@ def _request(project: Project, run: MlflowRun) -> Json:
 
 
 def _write(stage: Staging, uid: str, run: MlflowRun, left_out: list[str]) -> None:
+    left_out += [f"{run.uid}: {name}: a link that leads out of the store" for name in run.outside]
     attempt = stage.run(uid, "a1")
     os.makedirs(os.path.join(attempt, "metrics"), 0o700)
     _write_metrics(os.path.join(attempt, "metrics"), run)
@@ -164,6 +165,8 @@ def _copy_artifacts(run: MlflowRun, target: str, left_out: list[str]) -> list[Js
     rows: list[Json] = []
     for folder, folders, names in os.walk(run.artifacts) if run.artifacts else ():
         folders.sort()
+        linked = [path for path in (os.path.join(folder, name) for name in folders) if os.path.islink(path)]
+        left_out += [f"{run.uid}: {os.path.relpath(path, run.artifacts)!a}: a linked folder" for path in linked]
         for name in sorted(names):
             source = os.path.join(folder, name)
             path = os.path.relpath(source, run.artifacts).replace(os.sep, "/")

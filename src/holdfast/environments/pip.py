@@ -102,7 +102,10 @@ class PipItems:
     def _option(self, at: Entry, folder: str) -> None:
         name, value = _split_option(at.raw)
         self.option_lines.append(at._replace(text=f"{name} {value}".strip()))
-        if name in _ADDRESS_OPTIONS:
+        if "${" in value:
+            message = f"{name} {shown(value)}: variables of the environment are not read in it"
+            self.error(at, message, "write the value itself")
+        elif name in _ADDRESS_OPTIONS:
             if self._is_address(at, name, value):
                 self.add_index(value, is_default=name == "--index-url")
         elif name == "--find-links":

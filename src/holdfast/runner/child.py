@@ -46,7 +46,7 @@ def spawn(argv: "list[bytes]", env: "dict[bytes, bytes]", folder: "bytes", umask
         try:
             _become(argv, env, folder, umask, theirs, report)
         except BaseException as error:
-            os.write(report, ("%s" % error).encode("utf-8", "replace")[:4000])
+            os.write(report, _reason(error, argv[0]).encode("utf-8", "replace")[:4000])
         finally:
             os._exit(127)
     os.close(theirs)
@@ -59,6 +59,17 @@ def spawn(argv: "list[bytes]", env: "dict[bytes, bytes]", folder: "bytes", umask
         raise CannotStart(answer.decode("utf-8", "replace"))
     os.set_blocking(output, False)
     return pid, output
+
+
+def _reason(error: "BaseException", program: "bytes") -> "str":
+    """Why the script could not be started. For a bare name, the error has the last path that was tried."""
+    if not isinstance(error, OSError):
+        return str(error)
+    name = os.path.basename(program)
+    if not isinstance(error.filename, bytes) or os.path.basename(error.filename) not in (name, b"python3"):
+        return str(error)
+    hint = " (is pythonLocation right?)" if b"python" in name else ""
+    return "%s cannot be started: %s%s" % (os.fsdecode(program), os.strerror(error.errno or 0), hint)
 
 
 def _become(

@@ -35,8 +35,14 @@ _GREATEST = 1.7976931348623157e308  # what MLflow writes into a database in the 
 _HINT = "the folder mlruns, or the file mlflow.db"
 
 
+_PARTS = ("artifacts", "metrics", "params", "tags")
+
+
 class MlflowRun(Record):
-    """One run. Times are milliseconds since 1970; ``artifacts`` is a folder, empty where there is none here."""
+    """One run. Times are milliseconds since 1970; ``artifacts`` is a folder, empty where there is none here.
+
+    ``outside`` are its folders that are not read because they lead out of the store.
+    """
 
     uid: str
     experiment: str
@@ -49,6 +55,7 @@ class MlflowRun(Record):
     tags: dict[str, str]
     metrics: dict[str, list[Point]]
     artifacts: str
+    outside: tuple[str, ...] = ()
 
 
 def read(path: str) -> Iterator[MlflowRun]:
@@ -107,6 +114,7 @@ def _of_files(top: str, folder: str, meta: Json, experiment: str) -> MlflowRun:
         tags=dict(_texts(top, os.path.join(folder, "tags"), _LARGEST_TEXT)),
         metrics={name: points for name, points in metrics.items() if points},
         artifacts=artifacts if os.path.isdir(artifacts) and _is_inside(artifacts, top) else "",
+        outside=tuple(name for name in _PARTS if not _is_inside(os.path.join(folder, name), top)),
     )
 
 

@@ -86,13 +86,31 @@ def _of_folder(folder: str) -> list[Open]:
 
 def _list(parsed: Parsed) -> int:
     said = confirmations.read(location())
-    rows = [row._asdict() for row in said.confirmed]
+    rows = [{**row._asdict(), "value": _readable(row), "stored": row.value} for row in said.confirmed]
     rows += [{"project": path, "target": "", "key": "its owner", "value": "may be used"} for path in said.folders]
     rows += [
         {"project": "", "target": "", "key": "address", "value": f"known before: {name}"} for name in said.machines
     ]
     emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=_COLUMNS)
     return 0
+
+
+def _readable(row: confirmations.Confirmation) -> str:
+    """A machine as user, address and fingerprint; the address is that in its file, if it still has this key."""
+    user, _, rest = row.value.partition("@")
+    if row.key != "address" or not rest.startswith(("ssh-", "ecdsa-", "sk-")):
+        return row.value
+    from holdfast.hosts.openssh import fingerprint
+
+    key = rest.partition(" in a container")[0]
+    address = ""
+    try:
+        compute = targets.choose(targets.folders(row.project, location()), "local", row.target).compute
+        address = compute.address or "" if compute.host_key and rest.startswith(compute.host_key) else ""
+        shown = fingerprint(key)
+    except (HoldfastError, ValueError, IndexError):
+        return row.value
+    return f"{user}@{address}, host key {shown}{rest[len(key) :]}" if address else f"{user}, host key {shown}"
 
 
 def _forget(parsed: Parsed, word: str, folder: str) -> int:
