@@ -86,7 +86,7 @@ def test_a_stop_that_comes_before_the_start_prevents_it(
     launcher: Launcher, channel: RunnerChannel, tmp_path: Path
 ) -> None:
     plan = _plan(tmp_path, "touch", str(tmp_path / "ran"))
-    assert launcher.stop(channel, f"{plan.uid}/a1", "ada") == "closed"
+    assert launcher.stop(channel, f"{plan.uid}/a1", "ada") == "ended"
     ticket = launcher.start(channel, plan.to_json(), NOTHING_SECRET)
     assert launcher.look(channel, [ticket]) == {ticket: "closed"}
     assert not (tmp_path / "ran").exists()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 
+from holdfast import lifecycle
 from holdfast.engine.channel import LOOKING, connect
 from holdfast.engine.follow import bring_up_to_date
 from holdfast.engine.known import target_of
@@ -99,8 +100,9 @@ def _settle_group(home: Home, name: str, group: list[Run]) -> str:
     """Settle the runs of one target; returns why they could not all be. Nothing here concerns other targets."""
     try:
         elsewhere = _settle_on(home, target_of(group[0].request, home.path), group)
+        ended = [words for words in (_ended_by_client(home, run) for run in group) if words]
         unlink_quietly(os.fsencode(_silence(home, name)))
-        return _on_other_nodes(elsewhere)
+        return "; ".join(filter(None, (_on_other_nodes(elsewhere), *ended)))
     except UnreachableError as error:
         why = f"{error.what}: {error.answer}" if error.answer else error.what
         return f"{name} is unreachable since {_silent_since(home, name)} ({why}); its runs are shown as last seen"
@@ -117,6 +119,14 @@ def _asks_person(home: Home, run: Run) -> bool:
         return target_of(run.request, home.path).host.asks_person
     except HoldfastError:
         return False
+
+
+def _ended_by_client(home: Home, run: Run) -> str:
+    """That looking at this run has ended it, because nothing else could any more."""
+    closed = next((event for event in runs.read(home, run.uid).events if event.get("type") == "closed"), {})
+    if closed.get("ended_by") != "client" or lifecycle.state_of(run.events) in lifecycle.FINAL:
+        return ""
+    return f"{run.request.get('run_id')} was ended by this look: {closed.get('reason')}"
 
 
 def _on_other_nodes(group: list[Run]) -> str:

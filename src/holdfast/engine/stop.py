@@ -11,31 +11,32 @@ from holdfast.store import runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.engine.channel import RunnerChannel
     from holdfast.store.home import Home
-    from holdfast.store.runs import Run
-    from holdfast.targets import Target
+
+_ENDING = ("stopping", "exited", "closed")
 
 
 def cancel(home: Home, uid: str, by: str) -> tuple[str, str]:
-    """Returns the run's state before, and what the target answered: asked, or closed.
+    """Returns the run's state, and what the target answered.
 
-    A target that cannot be reached within seconds is told by the first command that reaches it.
+    asked: it will end; ended: this request ended it; closed: it had ended before. The run is not looked at first: a look
+    ends a run whose watchers are stopped, and would not know that it was to be canceled. A target that cannot be reached
+    within seconds is told by the first command that reaches it.
     """
     run = runs.read(home, uid)
     target = target_of(run.request, home.path)
     channel = connect(home, target, LOOKING)
     try:
-        state = _state(home, target, channel, run)
-        if state in lifecycle.FINAL:
-            return state, "closed"
-        runs.append_client(home, uid, "cancel", by=by)
-        channel.renew()
         answer = target.launcher.stop(channel, run.ticket, by)
-        if answer == "closed":
+        if answer != "closed":
+            runs.append_client(home, uid, "cancel", by=by)
+        if answer in ("asked", "closed", "ended"):
             channel.renew()
             bring_up_to_date(home, channel, run)
-        return state, answer
+        events = runs.read(home, uid).events
+        if answer == "asked":
+            events = [event for event in events if event.get("type") not in _ENDING]
+        return lifecycle.state_of(events), answer
     except UnreachableError as error:
         if not runs.read(home, uid).is_cancelled:
             runs.append_client(home, uid, "cancel", by=by)
@@ -43,10 +44,3 @@ def cancel(home: Home, uid: str, by: str) -> tuple[str, str]:
         raise UnreachableError(error.what, where=error.where, answer=error.answer, hint=hint) from error
     finally:
         channel.close()
-
-
-def _state(home: Home, target: Target, channel: RunnerChannel, run: Run) -> str:
-    """As the target knows it now."""
-    if target.launcher.look(channel, [run.ticket])[run.ticket] in ("alive", "closed"):
-        bring_up_to_date(home, channel, run)
-    return lifecycle.state_of(runs.read(home, run.uid).events)

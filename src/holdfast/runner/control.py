@@ -33,16 +33,22 @@ def look(attempt: "bytes") -> "str":
 
 
 def stop(attempt: "bytes", by: "str") -> "str":
-    """Ask an attempt to end. The request is on disk before the signal, so that it is never forgotten."""
+    """Ask an attempt to end. The request is on disk before the signal, so that it is never forgotten.
+
+    ``ended``: this request ended it; ``closed``: it had ended before.
+    """
+    if records.closed(attempt) is not None:
+        return "closed"
     if records.is_held(attempt) or _watchers(attempt) or records.is_elsewhere(attempt):
         _request_cancel(attempt, by)
     state = look(attempt)
     if state == "absent":
-        return discard(attempt, "canceled", "canceled by %s before it was started" % by)
+        state = discard(attempt, "canceled", "canceled by %s before it was started" % by)
+        return "ended" if state == "closed" else state
     if state == "gone":
         return bury(attempt)
     if state == "closed":
-        return state
+        return "ended" if (records.closed(attempt) or {}).get("ended_by") == "client" else state
     if state == "elsewhere" and records.silent_for(attempt) > ABANDONED_S:
         return _close_abandoned(attempt, by)
     if state == "elsewhere":
@@ -118,7 +124,8 @@ def _end_stopped(attempt: "bytes", watchers: "list[int]") -> "str":
 
         contained.destroy(plan)
     why = guardian.reason_to_end(attempt, plan)
-    guardian.close_in_place(attempt, plan, why, "supervisor and guardian were both stopped, and a client ended the run")
+    who = "supervisor and guardian were both stopped, and a client ended the run"
+    guardian.close_in_place(attempt, plan, why, who, ended_by="client")
     return "closed"
 
 

@@ -142,10 +142,10 @@ def reason_to_end(attempt: "bytes", plan: "dict[str, object]") -> "str":
     return "timeout" if started and timeout and time.monotonic() > started + float(str(timeout)) else ""
 
 
-def close_in_place(attempt: "bytes", plan: "dict[str, object]", why: "str", who: "str") -> "None":
+def close_in_place(attempt: "bytes", plan: "dict[str, object]", why: "str", who: "str", **told: "object") -> "None":
     """Close a run in place of its supervisor, when nothing of its family is left.
 
-    ``why`` it was to end; empty where it should not have, and its outcome is unknown.
+    ``why`` it was to end; empty where it should not have, and its outcome is unknown. ``told``: more of its last event.
     """
     if records.closed(attempt) is not None:
         return
@@ -162,7 +162,7 @@ def close_in_place(attempt: "bytes", plan: "dict[str, object]", why: "str", who:
         end = "lost", 125, "the script's own outcome is unknown"
     else:
         end = outcome.judge(-signal.SIGKILL, why, str(plan.get("timeout_text") or ""))
-    records.close(attempt, end[0], end[1], "%s; %s" % (end[2], who))
+    records.close(attempt, end[0], end[1], "%s; %s" % (end[2], who), **told)
 
 
 def _moment(events: "list[dict[str, object]]", kind: "str") -> "float":

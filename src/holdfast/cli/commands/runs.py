@@ -96,12 +96,13 @@ def cancel(parsed: Parsed) -> int:
     state, said = lifecycle.OUTCOMES.get(run.seen_outcome) or lifecycle.state_of(run.events), ""
     if state not in lifecycle.FINAL:
         state, said = stop.cancel(home, run.uid, by=os.environ.get("USER", "the user"))
-    if state in lifecycle.FINAL:
+    if state in lifecycle.FINAL and said != "ended":
         sys.stderr.write(f"{show(str(run.request.get('run_id')))} has already ended: {state}\n")
         return 0
     words = {
         "asked": "asked to end; its processes get SIGTERM now and SIGKILL after its grace time",
         "closed": "ended",
+        "ended": f"ended by this command: {state}",
         "elsewhere": "asked to end; it runs on another node that shares this folder, which reads that within seconds",
     }
     if state == lifecycle.QUEUED:
