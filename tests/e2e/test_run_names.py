@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from typing import TYPE_CHECKING
 
 from conftest import eventually
+from holdfast.runner import jsonl
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import Desk
 
 COMMANDS = (
@@ -35,3 +40,45 @@ def test_last_never_means_a_run_of_another_project(desk: Desk) -> None:
     record = desk.record()
     assert (record["status"], record["tags"], record["description"], record["hidden"]) == ("Running", {}, None, False)
     assert desk.holdfast("cancel").code == 0
+
+
+def test_imported_runs_get_ids_of_their_own_and_name_their_project(desk: Desk, tmp_path: Path) -> None:
+    store = tmp_path / "mlruns"
+    for name in ("0", "1"):
+        experiment = store / name
+        run = experiment / (name * 32)
+        run.mkdir(parents=True)
+        stage = "lifecycle_stage: active\n"
+        (experiment / "meta.yaml").write_text(f"experiment_id: '{name}'\nname: Default\n{stage}")
+        times = "start_time: 1700000000000\nend_time: 1700000001000\n"
+        (run / "meta.yaml").write_text(f"run_id: '{name * 32}'\nstatus: 3\n{times}{stage}")
+    (store / "1").rename(tmp_path / "later")
+    assert desk.holdfast("history", "import", "--mlflow", str(store)).text == "Default_1700000000000\n"
+    (tmp_path / "later").rename(store / "1")
+    assert desk.holdfast("history", "import", "--mlflow", str(store)).text == "Default_1700000000001\n"
+    archive = tmp_path / "runs.zip"
+    assert desk.holdfast("history", "export", "--all", "--to", str(archive)).code == 0
+    other = tmp_path / "other"
+    other.mkdir()
+    env = {"HOLDFAST_HOME": str(tmp_path / "other-store")}
+    result = desk.holdfast("history", "import", str(archive), cwd=other, env=env)
+    assert result.code == 0
+    assert "of another project (project): holdfast history list -A" in result.err, result
+
+
+def test_id_that_two_runs_have_is_refused_with_the_list(desk: Desk) -> None:
+    desk.script("print(1)\n")
+    assert desk.submit("train.py").code == 0
+    record = desk.record()
+    twin = "f" * 32
+    folder = desk.home / "runs"
+    shutil.copytree(folder / record["uid"], folder / twin)
+    request = json.loads((folder / twin / "run.json").read_bytes())
+    request.update(uid=twin, run_number=2)
+    del request["crc"]
+    (folder / twin / "run.json").write_bytes(jsonl.sealed(request))
+    refused = desk.holdfast("info", "-r", record["run_id"])
+    assert refused.code == 2
+    assert record["uid"] in refused.err
+    assert twin in refused.err
+    assert desk.record(twin)["run_number"] == 2

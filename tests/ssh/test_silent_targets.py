@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from typing import TYPE_CHECKING
 
@@ -72,6 +73,27 @@ def test_cancel_on_a_silent_target_is_recorded_and_delivered_later(silent: Lapto
     assert "will be" in result.err
     ada.path(".bashrc").unlink()
     assert silent.wait_for_end()["status"] == "Canceled"
+
+
+def test_started_run_without_events_is_preparing_and_then_to_be_canceled(silent: Laptop, ada: User) -> None:
+    """As after submit --no-wait, when the target falls silent before its first event came here."""
+    record = silent.record()
+    assert record["target"] == "lab1"
+    shutil.rmtree(silent.home / "runs" / record["uid"] / "a1")
+    assert silent.record()["status"] == "Preparing"
+    assert silent.holdfast("cancel").code == 69
+    assert silent.record()["status"] == "CancelRequested"
+    ada.path(".bashrc").unlink()
+    assert silent.wait_for_end()["status"] == "Canceled"
+
+
+def test_every_answer_ends_the_silence_that_is_told(silent: Laptop, ada: User) -> None:
+    note = silent.home / "cache" / "silent" / "lab1"
+    assert "unreachable since" in silent.holdfast("status").err
+    assert note.exists()
+    ada.path(".bashrc").unlink()
+    assert silent.holdfast("computetarget", "test", "lab1").code == 0
+    assert not note.exists()
 
 
 def test_following_a_run_on_a_silent_target_keeps_trying(silent: Laptop, ada: User) -> None:

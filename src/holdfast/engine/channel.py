@@ -25,7 +25,8 @@ from holdfast.errors import (
 )
 from holdfast.ledger import now_ns
 from holdfast.record import Record
-from holdfast.runner import limits, wire
+from holdfast.runner import limits, untrusted, wire
+from holdfast.runner.sync import unlink_quietly
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,7 +74,12 @@ LOOKING = Patience(5.0, 3.5, is_renewed=False)
 
 def connect(home: Home, target: Target, patience: Patience = WORKING) -> RunnerChannel:
     note = os.path.join(home.path, "cache", "runner")
-    return RunnerChannel(target.host, target.runner_python, target.home, target.name, note, patience)
+    channel = RunnerChannel(target.host, target.runner_python, target.home, target.name, note, patience)
+    try:
+        channel.silent_note = home.silent(target.name)
+    except untrusted.Untrusted:
+        pass  # there is no note about a target of such a name
+    return channel
 
 
 class RunnerChannel:
@@ -98,6 +104,7 @@ class RunnerChannel:
         self._behind: Json = {}
         self._early: dict[int, Json] = {}
         self.waited_ns = 0  # for the first answer
+        self.silent_note = ""  # a file that says since when the target is silent; removed when it answers
         self._begin(b"")
 
     @property
@@ -127,6 +134,8 @@ class RunnerChannel:
             self._hello = check_hello(header.get("hello"), self._name)
             self._transport.expect(self._patience.answer)
             self.waited_ns = now_ns() - began
+            if self.silent_note:
+                unlink_quietly(os.fsencode(self.silent_note))
         return self._hello
 
     def ask(self, verb: str, **fields: object) -> Json:

@@ -21,7 +21,7 @@ from holdfast.store import exchange_names as names
 from holdfast.store import history, runs, verify
 from holdfast.store.exchange_names import refused
 from holdfast.store.home import Home
-from holdfast.store.staging import Staging
+from holdfast.store.staging import Staging, free_id, taken_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,10 +39,11 @@ _NO_CODE = "0" * 64
 
 
 class Imported(Record):
-    """Run ids that are new here, how many were here already."""
+    """Run ids that are new here, how many were here already, and the names of other projects that they belong to."""
 
     new: list[str]
     here: int
+    elsewhere: list[str]
 
 
 def take_in(home: Home, project: Project, path: str, tell: Callable[[int, int], None]) -> Imported:
@@ -111,8 +112,15 @@ def _let_in(home: Home, project: Project, stage: Staging, path: str) -> Imported
     for parts in ready:
         _adopt(home, stage, parts)
     by_age = sorted(offers, key=lambda offer: int(offer.run_id.rpartition("_")[2]))
-    new = [one.run_id for one in by_age if stage.publish(one.uid, one.run_id, _request(project, one)) is not None]
-    return Imported(new, _count(path) - len(new))
+    given = taken_ids(home)
+    new, elsewhere = [], set()
+    for one in by_age:
+        run_id = free_id(one.run_id, given)
+        if stage.publish(one.uid, run_id, _request(project, one)) is not None:
+            given.add(run_id)
+            new.append(run_id)
+            elsewhere |= {str(one.request.get("project"))} if one.request["project_id"] != project.id else set()
+    return Imported(new, _count(path) - len(new), sorted(elsewhere))
 
 
 def _offer(stage: Staging, uid: str, path: str) -> Offer:

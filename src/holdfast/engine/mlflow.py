@@ -13,7 +13,7 @@ from holdfast.record import Record
 from holdfast.runner import untrusted
 from holdfast.runner.jsonl import sealed
 from holdfast.store import mlflow, runs
-from holdfast.store.staging import Staging
+from holdfast.store.staging import Staging, free_id, taken_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def bring(home: Home, project: Project, path: str, tell: Callable[[int, int], No
     left_out: list[str] = []
     here = going = seen = 0
     waiting: list[tuple[str, str, Json]] = []
-    names = _Names()
+    names = _Names(taken_ids(home))
     with Staging(home) as stage:
         for run in mlflow.read(path):
             seen += 1
@@ -72,16 +72,13 @@ def bring(home: Home, project: Project, path: str, tell: Callable[[int, int], No
 class _Names:
     """Run ids as ours are: a name and the millisecond of the start, no two alike."""
 
-    def __init__(self) -> None:
+    def __init__(self, taken: set[str]) -> None:
         self._by_uid: dict[str, str] = {}
-        self._given: set[str] = set()
+        self._given = taken
 
     def give(self, run: MlflowRun) -> str:
         plain = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in run.experiment)[:100]
-        stamp = max(run.start, 0)
-        while f"{plain or 'mlflow'}_{stamp}" in self._given:
-            stamp += 1
-        self._by_uid[run.uid] = f"{plain or 'mlflow'}_{stamp}"
+        self._by_uid[run.uid] = free_id(f"{plain or 'mlflow'}_{max(run.start, 0)}", self._given)
         self._given.add(self._by_uid[run.uid])
         return self._by_uid[run.uid]
 

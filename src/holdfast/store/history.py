@@ -62,7 +62,7 @@ def _record(run: Run, *, files: bool = True) -> Json:
         "arguments": request.get("arguments", []),
         "target": request.get("target"),
         "run_configuration": request.get("config"),
-        "status": lifecycle.state_of(events) if not run.damage else "Damaged",
+        "status": _state(run),
         "created_utc": utc(request.get("created_ns")),
         "start_time_utc": utc((started or {}).get("wall_ns")),
         "end_time_utc": utc((ended or {}).get("wall_ns")),
@@ -84,6 +84,16 @@ def _record(run: Run, *, files: bool = True) -> Json:
     others = {name: value for name, value in logged.items() if name not in FIXED}
     found: Json = {**others, **fixed, **({"metrics": clashing} if clashing else {})}
     return dict(sorted(found.items()))
+
+
+def _state(run: Run) -> str:
+    """By its events; where none have come from a silent target yet, by what the client itself has done."""
+    if run.damage:
+        return "Damaged"
+    state = lifecycle.state_of(run.events)
+    if state != lifecycle.SUBMITTING or not any(line.get("ticket") == run.ticket for line in run.client):
+        return state
+    return lifecycle.CANCEL_REQUESTED if run.is_cancelled else lifecycle.PREPARING
 
 
 def tags(run: Run) -> Json:

@@ -10,6 +10,7 @@ from holdfast.runner.remove import remove_tree
 from holdfast.runner.sync import fsync_path, sync_file_system
 from holdfast.store import numbers
 from holdfast.store.home import Home, sync_folder, write_synced
+from holdfast.store.index import Index
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,3 +60,21 @@ class Staging:
             sync_folder(self._home.runs)
             numbers.note_created(self._home)
             return identity.run_number
+
+
+def taken_ids(home: Home) -> set[str]:
+    """The ids of all runs of the store."""
+    index = Index(home)
+    try:
+        return {str(row[0]) for row in index.db.execute("SELECT run_id FROM runs")}
+    finally:
+        index.close()
+
+
+def free_id(run_id: str, taken: set[str]) -> str:
+    """The same id, or with the next number at its end that no run has."""
+    name, _, digits = run_id.rpartition("_")
+    stamp = int(digits)
+    while f"{name}_{stamp}" in taken:
+        stamp += 1
+    return f"{name}_{stamp}"

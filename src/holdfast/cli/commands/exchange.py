@@ -62,14 +62,19 @@ def take_in(parsed: Parsed) -> int:
 
             done = exchange.take_in(home, project, path, lambda at, of: progress.update(f"reading: {at} of {of} files"))
             new, here, going = done.new, done.here, 0
+            elsewhere = done.elsewhere
         else:
             from holdfast.engine import mlflow
 
             project = projects.remember(project)
             found = mlflow.bring(home, project, path, lambda at, _: progress.update(f"reading: {_count(at, 'run')}"))
             new, here, going = found.new, found.here, found.going
+            elsewhere = []
             _tell_left_out(found.left_out)
     _tell(new, here, going)
+    if elsewhere:
+        names = show(", ".join(elsewhere))
+        sys.stderr.write(f"of another project ({names}): holdfast history list -A shows runs of all projects\n")
     return 0
 
 
