@@ -13,6 +13,7 @@ HoldfastError
 ├── InternalError      70   a bug of ours
 ├── ResourceError      71   a limit of this machine on processes, memory, open files or file size was reached
 ├── StoreError         74   the store on this disk is missing, damaged, full, read-only or too new
+│   ├── LockedError          another process holds a lock of the store for too long
 │   └── NoPlaceError         the target has no folder where a store can be made
 ├── HostKeyError       76   the target's host key is not the one that was pinned
 ├── GpuIdleError       79   a run that had to use its GPU did not
@@ -113,6 +114,12 @@ class StoreError(HoldfastError):
     """The store cannot be read or written: damaged, full, read-only, missing or made by a newer Holdfast."""
 
     exit_code = 74
+
+
+class LockedError(StoreError):
+    """Another process holds a lock of the store and did not let go of it in time; ``by`` says which."""
+
+    by = "another process"
 
 
 class NoPlaceError(StoreError):

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conftest import HOLDFAST, eventually
+from holdfast.errors import LockedError
 from holdfast.runner import environment
-from holdfast.store.locks import Lock, Locked
+from holdfast.store.locks import Lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -171,7 +172,7 @@ def test_runs_are_shown_while_a_stopped_process_has_the_mirror(desk: Desk, holde
 def test_living_holder_is_given_up_after_the_patience(tmp_path: Path, holders: Holders) -> None:
     path = tmp_path / "lock"
     pid = holders.hold(path, "alive")
-    with pytest.raises(Locked) as caught, Lock(str(path), patience=0.3):
+    with pytest.raises(LockedError) as caught, Lock(str(path), patience=0.3):
         raise AssertionError("it is held")
     assert caught.value.by.startswith(f"process {pid} (")
     assert "stopped" not in caught.value.by

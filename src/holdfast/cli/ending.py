@@ -7,9 +7,8 @@ import sys
 
 from holdfast.cli.terminal import human_bytes, human_duration, show, use_colour
 from holdfast.engine import outputs, upkeep
-from holdfast.errors import LostError, StoreError, UnreachableError
+from holdfast.errors import LockedError, LostError, StoreError, UnreachableError
 from holdfast.store import history, manifest, runs, verify
-from holdfast.store.locks import Locked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ def _note(home: Home, uid: str, kind: str, stopwatch: Stopwatch, **fields: objec
     """Not worth a sync, nor an error: it is about the run and not part of it."""
     try:
         runs.mention_client(home, uid, kind, spent=stopwatch.spent, **fields)
-    except (OSError, Locked):
+    except (OSError, LockedError):
         return
 
 

@@ -13,13 +13,12 @@ from holdfast import ignore, snapshot, targets
 from holdfast._version import __version__
 from holdfast.engine import follow, git_facts, known, shims
 from holdfast.engine.ship import Shipment
-from holdfast.errors import ConfigError, HoldfastError, StoreError, UnreachableError
+from holdfast.errors import ConfigError, HoldfastError, LockedError, StoreError, UnreachableError
 from holdfast.model import Identity, Json, Plan
 from holdfast.planning import make_plan, plan_gpu
 from holdfast.ports import Lacking
 from holdfast.runner import hostfacts, node
 from holdfast.store import numbers, runs
-from holdfast.store.locks import Locked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -153,9 +152,9 @@ class Submitter:
                 self._line.again(error)
         try:
             runs.append_client(home, plan.uid, "ticket", ticket=ticket, spent=self._stopwatch.spent)
-        except (OSError, Locked) as error:
+        except (OSError, LockedError) as error:
             what, hint = "the run has started, but that could not be noted", f"holdfast logs -f -r {plan.run_id}"
-            at, why = (error.where, error.what) if isinstance(error, Locked) else (error.filename, error.strerror)
+            at, why = (error.where, error.what) if isinstance(error, LockedError) else (error.filename, error.strerror)
             raise StoreError(what, where=str(at), answer=str(why), hint=hint) from error
 
     def _close_as_failed(self, plan: Plan, error: HoldfastError) -> None:

@@ -15,10 +15,9 @@ import time
 from binascii import crc32
 
 from holdfast import lifecycle
-from holdfast.errors import StoreError, UsageError
+from holdfast.errors import LockedError, StoreError, UsageError
 from holdfast.query.fields import KEY_SHIFT, column, storable
 from holdfast.store import history, index_file, rows, runs
-from holdfast.store.locks import Locked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -139,8 +138,8 @@ class Index:
                 if changes:
                     index_file.seal(self._home.index_file, whole=changes > _MUCH)
                 self._changes += changes
-        except (OSError, sqlite3.Error, Locked) as error:
-            self.locked_by = error.by if isinstance(error, Locked) else ""
+        except (OSError, sqlite3.Error, LockedError) as error:
+            self.locked_by = error.by if isinstance(error, LockedError) else ""
             self.kept = False
             self.close()
             self.db = index_file.connect(":memory:")
@@ -315,7 +314,7 @@ def problems(home: Home) -> list[str]:
                 return []
             if not index_file.is_sound(home.index_file):
                 return ["it is not as it was last written"]
-    except Locked as error:
+    except LockedError as error:
         return [f"it could not be read: {error.by} holds its lock"]
     except OSError:
         return []  # where it cannot be locked, nobody uses it

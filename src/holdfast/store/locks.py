@@ -1,6 +1,6 @@
 """One lock per name, held by the operating system: a killed holder lets go by dying.
 
-A wait has a deadline, so that a stopped process does not stop all others: ``Locked`` names it.
+A wait has a deadline, so that a stopped process does not stop all others: ``LockedError`` names it.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast.errors import StoreError
+from holdfast.errors import LockedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 PATIENCE_S = 10.0
 _AGAIN_S = 0.1  # for a lock that was given up before by this command
 _given_up: set[str] = set()
-
-
-class Locked(StoreError):
-    """Another process holds a lock of the store and did not let go of it in time; ``by`` says which."""
-
-    by = "another process"
 
 
 class Lock:
@@ -91,7 +85,7 @@ class _Notice:
             sys.stderr.write(f"waiting for {text}: it holds {ascii(self._path)[1:-1]}\n")
 
 
-def locked(path: str, holders: list[Holder]) -> Locked:
+def locked(path: str, holders: list[Holder]) -> LockedError:
     pids = " ".join(str(holder.pid) for holder in holders)
     if not holders:
         hint = f"find out which process has it: lsof {path}"
@@ -99,8 +93,8 @@ def locked(path: str, holders: list[Holder]) -> Locked:
         hint = f"let it go on: kill -CONT {pids}; or end it: kill -KILL {pids}"
     else:
         hint = f"try again later, or end it: kill {pids}"
-    by = ", ".join(map(str, holders)) or Locked.by
-    error = Locked(f"{by}: it holds a lock of the store and does not let go of it", where=path, hint=hint)
+    by = ", ".join(map(str, holders)) or LockedError.by
+    error = LockedError(f"{by}: it holds a lock of the store and does not let go of it", where=path, hint=hint)
     error.by = by
     return error
 

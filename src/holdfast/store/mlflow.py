@@ -208,7 +208,7 @@ def _refuse_programs(db: sqlite3.Connection, path: str) -> None:
     for table in _TABLES:
         kinds = db.execute("SELECT type, sql FROM sqlite_master WHERE name = ? COLLATE NOCASE", (table,)).fetchall()
         is_plain = [kind for kind, sql in kinds] == ["table"] and not str(kinds[0][1]).upper().startswith("CREATE VIRT")
-        hidden = [row[6] for row in db.execute(f"PRAGMA table_xinfo({table})")] if is_plain else []
+        hidden = [row[6] for row in db.execute("SELECT * FROM pragma_table_xinfo(?)", (table,))] if is_plain else []
         if not is_plain or any(hidden):
             raise UsageError("this is no database of MLflow", where=path, answer=f"no plain table {table}", hint=_HINT)
 
