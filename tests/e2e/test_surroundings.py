@@ -137,7 +137,7 @@ def test_limit_on_processes_is_named_wherever_it_is_reached(desk: Desk, tmp_path
         assert f"limit on processes: {most}, see ulimit -u" in result.stderr, result
         reasons.add(result.stderr.split("(limit")[0].splitlines()[-1])
     assert result.returncode == 0, result
-    assert len(reasons) > 2
+    assert len(reasons) > 1
 
 
 def test_limits_on_memory_and_files_are_no_bugs_of_ours(desk: Desk) -> None:

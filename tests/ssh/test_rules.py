@@ -87,7 +87,7 @@ def test_outputs_that_are_cut_on_their_way_come_whole(attached: Laptop, gpu1: Ho
     lab.slow(gpu1, bytes_per_second=2_000_000)
     client = Watched(attached.start("submit", "-c", "lab1", "train.py"))
     client.wait_for(b"made\n")
-    eventually(lambda: any(path.stat().st_size > 1_000_000 for path in attached.home.rglob("big.part")))
+    eventually(lambda: any(path.stat().st_size > 1_000_000 for path in attached.home.rglob("arriving/*")))
     gpu1.kill_sshd()
     client.wait_for_words("unreachable since")
     gpu1.start_sshd()
