@@ -152,9 +152,21 @@ def test_outputs_that_the_runner_cannot_keep_are_no_plain_success(desk: Desk) ->
     assert (record["status"], record["exit_code"]) == ("Completed", 0)
     assert record["outputs"]["complete"] is False
     assert record["outputs"]["files"] == 1
+    assert b"Completed, outputs incomplete" in desk.holdfast("runs", "-o", "table").out
+    assert b"Completed, outputs incomplete" in desk.holdfast("runs", "--limit", "1", "-o", "table").out
+    assert desk.holdfast("runs", "-o", "json").json[0]["status"] == "Completed"
+    assert b"Completed, outputs incomplete" in desk.holdfast("info", "-o", "table").out
+    assert desk.holdfast("status").out.startswith(b"state : Completed\noutputs : incomplete\n")
     returned = desk.holdfast("experiment", "return")
     assert returned.code == 74
     assert (desk.project / "outputs" / "good").read_text() == "1"
+
+
+def test_what_is_no_plain_file_is_named_when_the_run_ends(desk: Desk) -> None:
+    desk.script("import os; os.mkfifo('outputs/pipe'); open('outputs/good', 'w').write('1')")
+    result = desk.submit("train.py")
+    assert result.code == 0, result
+    assert "outputs/pipe was not kept: not a plain file" in result.err
 
 
 def test_own_exit_code_of_a_failed_script_stays(desk: Desk) -> None:

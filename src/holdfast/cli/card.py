@@ -43,6 +43,7 @@ def card(home: Home, run: Run, stream: TextIO) -> str:
     for label, key in _LABELS:
         if record.get(key) not in (None, ""):
             text = f"{record[key]} {arguments}" if key == "script_name" else "; ".join(str(record[key]).splitlines())
+            text = history.state_words(record) if key == "status" else text
             lines.append(_row(label, text, record["run_number"] if key == "run_id" else None))
     lines += [_row("tags", words) for words in (_tag_words(history.tags(run)),) if words]
     lines += ledger_card.section(record["ledger"], stream)  # type: ignore[arg-type]

@@ -83,6 +83,12 @@ def _tell_missing(run: Run, missing: list[str]) -> None:
         sys.stderr.write(f"  {show(line)}\n")
     if len(missing) > _SHOWN:
         sys.stderr.write(f"  and {len(missing) - _SHOWN} more\n")
+    unread = manifest.unread(run)
+    special = [(name, why) for name, why in manifest.unkept(run).items() if name not in unread]
+    for name, why in special[:_SHOWN]:
+        sys.stderr.write(f"  {show(f'outputs/{name} was not kept: {why}')}\n")
+    if len(special) > _SHOWN:
+        sys.stderr.write(f"  and {len(special) - _SHOWN} more that are not plain files\n")
     unlisted = manifest.is_missing(run)
     if unlisted or manifest.not_brought(run) or len(missing) > len(manifest.problems(run)):
         when = "when there is room again, " if unlisted else ""
@@ -140,7 +146,7 @@ def closing_line(run: Run, closed: Json, *, complete: bool = True, retry: bool =
     status = str(closed.get("outcome", "unknown")).capitalize()
     mark, colour = _MARKS.get(status, ("✗", "31"))
     if status == "Completed" and not complete:
-        (mark, colour), status = _INCOMPLETE, "Completed, outputs incomplete"
+        (mark, colour), status = _INCOMPLETE, history.INCOMPLETE
     encoding = sys.stderr.encoding or "ascii"
     if not mark.encode(encoding, "ignore"):
         mark = "*"

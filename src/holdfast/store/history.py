@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.store.runs import Run
 
 _NS = 1_000_000_000
+INCOMPLETE = "Completed, outputs incomplete"
 _FEW = 3  # problems with outputs in one line of text
 _ENVELOPE = frozenset(("seq", "wall_ns", "mono_ns", "boot_id", "type", "crc"))
 FIXED = frozenset(
@@ -94,6 +95,14 @@ def _state(run: Run) -> str:
     if state != lifecycle.SUBMITTING or not any(line.get("ticket") == run.ticket for line in run.client):
         return state
     return lifecycle.CANCEL_REQUESTED if run.is_cancelled else lifecycle.PREPARING
+
+
+def state_words(record: Json) -> str:
+    """The status as people are shown it: one that completed may lack outputs."""
+    outputs = record.get("outputs")
+    incomplete = isinstance(outputs, dict) and outputs.get("complete") is False
+    status = str(record.get("status"))
+    return INCOMPLETE if incomplete and status == lifecycle.COMPLETED else status
 
 
 def tags(run: Run) -> Json:

@@ -35,7 +35,7 @@ def list_runs(parsed: Parsed) -> int:
     if not found and not asked and is_tty(sys.stdout):
         sys.stderr.write("no runs yet; start one: holdfast submit -c local train.py\n")
         return 0
-    emit(found, fmt=parsed.text("output"), query=parsed.text("query"), columns=_columns(parsed, found))
+    _emit_records(parsed, found)
     if not asked:
         from holdfast.cli.commands.power import tell_idle
 
@@ -63,12 +63,21 @@ def _print_chosen(parsed: Parsed, index: Index, project_id: str, limit: int | No
     if not found and fmt is None and query is None and is_tty(sys.stdout):
         sys.stderr.write("no run is like that\n")
     elif titles is None:
-        emit(found, fmt=fmt, query=query, columns=_columns(parsed, found))
+        _emit_records(parsed, found)
     elif fmt == "tsv" and query is None:
         emit([[row[title] for title in titles] for row in found], fmt=fmt)
     else:
         emit(found, fmt=fmt, query=query, columns=titles)
     return 0
+
+
+def _emit_records(parsed: Parsed, found: list[Json]) -> None:
+    """A table says in its column of states that outputs are missing; other formats have ``outputs`` for that."""
+    fmt, query = parsed.text("output"), parsed.text("query")
+    columns = _columns(parsed, found)
+    if query is None and (fmt == "table" or (fmt is None and is_tty(sys.stdout))):
+        found = [{**record, "status": history.state_words(record)} for record in found]
+    emit(found, fmt=fmt, query=query, columns=columns)
 
 
 def _columns(parsed: Parsed, found: list[Json]) -> list[str] | None:

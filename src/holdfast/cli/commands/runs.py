@@ -44,7 +44,10 @@ def status(parsed: Parsed) -> int:
         "exit_code",
         "reason",
     )
-    found = {"state": record["status"], **{key: record[key] for key in keys if record[key] not in (None, "")}}
+    state = {"state": record["status"]}
+    if history.state_words(record) == history.INCOMPLETE:
+        state["outputs"] = "incomplete"
+    found = {**state, **{key: record[key] for key in keys if record[key] not in (None, "")}}
     if record["status"] == lifecycle.LOST and not retrying.refusal(home, run):
         found["hint"] = f"holdfast retry -r {record['run_number']} starts it again"
     if parsed.text("output") or parsed.text("query"):
