@@ -62,7 +62,7 @@ def test_what_others_have_there_stays(attached: Laptop, second: Laptop, gpu1: Ho
     lines = ada.path(".ssh/authorized_keys").read_text().splitlines()
     result = attached.holdfast(*PURGE)
     assert result.code == 0, result
-    assert "stays for 1 other" in result.err
+    assert "stays for 1 other client that uses it and 1 run that was not submitted from here" in result.err
     left = ada.path(".ssh/authorized_keys").read_text().splitlines()
     assert left == [line for line in lines if line != lines[-2]]
     assert [path.name for path in ada.path(".holdfast/runs").iterdir()] == [second.record()["uid"]]
@@ -105,6 +105,34 @@ def test_outputs_that_no_manifest_lists_are_asked_for(attached: Laptop, ada: Use
     assert (
         sorted(path.read_text() for path in ada.path(".holdfast/runs").glob("*/a1/work/outputs/*")) == ["only copy"] * 2
     )
+
+
+def test_second_purge_writes_nothing_about_runs_that_ended(laptop: Laptop, gpu1: Host, ada: User) -> None:
+    """The machine is attached again under two names, without the runs that were on it."""
+    before = ada.files()
+    assert laptop.attach(ada, gpu1, "--password", PASSWORD).code == 0
+    laptop.script("print(1)")
+    assert laptop.holdfast("submit", "-c", "lab1", "train.py").code == 0
+    assert laptop.holdfast(*PURGE).code == 0
+    eventually(lambda: ada.files() == before)
+    assert laptop.attach(ada, gpu1, "--password", PASSWORD).code == 0
+    result = laptop.holdfast(*PURGE)
+    assert (result.code, "all else of ours were removed" in result.err) == (0, True), result
+    eventually(lambda: ada.files() == before)
+    assert laptop.record()["status"] == "Completed"
+
+
+def test_runs_that_others_left_are_told(attached: Laptop, ada: User) -> None:
+    attached.script("print(1)")
+    assert attached.holdfast("submit", "-c", "lab1", "train.py").code == 0
+    run = next(ada.path(".holdfast/runs").iterdir())
+    request = run / "run.json"
+    request.write_text(request.read_text().replace('"client_store":"', '"client_store":"0'))
+    result = attached.holdfast(*PURGE)
+    assert result.code == 0, result
+    assert "0 runs of this client were removed there" in result.err
+    assert ".holdfast stays for 1 run that was not submitted from here" in result.err
+    assert run.exists()
 
 
 def test_ones_own_history_is_not_purged(desk: Desk) -> None:

@@ -26,10 +26,13 @@ if TYPE_CHECKING:
 
 
 class Purged(Record):
-    """How many runs went from there, and how many other clients still use the store that therefore stays."""
+    """How many runs went from there; how many other clients and runs of others keep the store ``place`` there."""
 
     runs: int
     others: int
+    kept: int
+    left: bool
+    place: str
 
 
 def purge(home: Home, compute: ComputeTarget, agree: Callable[[int, int], None]) -> Purged:
@@ -38,6 +41,7 @@ def purge(home: Home, compute: ComputeTarget, agree: Callable[[int, int], None])
     channel = connect(home, target)
     try:
         _refuse_our_own(home, compute, channel)
+        place = str(channel.hello()["home"])
         mine = _runs_on(home, compute)
         reconcile.settle(home, [run for run in mine if lifecycle.state_of(run.events) not in lifecycle.FINAL])
         _bring_home(home, channel, [runs.read(home, run.uid) for run in mine], agree)
@@ -48,7 +52,7 @@ def purge(home: Home, compute: ComputeTarget, agree: Callable[[int, int], None])
         raise UnreachableError(what, where=error.where, answer=error.answer, hint=hint) from error
     finally:
         channel.close()
-    purged = _understood(gone, compute)
+    purged = _understood(gone, compute, place)
     target.host.sever()
     remove_tree(os.fsencode(targets.login(compute, home.path).folder))
     return purged
@@ -90,10 +94,12 @@ def _bring_home(home: Home, channel: RunnerChannel, mine: list[Run], agree: Call
         agree(count, size)
 
 
-def _understood(gone: Json, compute: ComputeTarget) -> Purged:
+def _understood(gone: Json, compute: ComputeTarget, place: str) -> Purged:
     live = answers.texts(gone, "live", compute.name) if gone.get("live") is not None else []
     if live:
         what = "there are still runs of yours alive on it; nothing was removed, there or here"
         cancel = "; ".join(f"holdfast cancel -r {run_id}" for run_id in live)
         raise UsageError(what, where=compute.name, answer=", ".join(map(str, live)), hint=cancel)
-    return Purged(answers.number(gone, "runs", compute.name), answers.number(gone, "others", compute.name))
+    runs_gone, others = (answers.number(gone, name, compute.name) for name in ("runs", "others"))
+    kept = answers.number(gone, "kept", compute.name)
+    return Purged(runs_gone, others, kept, gone.get("left") is True, place)

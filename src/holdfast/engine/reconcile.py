@@ -163,7 +163,8 @@ def _settle_one(home: Home, target: Target, channel: RunnerChannel, run: Run, st
         if state == "closed":
             bring_up_to_date(home, channel, run)
         return
-    if state in ("absent", "alive", "elsewhere") and _is_cancel_pending(run):
+    is_over = lifecycle.state_of(run.events) in lifecycle.FINAL
+    if state in ("absent", "alive", "elsewhere") and not is_over and _is_cancel_pending(run):
         target.launcher.stop(channel, run.ticket, "the user")
     elif state == "absent":
         _settle_absent(home, channel, run)
@@ -185,6 +186,8 @@ def give_up(home: Home, target: Target, run: Run, reason: str) -> None:
 
 def _settle_absent(home: Home, channel: RunnerChannel, run: Run) -> None:
     """Close a run that the target does not have: it was never started, or its folder there was removed."""
+    if lifecycle.state_of(run.events) in lifecycle.FINAL:
+        return  # its end is known here, and its folder there may have been removed since
     was_started = bool(run.events) or any(line.get("ticket") == run.ticket for line in run.client)
     if not was_started and not node.is_this(_submitted_on(run)):
         return  # that node may be submitting it now: its lock cannot be seen here

@@ -3,7 +3,7 @@
 import json
 import os
 
-from . import control, jsonl, wire
+from . import control, jsonl, records, wire
 from .remove import remove_tree
 from .sync import unlink_quietly
 
@@ -62,7 +62,8 @@ def purge(home: "bytes", client: "str") -> "dict[str, object]":
         others = os.listdir(os.path.join(home, b"clients"))
     except FileNotFoundError:
         others = []
-    last = not others and len(_runs_of(home, None)[0]) == len(mine)
+    theirs = [folder for folder in _runs_of(home, None)[0] if folder not in mine and not _is_discarded(folder)]
+    last = not others and not theirs
     _leave_engines(home, mine, last)
     for folder in mine:
         remove_tree(folder)
@@ -71,7 +72,18 @@ def purge(home: "bytes", client: "str") -> "dict[str, object]":
 
         gpu_queue.tidy()
         remove_tree(home)
-    return {"runs": len(mine), "others": len(others), "live": []}
+    kept = 0 if last else len(theirs)
+    return {"runs": len(mine), "others": len(others), "live": [], "kept": kept, "left": os.path.lexists(home)}
+
+
+def _is_discarded(folder: "bytes") -> "bool":
+    """Whether this is what is left of a run: one that ended before it had begun, or that was being removed."""
+    if folder.endswith((b".deleted", b".tmp")):
+        return True
+    if os.path.lexists(os.path.join(folder, b"run.json")):
+        return False
+    attempts = [os.path.join(folder, name) for name in os.listdir(folder)]
+    return bool(attempts) and all(records.closed(attempt) is not None for attempt in attempts)
 
 
 def _leave_engines(home: "bytes", mine: "list[bytes]", last: "bool") -> "None":

@@ -17,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.amlconfig.types import ComputeTarget
     from holdfast.cli.parse import Parsed
+    from holdfast.engine.purge import Purged
 
 
 def list_targets(parsed: Parsed) -> int:
@@ -141,11 +142,18 @@ def _purge(compute: ComputeTarget, *, sure: bool) -> None:
         raise UsageError(f"{what}; nothing was removed, there or here", where=compute.name, hint=hint)
 
     gone = purge(open_home(), compute, agree)
-    words = f"{compute.name}: {gone.runs} run{'' if gone.runs == 1 else 's'} and all else of ours were removed there"
-    if gone.others:
-        others = f"{gone.others} other{'' if gone.others == 1 else 's'}"
-        words += f"; what is shared stays for {others} who use the store there"
-    sys.stderr.write(f"{show(words)}\n")
+    sys.stderr.write(f"{show(f'{compute.name}: {_told(gone)}')}\n")
+
+
+def _told(gone: Purged) -> str:
+    words = f"{gone.runs} run{'' if gone.runs == 1 else 's'} of this client"
+    if not gone.left:
+        return f"{words} and all else of ours were removed there"
+    words += f" {'was' if gone.runs == 1 else 'were'} removed there; {gone.place} stays"
+    others = f"{gone.others} other client{' that uses' if gone.others == 1 else 's that use'} it"
+    kept = f"{gone.kept} run{' that was' if gone.kept == 1 else 's that were'} not submitted from here"
+    why = " and ".join(([others] if gone.others else []) + ([kept] if gone.kept else []))
+    return f"{words} for {why}" if why else f"{words}: not all of it could be removed"
 
 
 def _places(parsed: Parsed) -> tuple[str, ...]:
