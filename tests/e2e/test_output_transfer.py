@@ -26,6 +26,7 @@ def elsewhere(desk: Desk, tmp_path: Path) -> Path:
     config = desk.project / "aml_config"
     config.mkdir()
     (config / "local.compute").write_text(f"type: local\nroot: {root}\n")
+    desk.trust("local")
     return root
 
 
@@ -119,6 +120,7 @@ def test_damaged_beginning_is_fetched_again_from_the_first_byte(desk: Desk, else
 
 
 def test_no_room_here_is_said_in_the_state_and_return_works_later(desk: Desk, elsewhere: Path, store: Volume) -> None:
+    assert store.holdfast("trust", "local").code == 0
     desk.script("open('outputs/small', 'w').write('s'); open('outputs/model', 'wb').write(bytes(9 << 20))")
     result = store.holdfast("submit", "-c", "local", "train.py")
     assert result.code == 74, result
