@@ -71,15 +71,18 @@ def _open_closed_streams() -> None:
         sys.stdout = _Output.in_place_of(sys.stdout, neutralised=sys.stdout.isatty())
     if isinstance(sys.stderr, io.TextIOWrapper):
         sys.stderr = _Output.in_place_of(sys.stderr, neutralised=True)
+        sys.stderr.may_fail = True
 
 
 class _Output(io.TextIOWrapper):
     """A stream whose errors say that they are about it, and which any encoding can take.
 
-    With ``neutralised``, characters of foreign text that act on a terminal are written as escapes, whoever forgot to.
+    With ``neutralised``, characters of foreign text that act on a terminal are written as escapes. With ``may_fail``,
+    text that cannot be written is dropped: messages for a person decide nothing about the exit code.
     """
 
     neutralised = False
+    may_fail = False
 
     @classmethod
     def in_place_of(cls, stream: io.TextIOWrapper, *, neutralised: bool) -> _Output:
@@ -99,6 +102,8 @@ class _Output(io.TextIOWrapper):
         try:
             return super().write(text)
         except OSError as error:
+            if self.may_fail:
+                return len(text)
             error.filename = OUTPUT
             raise
 
@@ -106,6 +111,8 @@ class _Output(io.TextIOWrapper):
         try:
             super().flush()
         except OSError as error:
+            if self.may_fail:
+                return
             error.filename = OUTPUT
             raise
 

@@ -43,6 +43,19 @@ def test_closed_standard_error_and_input_change_nothing(ran: Desk, command: str)
         assert result.stdout
 
 
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [("submit -c local a.py", 0), ("submit -c local --no-wait a.py", 0), ("status -r 99", None), ("submit b.py", 3)],
+)
+def test_full_standard_error_leaves_the_exit_code(desk: Desk, words: str, code: int | None) -> None:
+    desk.script("print(1)", "a.py")
+    desk.script("raise SystemExit(3)", "b.py")
+    expected = desk.holdfast(*words.split()).code
+    assert code in (None, expected)
+    with open("/dev/full", "wb") as full:
+        assert desk.holdfast(*words.split(), stderr=full).code == expected
+
+
 def test_files_never_get_the_number_of_a_closed_stream(desk: Desk) -> None:
     """With all three closed, what is opened first would be written to as the output."""
     desk.script("open('outputs/x', 'w').write('1')")
