@@ -51,19 +51,29 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str], home: str = "") -> None:
         spellings = {form for secret in secrets for part in _parts(secret) for form in _spellings(part)}
-        longest_first = sorted(spellings, key=lambda form: (-len(form), form))
-        self._known = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+        self._known: dict[str, list[str]] = {}  # by their first letters: one look for each letter of a text
+        for form in sorted(spellings, key=lambda form: (-len(form), form)):
+            self._known.setdefault(form[:_SHORTEST], []).append(form)
         self._home = re.compile(rf"{re.escape(home)}(?=[/\\\s\"':,]|\Z)") if len(home) > 1 else None
 
     def text(self, text: str) -> str:
-        if self._known is not None:
-            text = self._known.sub(GONE, text)
-        text = _ENDLESS.sub(GONE, text)
+        text = _ENDLESS.sub(GONE, self._without_known(text))
         text = _BLOCK.sub(GONE, scrub(text))
         text = _BEARER.sub(rf"\1 {GONE}", text)
         text = _ASSIGNED.sub(rf"\1{GONE}", text)
         text = _SHAPES.sub(GONE, text)
         return self._home.sub("~", text) if self._home is not None else text
+
+    def _without_known(self, text: str) -> str:
+        parts, begin, place = [], 0, 0
+        while self._known and place <= len(text) - _SHORTEST:
+            forms = self._known.get(text[place : place + _SHORTEST], ())
+            found = next((form for form in forms if text.startswith(form, place)), "")
+            if found:
+                parts += [text[begin:place], GONE]
+                begin = place + len(found)
+            place += len(found) or 1
+        return "".join([*parts, text[begin:]])
 
     def value(self, value: object) -> object:
         """The same of all text in JSON; what stands under the name of a secret goes whatever it is."""

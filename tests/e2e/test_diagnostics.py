@@ -8,12 +8,14 @@ import os
 import pty
 import stat
 import subprocess
+import time
 import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
 
 from conftest import HOLDFAST
+from holdfast.redact import Redactor
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -151,3 +153,23 @@ def test_at_a_terminal_it_asks(desk: Desk, answer: bytes, written: bool) -> None
     path: Path = desk.project / "d.zip"
     assert (done.returncode == 0, path.exists()) == (written, written), done.stderr
     assert b"about.json" in done.stderr
+
+
+@pytest.mark.parametrize("argument", ["x" * 2_000_000, "word-number " * 200_000])
+def test_a_long_argument_costs_no_time(argument: str) -> None:
+    """Both took longer than a minute; the whole takes less than a second."""
+    begun = time.process_time()
+    redactor = Redactor([argument[:60_000], "s3cret-value"])
+    assert "s3cret-value" not in redactor.text("a log line with s3cret-value in it\n" * 5_000)
+    assert time.process_time() - begun < 10
+
+
+def test_logs_are_left_out_where_the_arguments_cannot_be_looked_for(desk: Desk, tmp_path: Path) -> None:
+    desk.script("import sys; print(sys.argv[1][:50])")
+    assert desk.submit("train.py", "private words " * 6_000).code == 0
+    report = tmp_path / "report.zip"
+    assert desk.holdfast("diagnostics", "-r", "1", "--with-log", "--to", str(report), "--yes").code == 0
+    with zipfile.ZipFile(report) as archive:
+        texts = {name: archive.read(name) for name in archive.namelist()}
+    assert [name for name, text in texts.items() if b"private words" in text] == []
+    assert any(text.startswith(b"left out: ") for text in texts.values())

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _TAIL = 200_000  # bytes of a log
 _LARGEST = 1_000_000
+_LONGEST_ARGUMENTS = 65_536  # letters of a run's arguments that are looked for in every text
+_STRUCTURED = ("run.json", "plan.json", "files.json")  # where arguments stand in a known place
 _LOGS = ("runner.log", "environment.log", "engine.log")
 _COMMANDS = ("argv", "command", "commands", "holders", "processes")  # in events: what others typed
 _VARIABLES = ("LANG", "LC_ALL", "TERM", "SHELL")  # whose values are told; of others that matter, the names
@@ -55,6 +57,8 @@ def gather(home: Home, project: Project, run: Run | None, *, with_log: bool) -> 
     secrets = [*_of_environment(), *_of_settings(home), *(value for text in files.values() for value in _hidden(text))]
     arguments = run.request.get("arguments") if run is not None else None
     _, values = redact.words(arguments if isinstance(arguments, list) else ())
+    length = sum(map(len, values))
+    values = values if length <= _LONGEST_ARGUMENTS else []
     redactor = Redactor([*secrets, *values], os.path.expanduser("~"))
     found: dict[str, str] = {
         "about.json": _json(redactor.value(_about(home))),
@@ -64,6 +68,9 @@ def gather(home: Home, project: Project, run: Run | None, *, with_log: bool) -> 
     }
     if run is not None:
         found.update(_of_run(run, redactor, with_log))
+    if length > _LONGEST_ARGUMENTS:
+        note = f"left out: the arguments of the run have {length} letters, too many to be looked for in this file\n"
+        found.update({name: note for name in found if name.startswith("run/") and not name.endswith(_STRUCTURED)})
     return {name: text.encode("utf-8", "backslashreplace") for name, text in found.items() if text}
 
 
