@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import sqlite3
 import subprocess
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from conftest import eventually
 from holdfast import metrics
 from holdfast.store import mlflow
 from lab.shelf import interpreter
@@ -187,6 +189,49 @@ def test_a_folder_as_an_archive_is_refused_with_advice(desk: Desk, tmp_path: Pat
     assert result.code == 2, result
     assert "this is a folder, not an archive" in result.err
     assert "--mlflow FOLDER" in result.err
+
+
+def one_run(place: Path) -> Path:
+    """A folder of MLflow with one run that has ended; returns the place of its artifacts."""
+    run = place / "0" / UIDS[0]
+    for name in ("params", "metrics", "tags", "artifacts"):
+        (run / name).mkdir(parents=True)
+    meta = {"experiment_id": "0", "name": "Default", "lifecycle_stage": "active"}
+    (place / "0" / "meta.yaml").write_text(json.dumps(meta))
+    told = {"run_id": UIDS[0], "run_name": "one", "status": 3, "start_time": 5, "end_time": 9}
+    (run / "meta.yaml").write_text(json.dumps({**told, "lifecycle_stage": "active"}))
+    return run / "artifacts"
+
+
+def test_artifacts_with_holes_take_no_room_and_too_large_ones_stay(desk: Desk, tmp_path: Path) -> None:
+    artifacts = one_run(tmp_path / "mlruns")
+    with open(artifacts / "huge", "wb") as huge:
+        huge.truncate(1 << 42)
+    with open(artifacts / "holes", "wb") as holes:
+        holes.write(b"begin")
+        holes.truncate(100 << 20)
+    done = desk.holdfast("history", "import", "--mlflow", str(tmp_path / "mlruns"))
+    assert done.code == 0, done
+    assert f"left out: {UIDS[0]}: 'huge': {1 << 42} bytes, and the store's disk has" in done.err
+    [copy] = (desk.home / "runs").rglob("outputs/holes")
+    assert copy.stat().st_size == 100 << 20
+    assert copy.stat().st_blocks * 512 < 10 << 20
+    assert desk.holdfast("store", "verify").code == 0
+
+
+def test_a_killed_import_is_removed_by_the_next_prune(desk: Desk, tmp_path: Path) -> None:
+    artifacts = one_run(tmp_path / "mlruns")
+    with open(artifacts / "large", "wb") as large:
+        large.truncate(4 << 30)
+    process = desk.start("history", "import", "--mlflow", str(tmp_path / "mlruns"))
+    with process:
+        eventually(lambda: list(desk.home.glob("import-*.tmp/runs/*/a1/outputs/large")) != [])
+        process.send_signal(signal.SIGSTOP)
+        desk.holdfast("store", "prune")
+        assert list(desk.home.glob("import-*.tmp")), "it is still being made"
+        process.kill()
+    desk.holdfast("store", "prune")
+    assert list(desk.home.glob("import-*.tmp")) == []
 
 
 def test_what_is_no_store_of_mlflow(desk: Desk, tmp_path: Path) -> None:

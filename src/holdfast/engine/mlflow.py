@@ -29,6 +29,7 @@ _RECORD = struct.Struct("<QqQd")
 _STEP_FLAG = 0x80 << 56
 _MS = 1_000_000
 _BLOCK = 1024 * 1024
+_SPARE = 64 * 1024 * 1024  # bytes of the store's disk that artifacts do not fill
 _AT_ONCE = 200  # runs that are made durable together
 _OUTCOMES = {"FINISHED": ("completed", 0), "FAILED": ("failed", 1), "KILLED": ("canceled", 143)}
 _WORDS = "mlflow."
@@ -171,6 +172,9 @@ def _copy_artifacts(run: MlflowRun, target: str, left_out: list[str]) -> list[Js
                 if "\\" in path or not path.isprintable():
                     raise untrusted.Untrusted("not a name for an output")
                 size, digest, seen = _copy(source, untrusted.below(target, path))
+            except _NoRoom as error:
+                left_out.append(f"{run.uid}: {path!a}: {error}")
+                continue
             except (untrusted.Untrusted, FileNotFoundError, IsADirectoryError):
                 left_out.append(f"{run.uid}: {path!a}")
                 continue
@@ -178,16 +182,36 @@ def _copy_artifacts(run: MlflowRun, target: str, left_out: list[str]) -> list[Js
     return rows
 
 
+class _NoRoom(Exception):
+    """The store's disk cannot take a file of that length."""
+
+
 def _copy(source: str, target: str) -> tuple[int, str, int]:
-    """Length, hash and time of what was copied."""
+    """Length, hash and time of what was copied; never more bytes than the file had at the beginning."""
     size, state = 0, hashlib.sha256()
     with open(untrusted.open_file(source, follow=False), "rb") as stream:
         os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
+        length = os.fstat(stream.fileno()).st_size
+        _refuse_without_room(os.path.dirname(target), length)
         with open(target, "xb") as sink:
-            while block := stream.read(_BLOCK):
+            while block := stream.read(min(_BLOCK, length - size)):
                 state.update(block)
-                size += sink.write(block)
+                size += len(block)
+                if block.count(0) == len(block):
+                    sink.seek(size)  # a hole stays one
+                else:
+                    sink.write(block)
+            sink.truncate(size)
         return size, state.hexdigest(), os.fstat(stream.fileno()).st_mtime_ns
+
+
+def _refuse_without_room(folder: str, needed: int) -> None:
+    if not hasattr(os, "statvfs"):
+        return
+    found = os.statvfs(folder)
+    free = found.f_bavail * found.f_frsize
+    if needed > free - _SPARE:
+        raise _NoRoom(f"{needed} bytes, and the store's disk has {free} free")
 
 
 def _closed_files(attempt: str) -> list[str]:

@@ -10,6 +10,7 @@ from holdfast.runner import objects
 from holdfast.runner.remove import remove_tree
 from holdfast.runner.sync import unlink_quietly
 from holdfast.store import runs, trash
+from holdfast.store.staging import is_abandoned
 from holdfast.store.usage import size_of
 
 TYPE_CHECKING = False
@@ -98,7 +99,8 @@ def _work(home: Home, uids: list[str], act: bool) -> Json:
 
 def _leftovers(home: Home, clock: Clock, act: bool) -> Json:
     """Halves that killed commands left behind: deleted but not removed, or begun and never given their name."""
-    paths = [path for path in _halves(home) if path.endswith(".deleted") or clock.is_older(path, _YOUNG_S)]
+    halves = _halves(home)
+    paths = [path for path in halves if path.endswith(".deleted") or clock.is_older(path, _YOUNG_S) or _is_dead(path)]
     paths += _old_runners(home, clock)
     size = sum(map(size_of, paths))
     for path in paths if act else ():
@@ -115,6 +117,10 @@ def _halves(home: Home) -> Iterator[str]:
 
     for place in ("*", "*/*", "runs/*/*", "runner/*/code/*", "shims/*/*", "ssh/*/*"):
         yield from filter(_is_half, iglob(os.path.join(escape(home.path), place)))
+
+
+def _is_dead(path: str) -> bool:
+    return os.path.basename(path).startswith("import-") and is_abandoned(path)
 
 
 def _is_half(path: str) -> bool:

@@ -5,16 +5,26 @@ from __future__ import annotations
 import os
 
 from holdfast.model import Identity, Project
-from holdfast.runner.jsonl import sealed
+from holdfast.runner import node
+from holdfast.runner.jsonl import read_lines, sealed
 from holdfast.runner.remove import remove_tree
 from holdfast.runner.sync import fsync_path, sync_file_system
 from holdfast.store import numbers
 from holdfast.store.home import Home, sync_folder, write_synced
 from holdfast.store.index import Index
+from holdfast.store.locks import Lock, is_held
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.model import Json
+
+_OWNER = "owner"
+
+
+def is_abandoned(path: str) -> bool:
+    """Whether the import that made this folder has ended; never true of one that another node made."""
+    marks = read_lines(os.fsencode(os.path.join(path, f"{_OWNER}.jsonl")))
+    return bool(marks) and node.is_this(marks[0]) and not is_held(os.path.join(path, _OWNER))
 
 
 class Staging:
@@ -24,12 +34,17 @@ class Staging:
         self._home = home
         self.path = os.path.join(home.path, f"import-{os.getpid()}-{os.urandom(4).hex()}.tmp")
         self._staged = Home(self.path, "")
+        self._owner = Lock(os.path.join(self.path, _OWNER))
 
     def __enter__(self) -> Staging:
         os.makedirs(self.path, 0o700)
+        self._owner.try_hold()
+        with open(os.path.join(self.path, f"{_OWNER}.jsonl"), "wb") as mark:  # after the lock: it says that one is held
+            mark.write(node.encoded())
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._owner.release()
         remove_tree(os.fsencode(self.path))
 
     def run(self, uid: str, *names: str) -> str:
