@@ -21,6 +21,7 @@ _ALWAYS = frozenset((b".git", b".azuremlhistory_git", b"azureml-logs", b"__pycac
 _ALWAYS_AT_ROOT = frozenset((b"outputs", b"docs"))
 _GITIGNORE = b".gitignore"
 _AMLIGNORE = b".amlignore"
+IGNORE_FILES = (_GITIGNORE, _AMLIGNORE)
 
 _SECRET_NAMES = {
     b".netrc": "a password file",

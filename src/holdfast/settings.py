@@ -54,6 +54,22 @@ def read(path: str) -> dict[str, str]:
     return found
 
 
+def problems(path: str) -> list[str]:
+    """What in the file is not a setting as ``change`` writes it; names that a newer version knows are let be."""
+    try:
+        said = _object(path)
+    except ConfigError as error:
+        return [f"{error.what} {error.answer}".rstrip()]
+    found = [f"{name} is not text" for name, value in said.items() if not isinstance(value, str)]
+    for name, value in said.items():
+        try:
+            if isinstance(value, str) and name in SETTINGS:
+                SETTINGS[name].check(value)
+        except ConfigError as error:
+            found.append(f"{name}: {error.what}")
+    return found
+
+
 def days(path: str, name: str) -> float | None:
     text = read(path)[name]
     return _days(text) if text else None
@@ -72,6 +88,10 @@ def change(path: str, name: str, value: str | None) -> dict[str, str]:
 
 
 def _file(path: str) -> dict[str, str]:
+    return {str(name): str(value) for name, value in _object(path).items()}
+
+
+def _object(path: str) -> dict[str, object]:
     try:
         with open(path, encoding="utf-8") as source:
             found = json.load(source)
@@ -83,4 +103,4 @@ def _file(path: str) -> dict[str, str]:
         ) from error
     if not isinstance(found, dict):
         raise ConfigError("your settings are not a JSON object", where=path, hint="mend or delete the file")
-    return {str(name): str(value) for name, value in found.items()}
+    return found

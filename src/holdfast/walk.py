@@ -8,7 +8,7 @@ import stat
 import time
 
 from holdfast.errors import ConfigError
-from holdfast.ignore import SECRET_HEAD, Rule, Rules, marked_folder, secret_by_content, secret_by_name
+from holdfast.ignore import IGNORE_FILES, SECRET_HEAD, Rule, Rules, marked_folder, secret_by_content, secret_by_name
 from holdfast.record import Record
 from holdfast.runner.objects import MAX_DEPTH
 from holdfast.statcache import StatCache, is_racy, link_record, state_of
@@ -165,6 +165,8 @@ class Walk:
         except OSError as error:
             self._findings.cannot_read(path, error.strerror)
             return
+        if name in IGNORE_FILES:
+            self._findings.warn(path, "a link: its patterns are not applied; put the file itself here")
         landing = os.path.normpath(os.path.join(os.path.dirname(path), target))
         if landing.startswith((b"/", b"../")) or landing == b"..":
             self._findings.warn(path, f"a link that leads out of the project, to {shown(target)}; kept as a link")

@@ -135,3 +135,16 @@ def _object_of(desk: Desk, beginning: bytes) -> Path:
 
 def _objects(home: Path) -> list[Path]:
     return [path for path in (home / "objects").glob("??/*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", '{"keepRuns": [1]}', '{"keepWork": {}}', '{"keepTrash": "soon"}', "{", '{"onEnd": null}']
+)
+def test_settings_that_are_none_are_found_and_left_for_a_person(desk: Desk, store: Home, text: str) -> None:
+    (desk.home / "settings.json").write_text(text)
+    for words in (("store", "verify"), ("store", "verify", "--repair")):
+        result = desk.holdfast(*words)
+        assert result.code == 74, result
+        assert "settings.json" in result.text
+    (desk.home / "settings.json").write_text('{"keepRuns": "30d", "aNewerSetting": "x"}')
+    assert desk.holdfast("store", "verify").code == 0

@@ -110,3 +110,15 @@ def test_a_linked_requirements_file_is_refused_with_reason_and_advice(desk: Desk
     assert "ERROR: this file is a link" in result.err
     assert "at: requirements.txt" in result.err
     assert "try: copy what the link leads to into the project\n" in result.err
+
+
+@pytest.mark.parametrize("name", [".amlignore", ".gitignore"])
+def test_patterns_of_a_linked_ignore_file_are_not_applied_and_that_is_said(
+    desk: Desk, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "patterns").write_text("data/\n")
+    (desk.project / name).symlink_to(tmp_path / "patterns")
+    desk.script("print(1)")
+    result = desk.submit("train.py")
+    assert result.code == 0
+    assert f"{name}: a link: its patterns are not applied" in result.err

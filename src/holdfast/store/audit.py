@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 
+from holdfast import settings
 from holdfast.record import Record
 from holdfast.runner import evidence, node, objects, untrusted
 from holdfast.runner.jsonl import is_intact
@@ -35,7 +36,7 @@ _REPAIR = "holdfast store verify --repair"
 
 
 class Problem(Record):
-    """``kind`` is object, missing, run, cache, number, runner or index; ``todo`` is for the person who reads it."""
+    """``kind`` is object, missing, run, cache, number, runner, settings or index; ``todo`` is for the reader."""
 
     kind: str
     path: str
@@ -60,7 +61,7 @@ def repair(home: Home, problems: list[Problem]) -> list[Problem]:
             index.rebuild(home)
         if problem.kind in ("object", "missing"):
             left.append(problem._replace(todo=_AGAIN))
-        elif problem.kind in ("run", "runner"):
+        elif problem.kind in ("run", "runner", "settings"):
             left.append(problem)
     if any(problem.kind in ("object", "missing") for problem in problems):
         for path in _stat_caches(home):
@@ -90,6 +91,8 @@ class _Audit:
         found += self._caches()
         found += self._counters()
         found += self._runners()
+        path = self._home.settings
+        found += [Problem("settings", path, what, "mend or delete the file") for what in settings.problems(path)]
         found += [Problem("index", self._home.index_file, what, _REPAIR) for what in index.problems(self._home)]
         return found
 
