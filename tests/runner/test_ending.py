@@ -135,7 +135,7 @@ def test_cancel_lets_a_script_save_its_work(post: Post) -> None:
 
 def test_a_stop_that_comes_first_wins_for_good(post: Post, tmp_path: Path) -> None:
     plan = post.plan(("sh", "-c", f"touch {tmp_path}/ran"))
-    assert post.channel.ask("stop", uid=plan.uid, by="ada")["state"] == "closed"
+    assert post.channel.ask("stop", uid=plan.uid, by="ada")["state"] == "ended"
     asked = {"plan": plan.to_json(), "secrets": {"env": {}, "on_end": ""}}
     assert post.channel.ask("start", **asked)["state"] == "already"
     ticket = f"{plan.uid}/a1"
