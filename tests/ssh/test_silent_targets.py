@@ -66,6 +66,13 @@ def test_runs_of_a_silent_target_are_shown_as_last_seen(silent: Laptop) -> None:
     assert (result.code, result.err.count("unreachable")) == (0, 0), result  # a tag needs no target
 
 
+def test_no_login_is_denied_where_connections_are_not_shared(silent: Laptop) -> None:
+    result, took = _timed(silent, "history", "list", env={"HOLDFAST_SSH_SHARED": "no"})
+    assert (result.code, took < SECONDS) == (0, True), result
+    assert "the target sent no answer within 5 s" in result.err
+    assert "no SSH login was completed" not in result.err
+
+
 def test_cancel_on_a_silent_target_is_recorded_and_delivered_later(silent: Laptop, ada: User) -> None:
     result, took = _timed(silent, "cancel")
     assert result.code == 69, result
@@ -201,7 +208,9 @@ def test_connections_refused_by_a_busy_server_are_retried(laptop: Laptop, ada: U
     assert "answers again" in client.err
 
 
-def _timed(laptop: Laptop, *words: str, cwd: Path | None = None) -> tuple[Result, float]:
+def _timed(
+    laptop: Laptop, *words: str, cwd: Path | None = None, env: dict[str, str] | None = None
+) -> tuple[Result, float]:
     began = time.monotonic()
-    result = laptop.holdfast(*words, cwd=cwd)
+    result = laptop.holdfast(*words, cwd=cwd, env=env or {})
     return result, time.monotonic() - began

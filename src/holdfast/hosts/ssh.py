@@ -67,7 +67,11 @@ class SshHost:
 
     def reached(self) -> tuple[str, str]:
         test = f"holdfast computetarget test {self._login.name} tells which step fails"
-        if self._shared and _is_listening(control_socket(self._login)):
+        socket = control_socket(self._login) if self._shared else ""
+        if not socket:
+            hint = "connections are not shared, so it is not known here whether the SSH login was completed"
+            return "the target sent no answer", f"{hint}\n{test}"
+        if _is_listening(socket):
             hint = "does a start file of the shell (~/.bashrc) wait, or is the home directory on a hung file system?"
             return "SSH login succeeded, but the login shell did not start the runner", f"{hint}\n{test}"
         return "the target did not answer, and no SSH login was completed", test
