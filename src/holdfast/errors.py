@@ -6,6 +6,7 @@ HoldfastError
 ├── ConfigError        65   a project or settings file says something we cannot follow
 ├── UnreachableError   69   the target did not answer; nothing is concluded about its runs
 │   ├── SilentError          it sent nothing within the time it was given
+│   │   └── UnfinishedError  it sent more than could be received in that time; what came is kept
 │   ├── AuthenticationError  its SSH server refused the login
 │   ├── RemoteCommandError   its login shell or Python ended before the runner answered
 │   ├── RunnerError          the runner there answered that it failed
@@ -72,6 +73,10 @@ class UnreachableError(HoldfastError):
 
 class SilentError(UnreachableError):
     """The target accepted the connection and then sent nothing within the time it was given."""
+
+
+class UnfinishedError(SilentError):
+    """The target did not send everything within the time of a command that looks; what came is kept."""
 
 
 class AuthenticationError(UnreachableError):

@@ -12,7 +12,7 @@ import time
 
 from holdfast.answers import check_hello
 from holdfast.engine import bundle
-from holdfast.engine.transport import Overdue, Transport
+from holdfast.engine.transport import Overdue, Transport, Unfinished
 from holdfast.errors import (
     MalformedAnswerError,
     NoPlaceError,
@@ -21,6 +21,7 @@ from holdfast.errors import (
     RunnerError,
     SilentError,
     StoreError,
+    UnfinishedError,
     UnreachableError,
 )
 from holdfast.ledger import now_ns
@@ -59,17 +60,19 @@ _TYPING_S = 120.0  # to the hello of a target for which a person types a passwor
 class Patience(Record):
     """Seconds that a target may take to its hello, and for what it is asked then.
 
-    ``is_renewed``: with every frame, heartbeats included, it has its time again; else only by ``RunnerChannel.renew``.
+    ``is_renewed``: with every answer or heartbeat it has its time again; else only by ``RunnerChannel.renew``.
+    ``total``: for the whole conversation, whatever is sent in it.
     """
 
     hello: float
     answer: float
     is_renewed: bool = True
+    total: float | None = None
 
 
 WORKING = Patience(30.0, 60.0)
 # For commands that look at runs: what does not answer by then is shown as last seen.
-LOOKING = Patience(5.0, 3.5, is_renewed=False)
+LOOKING = Patience(5.0, 3.5, is_renewed=False, total=8.0)
 
 
 def connect(home: Home, target: Target, patience: Patience = WORKING) -> RunnerChannel:
@@ -92,7 +95,9 @@ class RunnerChannel:
         note: str = "",
         patience: Patience = WORKING,
     ) -> None:
-        self._patience = patience._replace(hello=_TYPING_S) if host.asks_person else patience
+        typing = _TYPING_S if host.asks_person else 0.0
+        self._patience = patience._replace(hello=typing or patience.hello)
+        self._until = None if patience.total is None else time.monotonic() + patience.total + typing
         self._host = host
         self._python = python
         self._home = home
@@ -103,6 +108,7 @@ class RunnerChannel:
         self._is_open = True
         self._behind: Json = {}
         self._early: dict[int, Json] = {}
+        self.is_broken = False  # nothing more can be asked
         self.waited_ns = 0  # for the first answer
         self.silent_note = ""  # a file that says since when the target is silent; removed when it answers
         self._begin(b"")
@@ -160,12 +166,10 @@ class RunnerChannel:
                 self._early = {sent: early for sent, early in self._early.items() if early != behind}
                 self._early[self._send(behind)] = behind
         limit = None if verb in _UNLIMITED else self._patience.answer
+        if self._patience.is_renewed:
+            self._transport.expect(limit)
         while True:
-            if self._patience.is_renewed:
-                self._transport.expect(limit)
-            header, payload = self._frame()
-            if type(header.get("re")) is not int or header["re"] != number:
-                continue  # a heartbeat, or what was left of a request that the caller did not hear out
+            header, payload = self._answer(number, limit)
             if str(header.get("errno")) in _REFUSED:
                 what, hint = f"the target's disk refused to {verb}", "is it full or read-only, or something in the way?"
                 raise StoreError(
@@ -180,6 +184,20 @@ class RunnerChannel:
             yield header, payload
             if header.get("end"):
                 return
+
+    def _answer(self, number: int, limit: float | None) -> tuple[Json, bytes]:
+        """The next frame that answers this request."""
+        while True:
+            header, payload = self._frame()
+            is_answer = type(header.get("re")) is int and header["re"] == number
+            if self._patience.is_renewed and (is_answer or header.get("beat") is True):
+                self._transport.expect(limit)
+            elif is_answer:
+                self._transport.accept_frame()
+            else:
+                self._transport.refuse_frame()  # perhaps what was left of a request that the caller did not hear out
+            if is_answer:
+                return header, payload
 
     def renew(self) -> None:
         """Give the target its time again, for the next piece of work."""
@@ -219,7 +237,7 @@ class RunnerChannel:
         asked = {"home": self._home, "runner": self._runner, "nonce": self._nonce, "size": len(parcel)}
         words = (self._python, "-I", "-S", "-c", UNPACK, bundle.boot_words(), bundle.as_word(wire.dumps(asked)))
         try:
-            self._transport = Transport(self._host.run(words))
+            self._transport = Transport(self._host.run(words), self._until)
         except OSError as error:
             if limits.explain(error):
                 what, hint = "a limit of this machine was reached", limits.explain(error)
@@ -276,8 +294,13 @@ class RunnerChannel:
 
     def _failure(self, cause: Exception) -> HoldfastError:
         """What the end of the conversation means, by the evidence that there is."""
+        self.is_broken = True
         if isinstance(cause, wire.BadFrame):
             return MalformedAnswerError("the target sent a malformed answer", where=self._name, answer=str(cause))
+        if isinstance(cause, Unfinished):
+            self._transport.stop()
+            what = f"the target did not send everything within {self._patience.total:g} s"
+            return UnfinishedError(what, where=self._name, hint="what came is kept; holdfast logs -f brings the rest")
         if isinstance(cause, Overdue):
             return self._silence()
         status = self._transport.status()

@@ -70,7 +70,8 @@ class Follower:
         quota = ingest.Quota(runs.read(home, uid).request.get("max_log"), have)
         self._show()
         state, empty = "", 0
-        for header, payload in channel.stream("pull", uid=uid, attempt=attempt, have=have, carry=not shared, wait=wait):
+        asked = {"uid": uid, "attempt": attempt, "have": quota.to_ask(have), "carry": not shared, "wait": wait}
+        for header, payload in channel.stream("pull", **asked):
             if header.get("file") is not None:
                 ingest.append(home, uid, attempt, header, payload, quota)
                 self.cut |= quota.cut

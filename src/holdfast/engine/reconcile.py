@@ -12,7 +12,15 @@ from holdfast import lifecycle
 from holdfast.engine.channel import LOOKING, connect
 from holdfast.engine.follow import bring_up_to_date
 from holdfast.engine.known import target_of
-from holdfast.errors import HoldfastError, InternalError, UnreachableError
+from holdfast.errors import (
+    HoldfastError,
+    InternalError,
+    MalformedAnswerError,
+    RunnerError,
+    StoreError,
+    UnfinishedError,
+    UnreachableError,
+)
 from holdfast.runner import node, untrusted
 from holdfast.runner.sync import unlink_quietly
 from holdfast.store import ingest, runs
@@ -29,7 +37,9 @@ if TYPE_CHECKING:
     from holdfast.store.runs import Run
     from holdfast.targets import Target
 
-_LIMIT_S = 8.0  # for a command that asks several targets, or for several runs
+    _Unsettled = tuple[list[Run], list[tuple[Run, HoldfastError]]]
+
+_LIMIT_S = 8.0  # for all targets together; as LOOKING says for each
 _MOST_DAMAGED = 5  # warnings at a time
 
 
@@ -92,17 +102,18 @@ def _settle_at_once(home: Home, groups: list[tuple[str, list[Run]]]) -> list[str
         settle_group(number, *groups[number])
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
-    late = "{} did not answer everything within {:g} s; its runs are shown as last seen"
-    return [messages.get(number, late.format(name, _LIMIT_S)) for number, (name, _) in enumerate(groups)]
+    return [messages.get(number, _late(name)) for number, (name, _) in enumerate(groups)]
 
 
 def _settle_group(home: Home, name: str, group: list[Run]) -> str:
     """Settle the runs of one target; returns why they could not all be. Nothing here concerns other targets."""
     try:
-        elsewhere = _settle_on(home, target_of(group[0].request, home.path), group)
+        elsewhere, refused = _settle_on(home, target_of(group[0].request, home.path), group)
         ended = [words for words in (_ended_by_client(home, run) for run in group) if words]
         unlink_quietly(os.fsencode(_silence(home, name)))
-        return "; ".join(filter(None, (_on_other_nodes(elsewhere), *ended)))
+        return "; ".join(filter(None, (_on_other_nodes(elsewhere), *ended, _on_refused(name, refused))))
+    except UnfinishedError:
+        return _late(name)
     except UnreachableError as error:
         why = f"{error.what}: {error.answer}" if error.answer else error.what
         return f"{name} is unreachable since {_silent_since(home, name)} ({why}); its runs are shown as last seen"
@@ -112,6 +123,20 @@ def _settle_group(home: Home, name: str, group: list[Run]) -> str:
         return ""  # a disk that refuses changes nothing
     except Exception as error:
         return f"{name}: Holdfast failed on its answer ({type(error).__name__}: {error}); its runs are as last seen"
+
+
+def _late(name: str) -> str:
+    return f"{name} did not answer everything within {_LIMIT_S:g} s; its runs are shown as last seen"
+
+
+def _on_refused(name: str, refused: list[tuple[Run, HoldfastError]]) -> str:
+    """Runs that could not be settled although their target answered."""
+    if not refused:
+        return ""
+    run, error = refused[0]
+    why = f"{error.what}: {error.answer}" if error.answer else error.what
+    more = f", and {len(refused) - 1} more" if len(refused) > 1 else ""
+    return f"{name}: {run.request.get('run_id')} is shown as last seen ({why}){more}"
 
 
 def _asks_person(home: Home, run: Run) -> bool:
@@ -137,25 +162,45 @@ def _on_other_nodes(group: list[Run]) -> str:
     return f"started on another node ({hosts}), shown as last seen: {names}"
 
 
-def _settle_on(home: Home, target: Target, group: list[Run]) -> list[Run]:
-    """Returns those that another node runs, of which nothing can be said here."""
+def _settle_on(home: Home, target: Target, group: list[Run]) -> _Unsettled:
+    """Returns those that another node runs, of which nothing can be said here, and those that could not be settled."""
     channel = connect(home, target, LOOKING)
     try:
-        tickets = [run.ticket for run in group]
-        states = target.launcher.look(channel, tickets)
-        refused: list[InternalError] = []
-        for run, ticket in zip(group, tickets, strict=True):
+        channel.hello()
+        refused: list[tuple[Run, HoldfastError]] = []
+        states = _look(target, channel, group, refused)
+        for run in group:
             if run is not group[0]:
                 channel.renew()
             try:
-                _settle_one(home, target, channel, run, states[ticket])
-            except InternalError as error:  # damaged files of one run; the others are looked at all the same
-                refused.append(error)
-        if refused:
-            raise refused[0]
-        return [run for run in group if states[run.ticket] == "elsewhere"]
+                if run.ticket in states:
+                    _settle_one(home, target, channel, run, states[run.ticket])
+            except (InternalError, MalformedAnswerError, RunnerError, StoreError) as error:
+                if channel.is_broken:
+                    raise
+                refused.append((run, error))  # for its own files; the others are looked at all the same
+            except OSError:
+                continue  # a disk that refuses changes nothing
+        return [run for run in group if states.get(run.ticket) == "elsewhere"], refused
     finally:
         channel.close()
+
+
+def _look(
+    target: Target, channel: RunnerChannel, group: list[Run], refused: list[tuple[Run, HoldfastError]]
+) -> dict[str, str]:
+    """The state of each run by its ticket; those that cannot be looked at are added to ``refused``."""
+    try:
+        return target.launcher.look(channel, [run.ticket for run in group])
+    except (RunnerError, StoreError) as error:
+        if len(group) == 1:
+            refused.append((group[0], error))
+            return {}
+    states: dict[str, str] = {}
+    for run in group:  # one of them is in the way of the others
+        channel.renew()
+        states.update(_look(target, channel, [run], refused))
+    return states
 
 
 def _settle_one(home: Home, target: Target, channel: RunnerChannel, run: Run, state: str) -> None:

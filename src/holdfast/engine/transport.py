@@ -1,7 +1,8 @@
 """The streams of a command on a host, read and written with deadlines, and how that command ended.
 
-Only silence is limited: what passes extends the deadline, so that a slow link is not taken for a dead one, while a
-target that sends nothing, or a byte now and then, is given up.
+What passes extends the deadline, so that a slow link is not taken for a dead one, while a target that sends nothing,
+or a byte now and then, is given up. Bytes of frames that were not asked for extend nothing, and where there is a limit
+for the whole conversation, no byte extends it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.ports import Host, Stream
 
 SLOWEST = 4096.0  # bytes per second; a link that is slower than this counts as silent
+_LATE_S = 0.5  # for reading what came before a deadline that passed while this process was stopped
 _MOST_STDERR = 16_000
 _MOST_OUTPUT = 1_000_000
 _EXIT_S = 2.0  # between the end of its output and the end of the command itself
@@ -28,6 +30,10 @@ _ENDING: list[int] = []
 
 class Overdue(Exception):
     """The other side sent nothing, or took nothing, within the time it was given."""
+
+
+class Unfinished(Overdue):
+    """The time for the whole conversation is over."""
 
 
 class Ended(Record):
@@ -40,9 +46,15 @@ class Ended(Record):
 
 
 class Transport:
-    """One running command. ``expect`` sets the deadline that all reads and writes obey until it is set again."""
+    """One running command. ``expect`` sets the deadline that all reads and writes obey until it is set again.
 
-    def __init__(self, stream: Stream) -> None:
+    ``until``: when the conversation as a whole has to be over, by time.monotonic().
+    """
+
+    def __init__(self, stream: Stream, until: float | None = None) -> None:
+        self._until = until
+        self._bought = 0.0  # seconds, by bytes of a frame that is not complete
+        self._late_since: float | None = None
         self._stream = stream
         self._deadline: float | None = None
         self._given: float | None = None
@@ -60,7 +72,17 @@ class Transport:
 
     def expect(self, seconds: float | None) -> None:
         self._given = seconds
+        self._bought, self._late_since = 0.0, None
         self._deadline = None if seconds is None else time.monotonic() + seconds
+
+    def refuse_frame(self) -> None:
+        """The last frame was not asked for: take back the time that its bytes bought."""
+        if self._deadline is not None:
+            self._deadline -= self._bought
+        self._bought = 0.0
+
+    def accept_frame(self) -> None:
+        self._bought = 0.0
 
     def write(self, data: bytes) -> None:
         """All of it; wire.Closed where the other side is gone."""
@@ -132,13 +154,29 @@ class Transport:
         self.received += received
         if self._is_timed and self._deadline is not None:
             self._deadline += received / SLOWEST
+            self._bought += received / SLOWEST
+            self._check_late(time.monotonic())
             self._wait(self._stream.stdout, writing=False)
 
     def _wait(self, fd: int, *, writing: bool) -> None:
-        left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+        left = None if self._deadline is None else max(0.0, self._end() - time.monotonic())
         # Asked once more after the deadline: this process itself may have been stopped meanwhile.
         if not _is_ready(fd, left, writing=writing) and not _is_ready(fd, 0.05, writing=writing):
-            raise Overdue
+            raise self._overdue()
+
+    def _check_late(self, now: float) -> None:
+        if now <= self._end():
+            return
+        self._late_since = self._late_since or now
+        if now - self._late_since > _LATE_S:
+            raise self._overdue()
+
+    def _end(self) -> float:
+        return min(limit for limit in (self._deadline, self._until, float("inf")) if limit is not None)
+
+    def _overdue(self) -> Overdue:
+        is_over = self._until is not None and time.monotonic() >= self._until
+        return Unfinished() if is_over else Overdue()
 
 
 def run_to_end(host: Host, argv: tuple[str, ...], limit: float) -> Ended:

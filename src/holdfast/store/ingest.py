@@ -33,6 +33,8 @@ _LARGEST = {
     "control.jsonl": 16 * _MB,
     "plan.json": 16 * _MB,
 }
+_MOST_DROPPED = 16 * _MB  # beyond these limits, in one answer; a runner that is told to send no more sends less
+_NO_MORE = 2**62
 _MOST_FILES, _MOST_BYTES = 100_000, 20 * _GB  # of metrics/ and gpu/ together
 
 
@@ -46,7 +48,20 @@ class Quota:
         self._log = max_log if isinstance(max_log, int) and max_log > 0 else _LONGEST_LOG
         self._sizes = {name: size for name, size in have.items() if "/" in name}
         self._total = sum(self._sizes.values())
+        self._dropped = 0
         self.cut: set[str] = set()
+
+    def to_ask(self, have: dict[str, int]) -> dict[str, int]:
+        """The sizes to ask with: of a file that has reached its limit nothing more is wanted."""
+        return {name: _NO_MORE if size >= self.limit(name) else size for name, size in have.items()}
+
+    def drop(self, name: str, size: int) -> None:
+        """So many bytes came beyond the limit of this file; MalformedAnswerError where there is no end to them."""
+        self.cut.add(name)
+        self._dropped += size
+        if self._dropped > _MOST_DROPPED:
+            answer = f"{name} goes on beyond its limit of {self.limit(name)} bytes"
+            raise MalformedAnswerError("the target sent more than is kept of a run", answer=answer)
 
     def limit(self, name: str) -> int:
         """The largest size that the file may have; -1 if it may not be there at all."""
@@ -88,7 +103,7 @@ def append(home: Home, uid: str, attempt: str, header: Json, payload: bytes, quo
         raise answers.malformed("offset", offset, "a count")
     limit = quota.limit(name)
     if offset + len(payload) > limit:
-        quota.cut.add(name)
+        quota.drop(name, offset + len(payload) - max(offset, limit))
         payload = payload[: max(0, limit - offset)]
         if not payload:
             return

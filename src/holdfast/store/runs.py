@@ -7,6 +7,7 @@ anybody. Readers take what is there: a file that is missing, torn or damaged cos
 from __future__ import annotations
 
 import os
+import stat
 import time
 
 from holdfast.model import Identity, Json
@@ -130,9 +131,19 @@ def read_folder(path: str, uid: str) -> Run:
     try:
         events = _lines(os.path.join(path, f"a{number}", "events.jsonl"))
         client = _lines(os.path.join(path, "client.jsonl"))
+        problem = problem or ("" if events else _irregular(os.path.join(path, f"a{number}", "events.jsonl")))
     except OSError as error:
         return Run(uid, path, request, [], [], problem or f"{path}: {error}", number)
     return Run(uid, path, request, events, client, problem, number)
+
+
+def _irregular(path: str) -> str:
+    """Why nothing can be read from there; empty where it can, or where nothing is."""
+    try:
+        is_file = stat.S_ISREG(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return f"{path} is a link to nothing" if os.path.islink(path) else ""
+    return "" if is_file else f"{path} is not a regular file"
 
 
 def _lines(path: str) -> list[Json]:
