@@ -21,6 +21,7 @@ def elsewhere(desk: Desk, tmp_path: Path) -> Path:
     config = desk.project / "aml_config"
     config.mkdir()
     (config / "local.compute").write_text(f"type: local\nroot: {root}\n")
+    desk.trust("local")
     return root
 
 
