@@ -40,11 +40,11 @@ once_or_in_a_loop = pytest.mark.parametrize("often", ["once", "loop"])
 @pytest.mark.parametrize("victim", ["supervisor", "guardian"])
 def test_timeout_ends_a_run_whose_script_stops_one_watcher(post: Post, victim: str, often: str) -> None:
     run = post.start(post.script(HOSTILE, victim, often, timeout=1.0, timeout_text="1s", grace=0.5))
-    closed = _wait(run, limit=20)
+    closed = _wait(run, limit=60)
     assert (closed["outcome"], closed["exit_code"]) == ("failed", 124), closed
     assert "timed out after 1s" in closed["reason"]
     lasted = closed["mono_ns"] - run.event("started")["mono_ns"]
-    assert lasted < 15e9
+    assert lasted < 45e9
 
 
 @ONCE
@@ -54,14 +54,14 @@ def test_cancel_ends_a_run_whose_script_stops_one_watcher(post: Post, victim: st
     run = post.start(post.script(HOSTILE, victim, often, grace=0.5))
     eventually((run.folder / "work" / "up").exists)
     assert post.stop(run) == "asked"
-    closed = _wait(run, limit=20)
+    closed = _wait(run, limit=60)
     assert closed["outcome"] == "canceled", closed
 
 
 @ONCE
 def test_script_that_is_deaf_and_stops_its_supervisor_is_killed_after_its_grace(post: Post) -> None:
     run = post.start(post.script(HOSTILE, "supervisor", "loop", "deaf", timeout=0.5, timeout_text="500ms", grace=1.0))
-    closed = _wait(run, limit=20)
+    closed = _wait(run, limit=60)
     assert (closed["outcome"], closed["exit_code"]) == ("failed", 124), closed
     assert run.event("stopping")["why"] == "timeout"
 
@@ -74,7 +74,7 @@ def test_next_look_ends_a_run_whose_watchers_are_both_stopped(post: Post, stoppe
     if stopped_before_cancel:
         eventually(lambda: hostfacts.is_stopped(run.guardian) and hostfacts.is_stopped(run.supervisor))
     eventually(lambda: post.stop(run) in ("ended", "closed"), 20)
-    closed = _wait(run, limit=20)
+    closed = _wait(run, limit=60)
     assert closed["outcome"] == "canceled", closed
 
 
@@ -84,7 +84,7 @@ def test_run_with_both_watchers_stopped_is_told_as_such(post: Post) -> None:
     run.wait_for_log(b"up\n")
     stop_both(run)
     assert post.look(run) == "closed"
-    closed = _wait(run, limit=10)
+    closed = _wait(run, limit=60)
     assert (closed["outcome"], closed["exit_code"]) == ("lost", 125)
     assert "supervisor and guardian were both stopped" in closed["reason"]
 
@@ -93,7 +93,7 @@ def test_run_with_both_watchers_stopped_is_told_as_such(post: Post) -> None:
 def test_client_that_follows_ends_a_run_whose_watchers_are_both_stopped(post: Post) -> None:
     run = post.start(post.script(HOSTILE, "both", "once", timeout=1.0, timeout_text="1s", grace=0.5))
     assert post.follow(post.mirror(), run) == "closed"
-    closed = _wait(run, limit=10)
+    closed = _wait(run, limit=60)
     assert (closed["outcome"], closed["exit_code"]) == ("failed", 124), closed
     assert "both stopped" in closed["reason"]
 
@@ -106,7 +106,7 @@ def test_stopped_guardian_with_a_killed_supervisor_is_not_alive_for_ever(post: P
     os.kill(run.supervisor, signal.SIGKILL)
     eventually(lambda: not alive(run.supervisor))
     assert post.look(run) == "closed"
-    assert _wait(run, limit=10)["outcome"] == "lost"
+    assert _wait(run, limit=60)["outcome"] == "lost"
 
 
 @ONCE
