@@ -79,7 +79,7 @@ def _root_of(folder: str) -> tuple[str, str]:
 
 
 def nearest(start: str) -> str:
-    """The folder that a search for the project ends at, whoever owns it."""
+    """The folder that a search for the project ends at, whatever its owner."""
     folder = above = os.path.abspath(start)
     while not marks(above):
         parent = os.path.dirname(above)

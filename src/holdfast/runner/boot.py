@@ -49,7 +49,7 @@ def kept(path: "str") -> "bytes":
 
 
 def modules(folder: "str", prefix: "str" = "") -> "list[tuple[str, int, int, int]]":
-    """Name, size, time of change and inode of each: whoever writes to a file changes one of them."""
+    """Name, size, time of change and inode of each: writing to a file changes one of them."""
     found = []
     for entry in os.scandir(folder):
         if entry.name.endswith(".py"):

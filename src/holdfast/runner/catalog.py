@@ -28,7 +28,7 @@ def runs(home: "bytes") -> "Iterator[dict[str, object]]":
 
 
 def unlisted(home: "bytes", run: "dict[str, object]") -> "dict[str, int]":
-    """Number and bytes of a run's outputs that no manifest lists: nobody can have fetched them."""
+    """Number and bytes of a run's outputs that no manifest lists, and that were therefore never fetched."""
     folder = os.path.join(home, b"runs", str(run["uid"]).encode("utf-8", "surrogateescape"))
     found = [outputs.unlisted(os.path.join(folder, name.encode("ascii"))) for name in run["attempts"]]  # type: ignore[attr-defined]
     return {"files": sum(files for files, _ in found), "bytes": sum(size for _, size in found)}

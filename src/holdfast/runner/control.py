@@ -74,7 +74,7 @@ def _request_cancel(attempt: "bytes", by: "str") -> "None":
 def bury(attempt: "bytes") -> "str":
     """Close an attempt whose watchers are gone. Holding its lock makes sure that there is one undertaker at a time."""
     state = look(attempt)
-    if state not in ("gone", "alive"):  # the lock may be that of somebody else who looks
+    if state not in ("gone", "alive"):  # another client that looks may hold the lock
         return state
     lock = os.open(os.path.join(attempt, b"alive"), os.O_RDWR | os.O_CREAT, 0o600)
     try:

@@ -15,7 +15,7 @@ LOOK_S = 1.0
 BEAT_S = 10.0  # how often the guardian shows other nodes that it lives
 CONTINUE_S = 0.02  # a script that stops its supervisor in a loop is answered no faster than this
 ASK_S = 1.0  # from the moment a run should end until the guardian itself asks the script to
-HELD_S = 3.0  # a supervisor that was found stopped so recently is held up by somebody
+HELD_S = 3.0  # a supervisor that was found stopped so recently is being held up
 MARGIN_S = 3.0  # what a supervisor that is held up may take beyond the grace period
 PATIENCE_S = 120.0  # the same for one that is not: an engine may be slow to remove a container
 KILLED_S = 10.0
@@ -79,7 +79,7 @@ class Guardian:
             self._continue()  # a debugger's stop is not told to the parent
         if not self._canceled_at and os.path.exists(os.path.join(self._attempt, b"control.jsonl")):
             self._canceled_at = now
-            kill.tell([self._supervisor], signal.SIGTERM)  # whoever asked may be on another node
+            kill.tell([self._supervisor], signal.SIGTERM)  # the request may come from another node
         timeout = self._plan.get("timeout")
         is_late = bool(timeout) and now - self._began > float(str(timeout))
         is_held = now - self._held_at < HELD_S
