@@ -118,6 +118,7 @@ def test_a_link_cannot_name_a_file_that_is_no_output(project: Desk) -> None:
 def test_content_that_stayed_on_its_machine_is_fetched(desk: Desk, tmp_path: Path) -> None:
     (desk.project / "aml_config").mkdir()
     (desk.project / "aml_config" / "local.compute").write_text(f"type: local\nroot: {tmp_path / 'elsewhere'}\n")
+    desk.trust("local")
     desk.script("open('outputs/large.bin', 'wb').write(bytes(range(256)) * 70_000)")
     assert desk.submit("train.py").code == 0
     assert not (desk.attempt() / "outputs" / "large.bin").exists()

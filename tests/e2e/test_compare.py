@@ -144,6 +144,7 @@ def test_code_that_is_gone_and_gpus_are_told(runs: Desk) -> None:
 def test_pictures_come_home_from_another_store(desk: Desk, tmp_path: Path) -> None:
     (desk.project / "aml_config").mkdir()
     (desk.project / "aml_config" / "local.compute").write_text(f"type: local\nroot: {tmp_path / 'elsewhere'}\n")
+    desk.trust("local")
     desk.script(SCRIPT)
     for rate in ("0.9", "0.8"):
         assert desk.submit("train.py", "--rate", rate).code == 0

@@ -134,6 +134,7 @@ def test_local_target_with_a_store_of_its_own(desk: Desk, tmp_path: Path) -> Non
     config = desk.project / "aml_config"
     config.mkdir()
     (config / "other.compute").write_text(f"type: local\nroot: {tmp_path}/other\npythonLocation: {sys.executable}\n")
+    desk.trust("other")
     desk.script(INNER, "inner.py")
     desk.script(SWEEP)
     gate = tmp_path / "gate"

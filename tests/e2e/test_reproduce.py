@@ -130,6 +130,7 @@ def test_on_another_target_and_on_one_whose_file_is_gone(ran: Desk, tmp_path: Pa
     config = ran.project / "aml_config"
     config.mkdir()
     (config / "other.compute").write_text(f"type: local\nroot: {tmp_path / 'elsewhere'}\n")
+    ran.trust("other")
     assert ran.holdfast("reproduce", "-r", "1", "-c", "other").code == 0
     (config / "other.compute").unlink()
     done = ran.holdfast("reproduce", "-r", "2")
