@@ -103,6 +103,8 @@ class HandRun:
         kept = json.loads((self.attempt / "plan.json").read_text())
         shutil.rmtree(self.attempt)
         self.attempt.mkdir()
+        client = self.attempt.parent / "client.jsonl"  # its ledger says that the run has ended
+        client.write_text("".join(line for line in client.read_text().splitlines(True) if '"ledger"' not in line))
         (self.attempt / "plan.json").write_text(json.dumps({**kept, "gpu": plan}))
         for file in desk.home.glob("index.sqlite*"):
             file.unlink()

@@ -143,6 +143,7 @@ def test_runs_of_others_stay(desk: Desk, elsewhere: Path) -> None:
     assert submit(desk, "far", "print('said')").code == 0
     uid = desk.record()["uid"]
     desk.home.rename(desk.home.with_name("other"))
+    desk.trust("far")
     assert clean(desk, "far")["run folders"]["count"] == 0
     assert (elsewhere / "runs" / uid).exists()
 

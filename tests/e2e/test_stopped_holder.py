@@ -159,6 +159,7 @@ def test_submit_names_the_stopped_sweep_of_objects(desk: Desk, holders: Holders)
 
 def test_runs_are_shown_while_a_stopped_process_has_the_mirror(desk: Desk, holders: Holders) -> None:
     desk.script(f"type: local\nroot: {desk.home.parent}/there\n", "aml_config/there.compute")
+    desk.trust("there")
     desk.script("print(1)\n")
     assert desk.holdfast("submit", "-c", "there", "--no-wait", "train.py").code == 0
     pid = holders.hold(desk.home / "locks" / "mirror")
