@@ -123,6 +123,7 @@ class HandRun:
 
     def end(self, *, outcome: str = "completed", code: int = 0, reason: str = "", **receipt: Any) -> None:
         self.add("exited", code=code, usage={})
+        (self.attempt / "outputs.jsonl").touch()
         if receipt:
             self.add("gpu_receipt", **receipt)
         self.add("closed", outcome=outcome, exit_code=code, reason=reason, files={}, begun={})
