@@ -62,7 +62,7 @@ class Guardian:
             if pid == self._supervisor and os.WIFSTOPPED(status):
                 self._continue()
                 return None  # it may be stopped again at once, for ever; time limits are minded in between
-            elif pid == self._supervisor:
+            if pid == self._supervisor:
                 self._status = status
         return self._status
 
