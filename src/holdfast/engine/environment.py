@@ -11,7 +11,7 @@ import os
 
 from holdfast import answers
 from holdfast.engine.containers import is_contained
-from holdfast.engine.solve import place_of
+from holdfast.engine.solve import place_of, text_of
 from holdfast.environments import gpu as flavour
 from holdfast.environments import lock, retired, secrets, sources, wheels
 from holdfast.environments.edits import applied
@@ -20,7 +20,6 @@ from holdfast.environments.spec import Facts, Interpreter, Spec, python_findings
 from holdfast.errors import ConfigError, InternalError
 from holdfast.model import Json
 from holdfast.record import Record
-from holdfast.runner import untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from holdfast.environments.sources import Declared
     from holdfast.model import Project
     from holdfast.targets import Chosen
-
-_LARGEST = 32 << 20  # of a declaration or lock
 
 
 class Asked(Record):
@@ -139,7 +136,7 @@ def fixed(project: Project, chosen: Chosen, channel: RunnerChannel, *, gpu: bool
         raise InternalError("a declaration without a spec", where=declared.file)
     answer = _facts(channel, chosen)
     facts, interpreter, _ = _understood(answer)
-    before = _text(os.path.join(project.root, declared.file), project.root) or ""
+    before = text_of(os.path.join(project.root, declared.file), project.root) or ""
     edits = retired.edits(spec, interpreter)
     gone = {(edit.entry.line, edit.entry.column) for edit in edits}
     idle = flavour.edits(spec, facts) if gpu else []
@@ -213,7 +210,7 @@ def _own_mark(found: lock.Lock, project: Project) -> str:
     """The project's own package is part of the environment: its commands and its name are not in the lock."""
     if not found.own_package:
         return ""
-    text = _text(os.path.join(project.root, "pyproject.toml"), project.root) or ""
+    text = text_of(os.path.join(project.root, "pyproject.toml"), project.root) or ""
     return "-" + hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
 
@@ -231,12 +228,3 @@ def _fill(value: object, known: list[str]) -> object:
     if isinstance(value, dict):
         return {name: _fill(item, known) for name, item in value.items()}
     return value
-
-
-def _text(path: str, within: str | None) -> str | None:
-    try:
-        return untrusted.read_file(path, _LARGEST, within).decode("utf-8")
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise ConfigError("this file cannot be read", where=path, answer=str(error)) from None

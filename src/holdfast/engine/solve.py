@@ -41,7 +41,7 @@ def place_of(channel: RunnerChannel, image: str) -> str:
 def remembered(home: Home, project: Project, asked: Asked, config: str) -> lock.Lock | None:
     """The lock beside the run configuration if it is for this very spec, else the one that was solved for it before."""
     name = lock.lock_file(config)
-    text = _text(os.path.join(project.root, name), project.root)
+    text = text_of(os.path.join(project.root, name), project.root)
     committed = lock.from_text(text, name) if text is not None else None
     if committed is not None and lock.matches(committed, asked.key):
         return committed
@@ -54,7 +54,7 @@ def remembered(home: Home, project: Project, asked: Asked, config: str) -> lock.
 
 def is_outdated(project: Project, asked: Asked, config: str) -> bool:
     """Whether a lock is committed that no longer matches what it was made from."""
-    text = _text(os.path.join(project.root, lock.lock_file(config)), project.root)
+    text = text_of(os.path.join(project.root, lock.lock_file(config)), project.root)
     return text is not None and not lock.matches(lock.from_text(text, lock.lock_file(config)), asked.key)
 
 
@@ -222,13 +222,14 @@ def _solved(home: Home, key: str, place: str) -> str:
 def _derived(path: str) -> lock.Lock | None:
     """A remembered lock; one that is damaged is found again by a solve."""
     try:
-        text = _text(path, None)
+        text = text_of(path, None)
         return lock.from_text(text, path) if text is not None else None
     except ConfigError:
         return None
 
 
-def _text(path: str, within: str | None) -> str | None:
+def text_of(path: str, within: str | None) -> str | None:
+    """The text of a declaration or lock; None where there is no such file."""
     try:
         return untrusted.read_file(path, _LARGEST, within).decode("utf-8")
     except FileNotFoundError:
