@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _ALWAYS = frozenset((b".git", b".azuremlhistory_git", b"azureml-logs", b"__pycache__", b".ipynb_checkpoints"))
 _ALWAYS_AT_ROOT = frozenset((b"outputs", b"docs"))
+_IDENTITY_BEING_WRITTEN = b".holdfast-project."  # by another submit at this moment
 _GITIGNORE = b".gitignore"
 _AMLIGNORE = b".amlignore"
 IGNORE_FILES = (_GITIGNORE, _AMLIGNORE)
@@ -137,7 +138,7 @@ class Rules:
         return Rules(self._from_git + more[0], self._from_aml + more[1]) if any(more) else self
 
     def leaves_out(self, name: bytes, path: bytes, is_folder: bool) -> Rule | None:
-        if name in _ALWAYS or path in _ALWAYS_AT_ROOT:
+        if name in _ALWAYS or path in _ALWAYS_AT_ROOT or path.startswith(_IDENTITY_BEING_WRITTEN):
             return Rule("", 0, f"`{os.fsdecode(path)}` never travels")
         pattern = (self._for_folders if is_folder else self._for_files).last(name, path)
         return None if pattern is None or pattern.negative else pattern.rule()

@@ -180,7 +180,8 @@ class Walk:
             self._findings.leave_out(path, "it is not a regular file", " but a pipe, socket or device")
             return False
         if not _readable(where):
-            self._findings.cannot_read(path, os.strerror(errno.EACCES))
+            if os.path.lexists(where):  # else: gone since the folder was listed
+                self._findings.cannot_read(path, os.strerror(errno.EACCES))
             return False
         kind = secret_by_name(name, path) or secret_by_content(name, lambda: _head(where))
         if kind and not rules.insist_on(name, path):

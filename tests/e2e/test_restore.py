@@ -115,3 +115,17 @@ def test_a_run_of_another_project_is_not_restored_over_this_one(desk: Desk, tmp_
     assert result.code == 2
     assert "--to" in result.err
     assert "here" in (desk.project / "train.py").read_text()
+
+
+def test_a_forgotten_data_file_is_not_read_without_consent(desk: Desk) -> None:
+    desk.script("print(1)")
+    assert desk.submit("train.py").code == 0
+    desk.script("print(2)")
+    with desk.project.joinpath("forgotten.bin").open("wb") as sink:
+        sink.truncate(1 << 40)
+    for command in ("diff", "restore"):
+        result = desk.holdfast(command, "-r", "last")
+        assert result.code == 2, result
+        assert "forgotten.bin" in result.err
+        assert "--yes" in result.err
+    assert desk.project.joinpath("train.py").read_text() == "print(2)"

@@ -32,6 +32,7 @@ def test_a_run_here(desk: Desk) -> None:
 def test_a_failed_run_in_another_store(desk: Desk, tmp_path: Path) -> None:
     (desk.project / "aml_config").mkdir()
     (desk.project / "aml_config" / "box.compute").write_text(f"type: local\nroot: {tmp_path}/other\n")
+    desk.trust("box")
     desk.script(SLEEPS + "open('outputs/model', 'w').write('x' * 1000)\nraise SystemExit(3)\n")
     found = check_ledger(desk, "-t", "box", code=3)
     assert found["parts"]["ship"] > 0

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -444,6 +444,30 @@ def test_a_file_that_vanishes_between_scan_and_store_is_not_part_of_it(desk: Des
     taken = pending.store(str(desk.objects))
     assert (taken.files, taken.bytes) == (1, 3)
     assert os.listdir(desk.restored(taken.tree)) == ["a"]
+
+
+def test_a_file_that_vanishes_while_its_folder_is_scanned_is_not_part_of_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.write("a", b"1")
+    gone = desk.write("b", b"22")
+    access = os.access
+
+    def removed_first(path: bytes, *words: Any, **more: Any) -> bool:
+        if path.endswith(b"/b"):
+            gone.unlink()
+        return access(path, *words, **more)
+
+    monkeypatch.setattr(os, "access", removed_first)
+    monkeypatch.setattr(os, "supports_effective_ids", {*os.supports_effective_ids, removed_first})
+    assert desk.take().files == 1
+
+
+def test_an_identity_that_another_submit_is_writing_is_not_part_of_it(desk: Desk) -> None:
+    desk.write("a", b"1")
+    desk.write(".holdfast-project", b"{}")
+    desk.write(".holdfast-project.4711.tmp", b"{}")
+    assert sorted(os.listdir(desk.restored(desk.take().tree))) == [".holdfast-project", "a"]
 
 
 def test_a_killed_snapshot_leaves_nothing_in_the_way(desk: Desk) -> None:

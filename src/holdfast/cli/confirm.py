@@ -1,4 +1,4 @@
-"""The one question about what a project asks for: put at a terminal, refused where there is none."""
+"""Questions before something is done for a project: put at a terminal, refused where there is none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.cli.parse import Parsed
+    from holdfast.snapshot import Pending
     from holdfast.targets import Chosen
+
+_ASK_ABOVE = 1_000_000_000
 
 
 def choose(home: str, root: str, name: str, target: str | None = None) -> Chosen:
@@ -40,6 +44,22 @@ def confirm(home: str, root: str, chosen: Chosen, keys: Sequence[str] | None = N
     from holdfast.store.home import open_home
 
     trust_file.confirm(open_home(), found.rows)
+
+
+def agree_to_store(parsed: Parsed, pending: Pending, hint: str) -> None:
+    """More than a gigabyte of new files is more often a forgotten data folder than a wish."""
+    if pending.new_bytes <= _ASK_ABOVE or parsed.flag("yes"):
+        return
+    from holdfast.cli.terminal import human_bytes, is_tty, show
+
+    rows = "\n".join(f"{human_bytes(size):>10}  {show(path)}" for path, size in pending.largest())
+    sys.stderr.write(f"{human_bytes(pending.new_bytes)} of new files would be read and stored. The largest:\n{rows}\n")
+    if is_tty(sys.stdin) and is_tty(sys.stderr):
+        sys.stderr.write("Go on? [y/N] ")
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() in ("y", "yes"):
+            return
+    raise UsageError("nothing was done", hint=hint)
 
 
 def _agrees(home: str, found: trust.Open) -> bool:

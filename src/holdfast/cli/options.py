@@ -28,6 +28,7 @@ CONFIGURATION = (
     Option(("--target", "-t"), "target", "Another target than the one it names.", metavar="NAME"),
     PROJECT,
 )
+STORE_LARGE = Option(("--yes", "-y"), "yes", "Do not ask before storing more than 1 GB of new files.", kind="flag")
 NAME = Option(("--name", "-n"), "name", "Its name.", metavar="NAME")
 WORD = Positional("word", "Its name.", "NAME", required=False)
 ATTACH = (
@@ -104,7 +105,7 @@ SUBMIT = (
     Option(("--require-gpu",), "require_gpu", "Fail if no GPU is used within gpuGrace, 10m.", kind="flag"),
     Option(("--wait-for-gpu",), "wait_for_gpu", "How long to wait for them at most; 0: not at all.", metavar="TIME"),
     Option(("--keep-work",), "keep_work", "Keep the run's folder even if it completes.", kind="flag"),
-    Option(("--yes", "-y"), "yes", "Do not ask before storing more than 1 GB of new files.", kind="flag"),
+    STORE_LARGE,
     Option(
         ("--skip-unreadable",),
         "skip_unreadable",

@@ -7,11 +7,12 @@ import sys
 
 from holdfast import targets
 from holdfast.cli import ending
+from holdfast.cli.confirm import agree_to_store
 from holdfast.cli.output import emit
 from holdfast.cli.show import LogWriter, watch
-from holdfast.cli.terminal import Progress, human_bytes, is_tty, show
+from holdfast.cli.terminal import Progress, human_bytes, show
 from holdfast.engine import submit as engine
-from holdfast.errors import ConfigError, StoreError, UnreachableError, UsageError
+from holdfast.errors import ConfigError, StoreError, UnreachableError
 from holdfast.project import remember
 from holdfast.store.home import open_home
 
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
     from holdfast.engine.solve import BuildNeeded
     from holdfast.ledger import Stopwatch
     from holdfast.model import Identity, Job, Plan, Project
-    from holdfast.snapshot import Pending, Snapshot
+    from holdfast.snapshot import Snapshot
     from holdfast.store.home import Home
     from holdfast.targets import Chosen, Target
 
-_ASK_ABOVE = 1_000_000_000
+_LINK = "--link shows a folder without copying it; or say --yes"
 
 
 class Submission:
@@ -96,7 +97,7 @@ class Submission:
             self._target,
             self._line,
             self._stopwatch,
-            lambda pending: _agree(self._parsed, pending),
+            lambda pending: agree_to_store(self._parsed, pending, _LINK),
             self._show_id,
             on_progress,
             on_upload,
@@ -187,23 +188,9 @@ class Submission:
             self._log.heading(heading)
 
 
-def _agree(parsed: Parsed, pending: Pending) -> None:
-    """More than a gigabyte of new files is more often a forgotten data folder than a wish."""
-    if pending.new_bytes <= _ASK_ABOVE or parsed.flag("yes"):
-        return
-    rows = "\n".join(f"{human_bytes(size):>10}  {show(path)}" for path, size in pending.largest())
-    sys.stderr.write(f"{human_bytes(pending.new_bytes)} of new files would be read and stored. The largest:\n{rows}\n")
-    if is_tty(sys.stdin) and is_tty(sys.stderr):
-        sys.stderr.write("Go on? [y/N] ")
-        sys.stderr.flush()
-        if sys.stdin.readline().strip().lower() in ("y", "yes"):
-            return
-    raise UsageError("nothing was submitted", hint="--link shows a folder without copying it; or say --yes")
-
-
 def print_plan(parsed: Parsed, project: Project, job: Job, target: Target) -> int:
     home = open_home(create=False)
-    plan, taken = engine.plan_only(home, project, job, target, lambda pending: _agree(parsed, pending))
+    plan, taken = engine.plan_only(home, project, job, target, lambda pending: agree_to_store(parsed, pending, _LINK))
     for warning in taken.warnings:
         sys.stderr.write(f"WARNING: {show(warning)}\n")
     found = {**plan.to_json(), "files": taken.files, "bytes": taken.bytes}

@@ -6,7 +6,7 @@ from holdfast.cli.compare_table import COMPARISONS
 from holdfast.cli.exchange_table import ASSETS, DIAGNOSTICS, EXCHANGE, LABELS, PASSPORTS
 from holdfast.cli.history_table import HISTORY
 from holdfast.cli.machine_table import MACHINES
-from holdfast.cli.options import CONFIGURATION, NAME, OLD_TARGET, PROJECT, RUN, SUBMIT, WORD
+from holdfast.cli.options import CONFIGURATION, NAME, OLD_TARGET, PROJECT, RUN, STORE_LARGE, SUBMIT, WORD
 from holdfast.cli.parse import Command, Option, Positional
 
 _AT = "holdfast.cli.commands."
@@ -241,6 +241,7 @@ COMMANDS = (
             PROJECT,
             Option(("--to",), "to", "Into this new folder instead of over the project.", metavar="DIR"),
             Option(("--saved",), "saved", "Bring back a state that an earlier restore saved.", metavar="NAME"),
+            STORE_LARGE,
         ),
         aliases=(("restore",),),
         essential=True,
@@ -259,6 +260,7 @@ COMMANDS = (
                 metavar="RUN",
             ),
             PROJECT,
+            STORE_LARGE,
         ),
     ),
     Command(

@@ -18,12 +18,14 @@ from holdfast.store.home import Named, write_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from holdfast.model import Project
     from holdfast.runner.objects import Entry
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
+
+    Agree = Callable[[snapshot.Pending], None]
 
 
 _BLOCK = 4096
@@ -54,11 +56,12 @@ def restore_into(home: Home, run: Run, folder: str) -> int:
     return int(files)
 
 
-def restore_over(home: Home, run: Run, project: Project) -> Restored:
-    return _over(home, project, _tree(run))
+def restore_over(home: Home, run: Run, project: Project, agree: Agree) -> Restored:
+    """``agree`` sees what would be stored first, and raises to leave everything as it is."""
+    return _over(home, project, _tree(run), agree)
 
 
-def bring_back(home: Home, project: Project, saved: str) -> Restored:
+def bring_back(home: Home, project: Project, saved: str, agree: Agree) -> Restored:
     """A state that an earlier restore saved."""
     if len(saved) < 8 or saved.strip("0123456789abcdef"):
         raise UsageError(f"{saved!r} does not name a saved state", hint="use the name that the restore printed")
@@ -66,7 +69,7 @@ def bring_back(home: Home, project: Project, saved: str) -> Restored:
     matching = [tree for tree in kept if tree.startswith(saved)]
     if len(matching) != 1:
         raise UsageError(f"there is no saved state {saved!r}", where=home.saved)
-    return _over(home, project, matching[0])
+    return _over(home, project, matching[0], agree)
 
 
 def files(home: Home, run: Run) -> dict[bytes, Entry]:
@@ -74,12 +77,12 @@ def files(home: Home, run: Run) -> dict[bytes, Entry]:
     return _files(home, _tree(run))
 
 
-def difference(home: Home, old: Run, new: Run | None, project: Project) -> Iterator[str]:
+def difference(home: Home, old: Run, new: Run | None, project: Project, agree: Agree) -> Iterator[str]:
     """A unified diff of text files, one line for others, from the first run to the second or to the project now."""
     if new is not None:
         yield from between(home, old, new)
         return
-    now = snapshot.take(project.root, objects=home.objects, cache=home.stat_cache(project.id))
+    now = _now(home, project, agree)
     yield from _difference(home, files(home, old), _files(home, now.tree))
 
 
@@ -95,8 +98,8 @@ def _difference(home: Home, before: dict[bytes, Entry], after: dict[bytes, Entry
             yield from _diff_of(home, os.fsdecode(path), one, other)
 
 
-def _over(home: Home, project: Project, tree: str) -> Restored:
-    now = snapshot.take(project.root, objects=home.objects, cache=home.stat_cache(project.id))
+def _over(home: Home, project: Project, tree: str, agree: Agree) -> Restored:
+    now = _now(home, project, agree)
     wanted, present = _files(home, tree), _files(home, now.tree)
     if wanted == present:
         return Restored("", 0, 0, len(wanted))
@@ -111,6 +114,12 @@ def _over(home: Home, project: Project, tree: str) -> Restored:
         _write(root, path, wanted[path], content)
     _remove_empty(root, removed)
     return Restored(now.tree[:12], len(contents), len(removed), len(wanted) - len(contents))
+
+
+def _now(home: Home, project: Project, agree: Agree) -> snapshot.Snapshot:
+    pending = snapshot.scan(project.root, cache=home.stat_cache(project.id))
+    agree(pending)
+    return pending.store(home.objects)
 
 
 def _check_room(folder: str, needed: int) -> None:

@@ -7,6 +7,7 @@ import sys
 
 from holdfast import project as projects
 from holdfast.cli import pick
+from holdfast.cli.confirm import agree_to_store
 from holdfast.cli.terminal import show, use_colour
 from holdfast.engine import restore as engine
 from holdfast.errors import UsageError
@@ -15,7 +16,10 @@ from holdfast.store.home import open_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast.cli.parse import Parsed
+    from holdfast.snapshot import Pending
 
 
 def restore(parsed: Parsed) -> int:
@@ -37,7 +41,7 @@ def _restore(parsed: Parsed) -> int:
         raise UsageError(
             "this run belongs to another project", where=where, answer=str(run.request["project"]), hint=hint
         )
-    done = engine.restore_over(home, run, project)
+    done = engine.restore_over(home, run, project, _agreeing(parsed))
     if done.saved:
         sys.stderr.write(
             f"your changes were saved first; bring them back with: holdfast restore --saved {done.saved}\n"
@@ -51,7 +55,7 @@ def _bring_back(parsed: Parsed) -> int:
     """Undo of a restore: a saved state, by the name that the restore printed."""
     home = open_home()
     project = projects.find(parsed.text("project") or os.getcwd())
-    done = engine.bring_back(home, project, parsed.text("saved") or "")
+    done = engine.bring_back(home, project, parsed.text("saved") or "", _agreeing(parsed))
     if done.saved:
         sys.stderr.write(f"what was here was saved first: holdfast restore --saved {done.saved}\n")
     sys.stderr.write(f"{done.written} written, {done.removed} removed, {done.same} as they were\n")
@@ -68,13 +72,18 @@ def diff(parsed: Parsed) -> int:
         found = [runs.read(home, index.find(project.id, name)) for name in names]
     finally:
         index.close()
-    lines = engine.difference(home, found[0], found[1] if len(found) > 1 else None, project)
+    lines = engine.difference(home, found[0], found[1] if len(found) > 1 else None, project, _agreeing(parsed))
     colour = use_colour(sys.stdout)
     count = 0
     for line in lines:
         count += 1
         sys.stdout.write(_painted(show(line), colour) + "\n")
     return 1 if count else 0
+
+
+def _agreeing(parsed: Parsed) -> Callable[[Pending], None]:
+    hint = "name what is not code in .amlignore, or say --yes"
+    return lambda pending: agree_to_store(parsed, pending, hint)
 
 
 def _painted(line: str, colour: bool) -> str:
