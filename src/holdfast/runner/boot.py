@@ -84,6 +84,7 @@ def is_whole() -> "bool":
 
 
 def install(data: "bytes") -> "None":
+    import fcntl
     import hashlib
     import io
     import shutil
@@ -103,12 +104,19 @@ def install(data: "bytes") -> "None":
         # Bytecode that a full disk cuts short breaks every later import: no Python can write any into a file.
         open(os.path.join(os.fsdecode(beside), folder, "__pycache__"), "wb").close()
     os.sync()  # once per version: half a runner after a power cut would be there for good
+    lock = os.open(os.path.dirname(place), os.O_RDONLY)  # many clients may install it at the same moment
     try:
-        if os.path.isdir(place):
-            os.rename(place, beside + b".damaged")
-        os.rename(beside, place)
-    except OSError:
-        shutil.rmtree(beside)  # somebody else was first
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        except OSError:
+            pass  # a file system without locks
+        if not is_whole():
+            if os.path.isdir(place):
+                os.rename(place, beside + b".damaged")
+            os.rename(beside, place)
+    finally:
+        os.close(lock)
+    shutil.rmtree(beside, ignore_errors=True)
     shutil.rmtree(beside + b".damaged", ignore_errors=True)
 
 

@@ -86,6 +86,13 @@ def _write_manifest(attempt: "bytes") -> "tuple[int, int, list[str]]":
     return files, size, unread
 
 
+def remove_partial(attempt: "bytes") -> "None":
+    """Remove the manifest that a supervisor was writing when it was killed."""
+    for name in os.listdir(attempt):
+        if name.startswith(MANIFEST + b".") and name.endswith(b".tmp"):
+            unlink_quietly(os.path.join(attempt, name))
+
+
 def _append(fd: "int", line: "bytes", attempt: "bytes") -> "None":
     """On a full disk a part of the reserve is given back first; the last events need the rest."""
     at = os.lseek(fd, 0, os.SEEK_CUR)

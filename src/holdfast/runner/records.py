@@ -86,6 +86,7 @@ def close(attempt: "bytes", outcome: "str", exit_code: "int", reason: "str", **t
     """The same with another outcome; ``told``: further fields of the closing event."""
     events = Events(attempt)  # ends a torn line, which may turn out to be the closing one
     if closed(attempt) is None:
+        outputs.remove_partial(attempt)
         events.close(outcome, exit_code, reason, **dict(told, **hashes(attempt)[0]))
 
 
