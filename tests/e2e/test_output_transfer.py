@@ -57,6 +57,14 @@ def test_outputs_of_any_name_come_and_are_returned(desk: Desk, place: str, reque
     assert desk.holdfast("store", "verify").code == 0
 
 
+def test_link_to_an_output_that_is_copied_after_it_is_copied(desk: Desk) -> None:
+    desk.script("import os; open('outputs/model', 'w').write('weights'); os.symlink('model', 'outputs/latest')")
+    assert desk.submit("train.py").code == 0
+    copied = desk.holdfast("history", "download", "-d", "copies")
+    assert copied.code == 0, copied.err
+    assert os.readlink(desk.project / "copies/outputs/latest") == "model"
+
+
 def test_one_output_missing_on_the_target_costs_that_one_alone(desk: Desk, elsewhere: Path) -> None:
     desk.script(
         "for name in 'abcdefg': open('outputs/' + name, 'w').write(name * 3)\n"

@@ -10,7 +10,7 @@ from odd_outputs import NAMES, WRITES
 
 if TYPE_CHECKING:
     from ssh.conftest import Laptop
-    from sshlab import User
+    from sshlab import Host, User
 
 
 def test_outputs_of_any_name_come_and_a_missing_one_is_named(attached: Laptop, ada: User) -> None:
@@ -27,3 +27,13 @@ def test_outputs_of_any_name_come_and_a_missing_one_is_named(attached: Laptop, a
         path = Path(os.fsdecode(os.fsencode(attached.project) + b"/outputs/" + name))
         assert path.read_bytes() == b"%d" % number
     assert attached.record()["outputs"]["complete"] is False
+
+
+def test_download_needs_no_connection_for_a_link_that_stays_on_the_target(attached: Laptop, gpu1: Host) -> None:
+    attached.script("import os; open('outputs/model', 'w').write('weights'); os.symlink('model', 'outputs/latest')")
+    assert attached.holdfast("submit", "-c", "lab1", "train.py").code == 0
+    attached.close_connections()
+    gpu1.kill_sshd()
+    result = attached.holdfast("history", "download", "-d", "copies")
+    assert result.code == 0, result.err
+    assert (attached.project / "copies/outputs/model").read_text() == "weights"

@@ -34,7 +34,7 @@ class Copier:
             return False
         try:
             copy_whole(source, target)
-            self.bytes += os.path.getsize(target)
+            self.bytes += os.lstat(target).st_size
         except (OSError, ValueError) as error:
             self.problem(target, (error.strerror if isinstance(error, OSError) else None) or str(error))
             return False
