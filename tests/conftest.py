@@ -44,6 +44,7 @@ class Desk:
         self.user_home = place / "user"
         self.home = place / "store"
         self.project = place / "project"
+        self.command = str(HOLDFAST)
         self.user_home.mkdir()
         self.project.mkdir()
         self.env = {
@@ -63,7 +64,7 @@ class Desk:
     def start(self, *words: str, cwd: Path | None = None, **more: Any) -> subprocess.Popen[bytes]:
         env = {**self.env, **more.pop("env", {})}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, **more}
-        return subprocess.Popen([str(HOLDFAST), *words], cwd=cwd or self.project, env=env, **pipes)
+        return subprocess.Popen([self.command, *words], cwd=cwd or self.project, env=env, **pipes)
 
     def holdfast(self, *words: str, cwd: Path | None = None, **more: Any) -> Result:
         with self.start(*words, cwd=cwd, **more) as process:
