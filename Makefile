@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # The part of the runner that lives on targets only; targets are Linux or macOS.
-POSIX_ONLY := (runner/(account|alone|boot|cards|carry|catalog|checkout|child|clean|contained|container|control|direct|engines|environment|environment_solve|execute|facts|fetch|fit|gpu|gpu_check|gpu_hold|gpu_match|gpu_none|gpu_queue|gpu_receipt|gpu_reservation|gpu_tickets|gpu_trial|gpu_watch|gpu_words|guardian|holders|hostfacts|idle|images|inside|kill|launch|lock_holders|nested|notify|nvidia_smi|outcome|outputs|passthrough|prepare|pull|receive|recipe|records|series|serve|strays|supervise|survey|tend|touch)|builder/[a-z_]+)\.py
+POSIX_ONLY := runner/(run|container|gpu|machine|cleanup)/|runner/(bootstrap|server)\.py|builder/
 # program=package: what tests, benches and soaks drive for real.
 PACKAGES := git=git zsh=zsh fish=fish tcsh=tcsh strace=strace faketime=faketime cc=gcc rsync=rsync ssh=openssh-client \
 	sshd=openssh-server ip=iproute2 iptables=iptables nsenter=util-linux dockerd=docker.io podman=podman \

@@ -24,11 +24,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast import metrics, thinning
-from holdfast.runner.jsonl import sealed
+from holdfast.metrics import downsample, reader
+from holdfast.runner.store.jsonl import sealed
 from holdfast.store.home import Home
-from holdfast.store.index import Index
-from holdfast.store.select import Wish, select
+from holdfast.store.index.index import Index
+from holdfast.store.index.select import Wish, select
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,7 +168,9 @@ def write_metrics(folder: Path, began: int, chance: random.Random, points: int =
 def time_reindex(home: Home) -> None:
     bare = seconds(lambda: read_all_files(home))
     code = (
-        "import resource, sys, time; from holdfast.store.home import Home; from holdfast.store.index import rebuild\n"
+        "import resource, sys, time\n"
+        "from holdfast.store.home import Home\n"
+        "from holdfast.store.index.index import rebuild\n"
         "began = time.perf_counter(); rebuild(Home(sys.argv[1], '0' * 32)); took = time.perf_counter() - began\n"
         "used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]\n"
         "print(took, *(u.ru_maxrss for u in used), sum(u.ru_utime + u.ru_stime for u in used))"
@@ -258,8 +260,8 @@ def time_series(place: Path) -> None:
             min(part), max(part)
 
     def ours() -> None:
-        series = metrics.read_dir(str(folder)).by_name["loss"]
-        assert len(thinning.places(series, 1000)) <= 4000
+        series = reader.read_dir(str(folder)).by_name["loss"]
+        assert len(downsample.places(series, 1000)) <= 4000
 
     show(
         {"bare: read, least and greatest of 1,000 parts": bare, "10^6 points read and reduced to draw": ours},

@@ -55,7 +55,7 @@ LOOK = """
 import glob, sys, time
 store, tree = sys.argv[1:]
 sys.path.insert(0, glob.glob(store + "/runner/*")[0])
-from runner import objects
+from runner.store import objects
 started = time.perf_counter()
 assert objects.missing(store.encode() + b"/objects", tree) == []
 print((time.perf_counter() - started) * 1e3)

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
-from holdfast import snapshot
-from holdfast.runner.checkout import checkout
+from holdfast.runner.store.checkout import checkout
+from holdfast.snapshot import snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable

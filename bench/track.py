@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from holdfast import metrics
+from holdfast.metrics import reader
 
 CALLS = 10_000
 ROUNDS = 25
@@ -96,7 +96,7 @@ def count_values_lost_to_kills(folder: Path) -> int:
     for number in range(KILLS):
         place = new_folder(folder, f"kill-{number}")
         said = len(output_until_killed({**os.environ, "HOLDFAST_METRICS_DIR": place}))
-        series = metrics.read_dir(place).by_name.get("loss")
+        series = reader.read_dir(place).by_name.get("loss")
         kept = list(series.values) if series else []
         wrong = sum(value != step / 2 for step, value in enumerate(kept))
         acknowledged += said
@@ -128,9 +128,9 @@ def time_reading(folder: Path) -> None:
 
 
 def read_and_reduce(place: str) -> None:
-    found = metrics.read_dir(place)
+    found = reader.read_dir(place)
     for series in found.by_name.values():
-        metrics.digest(series)
+        reader.digest(series)
 
 
 def seconds(work: Callable[[], None]) -> float:

@@ -54,8 +54,8 @@ def _serve() -> None:
     import holdfast.cli.commands.store
     import holdfast.cli.commands.submit
     import holdfast.cli.main
-    import holdfast.engine.reconcile
-    import holdfast.engine.submit
+    import holdfast.engine.runs.reconcile
+    import holdfast.engine.submit.submit
     import holdfast.store.audit  # noqa: F401
 
     answers = os.dup(1)

@@ -10,7 +10,7 @@ import struct
 import time
 from typing import TYPE_CHECKING, Any
 
-from holdfast.runner import records
+from holdfast.runner.store import run_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,7 +108,7 @@ class HandRun:
         (self.attempt / "plan.json").write_text(json.dumps({**kept, "gpu": plan}))
         for file in desk.home.glob("index.sqlite*"):
             file.unlink()
-        self._events = records.Events(os.fsencode(self.attempt))
+        self._events = run_files.Events(os.fsencode(self.attempt))
         self._alive = os.open(self.attempt / "alive", os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._alive, fcntl.LOCK_EX)
         nobody = dict.fromkeys(("pid", "pgid", "guardian"), NOBODY)

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.runner.environment import PINS
-from holdfast.runner.remove import remove_tree
+from holdfast.runner.machine.environment import PINS
+from holdfast.runner.store.remove_tree import remove_tree
 from lab.channel import build_channel
 from lab.index import build_index
 from lab.shelf import kept

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,10 +17,10 @@ import pytest
 
 from holdfast.amlconfig import compute, runconfig
 from holdfast.cli.parse import GLOBAL_OPTIONS
-from holdfast.cli.table import COMMANDS
+from holdfast.cli.table.commands import COMMANDS
 from holdfast.errors import HoldfastError
-from holdfast.runner import notify
-from holdfast.runner.child import INHERITED
+from holdfast.runner.run import notify
+from holdfast.runner.run.script_process import INHERITED
 from holdfast.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -33,9 +34,7 @@ PACKAGE = ROOT / "src" / "holdfast"
 DOCS = ROOT / "docs"
 SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if "templates" not in path.parts)
 TRAVELLERS = [
-    PACKAGE / "track.py",
-    PACKAGE / "track_values.py",
-    *(path for room in ("runner", "compat") for path in sorted((PACKAGE / room).rglob("*.py"))),
+    *(path for room in ("runner", "compat", "script_api") for path in sorted((PACKAGE / room).rglob("*.py"))),
 ]
 OURS = ("src", "tests", "tools", "bench", "docs", "packages", ".github", ".ci")
 
@@ -66,7 +65,11 @@ def test_what_travels_needs_nothing_but_python(path: Path) -> None:
     foreign = {name for name in _imported(_tree(path)) if name not in sys.stdlib_module_names}
     # boot.py hands over to the runner it has just unpacked, track.py to an installed Holdfast behind it, and what
     # stands in for the original logs through track.py.
-    allowed = {"runner/boot.py": {"runner"}, "runner/inside.py": {"nested"}, "track.py": {"holdfast"}}
+    allowed = {
+        "runner/bootstrap.py": {"runner"},
+        "runner/container/init.py": {"nested_runs"},
+        "script_api/track.py": {"holdfast"},
+    }
     assert foreign <= allowed.get(_name(path), {"holdfast", "azureml"} if "compat" in path.parts else set())
 
 
@@ -108,7 +111,7 @@ def test_commands_use_a_target_only_after_it_was_confirmed() -> None:
         if isinstance(node, ast.Attribute) and node.attr == "choose" and ast.unparse(node.value) == "targets"
     }
     shows = {"cli/commands/targets.py", "cli/commands/trust.py", "cli/commands/attach.py"}
-    checks = {"cli/confirm.py", "engine/trust.py", "engine/known.py", "cli/commands/power.py"}
+    checks = {"cli/confirm.py", "engine/submit/confirmation.py", "engine/runs/run_target.py", "cli/commands/power.py"}
     checks |= {"cli/commands/submit.py", "cli/commands/environments.py", "cli/commands/reproducing.py"}
     assert without == shows | checks
 
@@ -173,12 +176,22 @@ def test_dependencies_are_documented() -> None:
     assert [name for name in pinned if f"| {name} |" not in page] == []
 
 
-def test_the_plan_of_the_house_names_every_room() -> None:
-    page = _page("architecture.md").split("```")[1]
-    names = {path.stem for path in SOURCES if path.parent == PACKAGE} - {"__init__"}
-    names |= {path.stem for room in ("runner", "store", "engine") for path in (PACKAGE / room).glob("[a-z]*.py")}
-    names |= {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
-    assert sorted(names - set(re.findall(r"\w+", page))) == []
+def test_architecture_page_names_every_module() -> None:
+    page = set(re.findall(r"\w+", _page("architecture.md").split("```")[1]))
+    names = {part for path in SOURCES for part in path.relative_to(PACKAGE).with_suffix("").parts}
+    names -= {"__init__", "__main__"} | {part for path in (PACKAGE / "compat").rglob("*") for part in (path.stem,)}
+    assert sorted(names - page) == []
+
+
+def test_no_folder_holds_more_than_about_twenty_modules() -> None:
+    folders = Counter(_name(path.parent) for path in SOURCES if path.stem != "__init__")
+    assert {folder: count for folder, count in folders.items() if count > 21 and folder != "cli/commands"} == {}
+
+
+@pytest.mark.parametrize("folder", ["runner/container", "runner/gpu"])
+def test_modules_beside_a_program_do_not_hide_the_standard_library(folder: str) -> None:
+    """Python puts the folder of a program first on its path: ``init.py`` in containers, ``probe.py`` for a GPU."""
+    assert {path.stem for path in (PACKAGE / folder).glob("*.py")} & sys.stdlib_module_names == set()
 
 
 def test_links_between_pages_lead_somewhere() -> None:
@@ -218,7 +231,7 @@ def test_a_submit_imports_nothing_costly(desk: Desk) -> None:
     desk.script("print('done')")
     code, imported = _imports_of(desk, "submit", "-c", "local", "train.py")
     assert code == 0
-    assert "holdfast.engine.submit" in imported
+    assert "holdfast.engine.submit.submit" in imported
     assert imported & COSTLY == set()
 
 

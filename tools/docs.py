@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from holdfast.amlconfig.docker_arguments import HARMLESS
 from holdfast.cli.parse import GLOBAL_OPTIONS, PROGRAM, placeholder, usage_line
-from holdfast.cli.table import COMMANDS, GROUPS
+from holdfast.cli.table.commands import COMMANDS, GROUPS
+from holdfast.engine.submit.trust_policy import TABLE
 from holdfast.errors import HoldfastError
-from holdfast.runner.child import INHERITED
+from holdfast.runner.run.script_process import INHERITED
 from holdfast.settings import SETTINGS
-from holdfast.trust_policy import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Ships Holdfast's track.py as the module ``holdfast``, and track_values.py beside it."""
+"""Ships Holdfast's track.py as the module ``holdfast``, and values.py beside it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 class TrackFromWorkTree(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 - the interface's own
-        folder = Path(self.root).parents[1] / "src" / "holdfast"
-        for name, module in (("track.py", "holdfast.py"), ("track_values.py", "_holdfast_values.py")):
+        folder = Path(self.root).parents[1] / "src" / "holdfast" / "script_api"
+        for name, module in (("track.py", "holdfast.py"), ("values.py", "_holdfast_values.py")):
             if (folder / name).is_file():
                 build_data["force_include"][str(folder / name)] = module

@@ -9,7 +9,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast._version import __version__
-    from holdfast.track import (
+    from holdfast.script_api.track import (
         active,
         log,
         log_dict,
@@ -42,7 +42,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
     from importlib import import_module
 
-    home = import_module("holdfast._version" if name == "__version__" else "holdfast.track")
+    home = import_module("holdfast._version" if name == "__version__" else "holdfast.script_api.track")
     value: object = getattr(home, name)
     globals()[name] = value
     return value

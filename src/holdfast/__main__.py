@@ -96,7 +96,7 @@ class _Output(io.TextIOWrapper):
 
     def write(self, text: str) -> int:
         if self.neutralised and not (text.isascii() and text.replace("\n", "").isprintable()):
-            from holdfast.cli.terminal import neutralise
+            from holdfast.present.terminal import neutralise
 
             text = neutralise(text)
         try:

@@ -1,4 +1,4 @@
-"""Where the store of this user is."""
+"""Where the store of this user and the files of this package are."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 
 from holdfast.errors import StoreError
 
+PACKAGE = os.path.dirname(os.path.abspath(__file__))  # inside a run ``holdfast`` itself is a single file elsewhere
 HINT = "set HOLDFAST_HOME to a folder you can write to"
 
 

@@ -13,8 +13,8 @@ import os
 
 from holdfast.errors import ConfigError
 from holdfast.model import Project
-from holdfast.ownership import foreign_owner, is_own_folder, is_shared
 from holdfast.runner import untrusted
+from holdfast.trust.ownership import foreign_owner, is_own_folder, is_shared
 
 FILE = ".holdfast-project"
 _ORIGINAL = os.path.join(".azureml", "project.json")
@@ -109,8 +109,8 @@ def _foreign(folder: str, paths: list[str], is_above: bool) -> tuple[str, int] |
 
 
 def _is_confirmed(folder: str) -> bool:
-    from holdfast.confirmations import is_trusted_folder
     from holdfast.location import location
+    from holdfast.trust.confirmations import is_trusted_folder
 
     return is_trusted_folder(location(), folder)
 
@@ -118,7 +118,7 @@ def _is_confirmed(folder: str) -> bool:
 def _refusal(path: str, owner: int, folder: str) -> ConfigError:
     from shlex import quote
 
-    from holdfast.ownership import user_name
+    from holdfast.trust.ownership import user_name
 
     what = "this project is not used: it belongs to another user"
     answer = f"owner of {path}: {user_name(owner)}"

@@ -12,9 +12,9 @@ import sys
 from holdfast.amlconfig.types import ComputeTarget, Finding, RunConfig
 from holdfast.errors import ConfigError, UsageError
 from holdfast.model import Login
-from holdfast.ownership import foreign_owner
 from holdfast.record import Record
 from holdfast.runner import untrusted
+from holdfast.trust.ownership import foreign_owner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

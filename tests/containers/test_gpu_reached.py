@@ -15,7 +15,8 @@ import holdfast
 from conftest import eventually
 from enginelab import IMAGE, Docker, Podman
 from fakecuda import CARD, HAS_COMPILER, LIBRARY, FakeCuda
-from holdfast.runner import gpu_check, passthrough
+from holdfast.runner.container import gpu_passthrough
+from holdfast.runner.gpu import probe_run
 from sshlab import Unavailable
 
 from .conftest import own_devices
@@ -56,7 +57,7 @@ class Box:
         argv += ["--device", "/dev/null:/dev/nvidiactl", "--device", "/dev/null:/dev/nvidia0"]
         argv += ["--mount", f"type=bind,source={self.place},target={self.place}"]
         argv += ["--mount", f"type=bind,source={RUNNER},target=/runner,readonly", *words]
-        argv += ["--entrypoint", "python3", IMAGE, "-E", "-s", "-S", "/runner/inside.py"]
+        argv += ["--entrypoint", "python3", IMAGE, "-E", "-s", "-S", "/runner/container/init.py"]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         process = subprocess.Popen(argv, env={**os.environ, **self.engine.environment}, **pipes)
         assert process.stdin is not None
@@ -80,7 +81,7 @@ class Box:
         return int(self.engine.run("inspect", "--format", "{{.State.Pid}}", self.name).stdout)
 
     def lost(self) -> dict[str, Any] | None:
-        return gpu_check.lost(os.fsencode(self.place))
+        return probe_run.lost(os.fsencode(self.place))
 
     def _line(self, script: str) -> bytes:
         told = {
@@ -92,7 +93,7 @@ class Box:
             "grace": 5,
             "note": str(self.place / "inside" / "note"),
             "folders": [],
-            "touch": ["python3", "-B", "/runner/touch.py", "look"],
+            "touch": ["python3", "-B", "/runner/gpu/probe.py", "look"],
         }
         return json.dumps(told).encode("ascii") + b"\n"
 
@@ -101,7 +102,7 @@ class Box:
 def test_a_node_that_goes_is_told_while_the_script_runs(engine: Docker | Podman, tmp_path: Path) -> None:
     box = Box(engine, tmp_path)
     with box.running(WAITING) as process:
-        told = gpu_check.told(os.fsencode(tmp_path))
+        told = probe_run.told(os.fsencode(tmp_path))
         assert told is not None
         assert (told["ok"], told["facts"]["nodes"]) == (False, ["/dev/nvidia0", "/dev/nvidiactl"])
         assert box.lost() is None
@@ -212,7 +213,7 @@ def test_a_run_in_a_container_touches_its_gpu_first(machine: FakeCuda, laptop: L
             assert result.code == 0, result
             assert laptop.holdfast("logs").text == "only this\n"
             attempt = ada.path(".holdfast/runs") / str(laptop.record()["uid"]) / "a1"
-            told = gpu_check.told(os.fsencode(attempt))
+            told = probe_run.told(os.fsencode(attempt))
             assert told is not None
             assert (told["ok"], told["facts"]["devices"][0]["uuid"], told["facts"]["cuda"]) == (True, CARD.uuid, "12.4")
             machine.tell(CARD, more=["* fail cuInit 804"])
@@ -220,7 +221,7 @@ def test_a_run_in_a_container_touches_its_gpu_first(machine: FakeCuda, laptop: L
             result = laptop.holdfast("submit", "-c", "box", "-e", "FAKE_STATE=state", "train.py")
             assert result.code == 0, result
             attempt = ada.path(".holdfast/runs") / str(laptop.record()["uid"]) / "a1"
-            told = gpu_check.told(os.fsencode(attempt))
+            told = probe_run.told(os.fsencode(attempt))
             assert told is not None
             assert (told["ok"], "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE (804)" in told["why"]) == (False, True)
     except Unavailable as why:
@@ -232,7 +233,7 @@ def test_a_target_of_containers_is_tested_in_one(machine: FakeCuda, laptop: Lapt
     compute = laptop.project / "aml_config" / "box.compute"
     text = compute.read_text()
     gpu1.program("/srv/state", (machine.folder / "state").read_text())
-    beside = f"type=bind,source=/srv/state,target={passthrough.FOLDER}/state,readonly"
+    beside = f"type=bind,source=/srv/state,target={gpu_passthrough.FOLDER}/state,readonly"
     compute.write_text(f"{text}dockerArguments: --mount {beside}\n")
     laptop.trust("box")
     try:

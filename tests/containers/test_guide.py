@@ -9,8 +9,8 @@ import pytest
 
 from conftest import eventually
 from enginelab import Docker, Podman
-from holdfast.engine.attach import IMAGE
-from holdfast.images import CUDA
+from holdfast.engine.machines.attach import IMAGE
+from holdfast.image_names import CUDA
 from ssh.conftest import PASSWORD
 from sshlab import Unavailable
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conftest import eventually
-from holdfast.engine.channel import RunnerChannel
+from holdfast.engine.connection.channel import RunnerChannel
 from holdfast.hosts.local import LocalHost
 from holdfast.launchers.process import ProcessLauncher
 from holdfast.model import Plan
-from holdfast.runner.objects import Batch, encode_tree
+from holdfast.runner.store.objects import Batch, encode_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ import pytest
 
 from conftest import HOLDFAST
 from disks.peak import cost_of
-from holdfast import metrics
+from holdfast.metrics import reader
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,7 +72,7 @@ def test_every_point_is_there(desk: Desk) -> None:
         "for i in range(50_000): holdfast.log('name %d' % (i % 1000), float(i), step=-i)\n"
     )
     assert desk.submit("train.py").code == 0
-    found = metrics.read_dir(str(desk.attempt() / "metrics"))
+    found = reader.read_dir(str(desk.attempt() / "metrics"))
     assert found.problems == ()
     loss = found.by_name["loss"]
     assert list(loss.steps) == [i % 7 for i in range(50_000)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conftest import alive, eventually
-from holdfast.runner import evidence
+from holdfast.runner.store import evidence
 
 if TYPE_CHECKING:
     from pathlib import Path

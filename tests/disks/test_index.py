@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conftest import eventually
-from holdfast.store import index_file, rows
 from holdfast.store.home import Home
-from holdfast.store.index import Index
+from holdfast.store.index import files, rows
+from holdfast.store.index.index import Index
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,7 +142,7 @@ def test_the_check_can_fail(store: Home, desk: Desk) -> None:
     believed = index.read_bytes()
     assert _answers(store) == before
     index.write_bytes(believed)
-    index_file.seal(str(index), whole=True)
+    files.seal(str(index), whole=True)
     assert _answers(store) != before
 
 
@@ -151,16 +151,16 @@ def test_a_large_file_is_believed_by_its_time(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite"
     (tmp_path / "index.sqlite.records").touch()
     with open(path, "wb") as file:
-        file.truncate(index_file.LARGE + PAGE)
+        file.truncate(files.LARGE + PAGE)
     for whole in (True, False):
-        index_file.seal(str(path), whole=whole)
-        assert index_file.is_sound(str(path))
+        files.seal(str(path), whole=whole)
+        assert files.is_sound(str(path))
         with open(path, "r+b") as file:
             file.write(b"\1")
-        assert not index_file.is_sound(str(path))
+        assert not files.is_sound(str(path))
         with open(path, "r+b") as file:
             file.write(b"\0")
-        assert index_file.is_sound(str(path)) is whole, "with a sum, a new time alone is no damage"
+        assert files.is_sound(str(path)) is whole, "with a sum, a new time alone is no damage"
 
 
 def test_a_run_that_goes_on_does_not_write_the_index_again(desk: Desk) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from conftest import Desk, Result
 from forkserver import Forkserver
-from holdfast.runner import jsonl, untrusted
+from holdfast.runner import untrusted
+from holdfast.runner.store import jsonl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

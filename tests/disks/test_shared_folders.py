@@ -200,13 +200,13 @@ def test_cancel_closes_the_run_of_a_node_that_is_gone(cluster: Cluster) -> None:
 CLAIMS = """
 import os, sys
 from holdfast.model import Project
-from holdfast.store import numbers
+from holdfast.store import run_numbers
 from holdfast.store.home import open_home
 home, project = open_home(), Project("/x", "11111111-1111-1111-1111-111111111111", "x")
 print("ready", flush=True)
 sys.stdin.readline()
 for _ in range(100):
-    claimed = numbers.claim(home, project)
+    claimed = run_numbers.claim(home, project)
     print(claimed.run_number, claimed.run_id)
 """
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.runner import clock
+from holdfast.runner.machine import clock
 
 if TYPE_CHECKING:
     from conftest import Desk, Result

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import pytest
 
 from gpuruns import receipt
-from holdfast.runner.jsonl import sealed
+from holdfast.runner.store.jsonl import sealed
 
 if TYPE_CHECKING:
     from pathlib import Path

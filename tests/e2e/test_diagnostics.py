@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conftest import HOLDFAST
-from holdfast.runner.jsonl import sealed
+from holdfast.runner.store.jsonl import sealed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.runner import facts
+from holdfast.runner.machine import facts
 from lab.index import Wheel, write_index
 from lab.nvidia import write_nvidia_smi
 from lab.server import serve

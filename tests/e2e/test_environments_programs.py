@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.runner import environment
+from holdfast.runner.machine import environment
 from lab.source import write_program
 from managed import index, manage
 

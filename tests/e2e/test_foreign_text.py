@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import HOLDFAST
-from holdfast.cli.output import as_json, as_tsv, as_yaml
-from holdfast.cli.spreadsheet import as_csv
-from holdfast.cli.terminal import EscapeFilter, neutralise, show
+from holdfast.present.csv_table import as_csv
+from holdfast.present.output import as_json, as_tsv, as_yaml
+from holdfast.present.terminal import EscapeFilter, neutralise, show
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(not HAS_COMPILER, reason="NOT TESTED: there is no C compiler here")
 DIAGNOSE = """
 import json, sys
-from holdfast.engine import diagnose
+from holdfast.engine.runs import gpu_diagnosis
 from holdfast.store import runs
 from holdfast.store.home import open_home
 home = open_home()
-print(json.dumps(diagnose.lines_for(home, runs.read(home, sys.argv[1]))))
+print(json.dumps(gpu_diagnosis.lines_for(home, runs.read(home, sys.argv[1]))))
 """
 
 

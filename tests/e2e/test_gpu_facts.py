@@ -13,7 +13,7 @@ import pytest
 
 from conftest import HOLDFAST, eventually
 from fakenvml import GPU, HAS_COMPILER, FakeGpus
-from holdfast.runner import cards
+from holdfast.runner.container import nvidia_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,7 +72,7 @@ def test_trouble_is_told_in_words_and_is_no_failure(desk: Desk, gpus: FakeGpus) 
     assert "restart the machine" in told.err
 
 
-@pytest.mark.skipif(bool(cards.facts()["driver"]), reason="this machine has a driver of NVIDIA's")
+@pytest.mark.skipif(bool(nvidia_files.facts()["driver"]), reason="this machine has a driver of NVIDIA's")
 def test_a_machine_without_gpus(desk: Desk) -> None:
     found = desk.holdfast("gpu", "-c", "local")
     assert found.code == 0

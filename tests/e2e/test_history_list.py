@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.cli.spreadsheet import as_csv
+from holdfast.present.csv_table import as_csv
 
 if TYPE_CHECKING:
     from conftest import Desk

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conftest import eventually
-from holdfast import metrics
-from holdfast.store import mlflow
+from holdfast.metrics import reader
+from holdfast.store import mlflow_reader
 from lab.shelf import interpreter
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def test_what_mlflow_itself_writes(desk: Desk, tmp_path: Path, kind: str) -> Non
     assert run["tags"] == {"experiment": "beta/x y", "team": "red"}
     assert sorted(run["arguments"]) == ["--lr=0.1", "--odd_name=v w", "--opt=adam"]
     folder = desk.home / "runs" / run["uid"] / "a1"
-    assert list(metrics.read_dir(str(folder / "metrics")).by_name["loss"].steps) == [0, 10, 20, 30, 40]
+    assert list(reader.read_dir(str(folder / "metrics")).by_name["loss"].steps) == [0, 10, 20, 30, 40]
     assert (folder / "outputs" / "notes" / "a.txt").read_text() == "hello"
     assert of(desk, "fails")["status"] == "Failed"
     found = desk.holdfast("history", "list", "-o", "json", "--where", "lr = 0.1 and tags.team = 'red'").json
@@ -110,7 +110,7 @@ def test_a_database(desk: Desk, tmp_path: Path) -> None:
     path = database(tmp_path)
     (tmp_path / "elsewhere" / UIDS[0] / "artifacts").mkdir(parents=True)
     (tmp_path / "elsewhere" / UIDS[0] / "artifacts" / "a").write_text("x")
-    first, second = mlflow.read(str(path))
+    first, second = mlflow_reader.read(str(path))
     (_, low, step), (_, nan, _) = first.metrics["loss"]
     assert (low, step, math.isnan(nan)) == (-math.inf, 2, True)
     assert (first.artifacts, second.artifacts) == (str(tmp_path / "elsewhere" / UIDS[0] / "artifacts"), "")
@@ -134,7 +134,7 @@ def test_artifacts_of_other_folders_are_not_taken(tmp_path: Path) -> None:
         with sqlite3.connect(path) as db:
             db.execute("UPDATE runs SET artifact_uri = ?", (uri,))
         db.close()
-        assert [run.artifacts for run in mlflow.read(str(path))] == ["", ""], uri
+        assert [run.artifacts for run in mlflow_reader.read(str(path))] == ["", ""], uri
 
 
 def test_a_folder_with_links_and_nonsense(desk: Desk, tmp_path: Path) -> None:

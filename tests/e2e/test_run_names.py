@@ -7,7 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from conftest import eventually
-from holdfast.runner import jsonl
+from holdfast.runner.store import jsonl
 
 if TYPE_CHECKING:
     from pathlib import Path

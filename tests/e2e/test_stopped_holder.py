@@ -16,7 +16,7 @@ import pytest
 
 from conftest import HOLDFAST, eventually
 from holdfast.errors import LockedError
-from holdfast.runner import environment
+from holdfast.runner.machine import environment
 from holdfast.store.locks import Lock
 
 if TYPE_CHECKING:

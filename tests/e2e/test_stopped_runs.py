@@ -7,7 +7,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from conftest import alive, eventually
-from holdfast.runner import hostfacts
+from holdfast.runner.machine import processes
 
 if TYPE_CHECKING:
     from conftest import Desk
@@ -40,5 +40,5 @@ def _stopped_run(desk: Desk) -> list[int]:
     watchers = [int(accepted[name]) for name in ("guardian", "pid")]
     for pid in watchers:
         os.kill(pid, signal.SIGSTOP)
-    eventually(lambda: all(map(hostfacts.is_stopped, watchers)))
+    eventually(lambda: all(map(processes.is_stopped, watchers)))
     return watchers

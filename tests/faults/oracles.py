@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from conftest import eventually
 from faults.stage import age, processes_of
-from holdfast.cli.table import COMMANDS
+from holdfast.cli.table.commands import COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

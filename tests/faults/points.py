@@ -11,8 +11,8 @@ import subprocess
 from typing import TYPE_CHECKING, NamedTuple
 
 from conftest import eventually
-from holdfast import metrics
-from holdfast.runner.jsonl import read_lines
+from holdfast.metrics import reader
+from holdfast.runner.store.jsonl import read_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +66,7 @@ def play(desk: Desk, elsewhere: Path, place: Path, points: int, chance: random.R
 def count(desk: Desk, uid: str, place: Path) -> Counted:
     """What the client has of a run, held against what its processes were told."""
     told = dict(zip(("child", "parent"), _counts(place), strict=True))
-    found = metrics.read_dir(str(desk.home / "runs" / uid / "a1" / "metrics")).by_name
+    found = reader.read_dir(str(desk.home / "runs" / uid / "a1" / "metrics")).by_name
     lost = twice = 0
     for name, number in told.items():
         steps = list(found[name].steps) if name in found else []

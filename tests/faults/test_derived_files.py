@@ -90,8 +90,8 @@ def test_runner_bytecode_is_not_left_to_python(used: Desk) -> None:
 
 def test_a_folder_or_link_in_place_of_a_derived_file(used: Desk) -> None:
     (runner,) = (used.home / "runner").iterdir()
-    (runner / "runner" / "serve.py").unlink()
-    (runner / "runner" / "serve.py").mkdir()
+    (runner / "runner" / "server.py").unlink()
+    (runner / "runner" / "server.py").mkdir()
     submit(used)
     for name in ("runner", "upkeep"):
         path = used.home / "cache" / name
@@ -116,7 +116,7 @@ def test_short_bytecode_of_our_own_modules_is_compiled_again(desk: Desk, tmp_pat
         )
 
     assert run().returncode == 0
-    early, late = package / "cli" / "table.py", package / "engine" / "submit.py"
+    early, late = package / "cli" / "table" / "commands.py", package / "engine" / "submit" / "submit.py"
     for source, tries in ((early, 1), (late, 2)):
         bytecode = Path(importlib.util.cache_from_source(str(source)))
         whole = bytecode.read_bytes()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from conftest import Desk, eventually
 from fakenvml import GPU, FakeGpus
-from holdfast.runner.jsonl import read_lines
+from holdfast.runner.store.jsonl import read_lines
 
 from .neighbour import Neighbour
 

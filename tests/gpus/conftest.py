@@ -10,7 +10,7 @@ import pytest
 from conftest import eventually
 from fakecuda import CARD, FakeCuda
 from fakenvml import GPU, FakeGpus, Gpu
-from holdfast import metrics
+from holdfast.metrics import reader
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +66,7 @@ class Script:
         eventually(lambda: max(self.series("gpu0.memory"), default=0) >= size, 60)
 
     def series(self, name: str) -> list[float]:
-        found = metrics.read_dir(str(self.attempt / "gpu")).by_name.get(name)
+        found = reader.read_dir(str(self.attempt / "gpu")).by_name.get(name)
         return [float(value) for value in found.values if isinstance(value, (int, float))] if found else []
 
     def await_event(self, kind: str, limit: float = 60) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class Script:
         return found()[-1]
 
     def events(self) -> list[dict[str, Any]]:
-        from holdfast.runner.jsonl import read_lines
+        from holdfast.runner.store.jsonl import read_lines
 
         return read_lines(os.fsencode(self.attempt / "events.jsonl"))
 

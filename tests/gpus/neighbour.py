@@ -11,7 +11,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from holdfast.runner import gpu_reservation
+from holdfast.runner.gpu import reservation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,7 +117,7 @@ class Neighbour:
     def _squat(self) -> None:
         """The name by which a card is held, where it is free: others wait meanwhile."""
         domain = os.fsencode(self.folder)
-        descriptor = gpu_reservation.reserve(domain, self._random.choice(self._uuids), shared=False)
+        descriptor = reservation.reserve(domain, self._random.choice(self._uuids), shared=False)
         time.sleep(0.005)
         if descriptor >= 0:
             os.close(descriptor)

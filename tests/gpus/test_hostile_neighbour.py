@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conftest import eventually
-from holdfast.runner.gpu_queue import Claim
+from holdfast.runner.gpu.gpu_queue import Claim
 
 from .campaign import Campaign
 from .neighbour import NAME, Neighbour, as_user

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conftest import alive, eventually
-from holdfast.engine.channel import RunnerChannel
-from holdfast.engine.follow import Follower
+from holdfast.engine.connection.channel import RunnerChannel
+from holdfast.engine.runs.follow import Follower
 from holdfast.hosts.local import LocalHost
 from holdfast.model import Link, Plan
-from holdfast.runner import hostfacts, jsonl, objects
-from holdfast.runner.objects import Batch, Entry, encode_tree
+from holdfast.runner.machine import processes as hostfacts
+from holdfast.runner.store import jsonl, objects
+from holdfast.runner.store.objects import Batch, Entry, encode_tree
 from holdfast.store.home import Home
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from runner_post import Post, post_fixture  # noqa: F401
 
-from holdfast.store import history
+from holdfast.store import history_record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +56,7 @@ def test_a_clock_jump_ends_nothing_and_lengthens_nothing(post: Post, tmp_path: P
     started, exited = run.event("started"), run.event("exited")
     moved = (exited["wall_ns"] - started["wall_ns"]) / 1e9
     assert abs(moved - jump) < 60
-    length = history.length_ns(started, exited)
+    length = history_record.length_ns(started, exited)
     assert length is not None
     assert 0 < length < 60e9
 

@@ -10,19 +10,20 @@ import pytest
 from runner_post import ONCE, Post, post_fixture, sha256, store_tree  # noqa: F401
 
 from conftest import eventually
-from holdfast.engine import bundle
-from holdfast.engine.channel import UNPACK
-from holdfast.engine.ship import CHUNK, Shipment
-from holdfast.engine.ship import changed as changed_parts
+from holdfast.engine.connection import bundle
+from holdfast.engine.connection.channel import UNPACK
+from holdfast.engine.submit.upload import CHUNK, Shipment
+from holdfast.engine.submit.upload import changed as changed_parts
 from holdfast.errors import RunnerError, UnreachableError
 from holdfast.hosts.local import LocalHost
-from holdfast.runner import objects, wire
+from holdfast.runner import wire
+from holdfast.runner.store import objects
 from holdfast.store.home import Home
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holdfast.engine.channel import RunnerChannel
+    from holdfast.engine.connection.channel import RunnerChannel
 
 MIB = 1024 * 1024
 

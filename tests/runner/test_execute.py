@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from runner_post import ONCE, post_fixture  # noqa: F401
 
 from conftest import alive, eventually
-from holdfast.runner import hostfacts
+from holdfast.runner.machine import processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from runner_post import Post, Run
 
-    from holdfast.engine.channel import RunnerChannel
+    from holdfast.engine.connection.channel import RunnerChannel
 
 Frame: TypeAlias = "tuple[dict[str, Any], bytes]"
 
@@ -165,7 +165,7 @@ def _begun(channel: RunnerChannel, run: Run, python: str, patience: float) -> li
     family: list[int] = []
 
     def complete() -> bool:
-        family[:] = [pid, *hostfacts.descendants(pid)]
+        family[:] = [pid, *processes.descendants(pid)]
         return len(family) == 4
 
     eventually(complete)

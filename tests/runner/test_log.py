@@ -12,7 +12,7 @@ import pytest
 from runner_post import NEWEST, ONCE, Post, post_fixture, sha256  # noqa: F401
 
 from conftest import eventually
-from holdfast.runner import hostfacts
+from holdfast.runner.machine import processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,7 +121,7 @@ def test_a_gigabyte_passes_without_growing(post: Post) -> None:
     pull = post.channel.stream("pull", uid=run.uid, have={"log": 500 * MB}, carry=True, wait=False)
     carried = sum(len(payload) for header, payload in pull if header.get("file") == "log")
     assert carried >= 499 * MB
-    peaks = [_peak_kb(pid) for pid in {run.supervisor, run.guardian, *hostfacts.descendants(os.getpid())}]
+    peaks = [_peak_kb(pid) for pid in {run.supervisor, run.guardian, *processes.descendants(os.getpid())}]
     gate.write_text("go")
     closed = run.wait()
     expected = hashlib.sha256()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from runner_post import ONCE, Post, post_fixture, sha256  # noqa: F401
 
-from holdfast.runner.remove import remove_tree
+from holdfast.runner.store.remove_tree import remove_tree
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,14 +13,14 @@ import pytest
 from runner_post import ONCE, Post, Run, mirror_differences, post_fixture, sha256, stop_both  # noqa: F401
 
 from conftest import eventually
-from holdfast.engine.follow import Follower
+from holdfast.engine.runs.follow import Follower
 from holdfast.errors import UnreachableError
-from holdfast.runner import hostfacts
-from holdfast.store import ingest, verify
+from holdfast.runner.machine import processes
+from holdfast.store import mirror, verify
 from holdfast.store.runs import Run as StoredRun
 
 if TYPE_CHECKING:
-    from holdfast.engine.channel import RunnerChannel
+    from holdfast.engine.connection.channel import RunnerChannel
     from holdfast.store.home import Home
 
 # Talks, logs and writes outputs in small and large pieces, and waits in the middle until it is let go.
@@ -116,8 +116,8 @@ def test_a_piece_that_is_not_ours_or_not_whole_is_refused(post: Post) -> None:
     header, payload = next(frame for frame in frames if frame[0].get("file") == "log")
     for wrong in ({"offset": 3}, {"file": "../../x"}, {"file": "work/x"}, {"sha256": "0" * 64}, {"offset": None}):
         with pytest.raises(UnreachableError):
-            ingest.append(client, run.uid, "a1", {**header, **wrong}, payload, ingest.Quota(None, {}))
-    ingest.append(client, run.uid, "a1", header, payload, ingest.Quota(None, {}))
+            mirror.append(client, run.uid, "a1", {**header, **wrong}, payload, mirror.Quota(None, {}))
+    mirror.append(client, run.uid, "a1", header, payload, mirror.Quota(None, {}))
     assert Path(client.run(run.uid, "a1", "log")).read_bytes() == b"hello\n"
 
 
@@ -158,12 +158,12 @@ def test_a_question_ends_the_watching(post: Post) -> None:
 def test_a_client_that_goes_away_while_watching_leaves_no_session(post: Post) -> None:
     run, gate = _busy(post)
     channel = post.connect()
-    before = set(hostfacts.descendants(os.getpid()))
+    before = set(processes.descendants(os.getpid()))
     watching = channel.stream("pull", uid=run.uid, have={}, carry=True, wait=True)
     next(watching)
     channel.close()
     post.forget(channel)
-    eventually(lambda: len(set(hostfacts.descendants(os.getpid())) & before) == len(before) - 1)
+    eventually(lambda: len(set(processes.descendants(os.getpid())) & before) == len(before) - 1)
     gate.write_text("go")
     assert run.wait()["outcome"] == "completed"
 

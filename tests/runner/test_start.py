@@ -15,7 +15,7 @@ from runner_post import ONCE, Post, Run, post_fixture, sha256  # noqa: F401
 
 from conftest import eventually
 from holdfast.errors import ResourceError, RunnerError, StoreError
-from holdfast.runner import child
+from holdfast.runner.run import script_process
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,7 +85,7 @@ def test_the_script_finds_the_documented_variables_and_no_others(post: Post, mon
     run = post.run("import json, os; print(json.dumps(dict(os.environ)))", env={"LR": "0.1"}, share=share)
     found = json.loads(run.log)
     found.pop("LC_CTYPE", None)  # Python's own doing where there is no locale
-    inherited = {name for name in os.environ if name in child.INHERITED or name.startswith("LC_")}
+    inherited = {name for name in os.environ if name in script_process.INHERITED or name.startswith("LC_")}
     assert set(found) == OURS | inherited | {"LR", "AZUREML_NATIVE_SHARE_DIRECTORY"}
     assert found["LR"] == "0.1"
     assert found["AZUREML_NATIVE_SHARE_DIRECTORY"] == share + "/"

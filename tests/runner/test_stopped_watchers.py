@@ -11,7 +11,7 @@ import pytest
 from runner_post import ONCE, Post, Run, post_fixture, stop_both  # noqa: F401
 
 from conftest import alive, eventually
-from holdfast.runner import hostfacts
+from holdfast.runner.machine import processes
 
 # Stops its watchers once, or as fast as it can, from a process of its own; a daemon in another session stays behind.
 HOSTILE = """
@@ -72,7 +72,7 @@ def test_next_look_ends_a_run_whose_watchers_are_both_stopped(post: Post, stoppe
     run = post.start(post.script(HOSTILE, "both", "loop", grace=20.0))
     eventually((run.folder / "work" / "up").exists)
     if stopped_before_cancel:
-        eventually(lambda: hostfacts.is_stopped(run.guardian) and hostfacts.is_stopped(run.supervisor))
+        eventually(lambda: processes.is_stopped(run.guardian) and processes.is_stopped(run.supervisor))
     eventually(lambda: post.stop(run) in ("ended", "closed"), 20)
     closed = _wait(run, limit=60)
     assert closed["outcome"] == "canceled", closed
@@ -117,7 +117,7 @@ def test_watcher_that_was_stopped_by_mistake_goes_on(post: Post, victim: str) ->
     )
     run.wait_for_log(b"up\n")
     os.kill(getattr(run, victim), signal.SIGSTOP)
-    eventually(lambda: not hostfacts.is_stopped(getattr(run, victim)), 10)
+    eventually(lambda: not processes.is_stopped(getattr(run, victim)), 10)
     (run.folder / "work" / "go").touch()
     assert run.wait()["outcome"] == "completed"
 

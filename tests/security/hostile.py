@@ -9,7 +9,7 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from holdfast.engine.channel import RunnerChannel
+from holdfast.engine.connection.channel import RunnerChannel
 from holdfast.ports import Stream
 from holdfast.runner import wire
 

@@ -15,7 +15,7 @@ import select
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.engine.channel import UNPACK
+from holdfast.engine.connection.channel import UNPACK
 from holdfast.hosts.local import LocalHost
 from holdfast.ports import Stream
 from holdfast.runner import wire

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.engine.channel import LOOKING, Patience, RunnerChannel
-from holdfast.engine.follow import Follower
+from holdfast.engine.connection.channel import LOOKING, Patience, RunnerChannel
+from holdfast.engine.runs.follow import Follower
 from holdfast.errors import MalformedAnswerError, SilentError, UnfinishedError
 from holdfast.runner import wire
 from holdfast.store.home import Home

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from holdfast.engine.git_facts import Begun
+from holdfast.engine.submit.git_facts import Begun
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.engine import outputs
-from holdfast.engine.follow import Follower
+from holdfast.engine.runs import outputs
+from holdfast.engine.runs.follow import Follower
 from holdfast.errors import HoldfastError
 from holdfast.runner import wire
-from holdfast.store import ingest, runs
+from holdfast.store import mirror, runs
 from holdfast.store.home import Home
 from security.hostile import channel, end, piece
 
@@ -115,14 +115,14 @@ def test_log_beyond_its_limit_is_dropped_and_the_rest_is_mirrored(home: Home) ->
 
 
 def test_every_mirrored_file_has_a_limit() -> None:
-    quota = ingest.Quota(None, {f"metrics/{number}.m": 0 for number in range(100_000)})
+    quota = mirror.Quota(None, {f"metrics/{number}.m": 0 for number in range(100_000)})
     assert quota.limit("metrics/one-more.m") == -1
     assert quota.limit("gpu/one-more.m") == -1
     assert quota.limit("metrics/7.m") > 0
     quota.count("metrics/7.m", 20 * 1000**3)
     assert quota.limit("metrics/8.m") == 0
     for name in ("events.jsonl", "log", "runner.log", "outputs.jsonl", "control.jsonl", "plan.json"):
-        assert ingest.is_mirrored(name)
+        assert mirror.is_mirrored(name)
         assert 0 < quota.limit(name) <= 10 * 1000**3
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.engine import mlflow
+from holdfast.engine.transfer import import_mlflow
 from holdfast.errors import UsageError
 from holdfast.model import Project
 from holdfast.store.home import Home
@@ -79,9 +79,9 @@ def folder_store(top: Path) -> Path:
     return run
 
 
-def bring(home: Home, store: Path) -> mlflow.Brought:
+def bring(home: Home, store: Path) -> import_mlflow.Brought:
     project = Project(str(store), "00000000-0000-4000-8000-000000000000", "digits")
-    return mlflow.bring(home, project, str(store / "mlruns"), lambda _at, _of: None)
+    return import_mlflow.bring(home, project, str(store / "mlruns"), lambda _at, _of: None)
 
 
 def test_folder_store_is_imported_with_its_metrics_and_artifacts(home: Home, tmp_path: Path) -> None:
@@ -177,9 +177,9 @@ def database(top: Path, more: str) -> Path:
     return top
 
 
-def bring_database(home: Home, top: Path) -> mlflow.Brought:
+def bring_database(home: Home, top: Path) -> import_mlflow.Brought:
     project = Project(str(top), "00000000-0000-4000-8000-000000000000", "digits")
-    return mlflow.bring(home, project, str(top / "mlflow.db"), lambda _at, _of: None)
+    return import_mlflow.bring(home, project, str(top / "mlflow.db"), lambda _at, _of: None)
 
 
 RUN_ROW = f"INSERT INTO runs VALUES ('{UID}', 'n', 'u', 'FINISHED', 1, 2, '', 1, 'active');"

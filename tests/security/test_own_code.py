@@ -12,8 +12,8 @@ import pytest
 import holdfast
 from holdfast.errors import UsageError
 from holdfast.store.home import Home
-from holdfast.store.index import Index
-from holdfast.store.select import Wish, select
+from holdfast.store.index.index import Index
+from holdfast.store.index.select import Wish, select
 
 if TYPE_CHECKING:
     from conftest import Desk

@@ -9,7 +9,9 @@ import pytest
 
 from holdfast import targets
 from holdfast.amlconfig.types import ComputeTarget
-from holdfast.engine import clean, gather, known
+from holdfast.engine.machines import cleanup
+from holdfast.engine.runs import run_target
+from holdfast.engine.transfer import pull_runs
 from holdfast.errors import MalformedAnswerError
 from holdfast.model import Identity, Project
 from holdfast.runner import wire
@@ -54,9 +56,9 @@ def evil(home: Home) -> Target:
 def test_run_of_another_target_is_left_alone(home: Home, evil: Target) -> None:
     other = _target(home, "good", "ssh-ed25519 AAAAgood")
     moved = _target(home, "evil", "ssh-ed25519 AAAAevil", root="/elsewhere")
-    for place in ({"kind": "local", "home": home.path}, known.remembered(other), known.remembered(moved), {}):
+    for place in ({"kind": "local", "home": home.path}, run_target.remembered(other), run_target.remembered(moved), {}):
         runs.create(home, IDENTITY, {**REQUEST, **place})
-        found = gather.gather(home, evil, channel(_offers), PROJECT, lambda _done, _total: None)
+        found = pull_runs.gather(home, evil, channel(_offers), PROJECT, lambda _done, _total: None)
         assert (found.new, found.here, found.left_alone) == ([], 0, 1), place
         assert os.listdir(home.run(UID)) == ["run.json"]
         os.unlink(home.run(UID, "run.json"))
@@ -65,30 +67,30 @@ def test_run_of_another_target_is_left_alone(home: Home, evil: Target) -> None:
 
 @pytest.mark.parametrize("change", [{"tree": "cd" * 32}, {"created_ns": 7}, {"project_id": "f" + PROJECT.id[1:]}])
 def test_run_with_other_contents_is_left_alone(home: Home, evil: Target, change: Json) -> None:
-    runs.create(home, IDENTITY, {**REQUEST, **known.remembered(evil), **change})
-    assert gather.gather(home, evil, channel(_offers), PROJECT, lambda _done, _total: None).left_alone == 1
+    runs.create(home, IDENTITY, {**REQUEST, **run_target.remembered(evil), **change})
+    assert pull_runs.gather(home, evil, channel(_offers), PROJECT, lambda _done, _total: None).left_alone == 1
     assert os.listdir(home.run(UID)) == ["run.json"]
 
 
 def test_run_of_this_target_is_brought_up_to_date(home: Home, evil: Target) -> None:
     readdressed = _target(home, "other-name", "ssh-ed25519 AAAAevil", address="192.0.2.7")
-    runs.create(home, IDENTITY, {**REQUEST, **known.remembered(readdressed)})
-    found = gather.gather(home, evil, channel(_offers), PROJECT, lambda _done, _total: None)
+    runs.create(home, IDENTITY, {**REQUEST, **run_target.remembered(readdressed)})
+    found = pull_runs.gather(home, evil, channel(_offers), PROJECT, lambda _done, _total: None)
     assert (found.new, found.here, found.left_alone) == ([], 1, 0)
     assert runs.read(home, UID).events[-1]["reason"] == "evil"
 
 
 def test_endless_list_is_refused(home: Home, evil: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gather, "_MOST_LISTED", 1_000_000)
+    monkeypatch.setattr(pull_runs, "_MOST_LISTED", 1_000_000)
 
     def answers(request: Json) -> Iterator[bytes]:
         while True:
             yield wire.pack({"re": request["id"], "run": {"uid": UID, "x": "y" * 10_000}})
 
     with pytest.raises(MalformedAnswerError):
-        gather.gather(home, evil, channel(answers), PROJECT, lambda _done, _total: None)
+        pull_runs.gather(home, evil, channel(answers), PROJECT, lambda _done, _total: None)
     with pytest.raises(MalformedAnswerError):
-        clean.look(home, evil, channel(answers))
+        cleanup.look(home, evil, channel(answers))
 
 
 def _offers(request: Json) -> Iterator[bytes]:

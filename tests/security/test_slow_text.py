@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.engine.diagnostics import _outline
+from holdfast.engine.transfer.diagnostics import _outline
 from holdfast.environments import matchspec
 from holdfast.environments.pyproject import read_script
 from holdfast.environments.requirements import read_requirements

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import targets
 from holdfast.amlconfig import read_compute
-from holdfast.engine import trust
+from holdfast.engine.submit import confirmation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -360,8 +360,8 @@ def test_a_run_that_submits_from_its_copy_has_the_confirmations_of_its_project(c
     clone.desk.script("print(1)")
     assert clone.desk.submit("train.py").code == 0
     home, root = str(clone.desk.home), str(clone.desk.project)
-    assert trust.scope_of(home, str(clone.desk.attempt() / "work")) == root
-    assert trust.scope_of(home, str(clone.desk.project.parent / "runs" / ("a" * 32))) != root
+    assert confirmation.scope_of(home, str(clone.desk.attempt() / "work")) == root
+    assert confirmation.scope_of(home, str(clone.desk.project.parent / "runs" / ("a" * 32))) != root
 
 
 def test_a_submit_inside_a_run_uses_what_was_confirmed_for_its_project(clone: Clone) -> None:

@@ -26,7 +26,7 @@ from enginelab import Docker, Podman
 from faults import campaign
 from faults.oracles import judge
 from faults.stage import Stage, ids_in, processes_of
-from holdfast.runner import hostfacts
+from holdfast.runner.machine import processes as hostfacts
 from soak.page import write_section
 from sshlab import Unavailable
 
@@ -222,7 +222,7 @@ def test_the_oracle_sees_what_a_planted_bug_does(engines: list[Engine], place: P
     """A runner that says of every container that it is gone."""
     planted = place / "planted" / "src"
     shutil.copytree(Path(holdfast.__file__).parent, planted / "holdfast", ignore=shutil.ignore_patterns("__pycache__"))
-    path = planted / "holdfast/runner/tend.py"
+    path = planted / "holdfast/runner/container/monitor.py"
     text, before = path.read_text(), '            engines.ask(program, "rm", '
     assert text.count(before) == 1
     path.write_text(text.replace(before, f"            return True\n{before}"))

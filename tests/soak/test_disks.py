@@ -12,7 +12,7 @@ import pytest
 from disks.crowd import assert_nobody_lost, crowd
 from disks.flips import flip_bits, sound_store
 from disks.peak import cost_of
-from holdfast import metrics
+from holdfast.metrics import reader
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,7 +67,7 @@ def test_a_million_points_under_ten_thousand_names(desk: Desk, tmp_path: Path) -
         costs[" ".join(words)] = cost_of(desk, out, *words)
     print("\n".join(f"{name}: {cost.megabytes:.0f} MB, {cost.seconds:.1f} s" for name, cost in costs.items()))
     assert {cost.code for cost in costs.values()} == {0}
-    found = metrics.read_dir(str(desk.attempt() / "metrics"))
+    found = reader.read_dir(str(desk.attempt() / "metrics"))
     assert found.problems == ()
     assert len(found.by_name) == 10_001
     assert sum(len(series.values) for series in found.by_name.values()) == 1_000_000

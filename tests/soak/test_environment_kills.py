@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import managed
-from holdfast.runner.remove import remove_tree
+from holdfast.runner.store.remove_tree import remove_tree
 from lab.server import serve
 from managed import environments, is_whole, kill_a_builder, manage, prepared, requirements
 from soak.page import write_section

@@ -21,7 +21,7 @@ import pytest
 import holdfast
 from conftest import eventually
 from faults import campaign
-from holdfast import metrics
+from holdfast.metrics import reader
 from soak.page import write_section
 from ssh.conftest import Laptop
 from sshlab import Lab, Unavailable
@@ -123,8 +123,8 @@ def test_the_oracle_sees_what_a_planted_bug_does(lab: Lab, place: Path) -> None:
     """A client that asks for everything again after a cut, and appends it to what it has."""
     planted = place / "planted" / "src"
     shutil.copytree(Path(holdfast.__file__).parent, planted / "holdfast", ignore=shutil.ignore_patterns("__pycache__"))
-    replace(planted / "holdfast/engine/follow.py", "have = {} if shared else", "have = {} if shared or True else")
-    replace(planted / "holdfast/store/ingest.py", "payload[have - offset :]", "payload")
+    replace(planted / "holdfast/engine/runs/follow.py", "have = {} if shared else", "have = {} if shared or True else")
+    replace(planted / "holdfast/store/mirror.py", "payload[have - offset :]", "payload")
     user = lab["gpu1"].user("mallory")
     laptop = sit_down(lab, place / "planted", lab["gpu1"], user, "planted.lab")
     laptop.env["PYTHONPATH"] = str(planted)
@@ -310,7 +310,7 @@ def differences(laptop: Laptop, user: User, said: Said, watcher: Watcher) -> lis
         name = path.relative_to(there)
         if not (here / name).exists() or path.read_bytes() != (here / name).read_bytes():
             wrong.append(f"{name} is not here as it is there")
-    found = metrics.read_dir(str(here / "metrics")).by_name["n"]
+    found = reader.read_dir(str(here / "metrics")).by_name["n"]
     if (list(found.steps), list(found.values)) != (list(range(said.points)), [n / 3 for n in range(said.points)]):
         wrong.append(f"the metric has {len(found.values)} points, {len(set(found.steps))} of them once")
     closing = [

@@ -7,7 +7,7 @@ import os
 import tarfile
 from typing import TYPE_CHECKING
 
-from holdfast.runner import carry
+from holdfast.runner.container import file_copy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def test_entries_that_cannot_be_written_are_named_and_the_others_come(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     stream = archive(("work/a", b"1"), ("work/a/below-a-file", b"2"), ("work/back\\slash", b"3"), ("work/z", b"4"))
-    lost = carry._take_all(stream, str(tmp_path))
+    lost = file_copy._take_all(stream, str(tmp_path))
     assert len(lost) == 1
     assert "below-a-file" in lost[0]
     assert sorted(os.listdir(tmp_path / "work")) == ["a", "back\\slash", "z"]
@@ -26,7 +26,7 @@ def test_second_name_of_a_file_is_kept(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "secret").write_text("s")
     stream = archive(("work/model", b"weights"), ("work/again", "work/model"), ("work/x", "secret"), ("work/y", "../z"))
-    lost = carry._take_all(stream, str(tmp_path / "work" / ".."))
+    lost = file_copy._take_all(stream, str(tmp_path / "work" / ".."))
     assert (tmp_path / "work" / "again").read_text() == "weights"
     assert len(lost) == 1, lost
 
@@ -34,9 +34,9 @@ def test_second_name_of_a_file_is_kept(tmp_path: Path) -> None:
 def test_archive_that_ends_early_is_said_and_an_empty_one_is_not(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     whole = archive(("work/a", b"1" * 5000), ("work/b", b"2" * 5000)).read()
-    assert carry._take_all(io.BytesIO(whole[:8000]), str(tmp_path)) != []
+    assert file_copy._take_all(io.BytesIO(whole[:8000]), str(tmp_path)) != []
     assert (tmp_path / "work" / "a").read_bytes() == b"1" * 5000
-    assert carry._take_all(io.BytesIO(b""), str(tmp_path)) == []
+    assert file_copy._take_all(io.BytesIO(b""), str(tmp_path)) == []
 
 
 def archive(*entries: tuple[str, bytes | str]) -> io.BytesIO:

@@ -7,7 +7,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from holdfast.engine.channel import RunnerChannel
+from holdfast.engine.connection.channel import RunnerChannel
 from holdfast.ports import Stream
 from security.hostile import HostileHost, end
 

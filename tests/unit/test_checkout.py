@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runner import objects, pour
-from holdfast.runner.checkout import checkout
-from holdfast.runner.objects import Batch, Damaged, Entry, encode_tree
+from holdfast.runner.store import objects, stable_read
+from holdfast.runner.store.checkout import checkout
+from holdfast.runner.store.objects import Batch, Damaged, Entry, encode_tree
 
 SOURCE = Path(__file__).parents[2] / "src"
 INTERPRETERS = sorted(Path.home().glob(".pyenv/versions/3.*/bin/python"))
@@ -46,14 +46,14 @@ def link(name: bytes, target: bytes) -> Entry:
 
 
 def test_files_folders_links_and_modes_come_back(root: bytes, tmp_path: Path) -> None:
-    inner = store(root, {b"data": b"x" * (pour.CHUNK + 7)})
+    inner = store(root, {b"data": b"x" * (stable_read.CHUNK + 7)})
     tree = store(root, {b"run.sh": b"#!/bin/sh\n", b"empty": b""}, folder(b"d", inner), link(b"l", b"../gone"))
     umask = os.umask(0o027)
     try:
-        assert checkout(root, tree, os.fsencode(tmp_path / "w")) == (3, pour.CHUNK + 7 + 10)
+        assert checkout(root, tree, os.fsencode(tmp_path / "w")) == (3, stable_read.CHUNK + 7 + 10)
     finally:
         os.umask(umask)
-    assert (tmp_path / "w/d/data").read_bytes() == b"x" * (pour.CHUNK + 7)
+    assert (tmp_path / "w/d/data").read_bytes() == b"x" * (stable_read.CHUNK + 7)
     assert os.readlink(tmp_path / "w/l") == "../gone"
     assert [(tmp_path / "w" / name).stat().st_mode & 0o777 for name in ("run.sh", "empty", "d")] == [
         0o750,
@@ -174,7 +174,7 @@ def test_a_tree_of_endless_depth_is_refused(root: bytes, tmp_path: Path) -> None
 
 ROUND_TRIP = """
 import os, sys
-from holdfast.runner import objects, checkout
+from holdfast.runner.store import objects, checkout
 base = os.fsencode(sys.argv[1])
 name = b"\\xc3\\xa9\\xff\\n"
 with objects.Batch(base + b"/o") as batch:

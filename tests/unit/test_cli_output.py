@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from holdfast.cli import query
-from holdfast.cli.output import as_json, as_table, as_tsv, as_yaml, emit
 from holdfast.errors import UsageError
+from holdfast.present import jmespath_query as query
+from holdfast.present.output import as_json, as_table, as_tsv, as_yaml, emit
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.cli.plot import can_draw, chart, sparkline
-from holdfast.cli.terminal import display_width
+from holdfast.present.terminal import display_width
+from holdfast.present.terminal_plot import can_draw, chart, sparkline
 
 NUMBERS = st.lists(st.floats(), max_size=30)
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.cli.terminal import (
+from holdfast.present.terminal import (
     EscapeFilter,
     Progress,
     clip,

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast import metrics
-from holdfast.engine import bundle
+from holdfast.engine.connection import bundle
+from holdfast.metrics import reader as metrics
 
 
 class Place(NamedTuple):

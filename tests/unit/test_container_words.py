@@ -15,12 +15,12 @@ from typing import NamedTuple
 import pytest
 
 from holdfast.amlconfig.types import ComputeTarget
-from holdfast.engine import containers
-from holdfast.runner import container
+from holdfast.engine.submit import container
+from holdfast.runner.container import argv
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "container"
 UID = "0123456789abcdef0123456789abcdef"
-NAME = container.name_of(UID, "a1")
+NAME = argv.name_of(UID, "a1")
 ATTEMPT = f"/home/ada/.holdfast/runs/{UID}/a1"
 RUNNER = "/home/ada/.holdfast/runner/f00d"
 DOCKER: dict[str, object] = {"name": "docker", "program": "/usr/bin/docker", "version": "28.2.2", "rootless": False}
@@ -53,15 +53,15 @@ class Row(NamedTuple):
     selinux: bool = False
     gpu: tuple[str, ...] = ()
 
-    def places(self) -> container.Places:
+    def places(self) -> argv.Places:
         links = list(self.links)
-        return container.Places(self.attempt, RUNNER, self.prefix, self.share, links, (1000, 1001), self.selinux)
+        return argv.Places(self.attempt, RUNNER, self.prefix, self.share, links, (1000, 1001), self.selinux)
 
     def wish(self) -> dict[str, object]:
-        return containers.wish(self.compute, "python:3.11", self.engine, self.found, "/usr/bin/python3")
+        return container.wish(self.compute, "python:3.11", self.engine, self.found, "/usr/bin/python3")
 
     def words(self) -> list[str]:
-        return container.words(self.engine, self.wish(), self.places(), NAME, list(self.gpu))
+        return argv.words(self.engine, self.wish(), self.places(), NAME, list(self.gpu))
 
 
 ROWS = {
@@ -112,7 +112,7 @@ def test_a_command_beside_the_script(row: str) -> None:
     first, variables = BESIDE[row]
     plan: dict[str, object] = {"uid": UID, "attempt": "a1", "container": ROWS["docker"].wish()}
     places = {b"PATH": first, b"PYTHONPATH": [b"/site", b"/attempt/src"], b"LD_LIBRARY_PATH": []}
-    found = container.beside(plan, [b"ls", b"-l", b"\xff '"], b"/attempt/\xe9", variables, places)
+    found = argv.beside(plan, [b"ls", b"-l", b"\xff '"], b"/attempt/\xe9", variables, places)
     compare(f"{row}.txt", "\n".join(shlex.quote(os.fsdecode(word)) for word in found) + "\n")
 
 
@@ -146,7 +146,7 @@ def test_a_container_is_known_by_its_run(row: str) -> None:
 @pytest.mark.parametrize("read_only", [True, False])
 def test_engines_read_any_path_as_it_is(path: str, read_only: bool) -> None:
     """Both read a mount as one record of comma-separated values."""
-    [fields] = csv.reader([container.mount(path, f"{path}/there", read_only)], strict=True)
+    [fields] = csv.reader([argv.mount(path, f"{path}/there", read_only)], strict=True)
     assert fields == ["type=bind", f"source={path}", f"target={path}/there"] + ["readonly"] * read_only
 
 
@@ -164,8 +164,8 @@ def test_engines_read_any_path_as_it_is(path: str, read_only: bool) -> None:
     ],
 )
 def test_root_is_known(user: str, root: bool) -> None:
-    assert container.is_root({"user": user}) is root
-    assert container.is_root({"user": user or None}) is root
+    assert argv.is_root({"user": user}) is root
+    assert argv.is_root({"user": user or None}) is root
 
 
 @pytest.mark.parametrize(

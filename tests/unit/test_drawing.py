@@ -6,8 +6,8 @@ import struct
 import zlib
 from xml.etree import ElementTree
 
-from holdfast.drawing import font, png, svg
-from holdfast.drawing.shapes import Area, Box, Line, Picture, Words
+from holdfast.present.drawing import font, png, svg
+from holdfast.present.drawing.shapes import Area, Box, Line, Picture, Words
 
 SVG = "{http://www.w3.org/2000/svg}"
 RED, BLUE = "#ff0000", "#0000ff"

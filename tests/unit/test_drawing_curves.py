@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.cli import plot
-from holdfast.drawing import axes, png, svg
-from holdfast.drawing.curves import COLOURS, WIDTH, Curve, Panel, picture
-from holdfast.drawing.shapes import Line, Words
+from holdfast.present import terminal_plot
+from holdfast.present.drawing import axes, png, svg
+from holdfast.present.drawing.curves import COLOURS, WIDTH, Curve, Panel, picture
+from holdfast.present.drawing.shapes import Line, Words
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -93,7 +93,7 @@ def test_many_runs_have_a_legend_of_several_rows() -> None:
 
 def test_a_terminal_draws_by_powers_too() -> None:
     xs = list(map(float, range(5)))
-    lines = plot.chart({"loss": (xs, [1.0, 0.1, 0.01, 0.0, 0.001])}, 40, 10, fancy=False, log=True)
+    lines = terminal_plot.chart({"loss": (xs, [1.0, 0.1, 0.01, 0.0, 0.001])}, 40, 10, fancy=False, log=True)
     ticks = {line.split("+")[0].strip() for line in lines[:-2] if "+" in line.split("*")[0]}
     assert ticks == {"1", "0.1", "0.01", "0.001"}
-    assert plot.chart({"loss": (xs, [-1.0] * 5)}, 40, 10, log=True) == ["(no numbers to draw)"]
+    assert terminal_plot.chart({"loss": (xs, [-1.0] * 5)}, 40, 10, log=True) == ["(no numbers to draw)"]

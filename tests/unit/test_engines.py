@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.runner import engines
+from holdfast.runner.container import engines
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,15 +11,7 @@ from holdfast.amlconfig.types import Finding
 from holdfast.environments import wheels
 from holdfast.environments.read import read
 from holdfast.environments.sources import Declared
-from holdfast.environments.spec import (
-    Facts,
-    Interpreter,
-    Spec,
-    python_findings,
-    python_of,
-    settled,
-    spec_key,
-)
+from holdfast.environments.spec import Facts, Interpreter, Spec, python_findings, python_of, settled, spec_key
 
 FILE = "conda_dependencies.yml"
 FACTS = Facts("linux-64", {"__glibc": "2.36", "__linux": "6.1", "__unix": "0", "__cuda": None})

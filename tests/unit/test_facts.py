@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.runner import facts
+from holdfast.runner.machine import facts
 from lab.machine_python import OLDEST
 from lab.nvidia import write_nvidia_smi
 
 SOURCE = str(Path(holdfast.__file__).parent)
-ASK = "import json, sys; from runner import facts; print(json.dumps(facts.facts(sys.argv[1].encode(), sys.executable)))"
+ASK = (
+    "import json, sys; from runner.machine import facts; "
+    "print(json.dumps(facts.facts(sys.argv[1].encode(), sys.executable)))"
+)
 HAS_DRIVER = any(map(os.path.exists, facts._DRIVERS))
 
 
@@ -64,7 +67,9 @@ def test_a_machine_without_cards(tmp_path: Path, is_left_over: bool) -> None:
 
 @pytest.mark.skipif(HAS_DRIVER, reason="this machine has a driver of NVIDIA's")
 def test_a_machine_without_cards_starts_nothing_and_loads_nothing(tmp_path: Path) -> None:
-    ask = "import sys; from runner import facts; facts.gpu(sys.argv[1].encode()); print('ctypes' in sys.modules)"
+    ask = (
+        "import sys; from runner.machine import facts; facts.gpu(sys.argv[1].encode()); print('ctypes' in sys.modules)"
+    )
     env = {"PYTHONPATH": SOURCE, "PATH": str(tmp_path)}
     command = [sys.executable, "-S", "-B", "-c", ask, str(tmp_path)]
     assert subprocess.run(command, check=True, capture_output=True, text=True, env=env).stdout == "False\n"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.engine.gather import understand
+from holdfast.engine.transfer.pull_runs import understand
 
 UID = "0123456789abcdef" * 2
 REQUEST: dict[str, Any] = {

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.engine import git_facts
-from holdfast.engine.git_facts import Begun
+from holdfast.engine.submit import git_facts
+from holdfast.engine.submit.git_facts import Begun
 
 if TYPE_CHECKING:
     from pathlib import Path

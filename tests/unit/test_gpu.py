@@ -17,8 +17,9 @@ import pytest
 
 from conftest import alive, eventually
 from fakenvml import GPU, HAS_COMPILER, FakeGpus
-from holdfast.engine import bundle
-from holdfast.runner import cards, hostfacts
+from holdfast.engine.connection import bundle
+from holdfast.runner.container import nvidia_files
+from holdfast.runner.machine import processes
 from lab.machine_python import OLDEST
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ LONG_S = "100"
 READER = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from runner import gpu
+from runner.gpu import nvml as gpu
 lock = open(sys.argv[1] + "/lock", "w")
 reader = gpu.Reader(float(sys.argv[2]))
 for _ in sys.stdin:
@@ -200,7 +201,7 @@ def test_a_driver_that_hangs_is_given_up_and_nobody_is_left(place: Place) -> Non
             found = reader.read()
             assert (found["state"], found["gpus"]) == ("unmeasured", [])
             assert found["trouble"] == "NVIDIA's driver does not answer within 0.5 s"
-        eventually(lambda: hostfacts.descendants(reader.process.pid) == [])
+        eventually(lambda: processes.descendants(reader.process.pid) == [])
 
 
 def test_a_library_that_crashes_takes_nobody_along(place: Place) -> None:
@@ -213,7 +214,7 @@ def test_a_library_that_crashes_takes_nobody_along(place: Place) -> None:
 def test_the_child_holds_nothing_of_its_parent_and_ends_with_it(place: Place) -> None:
     with place.reader() as reader:
         reader.read()
-        (child,) = hostfacts.descendants(reader.process.pid)
+        (child,) = processes.descendants(reader.process.pid)
         opened = [os.readlink(entry.path) for entry in os.scandir(f"/proc/{child}/fd")]
         parents = [os.readlink(entry.path) for entry in os.scandir(f"/proc/{reader.process.pid}/fd")]
         reader.process.kill()
@@ -224,7 +225,7 @@ def test_the_child_holds_nothing_of_its_parent_and_ends_with_it(place: Place) ->
 
 
 def test_without_anything_of_nvidias(place: Place) -> None:
-    seen = cards.facts()
+    seen = nvidia_files.facts()
     if seen["driver"]:
         pytest.skip("this machine has a driver of NVIDIA's")
     with place.reader(library=False) as reader:
@@ -273,9 +274,9 @@ def test_what_nvidias_program_complains_of_is_told(place: Place) -> None:
 
 
 def test_the_binding_travels_in_its_pinned_version_with_its_licence(parcel: Path) -> None:
-    text = (parcel / "runner" / "pynvml.py").read_text()
+    text = (parcel / "runner" / "gpu" / "pynvml.py").read_text()
     assert "Redistributions of source code must retain the above copyright notice" in text
-    assert [path for path in parcel.rglob("*nvml*.py") if path.parent.name != "runner"] == []
+    assert [path for path in parcel.rglob("*nvml*.py") if path.parents[1].name != "runner"] == []
     settings = Path(__file__).resolve().parents[2] / "pyproject.toml"
     assert re.findall(r'"nvidia-ml-py==([\d.]+)"', settings.read_text()) == [bundle.BINDING]
 
@@ -283,7 +284,7 @@ def test_the_binding_travels_in_its_pinned_version_with_its_licence(parcel: Path
 LISTEN = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from runner import pynvml as nvml
+from runner.gpu import pynvml as nvml
 nvml.nvmlInit()
 card = nvml.nvmlDeviceGetHandleByUUID(sys.argv[2].encode())
 events = nvml.nvmlEventSetCreate()

@@ -12,7 +12,9 @@ from holdfast import targets
 from holdfast.amlconfig import read_compute, read_runconfig, render
 from holdfast.amlconfig.types import ComputeTarget, GpuRequest, RunConfig
 from holdfast.amlconfig.write import update
-from holdfast.engine import containers, request, submit
+from holdfast.engine.submit import container as containers
+from holdfast.engine.submit import job as request
+from holdfast.engine.submit import submit
 from holdfast.errors import ConfigError, HoldfastError, UsageError
 from holdfast.model import GpuWish, Identity, Job, Project
 from holdfast.planning import plan_gpu

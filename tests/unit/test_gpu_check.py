@@ -14,7 +14,7 @@ import pytest
 
 from conftest import alive, eventually
 from fakecuda import CARD, HAS_COMPILER, FakeCuda
-from holdfast.runner import gpu_check, gpu_judge
+from holdfast.runner.gpu import probe_run, probe_verdict
 from lab.machine_python import OLDEST
 
 with_compiler = pytest.mark.skipif(not HAS_COMPILER, reason="NOT TESTED: there is no C compiler here")
@@ -32,7 +32,7 @@ def facts(**more: Any) -> dict[str, Any]:
         "packages": [],
     }
     well |= {"library": "", "refused": None, "cuda": "12.4", "devices": [DEVICE], "seconds": 0.1}
-    found = gpu_judge.parsed(json.dumps({**well, **more}).encode())
+    found = probe_verdict.parsed(json.dumps({**well, **more}).encode())
     assert found is not None
     return found
 
@@ -97,7 +97,7 @@ ROWS: dict[str, tuple[dict[str, Any], str, str]] = {
 
 @pytest.mark.parametrize(("found", "why", "fix"), ROWS.values(), ids=ROWS)
 def test_every_cause_is_told_with_its_fix(found: dict[str, Any], why: str, fix: str) -> None:
-    judged = gpu_judge.judge(facts(**found))
+    judged = probe_verdict.judge(facts(**found))
     assert judged["ok"] is (not why)
     assert why in judged["why"]
     assert fix in judged["fix"]
@@ -112,7 +112,7 @@ def test_every_cause_is_told_with_its_fix(found: dict[str, Any], why: str, fix: 
     ],
 )
 def test_in_a_container_the_compute_file_is_what_to_change(found: dict[str, Any], why: str) -> None:
-    judged = gpu_judge.judge(facts(**found), contained=True)
+    judged = probe_verdict.judge(facts(**found), contained=True)
     assert (judged["ok"], why in judged["why"], "nvidiaDocker: true" in judged["fix"]) == (False, True, True)
 
 
@@ -137,7 +137,7 @@ TRIAL = {"index": 0, "name": "NVIDIA H200", "uuid": "GPU-1", "ok": True, "bytes"
     ],
 )
 def test_a_card_that_fails_its_trial(trial: dict[str, Any], why: str, fix: str) -> None:
-    judged = gpu_judge.judge(facts(trials=[{**TRIAL, **trial}]))
+    judged = probe_verdict.judge(facts(trials=[{**TRIAL, **trial}]))
     assert (judged["ok"], why in judged["why"], fix in judged["fix"]) == (not why, True, True)
 
 
@@ -150,14 +150,14 @@ def environment(driver: FakeCuda | None, **more: str) -> dict[bytes, bytes]:
 def test_here_is_the_runs_own_interpreter_and_environment(tmp_path: Path) -> None:
     driver = FakeCuda(tmp_path, CARD)
     place, python = os.fsencode(tmp_path), os.fsencode(sys.executable)
-    found = gpu_check.here(python, environment(driver), place, 60)
+    found = probe_run.here(python, environment(driver), place, 60)
     assert (found["ok"], found["why"]) == (True, "")
     assert [device["name"] for device in found["facts"]["devices"]] == [CARD.name]
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "version.py").write_text("__version__ = '2.5.1+cpu'\ncuda = None\n")
-    found = gpu_check.here(python, environment(driver, PYTHONPATH=str(tmp_path)), place, 60)
+    found = probe_run.here(python, environment(driver, PYTHONPATH=str(tmp_path)), place, 60)
     assert (found["ok"], found["facts"]["packages"][0]["build"]) == (False, "cpu")
-    found = gpu_check.here(python, environment(driver, CUDA_VISIBLE_DEVICES=""), place, 60)
+    found = probe_run.here(python, environment(driver, CUDA_VISIBLE_DEVICES=""), place, 60)
     assert "hides every GPU" in found["why"]
 
 
@@ -167,7 +167,7 @@ def test_a_driver_that_hangs_is_given_up_and_ended(tmp_path: Path) -> None:
     driver.tell(CARD, more=["* delay cuInit 1000000"])
     env = environment(driver, MARK=str(tmp_path))
     began = time.monotonic()
-    found = gpu_check.here(os.fsencode(sys.executable), env, os.fsencode(tmp_path), 2)
+    found = probe_run.here(os.fsencode(sys.executable), env, os.fsencode(tmp_path), 2)
     assert time.monotonic() - began < 60
     assert (found["ok"], found["facts"]) == (False, {})
     assert found["why"] == "NVIDIA's driver does not answer within 2 s"
@@ -178,7 +178,7 @@ def test_a_driver_that_hangs_is_given_up_and_ended(tmp_path: Path) -> None:
 def test_a_driver_that_crashes_is_no_verdict(tmp_path: Path) -> None:
     driver = FakeCuda(tmp_path)
     driver.tell(CARD, more=["* crash cuInit"])
-    found = gpu_check.here(os.fsencode(sys.executable), environment(driver), os.fsencode(tmp_path), 60)
+    found = probe_run.here(os.fsencode(sys.executable), environment(driver), os.fsencode(tmp_path), 60)
     assert (found["ok"], found["facts"], found["why"]) == (
         True,
         {},
@@ -189,14 +189,14 @@ def test_a_driver_that_crashes_is_no_verdict(tmp_path: Path) -> None:
 def test_what_cannot_be_started_is_no_verdict(tmp_path: Path) -> None:
     place = os.fsencode(tmp_path)
     for argv0, folder in ((b"/no/such/python", place), (b"/bin/true", place), (b"python3", place + b"/gone")):
-        found = gpu_check.here(argv0, environment(None), folder, 60)
+        found = probe_run.here(argv0, environment(None), folder, 60)
         assert (found["ok"], found["facts"]) == (True, {})
         assert found["why"].startswith("the GPU test ")
 
 
 def test_a_machine_without_a_plain_python(tmp_path: Path) -> None:
     (tmp_path / "python3").symlink_to(sys.executable)
-    found = gpu_check.here(b"python", {b"PATH": os.fsencode(tmp_path)}, os.fsencode(tmp_path), 60)
+    found = probe_run.here(b"python", {b"PATH": os.fsencode(tmp_path)}, os.fsencode(tmp_path), 60)
     assert found["facts"]["python"] == ".".join(map(str, sys.version_info[:3]))
 
 
@@ -205,10 +205,10 @@ def test_the_oldest_python_can_ask(tmp_path: Path) -> None:
     if not (OLDEST / "bin/python").exists():
         pytest.skip("NOT TESTED: no Python 3.6 here")
     code = (
-        "import sys, json; sys.path.insert(0, sys.argv[1]); from runner import gpu_check\n"
-        "print(json.dumps(gpu_check.here(sys.executable.encode(), {}, b'/', 60)))"
+        "import sys, json; sys.path.insert(0, sys.argv[1]); from runner.gpu import probe_run\n"
+        "print(json.dumps(probe_run.here(sys.executable.encode(), {}, b'/', 60)))"
     )
-    folder = Path(gpu_check.__file__).parents[1]
+    folder = Path(probe_run.__file__).parents[2]
     argv = [str(OLDEST / "bin/python"), "-I", "-S", "-B", "-c", code, str(folder)]
     done = subprocess.run(argv, capture_output=True, check=True)
     assert json.loads(done.stdout)["facts"]["python"].startswith("3.6.")
@@ -221,12 +221,12 @@ def write(attempt: Path, name: str, text: str) -> bytes:
 
 
 def test_answers_from_within_are_data(tmp_path: Path) -> None:
-    assert gpu_check.told(os.fsencode(tmp_path)) is None
+    assert probe_run.told(os.fsencode(tmp_path)) is None
     for nonsense in ("", "null", "[]", "{", "[" * 100_000, '"x"'):
-        assert gpu_check.told(write(tmp_path, "touch", nonsense)) is None
-        assert gpu_check.lost(write(tmp_path, "gpu-lost", nonsense)) is None
+        assert probe_run.told(write(tmp_path, "touch", nonsense)) is None
+        assert probe_run.lost(write(tmp_path, "gpu-lost", nonsense)) is None
     for said in ("nothing", 'holdfast-touch {"devices": 3}', "holdfast-touch [", 7, None):
-        found = gpu_check.told(write(tmp_path, "touch", json.dumps({"said": said})))
+        found = probe_run.told(write(tmp_path, "touch", json.dumps({"said": said})))
         assert found is not None
         assert (found["ok"], found["facts"]) == (True, {})
     evil: dict[str, Any] = {
@@ -234,7 +234,7 @@ def test_answers_from_within_are_data(tmp_path: Path) -> None:
     }
     evil |= {"packages": {}, "cuda": ["12"], "refused": {"code": "3"}, "trials": [1, {"ok": "yes"}], "more": "x"}
     text = json.dumps({"said": f"holdfast-touch {json.dumps(evil)}"})
-    found = gpu_check.told(write(tmp_path, "touch", text))
+    found = probe_run.told(write(tmp_path, "touch", text))
     assert found is not None
     device = found["facts"]["devices"][0]
     assert (device["index"], device["major"], device["uuid"], len(device["name"]) <= 500) == (0, 0, "", True)
@@ -248,10 +248,10 @@ def test_no_link_leads_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(json.dumps({"node": "n", "why": "w", "time": 1.5}))
     (tmp_path / "inside" / "gpu-lost").symlink_to(tmp_path / "secret")
     os.mkfifo(tmp_path / "inside" / "touch")
-    assert (gpu_check.lost(os.fsencode(tmp_path)), gpu_check.told(os.fsencode(tmp_path))) == (None, None)
+    assert (probe_run.lost(os.fsencode(tmp_path)), probe_run.told(os.fsencode(tmp_path))) == (None, None)
     (tmp_path / "inside" / "gpu-lost").unlink()
     (tmp_path / "secret").rename(tmp_path / "inside" / "gpu-lost")
-    assert gpu_check.lost(os.fsencode(tmp_path)) == {"node": "n", "why": "w", "time": 1.5}
+    assert probe_run.lost(os.fsencode(tmp_path)) == {"node": "n", "why": "w", "time": 1.5}
 
 
 def _processes_with(variable: str) -> list[int]:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gpuruns import USE, receipt
-from holdfast import gpu_doctor
-from holdfast.runner import gpu_judge
+from holdfast.advice import gpu_doctor
+from holdfast.runner.gpu import probe_verdict
 
 DEVICE = {"index": 0, "name": "NVIDIA A100", "uuid": "GPU-1", "major": 8, "minor": 0}
 
@@ -17,7 +17,7 @@ def check(*packages: dict[str, Any], contained: bool = False, **more: Any) -> di
     facts: dict[str, Any] = {"python": "3.11.7", "program": "/env/bin/python", "visible": None, "library": ""}
     facts |= {"nodes": ["/dev/nvidia0"], "refused": None, "cuda": "12.4", "devices": [DEVICE]}
     facts |= {"packages": list(packages), "seconds": 0.1, **more}
-    return {**gpu_judge.judge(facts, contained), "facts": facts}
+    return {**probe_verdict.judge(facts, contained), "facts": facts}
 
 
 def package(name: str, version: str, build: str, cuda: str | None = None) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuruns import WISH
-from holdfast.runner import gpu_hold, records
+from holdfast.runner.gpu import run_gpus
+from holdfast.runner.store import run_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,8 +21,8 @@ def test_run_that_is_stopped_while_the_driver_is_asked_takes_nothing_and_does_no
 ) -> None:
     """Its outcome is that of the stop; ``take`` used to raise as if the machine had no GPU."""
     attempt = os.fsencode(tmp_path)
-    hold = gpu_hold.Hold(attempt, {"uid": "1" * 32, "run_id": "r_1", "gpu": {**WISH, "count": count}})
-    events = records.Events(attempt)
+    hold = run_gpus.Hold(attempt, {"uid": "1" * 32, "run_id": "r_1", "gpu": {**WISH, "count": count}})
+    events = run_files.Events(attempt)
     try:
         assert not hold.take(events, lambda wait, sources: False)
     finally:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.runner import gpu_queue
-from holdfast.runner.gpu_match import fitting, impossible, visible
-from holdfast.runner.gpu_queue import Claim
+from holdfast.runner.gpu import gpu_queue
+from holdfast.runner.gpu.gpu_queue import Claim
+from holdfast.runner.gpu.matching import fitting, impossible, visible
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.runner import gpu_receipt
-from holdfast.runner.gpu_receipt import Card
+from holdfast.runner.gpu import receipt
+from holdfast.runner.gpu.receipt import Card
 
 FACTS = {"state": "measured", "source": "nvml", "driver": "550.54.14", "cuda": "12.4", "trouble": ""}
 
@@ -65,7 +65,7 @@ def test_verdicts() -> None:
     lost.lost(4.0, "it has fallen off the bus")
     spare.lost(4.0, "never ours")
     judged = {
-        name: gpu_receipt.judged(cards, FACTS, 10.0)
+        name: receipt.judged(cards, FACTS, 10.0)
         for name, cards in (("used", [idle, used]), ("idle", [idle]), ("opened", [opened]), ("lost", [used, lost]))
     }
     assert {name: verdict for name, (verdict, _) in judged.items()} == {
@@ -75,12 +75,12 @@ def test_verdicts() -> None:
         "lost": "lost",
     }
     assert "4.0 s after the start: it has fallen off the bus" in judged["lost"][1]
-    assert gpu_receipt.judged([spare], FACTS, 1.0)[0] == "idle"
-    assert gpu_receipt.judged([], FACTS, 1.0)[0] == "absent"
+    assert receipt.judged([spare], FACTS, 1.0)[0] == "idle"
+    assert receipt.judged([], FACTS, 1.0)[0] == "absent"
 
 
 def test_who_cannot_look_does_not_say_absent() -> None:
     blind = {**FACTS, "state": "unmeasured", "trouble": "GPUs of a Mac (Metal) cannot be measured"}
-    assert gpu_receipt.judged([], blind, 1.0) == ("unmeasured", "GPUs of a Mac (Metal) cannot be measured")
+    assert receipt.judged([], blind, 1.0) == ("unmeasured", "GPUs of a Mac (Metal) cannot be measured")
     none = {**FACTS, "state": "none", "trouble": "this machine has no NVIDIA GPU"}
-    assert gpu_receipt.judged([], none, 1.0) == ("absent", "this machine has no NVIDIA GPU")
+    assert receipt.judged([], none, 1.0) == ("absent", "this machine has no NVIDIA GPU")

@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from holdfast.runner.gpu_reservation import SHARED_AT_MOST, reserve, shown
+from holdfast.runner.gpu.reservation import SHARED_AT_MOST, reserve, shown
 
 CARD = "GPU-5b0e4d6c-0000-4000-8000-000000000001"
 

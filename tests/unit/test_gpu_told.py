@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuruns import CARD, FIVE_LINES, USE, WISH, receipt, write_series
-from holdfast.cli import gpu_card, gpu_chart, gpu_receipt, gpu_verdict
 from holdfast.cli.gpu_watch import Queue, facts_lines
-from holdfast.cli.terminal import Progress
-from holdfast.drawing.shapes import Line, Words
 from holdfast.errors import UsageError
-from holdfast.store import history
+from holdfast.present import gpu_card, gpu_chart, gpu_receipt, gpu_verdict
+from holdfast.present.drawing.shapes import Line, Words
+from holdfast.present.terminal import Progress
+from holdfast.store import history_record
 from holdfast.store.runs import Run
 
 if TYPE_CHECKING:
@@ -143,14 +143,14 @@ def test_the_receipt_in_the_record(tmp_path: Path) -> None:
     said = receipt()
     envelope = {"seq": 9, "wall_ns": 1, "mono_ns": 1, "boot_id": "b", "type": "gpu_receipt", "crc": "00000000"}
     for event in ({**envelope, **said}, {**envelope, "v": 2, "receipt": said}):
-        assert history.record(made(tmp_path, event))["gpu"] == said
-    assert history.record(made(tmp_path))["gpu"] is None
+        assert history_record.record(made(tmp_path, event))["gpu"] == said
+    assert history_record.record(made(tmp_path))["gpu"] is None
 
 
 def test_a_metric_named_gpu_is_found_under_metrics(tmp_path: Path) -> None:
     run = made(tmp_path)
     write_series(tmp_path / "a1" / "metrics", {"gpu": [1.0], "loss": [2.0]})
-    record = history.record(run)
+    record = history_record.record(run)
     assert record["metrics"] == {"gpu": 1.0}
     assert record["gpu"] is None
     assert record["loss"] == 2.0
@@ -159,19 +159,20 @@ def test_a_metric_named_gpu_is_found_under_metrics(tmp_path: Path) -> None:
 def test_samples_of_gpus_are_no_metrics(tmp_path: Path) -> None:
     run = made(tmp_path, STARTED)
     write_series(tmp_path / "a1" / "gpu", {"gpu0.busy": [50.0, 60.0], "cpu.busy": [1.0, 2.0]})
-    assert not [name for name in history.record(run) if "busy" in name]
+    assert not [name for name in history_record.record(run) if "busy" in name]
 
 
 def test_where_a_run_stands(tmp_path: Path) -> None:
     queued = {"type": "queued", "position": 2, "reason": "GPU 0 is held by digits_1 of ada", "ahead": []}
     waiting = made(tmp_path, {"type": "accepted"}, queued)
-    assert history.record(waiting)["status"] == "Queued"
-    assert history.record(waiting)["reason"] == "position 2, GPU 0 is held by digits_1 of ada"
+    assert history_record.record(waiting)["status"] == "Queued"
+    assert history_record.record(waiting)["reason"] == "position 2, GPU 0 is held by digits_1 of ada"
     ahead = [{"run_id": "digits_2", "user": "bob", "count": 1}]
     assert (
-        history.queue_words({"position": 3, "reason": "", "ahead": ahead}) == "position 3, behind run digits_2 of bob"
+        history_record.queue_words({"position": 3, "reason": "", "ahead": ahead})
+        == "position 3, behind run digits_2 of bob"
     )
-    assert history.queue_words({}) == ""
+    assert history_record.queue_words({}) == ""
 
 
 def test_a_place_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:

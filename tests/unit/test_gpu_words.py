@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli import plot
 from holdfast.cli.commands.gpu import Screen, row
-from holdfast.engine.gpus import Card, Holder, Machine, Ticket
-from holdfast.runner import gpu_words
+from holdfast.engine.machines.gpus import Card, Holder, Machine, Ticket
+from holdfast.present import terminal_plot
+from holdfast.runner.gpu import gpu_model
 
 GUIDE = """\
 name: Tesla K80
@@ -29,21 +29,21 @@ UNSEEN = Holder(43, None, None, None, None, None)
 
 
 def test_the_very_lines_of_the_guide() -> None:
-    card = gpu_words.card(
+    card = gpu_model.card(
         index=0,
         name="Tesla K80",
         major=3,
         minor=7,
         memory_clock_mhz=823.5,
-        pci=gpu_words.pci(0x06C3, 0, 0),
+        pci=gpu_model.pci(0x06C3, 0, 0),
         memory_total=11_995_578_368,
         memory_free=11_930_000_000,
     )
-    assert "".join(f"{line}\n" for line in gpu_words.five_lines(card)) == GUIDE
+    assert "".join(f"{line}\n" for line in gpu_model.five_lines(card)) == GUIDE
 
 
 def test_what_is_not_known_is_not_made_up() -> None:
-    assert gpu_words.five_lines(gpu_words.card(index=0)) == [
+    assert gpu_model.five_lines(gpu_model.card(index=0)) == [
         "name: unknown",
         "major: unknown minor: unknown memoryClockRate (GHz) unknown",
         "pciBusID unknown",
@@ -53,7 +53,7 @@ def test_what_is_not_known_is_not_made_up() -> None:
 
 
 def test_a_bus_of_a_hypervisor_that_counts_high_keeps_its_digits() -> None:
-    assert gpu_words.pci(0x1F3A7, 0x81, 0x1F) == "1f3a7:81:1f.0"
+    assert gpu_model.pci(0x1F3A7, 0x81, 0x1F) == "1f3a7:81:1f.0"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_chart_grows_from_the_right_on_a_scale_from_0_to_100() -> None:
         card = CARD._replace(busy_percent=busy)
         lines = screen.lines(Machine("measured", "nvml", "550.54.14", "12.4", [card], "", []), 120)
     title, _, line, driver = lines
-    chart = plot.sparkline([0, 50, math.nan, 100], 4, fancy=screen._fancy, between=(0, 100))
+    chart = terminal_plot.sparkline([0, 50, math.nan, 100], 4, fancy=screen._fancy, between=(0, 100))
     assert chart in line
     assert line.index(chart) + len(chart) == title.index("Held by") - 2
     assert driver == "driver 550.54.14, CUDA 12.4 and older"
@@ -90,6 +90,6 @@ def test_a_chart_grows_from_the_right_on_a_scale_from_0_to_100() -> None:
 
 
 def test_a_scale_may_be_given() -> None:
-    assert plot.sparkline([0, 50, 100], 9, between=(0, 100)) == "▁▅█"
-    assert plot.sparkline([50, 50], 9, between=(0, 100)) == "▅▅"
-    assert plot.sparkline([97, 100], 9, between=(0, 100)) == "██"
+    assert terminal_plot.sparkline([0, 50, 100], 9, between=(0, 100)) == "▁▅█"
+    assert terminal_plot.sparkline([50, 50], 9, between=(0, 100)) == "▅▅"
+    assert terminal_plot.sparkline([97, 100], 9, between=(0, 100)) == "██"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.ignore import Rule, Rules, explain
+from holdfast.snapshot.ignore import Rule, Rules, explain
 
 CORPUS_SEEDS = range(1, 13)
 NAMES = [b"a", b"b", b"foo", b"bar", b"foo.txt", b"a.b", b"x[1]", b"sp ace", b"trail ", b"#h", b"!bang", b"z-9", b"A1"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.images import CUDA, PLAIN, complaint, replaced
+from holdfast.image_names import CUDA, PLAIN, complaint, replaced
 
 # The grammar that docker's own documentation gives.
 PART = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"

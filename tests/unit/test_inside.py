@@ -13,10 +13,10 @@ import pytest
 
 import holdfast
 from conftest import eventually
-from holdfast.runner import gpu_check
+from holdfast.runner.gpu import probe_run
 from lab.pythons import VERSIONS, program_of
 
-INSIDE = Path(holdfast.__file__).parent / "runner" / "inside.py"
+INSIDE = Path(holdfast.__file__).parent / "runner" / "container" / "init.py"
 FIRST = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 PATIENCE_S = 120
 ORDER = "for n in 1 2 3 4 5 6 7 8 9; do echo out $n; echo err $n >&2; done"
@@ -246,12 +246,12 @@ def test_the_gpu_is_touched_before_the_script_and_not_in_its_log(tmp_path: Path,
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.stdout.write('noise\\n')")
     more = {"note": str(inside / "note"), "env": {"PYTHONPATH": str(tmp_path), "CUDA_VISIBLE_DEVICES": "7"}}
     box = sh(tmp_path, start, f"cat {inside}/touch > kept; echo hello", **more)
-    box.ask["touch"] = [start[-1], "-B", os.fsdecode(gpu_check.PROGRAM), "look"]
+    box.ask["touch"] = [start[-1], "-B", os.fsdecode(probe_run.PROGRAM), "look"]
     with box.start() as process:
         out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out, err) == (0, b"hello\n", b"")
     assert "noise" in (tmp_path / "kept").read_text()
-    told = gpu_check.told(os.fsencode(tmp_path))
+    told = probe_run.told(os.fsencode(tmp_path))
     assert told is not None
     assert (told["ok"], told["facts"]["visible"]) == (False, "7")
     assert told["why"].startswith("there is no GPU in the container: NVIDIA's driver is not in it")
@@ -264,7 +264,7 @@ def test_a_touch_that_cannot_be_started_or_crashes_stops_nobody(tmp_path: Path, 
         box = sh(tmp_path, start, "echo hello", note=str(tmp_path / "inside" / "note"), touch=words)
         with box.start() as process:
             assert process.communicate(timeout=PATIENCE_S) == (b"hello\n", b"")
-        told = gpu_check.told(os.fsencode(tmp_path))
+        told = probe_run.told(os.fsencode(tmp_path))
         assert told is not None
         assert (told["ok"], told["facts"]) == (True, {})
         assert "the GPU test did not come to its end" in told["why"]
@@ -277,7 +277,7 @@ def test_a_touch_that_hangs_is_given_up(tmp_path: Path) -> None:
     box.ask["note"] = str(tmp_path / "inside" / "note")
     with box.start() as process:
         assert process.communicate(timeout=PATIENCE_S) == (b"hello\n", b"")
-    told = gpu_check.told(os.fsencode(tmp_path))
+    told = probe_run.told(os.fsencode(tmp_path))
     assert told is not None
     assert (told["ok"], "does not answer in the container within 20 s" in told["why"]) == (False, True)
 

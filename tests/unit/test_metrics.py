@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast import metrics
+from holdfast.metrics import reader
 
 FLOAT, INT, BOOL, REFERRED = range(4)
 
@@ -37,23 +37,23 @@ Y = b'{"name": "y"}\n'
 Y_OFFSET = len(X)
 
 
-def values_of(found: metrics.Metrics, name: str) -> list[metrics.Value]:
+def values_of(found: reader.Metrics, name: str) -> list[reader.Value]:
     return list(found.by_name[name].values)
 
 
 def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
-    assert metrics.read_dir(str(tmp_path / "none")) == metrics.Metrics({}, ())
+    assert reader.read_dir(str(tmp_path / "none")) == reader.Metrics({}, ())
 
 
 def test_a_folder_that_cannot_be_listed_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert metrics.read_dir(str(tmp_path / "file")).problems == (f"{tmp_path}/file: Not a directory",)
+    assert reader.read_dir(str(tmp_path / "file")).problems == (f"{tmp_path}/file: Not a directory",)
 
 
 def test_series_are_in_order_of_first_appearance(tmp_path: Path) -> None:
     records = record(Y_OFFSET, 1.0, step=5) + record(0, 2.0) + record(Y_OFFSET, 3.0, step=-6, time=7)
     write_pair(tmp_path, "1-0", records, X + Y)
-    found = metrics.read_dir(str(tmp_path))
+    found = reader.read_dir(str(tmp_path))
     assert list(found.by_name) == ["y", "x"]
     y = found.by_name["y"]
     assert (y.name, list(y.steps), list(y.times), list(y.values)) == ("y", [5, -6], [0, 7], [1.0, 3.0])
@@ -64,7 +64,7 @@ def test_series_are_in_order_of_first_appearance(tmp_path: Path) -> None:
 def test_names_logged_in_turn_keep_their_values_apart(tmp_path: Path, rounds: int) -> None:
     records = b"".join(record(0, i, step=i) + record(Y_OFFSET, -i, step=i, kind=INT) for i in range(rounds))
     write_pair(tmp_path, "1-0", records, X + Y)
-    found = metrics.read_dir(str(tmp_path))
+    found = reader.read_dir(str(tmp_path))
     assert values_of(found, "x") == [float(i) for i in range(rounds)]
     assert values_of(found, "y") == [-i for i in range(rounds)]
     assert list(found.by_name["y"].steps) == list(range(rounds))
@@ -73,7 +73,7 @@ def test_names_logged_in_turn_keep_their_values_apart(tmp_path: Path, rounds: in
 def test_a_name_of_several_kinds_keeps_its_order(tmp_path: Path) -> None:
     records = [record(0, 0, kind=INT), record(0, 0.5), record(0, 1, kind=BOOL), record(0, 14, kind=REFERRED)]
     write_pair(tmp_path, "1-0", b"".join(records * 2), X + b'{"type": "list", "value": [1, null]}\n')
-    values = values_of(metrics.read_dir(str(tmp_path)), "x")
+    values = values_of(reader.read_dir(str(tmp_path)), "x")
     assert values == [0, 0.5, True, [1, None]] * 2
     assert [type(value) for value in values[:3]] == [int, float, bool]
 
@@ -86,10 +86,10 @@ def test_any_sequence_of_names_and_kinds_is_read_as_one_by_one(tmp_path: Path, k
         record(number * len(lines[0]), step % 2, step=step, kind=kind) for step, (number, kind) in enumerate(kinds)
     )
     write_pair(tmp_path, "1-0", records, b"".join(lines))
-    expected: dict[str, list[tuple[int, metrics.Value]]] = {}
+    expected: dict[str, list[tuple[int, reader.Value]]] = {}
     for step, (number, kind) in enumerate(kinds):
         expected.setdefault(str(number), []).append((step, (float, int, bool)[kind](step % 2)))
-    found = metrics.read_dir(str(tmp_path)).by_name
+    found = reader.read_dir(str(tmp_path)).by_name
     assert list(found) == list(expected)
     for name, points in expected.items():
         assert list(zip(found[name].steps, found[name].values, strict=True)) == points
@@ -99,7 +99,7 @@ def test_any_sequence_of_names_and_kinds_is_read_as_one_by_one(tmp_path: Path, k
 def test_files_are_merged_by_time_and_equal_times_by_age_of_file(tmp_path: Path) -> None:
     write_pair(tmp_path, "9-0", record(0, 1.0, time=10) + record(0, 3.0, time=30), X, opened=1)
     write_pair(tmp_path, "10-0", record(Y_OFFSET, 2.0, time=20) + record(Y_OFFSET, 4.0, time=30), Y + X, opened=2)
-    merged = metrics.read_dir(str(tmp_path)).by_name["x"]
+    merged = reader.read_dir(str(tmp_path)).by_name["x"]
     assert merged.values == array("d", [1, 2, 3, 4])
     assert list(merged.times) == [10, 20, 30, 30]
 
@@ -107,7 +107,7 @@ def test_files_are_merged_by_time_and_equal_times_by_age_of_file(tmp_path: Path)
 def test_a_clock_set_back_does_not_reorder_a_file(tmp_path: Path) -> None:
     write_pair(tmp_path, "1-0", b"".join(record(0, i, time=time) for i, time in enumerate([50, 10, 60])), X, opened=1)
     write_pair(tmp_path, "2-0", record(0, 9, time=55, kind=INT), X, opened=2)
-    assert values_of(metrics.read_dir(str(tmp_path)), "x") == [0, 1, 9, 2]
+    assert values_of(reader.read_dir(str(tmp_path)), "x") == [0, 1, 9, 2]
 
 
 def test_one_bad_file_hides_no_other(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_one_bad_file_hides_no_other(tmp_path: Path) -> None:
     (tmp_path / "8-0.m").symlink_to(tmp_path / "1-0.m")
     (tmp_path / "9-0.m").write_bytes(header(version=2))
     (tmp_path / "notes.txt").write_text("not ours")
-    found = metrics.read_dir(str(tmp_path))
+    found = reader.read_dir(str(tmp_path))
     assert {name: values_of(found, name) for name in found.by_name} == {"x": [1.5]}
     told = [problem.removeprefix(f"{tmp_path}/") for problem in found.problems]
     assert [problem[:4] for problem in told] == ["3-0.", "4-0.", "5-0.", "6-0.", "7-0.", "8-0.", "9-0."]
@@ -133,7 +133,7 @@ def test_a_torn_tail_costs_only_itself(tmp_path: Path) -> None:
     whole = record(0, 1.0) + record(Y_OFFSET, 2.0)
     torn_line = b'{"type": "str", "val'
     write_pair(tmp_path, "1-0", whole + record(0, 28, kind=REFERRED) + b"\x01" * 31, X + Y + torn_line)
-    found = metrics.read_dir(str(tmp_path))
+    found = reader.read_dir(str(tmp_path))
     assert values_of(found, "x") == [1.0, None]
     assert values_of(found, "y") == [2.0]
     assert found.problems == (
@@ -152,7 +152,7 @@ def test_unknown_kinds_and_nameless_values_are_left_out_and_counted(tmp_path: Pa
         record(2**55, 5),
     ]
     write_pair(tmp_path, "1-0", b"".join(records), X)
-    found = metrics.read_dir(str(tmp_path))
+    found = reader.read_dir(str(tmp_path))
     assert {name: values_of(found, name) for name in found.by_name} == {"x": [1.0, 3.0]}
     assert found.problems == (
         f"{tmp_path}/1-0.m: 1 values are of a kind only a newer Holdfast can read",
@@ -173,14 +173,14 @@ def test_unknown_kinds_and_nameless_values_are_left_out_and_counted(tmp_path: Pa
 )
 def test_a_hostile_line_is_null(tmp_path: Path, line: bytes) -> None:
     write_pair(tmp_path, "1-0", record(0, Y_OFFSET, kind=REFERRED), X + line + b"\n")
-    found = metrics.read_dir(str(tmp_path))
-    assert metrics.summary(found) == {"x": None}
+    found = reader.read_dir(str(tmp_path))
+    assert reader.summary(found) == {"x": None}
     assert len(found.problems) == 1
 
 
 def test_half_a_surrogate_pair_does_not_come_through(tmp_path: Path) -> None:
     write_pair(tmp_path, "1-0", record(0, 1.0), b'{"name": "a\\udc80b"}\n')
-    found = metrics.read_dir(str(tmp_path))
+    found = reader.read_dir(str(tmp_path))
     assert list(found.by_name) == ["a?b"]
 
 
@@ -188,9 +188,9 @@ def test_half_a_surrogate_pair_does_not_come_through(tmp_path: Path) -> None:
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_bytes_make_it_raise(tmp_path: Path, records: bytes, lines: bytes) -> None:
     write_pair(tmp_path, "1-0", records, X + lines)
-    found = metrics.read_dir(str(tmp_path))
-    json.dumps(metrics.summary(found), allow_nan=False)
-    assert all(metrics.digest(series).points == len(series.values) for series in found.by_name.values())
+    found = reader.read_dir(str(tmp_path))
+    json.dumps(reader.summary(found), allow_nan=False)
+    assert all(reader.digest(series).points == len(series.values) for series in found.by_name.values())
 
 
 def test_summary_is_what_history_shows(tmp_path: Path) -> None:
@@ -205,8 +205,8 @@ def test_summary_is_what_history_shows(tmp_path: Path) -> None:
         record(tabl, 5 * len(names[0]), kind=REFERRED),
     ]
     write_pair(tmp_path, "1-0", b"".join(records), b"".join(names) + table)
-    found = metrics.read_dir(str(tmp_path))
-    assert metrics.summary(found) == {
+    found = reader.read_dir(str(tmp_path))
+    assert reader.summary(found) == {
         "once": 0.5,
         "some": [1.0, None, 3.0],
         "many": 1000,
@@ -218,7 +218,7 @@ def test_summary_is_what_history_shows(tmp_path: Path) -> None:
 
 def test_exactly_a_thousand_points_are_a_list(tmp_path: Path) -> None:
     write_pair(tmp_path, "1-0", record(0, 1.0) * 1000, X)
-    assert metrics.summary(metrics.read_dir(str(tmp_path)))["x"] == [1.0] * 1000
+    assert reader.summary(reader.read_dir(str(tmp_path)))["x"] == [1.0] * 1000
 
 
 @pytest.mark.parametrize(
@@ -232,10 +232,10 @@ def test_exactly_a_thousand_points_are_a_list(tmp_path: Path) -> None:
     ],
 )
 def test_a_digest_has_the_extremes_of_finite_numbers(
-    values: list[metrics.Value], least: float | None, greatest: float | None
+    values: list[reader.Value], least: float | None, greatest: float | None
 ) -> None:
     floats = array("d", values) if all(type(value) is float for value in values) else None  # type: ignore[type-var]
     steps = array("q", range(3, 3 + len(values)))
-    found = metrics.digest(metrics.Series("x", steps, steps, values if floats is None else floats))
-    last = metrics.json_value(values[-1])
-    assert found == metrics.Digest("x", len(values), last, least, greatest, 3, 2 + len(values))
+    found = reader.digest(reader.Series("x", steps, steps, values if floats is None else floats))
+    last = reader.json_value(values[-1])
+    assert found == reader.Digest("x", len(values), last, least, greatest, 3, 2 + len(values))

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runner import objects, pour
-from holdfast.runner.objects import Batch, Damaged, Entry, decode_tree, encode_tree
-from holdfast.runner.pour import Changed, Unreadable
+from holdfast.runner.store import objects, stable_read
+from holdfast.runner.store.objects import Batch, Damaged, Entry, decode_tree, encode_tree
+from holdfast.runner.store.stable_read import Changed, Unreadable
 
 SOURCE = Path(__file__).parents[2] / "src"
 NOT_A_DIGEST = ["", "ab", "g" * 64, "A" * 64, "../" + "a" * 61, "a" * 63 + "\n"]
@@ -62,7 +62,7 @@ def test_only_digests_become_paths(root: bytes, digest: str) -> None:
         objects.object_path(root, digest)
 
 
-@pytest.mark.parametrize("size", [0, 1, pour.CHUNK, pour.CHUNK + 1, 3 * pour.CHUNK])
+@pytest.mark.parametrize("size", [0, 1, stable_read.CHUNK, stable_read.CHUNK + 1, 3 * stable_read.CHUNK])
 def test_files_of_every_size_are_stored_whole(root: bytes, tmp_path: Path, size: int) -> None:
     content = os.urandom(size)
     (tmp_path / "f").write_bytes(content)
@@ -75,7 +75,7 @@ def test_files_of_every_size_are_stored_whole(root: bytes, tmp_path: Path, size:
 
 
 def test_nothing_is_visible_before_commit_and_nothing_is_left_without_it(root: bytes, tmp_path: Path) -> None:
-    (tmp_path / "big").write_bytes(bytes(2 * pour.CHUNK))
+    (tmp_path / "big").write_bytes(bytes(2 * stable_read.CHUNK))
     with Batch(root) as batch:
         batch.add_bytes(b"x")
         batch.add_file(os.fsencode(tmp_path / "big"))
@@ -85,7 +85,7 @@ def test_nothing_is_visible_before_commit_and_nothing_is_left_without_it(root: b
 
 
 def test_what_is_there_is_not_written_again(root: bytes, tmp_path: Path) -> None:
-    big = bytes(pour.CHUNK + 1)
+    big = bytes(stable_read.CHUNK + 1)
     (tmp_path / "big").write_bytes(big)
     digests = store(root, b"x", big)
     inodes = [os.stat(objects.object_path(root, digest)).st_ino for digest in digests]
@@ -141,7 +141,7 @@ def test_a_big_batch_needs_few_syncs(root: bytes) -> None:
 
 def test_a_file_that_grows_while_it_is_read_is_noticed(root: bytes, tmp_path: Path) -> None:
     path = tmp_path / "f"
-    path.write_bytes(bytes(3 * pour.CHUNK))
+    path.write_bytes(bytes(3 * stable_read.CHUNK))
 
     def grow(_: int) -> None:
         with path.open("ab") as stream:
@@ -259,7 +259,7 @@ def test_sweep_waits_for_batches_at_work(root: bytes) -> None:
 DIES = """
 import os, signal, sys
 event, when = sys.argv[2], int(sys.argv[3])
-from holdfast.runner.objects import Batch, Entry, encode_tree
+from holdfast.runner.store.objects import Batch, Entry, encode_tree
 import ctypes
 seen = 0
 def hook(name, args):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.runner import cards, passthrough
+from holdfast.runner.container import gpu_passthrough, nvidia_files
 from lab.machine_python import OLDEST
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "passthrough"
@@ -104,7 +104,7 @@ class Machine:
         return self
 
     def look(self, engine: dict[str, Any]) -> dict[str, Any]:
-        return passthrough.look(engine, root=os.fsencode(self.root))
+        return gpu_passthrough.look(engine, root=os.fsencode(self.root))
 
 
 def whole(root: Path, system: str = "ubuntu") -> Machine:
@@ -208,7 +208,7 @@ def test_libraries_of_32_bits_and_of_graphics_stay_out(tmp_path: Path) -> None:
     machine.library("usr/lib/i386-linux-gnu/libcuda.so.550.54.14", bits=32)
     machine.library("usr/lib/libnvidia-cfg.so.1", bits=32)
     machine.put("etc/ld.so.conf.d/i386.conf", "# old programs\n/usr/lib/i386-linux-gnu\n")
-    assert cards.facts(root=os.fsencode(tmp_path))["libraries"] == {
+    assert nvidia_files.facts(root=os.fsencode(tmp_path))["libraries"] == {
         "libcuda.so.1": "/usr/lib/x86_64-linux-gnu/libcuda.so.550.54.14",
         "libnvidia-gpucomp.so.550.54.14": "/usr/lib/x86_64-linux-gnu/libnvidia-gpucomp.so.550.54.14",
         "libnvidia-ml.so.1": "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.550.54.14",
@@ -220,7 +220,7 @@ def test_libraries_of_32_bits_and_of_graphics_stay_out(tmp_path: Path) -> None:
 def test_the_linker_s_own_folders_are_looked_into_first(tmp_path: Path) -> None:
     machine = whole(tmp_path).libraries("opt/nvidia/lib", "580.1")
     machine.put("etc/ld.so.conf.d/nvidia.conf", "/opt/nvidia/lib\n")
-    found = cards.facts(root=os.fsencode(tmp_path))["libraries"]
+    found = nvidia_files.facts(root=os.fsencode(tmp_path))["libraries"]
     assert found["libcuda.so.1"] == "/opt/nvidia/lib/libcuda.so.580.1"
 
 
@@ -229,13 +229,13 @@ def test_other_specifications_are_not_taken_for_nvidia_s(tmp_path: Path, text: s
     machine = whole(tmp_path)
     machine.put("etc/cdi/other.yaml", text)
     machine.put("etc/cdi/nvidia.yaml.bak", YAML)
-    assert cards.facts(root=os.fsencode(tmp_path))["cdi"] is None
+    assert nvidia_files.facts(root=os.fsencode(tmp_path))["cdi"] is None
 
 
 def test_a_specification_that_fits_wins_over_one_that_does_not(tmp_path: Path) -> None:
     machine = with_old_spec(tmp_path)
     machine.put("var/run/cdi/nvidia.json", JSON)
-    assert cards.facts(root=os.fsencode(tmp_path))["cdi"] == {
+    assert nvidia_files.facts(root=os.fsencode(tmp_path))["cdi"] == {
         "file": "/var/run/cdi/nvidia.json",
         "missing": "",
         "names": ["all"],
@@ -261,17 +261,17 @@ def test_only_the_cards_that_were_given_go_in(
 ) -> None:
     nodes = [f"nvidia{n}" for n in range(4)]
     there = Machine(tmp_path).driver((*nodes, "nvidiactl", "nvidia-uvm")).libraries()
-    facts = cards.facts(root=os.fsencode(there.root))
+    facts = nvidia_files.facts(root=os.fsencode(there.root))
     if "cdi" in machine:
         facts["cdi"] = {"file": "/etc/cdi/nvidia.yaml", "missing": "", "names": machine["cdi"]}
     facts["hook"] = machine.get("hook", False)
-    chosen = passthrough.choose(engine, facts, GIVEN)["words"]
+    chosen = gpu_passthrough.choose(engine, facts, GIVEN)["words"]
     assert set(words) <= set(chosen)
     assert not {"/dev/nvidia0", "/dev/nvidia2", "nvidia.com/gpu=0", "all"} & set(chosen)
 
 
 def test_this_machine_can_be_looked_at() -> None:
-    chosen = passthrough.look(DOCKER)
+    chosen = gpu_passthrough.look(DOCKER)
     assert bool(chosen["refused"]) != bool(chosen["words"])
 
 
@@ -280,7 +280,7 @@ def test_the_oldest_python_answers_the_same_without_a_locale(tmp_path: Path) -> 
     if not python.exists():
         pytest.skip("NOT TESTED: there is no Python 3.6 here")
     machine = whole(tmp_path / "é")
-    code = "import json, os, sys; from runner import passthrough as p; e, r = sys.argv[1:]; "
+    code = "import json, os, sys; from runner.container import gpu_passthrough as p; e, r = sys.argv[1:]; "
     code += "print(json.dumps(p.look(json.loads(e), None, os.fsencode(r))))"
     env = {"PYTHONPATH": SOURCE, "LC_ALL": "C", "PATH": os.environ["PATH"]}
     command = [str(python), "-B", "-c", code, json.dumps(DOCKER), str(machine.root)]

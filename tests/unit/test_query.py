@@ -12,12 +12,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import UsageError
-from holdfast.query.fields import FIELDS, less_is_better
-from holdfast.query.grammar import DEEPEST
-from holdfast.query.words import LONGEST
 from holdfast.store.home import Home
-from holdfast.store.index import Index
-from holdfast.store.select import Wish, select
+from holdfast.store.index.index import Index
+from holdfast.store.index.select import Wish, select
+from holdfast.store.where.fields import FIELDS, less_is_better
+from holdfast.store.where.grammar import DEEPEST
+from holdfast.store.where.tokens import LONGEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.runner import recipe
+from holdfast.runner.container import image_build
 
 
 @pytest.mark.parametrize(
@@ -25,5 +25,5 @@ from holdfast.runner import recipe
     ],
 )
 def test_a_step_is_seen(line: str, step: tuple[str, str, str] | None) -> None:
-    found = recipe._STEP.search(line)
+    found = image_build._STEP.search(line)
     assert (found.groups() if found else None) == step

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.engine.ship import difference
-from holdfast.runner.receive import Arrivals
+from holdfast.engine.submit.upload import difference
+from holdfast.runner.store.uploads import Arrivals
 
 if TYPE_CHECKING:
     from pathlib import Path

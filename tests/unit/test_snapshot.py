@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast import snapshot
 from holdfast.errors import ConfigError
-from holdfast.runner import objects, pour
-from holdfast.runner.checkout import checkout
-from holdfast.statcache import StatCache
+from holdfast.runner.store import objects, stable_read
+from holdfast.runner.store.checkout import checkout
+from holdfast.snapshot import snapshot
+from holdfast.snapshot.stat_cache import StatCache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,14 +99,14 @@ def listing(root: Path) -> dict[bytes, object]:
 def test_a_project_comes_back_as_it_was(desk: Desk) -> None:
     desk.write("train.py", b"print()")
     desk.write("run.sh", b"#!/bin/sh").chmod(0o755)
-    desk.write("a/b/c/deep.bin", os.urandom(3 * pour.CHUNK + 1))
+    desk.write("a/b/c/deep.bin", os.urandom(3 * stable_read.CHUNK + 1))
     (desk.root / "empty").mkdir()
     (desk.root / "link").symlink_to("a/b")
     (desk.root / "dangling").symlink_to("nowhere")
     (desk.root / "loop").symlink_to("loop")
     taken = desk.take()
     assert (taken.files, taken.new_files) == (3, 3)
-    assert taken.bytes == taken.new_bytes == 7 + 9 + 3 * pour.CHUNK + 1
+    assert taken.bytes == taken.new_bytes == 7 + 9 + 3 * stable_read.CHUNK + 1
     assert taken.warnings == ()
     assert listing(desk.restored(taken.tree)) == listing(desk.root)
 
@@ -362,7 +362,7 @@ def test_all_unreadable_files_are_told_at_once(desk: Desk) -> None:
 
 def test_a_file_that_never_holds_still_is_named(desk: Desk) -> None:
     path = desk.write("growing.log")
-    os.truncate(path, 64 * pour.CHUNK)
+    os.truncate(path, 64 * stable_read.CHUNK)
     stop = threading.Event()
 
     def grow() -> None:
@@ -384,9 +384,9 @@ def test_a_file_that_never_holds_still_is_named(desk: Desk) -> None:
 
 FULL_DISK = """
 import os, pathlib, sys
-from holdfast import snapshot
+from holdfast.snapshot import snapshot
 from holdfast.errors import StoreError
-from holdfast.runner import objects
+from holdfast.runner.store import objects
 root, small = map(pathlib.Path, sys.argv[1:])
 store = os.fsencode(small / "objects")
 try:

@@ -15,7 +15,7 @@ import pytest
 
 import holdfast
 from conftest import alive, eventually
-from holdfast.runner import tend
+from holdfast.runner.container import monitor
 from lab.machine_python import OLDEST
 
 OOM = "out of memory (limit 64 MB)"
@@ -26,20 +26,20 @@ EXITED_3, BY_SIGKILL, BY_SIGTERM = 3 << 8, int(signal.SIGKILL), int(signal.SIGTE
 
 
 @pytest.fixture
-def charge(tmp_path: Path) -> tend.Charge:
+def charge(tmp_path: Path) -> monitor.Charge:
     """Of an engine that answers."""
     program = tmp_path / "docker"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     (tmp_path / "inside").mkdir()
-    made = tend.Charge(str(program), "holdfast-x-a1", [], b"", os.fsencode(tmp_path))
+    made = monitor.Charge(str(program), "holdfast-x-a1", [], b"", os.fsencode(tmp_path))
     made.limit = "64 MB"
     return made
 
 
-def read(charge: tend.Charge, note: object) -> dict[str, object] | None:
+def read(charge: monitor.Charge, note: object) -> dict[str, object] | None:
     Path(os.fsdecode(charge.note)).write_text(json.dumps(note))
-    return tend.read_note(charge.note)
+    return monitor.read_note(charge.note)
 
 
 # With a note: what it says, whether we had lost sight of the container, whether a stop was asked for -> code, reason.
@@ -120,62 +120,62 @@ BY_ENGINE: dict[str, tuple[dict[str, Any], bool, bool, int, str]] = {
 
 
 @pytest.mark.parametrize("row", BY_NOTE)
-def test_a_note_tells(charge: tend.Charge, row: str) -> None:
+def test_a_note_tells(charge: monitor.Charge, row: str) -> None:
     note, broken, asked, code, reason = BY_NOTE[row]
-    said = tend.judge(read(charge, note), {}, charge, broken, asked)
+    said = monitor.judge(read(charge, note), {}, charge, broken, asked)
     assert said == {"code": code, "reason": reason, "left": []}
 
 
-def test_a_stop_while_the_engine_does_not_answer_was_its_own(charge: tend.Charge) -> None:
+def test_a_stop_while_the_engine_does_not_answer_was_its_own(charge: monitor.Charge) -> None:
     Path(charge.program).write_text("#!/bin/sh\nexit 1\n")
-    said = tend.judge(read(charge, {"status": BY_SIGTERM, "told": [15]}), {}, charge, False, False)
+    said = monitor.judge(read(charge, {"status": BY_SIGTERM, "told": [15]}), {}, charge, False, False)
     assert said["reason"] == DOWN
 
 
 @pytest.mark.parametrize("row", BY_ENGINE)
-def test_where_there_is_no_note_the_engine_tells(charge: tend.Charge, row: str) -> None:
+def test_where_there_is_no_note_the_engine_tells(charge: monitor.Charge, row: str) -> None:
     state, broken, asked, code, reason = BY_ENGINE[row]
-    assert tend.judge(None, state, charge, broken, asked) == {"code": code, "reason": reason}
+    assert monitor.judge(None, state, charge, broken, asked) == {"code": code, "reason": reason}
 
 
-def test_nobody_knows(charge: tend.Charge) -> None:
-    said = tend.judge(None, {"Status": "unknown", "why": "Cannot connect"}, charge, True, False)
+def test_nobody_knows(charge: monitor.Charge) -> None:
+    said = monitor.judge(None, {"Status": "unknown", "why": "Cannot connect"}, charge, True, False)
     assert (said["code"], said["lost"]) == (125, True)
     assert "Cannot connect" in str(said["reason"])
 
 
 @pytest.mark.parametrize("status", ["absent", "created", "configured", "initialized"])
-def test_nobody_knows_what_became_of_a_start_whose_watcher_was_killed(charge: tend.Charge, status: str) -> None:
-    said = tend.judge(None, {"Status": status, "client": None}, charge, False, False)
+def test_nobody_knows_what_became_of_a_start_whose_watcher_was_killed(charge: monitor.Charge, status: str) -> None:
+    said = monitor.judge(None, {"Status": status, "client": None}, charge, False, False)
     assert (said["code"], said["lost"]) == (125, True)
     assert "killed" in str(said["reason"])
 
 
-def test_podman_leaves_word_of_an_end_for_want_of_memory(charge: tend.Charge, tmp_path: Path) -> None:
+def test_podman_leaves_word_of_an_end_for_want_of_memory(charge: monitor.Charge, tmp_path: Path) -> None:
     (tmp_path / "oom").touch()
-    said = tend.judge(None, {"Status": "exited", "ExitCode": 137}, charge, False, False)
+    said = monitor.judge(None, {"Status": "exited", "ExitCode": 137}, charge, False, False)
     assert said == {"code": -9, "reason": OOM}
 
 
 @pytest.mark.parametrize("code", [125, 126, 127])
 @pytest.mark.parametrize("status", ["absent", "created", "configured", "initialized"])
 def test_what_the_engine_complained_about_is_told_where_nothing_was_started(
-    charge: tend.Charge, status: str, code: int
+    charge: monitor.Charge, status: str, code: int
 ) -> None:
     Path(os.fsdecode(charge.complaints)).write_text("docker: Error response from daemon: no space left on device.\n")
-    said = tend.judge(None, {"Status": status, "client": code}, charge, False, False)
+    said = monitor.judge(None, {"Status": status, "client": code}, charge, False, False)
     assert said["code"] == 125
     assert "could not be started: docker: Error response from daemon: no space left" in str(said["reason"])
     assert "system prune" in str(said["reason"])
 
 
 def test_without_a_limit_it_was_the_machine_s_memory() -> None:
-    assert tend.out_of_memory("") == "out of memory: the machine had no more to give"
+    assert monitor.out_of_memory("") == "out of memory: the machine had no more to give"
 
 
-def test_what_the_script_left_is_told(charge: tend.Charge) -> None:
+def test_what_the_script_left_is_told(charge: monitor.Charge) -> None:
     note = read(charge, {"status": 0, "left": ["sleep 5", "x" * 5000, 7, None, ["a"]]})
-    assert tend.judge(note, {}, charge, False, False)["left"] == ["sleep 5", "x" * 200, "7", "None", "['a']"]
+    assert monitor.judge(note, {}, charge, False, False)["left"] == ["sleep 5", "x" * 200, "7", "None", "['a']"]
 
 
 # A script has its note within reach: it may say anything there, and is believed only what can be true.
@@ -183,7 +183,7 @@ def test_what_the_script_left_is_told(charge: tend.Charge) -> None:
     "status",
     [None, True, "0", "abc", 0.0, -1, 65536, 2**70, 0x7F, 0x137F, [], {}, float("nan")],
 )
-def test_an_end_that_cannot_be_is_no_end(charge: tend.Charge, status: object) -> None:
+def test_an_end_that_cannot_be_is_no_end(charge: monitor.Charge, status: object) -> None:
     assert read(charge, {"status": status}) is None
 
 
@@ -204,9 +204,9 @@ def test_an_end_that_cannot_be_is_no_end(charge: tend.Charge, status: object) ->
     ],
     ids=lambda text: repr(text[:20]),
 )
-def test_a_note_that_cannot_be_read_is_none(charge: tend.Charge, text: bytes) -> None:
+def test_a_note_that_cannot_be_read_is_none(charge: monitor.Charge, text: bytes) -> None:
     Path(os.fsdecode(charge.note)).write_bytes(text)
-    assert tend.read_note(charge.note) is None
+    assert monitor.read_note(charge.note) is None
 
 
 @pytest.mark.parametrize(
@@ -219,11 +219,11 @@ def test_a_note_that_cannot_be_read_is_none(charge: tend.Charge, text: bytes) ->
         {"left": list(range(100_000))},
     ],
 )
-def test_whatever_else_it_holds_the_types_are_right(charge: tend.Charge, more: dict[str, Any]) -> None:
+def test_whatever_else_it_holds_the_types_are_right(charge: monitor.Charge, more: dict[str, Any]) -> None:
     for status in (0, EXITED_3):
         note = read(charge, {"status": status, **more})
         assert note is not None
-        said = tend.judge(note, {}, charge, False, False)
+        said = monitor.judge(note, {}, charge, False, False)
         assert said["code"] == status >> 8
         left = said["left"]
         assert isinstance(left, list)
@@ -232,37 +232,37 @@ def test_whatever_else_it_holds_the_types_are_right(charge: tend.Charge, more: d
         json.dumps(said).encode("ascii")
 
 
-def test_a_note_is_a_file(charge: tend.Charge, tmp_path: Path) -> None:
+def test_a_note_is_a_file(charge: monitor.Charge, tmp_path: Path) -> None:
     """A link leads out of the run, a pipe would be waited for, a folder cannot be read."""
     elsewhere, place = tmp_path / "elsewhere", Path(os.fsdecode(charge.note))
     elsewhere.write_text('{"status": 0}')
     place.symlink_to(elsewhere)
-    assert tend.read_note(charge.note) is None
+    assert monitor.read_note(charge.note) is None
     place.unlink()
     os.mkfifo(place)
-    assert tend.read_note(charge.note) is None
+    assert monitor.read_note(charge.note) is None
     writer = os.open(place, os.O_RDWR)
     os.write(writer, b'{"status": 0}')
-    assert tend.read_note(charge.note) is None
+    assert monitor.read_note(charge.note) is None
     os.close(writer)
     place.unlink()
     place.mkdir()
-    assert tend.read_note(charge.note) is None
+    assert monitor.read_note(charge.note) is None
 
 
-def test_what_the_engine_complains_about_is_out_of_the_script_s_reach(charge: tend.Charge, tmp_path: Path) -> None:
+def test_what_the_engine_complains_about_is_out_of_the_script_s_reach(charge: monitor.Charge, tmp_path: Path) -> None:
     assert Path(os.fsdecode(charge.complaints)).parent == tmp_path
 
 
 # Takes a lock, has a container looked after, says by whom, and is killed.
 SUPERVISOR = """
 import fcntl, os, signal, sys
-from holdfast.runner import tend
+from holdfast.runner.container import monitor
 attempt, program = sys.argv[1:]
 lock = os.open(attempt + "/alive", os.O_RDWR | os.O_CREAT)
 fcntl.flock(lock, fcntl.LOCK_EX)
 os.mkfifo(attempt + "/inside/ended")
-pid, _ = tend.begin(tend.Charge(program, "x", [program], b"", os.fsencode(attempt)), again=False)
+pid, _ = monitor.begin(monitor.Charge(program, "x", [program], b"", os.fsencode(attempt)), again=False)
 while not os.path.exists(attempt + "/client"): pass
 os.kill(pid, signal.SIGSTOP)
 print(pid, flush=True)
@@ -271,7 +271,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_who_looks_after_a_container_goes_with_the_supervisor_and_holds_nothing_of_it(
-    charge: tend.Charge, tmp_path: Path
+    charge: monitor.Charge, tmp_path: Path
 ) -> None:
     """Even if it was stopped, as by a supervisor that was killed while it ended everything."""
     Path(charge.program).write_text(f"#!/bin/sh\ncd {tmp_path}; echo $$ > pid; mv pid client; exec sleep 1000\n")
@@ -283,14 +283,15 @@ def test_who_looks_after_a_container_goes_with_the_supervisor_and_holds_nothing_
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_the_oldest_python_reads_the_same(charge: tend.Charge) -> None:
+def test_the_oldest_python_reads_the_same(charge: monitor.Charge) -> None:
     python = OLDEST / "bin/python"
     if not python.exists():
         pytest.skip("NOT TESTED: there is no Python 3.6 here")
-    code = "import json, os, sys; from runner import tend; print(json.dumps(tend.read_note(os.fsencode(sys.argv[1]))))"
+    code = "import json, os, sys; from runner.container import monitor; "
+    code += "print(json.dumps(monitor.read_note(os.fsencode(sys.argv[1]))))"
     env = {"PYTHONPATH": str(Path(holdfast.__file__).parent), "LC_ALL": "C", "PATH": os.environ["PATH"]}
     for text in (b'{"status": 768, "left": ["\xc3\xa9"]}', b"[" * 500_000, b'{"status": 65536}'):
         Path(os.fsdecode(charge.note)).write_bytes(text)
         argv = [str(python), "-B", "-c", code, os.fsdecode(charge.note)]
         told = subprocess.run(argv, check=True, capture_output=True, env=env).stdout
-        assert json.loads(told) == tend.read_note(charge.note)
+        assert json.loads(told) == monitor.read_note(charge.note)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from array import array
 
-from holdfast.metrics import Series
-from holdfast.thinning import places
+from holdfast.metrics.downsample import places
+from holdfast.metrics.reader import Series
 
 
 def series(values: list[float]) -> Series:

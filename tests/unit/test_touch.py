@@ -12,11 +12,11 @@ import pytest
 
 import holdfast
 from fakecuda import CARD, HAS_COMPILER, FakeCuda
-from holdfast.runner import touch
+from holdfast.runner.gpu import probe
 from lab.pythons import VERSIONS, program_of
 
 pytestmark = pytest.mark.skipif(not HAS_COMPILER, reason="NOT TESTED: there is no C compiler here")
-TOUCH = Path(holdfast.__file__).parent / "runner" / "touch.py"
+TOUCH = Path(holdfast.__file__).parent / "runner" / "gpu" / "probe.py"
 OLD = CARD._replace(name="Tesla K80", uuid="GPU-00000000-0000-4000-8000-00000000000f", capability="3.7")
 
 
@@ -30,8 +30,8 @@ def ask(how: str, driver: FakeCuda | None = None, python: str = sys.executable, 
     done = subprocess.run([python, "-B", TOUCH, how], env=env, capture_output=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     [line] = done.stdout.decode().splitlines()
-    assert line.startswith(touch.MARK)
-    return json.loads(line[len(touch.MARK) :])
+    assert line.startswith(probe.MARK)
+    return json.loads(line[len(probe.MARK) :])
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -57,7 +57,7 @@ def test_a_look_touches_nothing(driver: FakeCuda) -> None:
 
 def test_without_a_driver(tmp_path: Path) -> None:
     found = ask("run")
-    assert touch.LIBRARY in found["library"]
+    assert probe.LIBRARY in found["library"]
     assert (found["devices"], found["trials"], found["cuda"]) == ([], [], None)
 
 
@@ -92,7 +92,7 @@ def test_a_wrong_sum_is_seen(tmp_path: Path) -> None:
     wrong, right = ask("run", driver)["trials"]
     last = (64 << 20) // 4 - 1
     assert (wrong["ok"], wrong["how"]) == (False, "kernel")
-    assert wrong["note"] == f"number {last} came back as {touch.SEED + last + 1} and not as {touch.SEED + last}"
+    assert wrong["note"] == f"number {last} came back as {probe.SEED + last + 1} and not as {probe.SEED + last}"
     assert right["ok"]
 
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import metrics
+from holdfast.metrics import reader
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCE = REPOSITORY / "src"
-TRACK = SOURCE / "holdfast" / "track.py"
-VALUES = SOURCE / "holdfast" / "track_values.py"
+TRACK = SOURCE / "holdfast" / "script_api" / "track.py"
+VALUES = SOURCE / "holdfast" / "script_api" / "values.py"
 PACKAGE = REPOSITORY / "packages" / "holdfast-track"
 
 PREAMBLE = "import math, os, signal, sys, threading\nimport holdfast\n"
@@ -70,11 +70,11 @@ def run(
     )
 
 
-def logged(python: str, path: Path, code: str, folder: Path) -> dict[str, metrics.Series]:
+def logged(python: str, path: Path, code: str, folder: Path) -> dict[str, reader.Series]:
     """What a script that must end well and say nothing has logged."""
     result = run(python, path, code, folder)
     assert (result.returncode, result.stderr) == (0, "")
-    found = metrics.read_dir(str(folder))
+    found = reader.read_dir(str(folder))
     assert found.problems == ()
     return found.by_name
 
@@ -303,7 +303,7 @@ holdfast.log("y", 2)
 print(logged)
 """
     result = run(python, site, FULL_DISK + code, folder)
-    found = metrics.read_dir(str(folder))
+    found = reader.read_dir(str(folder))
     lost = int(result.stderr.splitlines()[-1].split()[1])
     assert list(found.by_name["x"].values) == [eval(value)] * 2
     assert list(found.by_name["x"].steps) == [0, int(result.stdout) - 1]
@@ -323,16 +323,16 @@ for step in range(10**9):
         acknowledged = len(child.stdout.read(random.randint(1, 5000)))
         child.send_signal(signal.SIGKILL)
         acknowledged += len(child.stdout.read())
-    values = metrics.read_dir(str(folder)).by_name["x"].values
+    values = reader.read_dir(str(folder)).by_name["x"].values
     assert acknowledged <= len(values) <= acknowledged + 1
     assert list(values) == [step / 2 for step in range(len(values))]
 
 
 def test_the_single_file_lets_an_installed_holdfast_be_used(site: Path) -> None:
     code = """
-import holdfast.errors, holdfast.track
+import holdfast.errors, holdfast.script_api.track
 print(os.path.basename(holdfast.__file__), holdfast.__version__ == holdfast._version.__version__)
-print(holdfast.track.log is holdfast.log, holdfast.errors.UsageError.exit_code)
+print(holdfast.script_api.track.log is holdfast.log, holdfast.errors.UsageError.exit_code)
 """
     both = Path(f"{site}{os.pathsep}{SOURCE}")
     result = run(sys.executable, both, code, None)

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import logged, metrics
+from holdfast.metrics import reader
+from holdfast.metrics import values as logged
 from lab.shelf import interpreter
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,8 +42,8 @@ def libraries() -> str:
 def site(tmp_path: Path) -> Path:
     folder = tmp_path / "site"
     folder.mkdir()
-    shutil.copyfile(SOURCE / "track.py", folder / "holdfast.py")
-    shutil.copyfile(SOURCE / "track_values.py", folder / "_holdfast_values.py")
+    shutil.copyfile(SOURCE / "script_api" / "track.py", folder / "holdfast.py")
+    shutil.copyfile(SOURCE / "script_api" / "values.py", folder / "_holdfast_values.py")
     return folder
 
 
@@ -64,7 +65,7 @@ def values(python: str, site: Path, folder: Path, code: str) -> dict[str, Any]:
     """The last value of each name, from a script that must end well and say nothing."""
     done = run(python, site, folder, code)
     assert (done.returncode, done.stderr) == (0, "")
-    found = metrics.read_dir(str(folder))
+    found = reader.read_dir(str(folder))
     assert found.problems == ()
     return {name: series.values[-1] for name, series in found.by_name.items()}
 
@@ -115,7 +116,7 @@ holdfast.log_image("tensor", Tensor(numpy.stack([grey, grey + 10, grey + 20])))
     assert dots(folder, found["alpha"]) == (2, 1, 6, b"\t" * 8)
     assert dots(folder, found["mask"]) == (2, 1, 0, b"\xff\0")
     assert dots(folder, found["view"]) == (3, 2, 0, bytes((0, 4, 8, 2, 6, 10)))
-    assert list(metrics.read_dir(str(folder)).by_name["grey"].steps) == [7]
+    assert list(reader.read_dir(str(folder)).by_name["grey"].steps) == [7]
 
 
 def test_figures_and_pil_images_are_known_by_what_they_are(libraries: str, site: Path, folder: Path) -> None:
@@ -238,7 +239,7 @@ holdfast.log("loss", 0.25)
     assert "no image can be made of this str" in first
     assert "absent.png" in first
     assert last.startswith("holdfast: 14 logged values of process ")
-    found = metrics.read_dir(str(folder)).by_name
+    found = reader.read_dir(str(folder)).by_name
     assert {name: list(series.values) for name, series in found.items()} == {"loss": [0.25]}
     assert [path.suffix for path in folder.iterdir()].count(".png") == 0
 
@@ -252,7 +253,7 @@ holdfast.log_image("image", b"\\x89PNG\\r\\n\\x1a\\n" + bytes(16000001))
     assert done.returncode == 0
     assert "larger than 16000000" in done.stderr.splitlines()[0]
     assert "holdfast: 2 logged values" in done.stderr.splitlines()[1]
-    assert {name: list(found.values) for name, found in metrics.read_dir(str(folder)).by_name.items()} == {
+    assert {name: list(found.values) for name, found in reader.read_dir(str(folder)).by_name.items()} == {
         "small": [[1]]
     }
     assert sum(path.stat().st_size for path in folder.iterdir()) < 10000
@@ -275,7 +276,7 @@ if child:
     sys.exit(os.waitpid(child, 0)[1])
 """
     values(sys.executable, site, folder, code)
-    found = metrics.read_dir(str(folder)).by_name
+    found = reader.read_dir(str(folder)).by_name
     assert len(found) == 8
     files = set()
     for series in found.values():
@@ -320,7 +321,7 @@ def test_a_picture_is_believed_by_its_hash_alone(site: Path, folder: Path) -> No
 def test_a_long_table_is_told_by_its_length_in_the_history(site: Path, folder: Path) -> None:
     code = "holdfast.log_table('t', [{'a': n} for n in range(101)]); holdfast.log_table('s', [{'a': 1}])"
     values(sys.executable, site, folder, code)
-    assert metrics.summary(metrics.read_dir(str(folder))) == {
+    assert reader.summary(reader.read_dir(str(folder))) == {
         "t": {"type": "table", "columns": ["a"], "row_count": 101},
         "s": {"type": "table", "columns": ["a"], "rows": [[1]]},
     }

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import trust_policy
+import holdfast
 from holdfast.amlconfig import compute, read_compute, runconfig, successor
 from holdfast.amlconfig.docker_arguments import ENGINES, HARMLESS
 from holdfast.amlconfig.types import ComputeTarget, RunConfig
+from holdfast.engine.submit import trust_policy
+from holdfast.engine.submit.trust_policy import ALONE, CONFIRM, NEVER, TABLE, wanted
 from holdfast.settings import SETTINGS
-from holdfast.trust_policy import ALONE, CONFIRM, NEVER, TABLE, wanted
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ8RrhDrIqBTD0WzqGZ4jSq8TlPVgMOA5m0ANjJ8E7CT"
@@ -162,7 +163,7 @@ def test_old_projects_with_default_targets_need_no_confirmation(name: str) -> No
 
 @pytest.mark.parametrize("name", ["blank", "digits", "iris-sklearn"])
 def test_templates_need_no_confirmation(name: str) -> None:
-    folder = Path(trust_policy.__file__).parent / "templates" / name
+    folder = Path(holdfast.__file__).parent / "templates" / name
     for path in sorted(folder.rglob("*.compute")):
         target, _ = read_compute(path)
         assert target is not None

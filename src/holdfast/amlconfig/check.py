@@ -81,7 +81,7 @@ def _file_names(root: str) -> list[str]:
 
 
 def _check_image(path: str, target: ComputeTarget, shown: str) -> list[Finding]:
-    from holdfast.images import replaced
+    from holdfast.image_names import replaced
 
     image, words = replaced(target.base_docker_image or "")
     if not words:

@@ -92,7 +92,7 @@ def image(form: Form, name: str) -> str | None:
     text = _filled(form, name)
     if text is None:
         return None
-    from holdfast.images import complaint
+    from holdfast.image_names import complaint
 
     message, hint = complaint(text)
     if message:

@@ -31,7 +31,7 @@ _PODMAN_VALUED = """
 --umask
 """
 _PODMAN_FLAGS = "--http-proxy --no-hosts --passwd --read-only-tmpfs"
-# These change nothing outside the container; any other option needs a confirmation (holdfast.trust_policy).
+# These change nothing outside the container; others need a confirmation (holdfast.engine.submit.trust_policy).
 _CONFINED = """
 --add-host --annotation --blkio-weight --cap-drop --cpu-period --cpu-quota --cpu-shares --cpuset-cpus --cpuset-mems
 --dns --dns-option --dns-search --domainname --expose --hostname --memory-reservation --memory-swap

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast.engine.shims import is_shim
+from holdfast.engine.runs.path_shims import is_shim
 
 # The groups of the Workbench. Every other word after ``az ml`` belongs to Microsoft's own machine learning extension.
 _OURS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from holdfast import targets
-from holdfast.engine import trust
+from holdfast.engine.submit import confirmation
 from holdfast.errors import UsageError
 
 TYPE_CHECKING = False
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.cli.parse import Parsed
-    from holdfast.snapshot import Pending
+    from holdfast.snapshot.snapshot import Pending
     from holdfast.targets import Chosen
 
 _ASK_ABOVE = 1_000_000_000
@@ -31,13 +31,13 @@ def choose(home: str, root: str, name: str, target: str | None = None) -> Chosen
 
 def confirm(home: str, root: str, chosen: Chosen, keys: Sequence[str] | None = None) -> None:
     """Ask for what is not confirmed yet, and remember a yes. ``keys``: only because of these."""
-    found = trust.look(home, root, chosen, keys)
+    found = confirmation.look(home, root, chosen, keys)
     if found is None:
         return
-    from holdfast.cli.terminal import is_tty
+    from holdfast.present.terminal import is_tty
 
     if not (is_tty(sys.stdin) and is_tty(sys.stderr)):
-        raise trust.refusal(home, found)
+        raise confirmation.refusal(home, found)
     if not _agrees(home, found):
         raise UsageError("nothing was sent", where=found.subject, hint=f"{found.command} confirms it")
     from holdfast.store import trust_file
@@ -50,7 +50,7 @@ def agree_to_store(parsed: Parsed, pending: Pending, hint: str) -> None:
     """More than a gigabyte of new files is more often a forgotten data folder than a wish."""
     if pending.new_bytes <= _ASK_ABOVE or parsed.flag("yes"):
         return
-    from holdfast.cli.terminal import human_bytes, is_tty, show
+    from holdfast.present.terminal import human_bytes, is_tty, show
 
     rows = "\n".join(f"{human_bytes(size):>10}  {show(path)}" for path, size in pending.largest())
     sys.stderr.write(f"{human_bytes(pending.new_bytes)} of new files would be read and stored. The largest:\n{rows}\n")
@@ -62,12 +62,12 @@ def agree_to_store(parsed: Parsed, pending: Pending, hint: str) -> None:
     raise UsageError("nothing was done", hint=hint)
 
 
-def _agrees(home: str, found: trust.Open) -> bool:
-    from holdfast.cli.terminal import show
+def _agrees(home: str, found: confirmation.Open) -> bool:
+    from holdfast.present.terminal import show
 
     sys.stderr.write(f"{show(found.subject)} asks for something that you have not confirmed on this machine:\n")
     for one in found.missing:
-        sys.stderr.write(f"  {show(one.shown)}\n    {show(trust.place(home, found, one))}\n")
+        sys.stderr.write(f"  {show(one.shown)}\n    {show(confirmation.place(home, found, one))}\n")
     sys.stderr.write("Allow that from now on? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast.cli.terminal import show
 from holdfast.errors import StoreError
-from holdfast.runner.sync import temporary_beside
-from holdfast.store.index import Index
+from holdfast.present.terminal import show
+from holdfast.runner.store.files import temporary_beside
+from holdfast.store.index.index import Index
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,19 +7,19 @@ import sys
 
 from holdfast import answers, targets
 from holdfast.cli.confirm import confirm
-from holdfast.cli.terminal import Progress, show
-from holdfast.engine import containers
-from holdfast.engine import environment as engine
-from holdfast.engine import solve as solving
-from holdfast.engine.channel import connect
+from holdfast.engine.connection.channel import connect
+from holdfast.engine.submit import container as containers
+from holdfast.engine.submit import environment as engine
+from holdfast.engine.submit import lock as solving
 from holdfast.errors import ConfigError, UsageError
+from holdfast.present.terminal import Progress, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.amlconfig.types import ComputeTarget
-    from holdfast.engine.channel import RunnerChannel
-    from holdfast.engine.containers import Container
-    from holdfast.engine.environment import Environment
+    from holdfast.engine.connection.channel import RunnerChannel
+    from holdfast.engine.submit.container import Container
+    from holdfast.engine.submit.environment import Environment
     from holdfast.environments.lock import Lock
     from holdfast.environments.spec import Facts
     from holdfast.model import Json, Project
@@ -63,7 +63,7 @@ def settle(
 
 def settle_container(home: Home, project: Project, compute: ComputeTarget, channel: RunnerChannel) -> Container:
     """The engine and image of a container, with progress where an image must be fetched first."""
-    from holdfast.images import replaced
+    from holdfast.image_names import replaced
 
     words = replaced(compute.base_docker_image or "")[1]
     if words:

@@ -6,10 +6,10 @@ import json
 import sys
 import time
 
-from holdfast.cli.gpu_receipt import number, objects, process, text, who
-from holdfast.cli.terminal import human_duration, is_tty, show
-from holdfast.runner import gpu_words
-from holdfast.store import history
+from holdfast.present.gpu_receipt import number, objects, process, text, who
+from holdfast.present.terminal import human_duration, is_tty, show
+from holdfast.runner.gpu import gpu_model
+from holdfast.store import history_record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from threading import Event, Thread
 
     from holdfast.cli.show import LogWriter
-    from holdfast.cli.terminal import Progress
     from holdfast.model import Json
+    from holdfast.present.terminal import Progress
 
 _NUMBERS = ("memory_clock_mhz", "core_clock_mhz", "memory_total", "memory_free", "major", "minor")
 _OVER = ("started", "exited", "closed")
@@ -113,10 +113,10 @@ class Queue:
     def see(self, event: Json, *, is_last: bool) -> None:
         if self._first is None:
             self._first = event
-            self._since = time.monotonic() - (history.length_ns(event, None) or 0) / 1e9
+            self._since = time.monotonic() - (history_record.length_ns(event, None) or 0) / 1e9
         if not is_last:
             return
-        self._words = f"queued: {history.queue_words(event)}"
+        self._words = f"queued: {history_record.queue_words(event)}"
         if self._at_terminal:
             self._start()
         elif self._words != self._told:
@@ -158,7 +158,7 @@ def facts_lines(facts: Json) -> list[str]:
     for said in objects(facts.get("gpus")):
         known = {name: number(said.get(name)) for name in _NUMBERS}
         names = {name: text(said.get(name)) or None for name in ("name", "pci")}
-        lines += gpu_words.five_lines({**gpu_words.card(), **known, **names})
+        lines += gpu_model.five_lines({**gpu_model.card(), **known, **names})
         if text(said.get("trouble")):
             lines.append(f"trouble: {text(said.get('trouble'))}")
     if text(facts.get("trouble")):

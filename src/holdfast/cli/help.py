@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.cli import terminal
 from holdfast.cli.parse import GLOBAL_OPTIONS, PROGRAM, placeholder, usage_line
+from holdfast.present import terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 import sys
 
 from holdfast.cli.parse import HelpWanted, Parsed, parse
-from holdfast.cli.table import COMMANDS, GROUPS
+from holdfast.cli.table.commands import COMMANDS, GROUPS
 from holdfast.errors import Detached, HoldfastError
 
 TYPE_CHECKING = False
@@ -39,7 +39,7 @@ def _run_and_report(argv: Sequence[str]) -> int:
             return _report(refused, "--debug" in argv)
         if "--debug" in argv:
             raise
-        from holdfast.cli.terminal import show
+        from holdfast.present.terminal import show
 
         sys.stderr.write(f"ERROR: Holdfast itself failed: {show(f'{type(error).__name__}: {error}')}\n")
         sys.stderr.write("       please report it with what --debug prints\n")
@@ -63,7 +63,7 @@ def _help(wanted: HelpWanted) -> int:
 
 def _report(error: HoldfastError, debug: bool) -> int:
     """What, where, what was answered, what to try: on stderr, the first line beginning with ERROR:."""
-    from holdfast.cli.terminal import show
+    from holdfast.present.terminal import show
 
     head = "" if isinstance(error, Detached) else "ERROR: "
     sys.stderr.write(f"{head}{show(error.what)}\n")

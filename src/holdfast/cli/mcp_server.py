@@ -19,13 +19,13 @@ from mcp.types import ToolAnnotations
 
 from holdfast import project as projects
 from holdfast._version import __version__
-from holdfast.engine import agent_budget
+from holdfast.engine.runs import agent_budget
 from holdfast.errors import HoldfastError
 from holdfast.model import Project
 from holdfast.planning import seconds
 from holdfast.runner import untrusted
 from holdfast.store.home import open_home
-from holdfast.store.index import Index
+from holdfast.store.index.index import Index
 
 _LONGEST = 60_000  # characters of an answer: it is read by somebody who pays for each
 _MOST_RUNS = 200

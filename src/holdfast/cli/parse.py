@@ -329,7 +329,7 @@ def _nothing(option: Option) -> Value:
 
 
 def _quoted(word: str) -> str:
-    from holdfast.cli.terminal import show
+    from holdfast.present.terminal import show
 
     return f"'{show(word)}'"
 

@@ -6,11 +6,11 @@ import os
 import sys
 
 from holdfast import project as projects
-from holdfast.cli.terminal import show
-from holdfast.engine import reconcile
+from holdfast.engine.runs import reconcile
+from holdfast.present.terminal import show
 from holdfast.store import runs
 from holdfast.store.home import open_home
-from holdfast.store.index import Index
+from holdfast.store.index.index import Index
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

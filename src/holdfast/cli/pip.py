@@ -37,7 +37,7 @@ def _add(packages: list[str]) -> int:
 
 
 def _read(python: str, words: list[str]) -> int:
-    from holdfast.runner.environment import builder_python
+    from holdfast.runner.machine.environment import builder_python
 
     home = os.fsencode(os.environ["HOLDFAST_HOME"])
     if not python:
@@ -48,7 +48,7 @@ def _read(python: str, words: list[str]) -> int:
 
 
 def _refuse(said: str, hint: str) -> int:
-    from holdfast.cli.terminal import show
+    from holdfast.present.terminal import show
 
     sys.stderr.write(f"ERROR: {show(said)}: this project's environment is managed by Holdfast\n  {hint}\n")
     return 2

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from holdfast.cli.terminal import show
-from holdfast.engine.line import Line
+from holdfast.engine.connection.reconnect import Line
+from holdfast.present.terminal import show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

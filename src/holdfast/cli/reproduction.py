@@ -5,22 +5,22 @@ from __future__ import annotations
 import sys
 
 from holdfast import targets
-from holdfast.cli import ending
 from holdfast.cli.reach import open_line
 from holdfast.cli.show import LogWriter, watch
-from holdfast.cli.terminal import Progress, human_bytes, show
-from holdfast.engine import environment as environments
-from holdfast.engine.reproduce import Again
+from holdfast.engine.submit import environment as environments
+from holdfast.engine.submit.reproduce import Again
 from holdfast.environments import lock
 from holdfast.ledger import Stopwatch, since_start_ns
+from holdfast.present import ending
+from holdfast.present.terminal import Progress, human_bytes, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.engine.containers import Container
-    from holdfast.engine.environment import Environment
-    from holdfast.engine.line import Line
+    from holdfast.engine.connection.reconnect import Line
+    from holdfast.engine.submit.container import Container
+    from holdfast.engine.submit.environment import Environment
     from holdfast.model import Identity, Job, Json, Project
-    from holdfast.snapshot import Pending
+    from holdfast.snapshot.snapshot import Pending
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
     from holdfast.targets import Chosen

@@ -6,10 +6,10 @@ import os
 import sys
 
 from holdfast import lifecycle
-from holdfast.cli.terminal import Progress, is_tty, show
-from holdfast.engine import outputs
-from holdfast.engine.follow import Follower
+from holdfast.engine.runs import outputs
+from holdfast.engine.runs.follow import Follower
 from holdfast.errors import Detached, StoreError, UnreachableError
+from holdfast.present.terminal import Progress, is_tty, show
 from holdfast.store import runs
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from holdfast.cli.gpu_watch import GpuNews
-    from holdfast.engine.line import Line
+    from holdfast.engine.connection.reconnect import Line
     from holdfast.ledger import Stopwatch
     from holdfast.model import Json
     from holdfast.store.home import Home
@@ -32,7 +32,7 @@ class LogWriter:
         self._filter = None
         self._at_line_start = True
         if is_tty(stream):
-            from holdfast.cli.terminal import EscapeFilter
+            from holdfast.present.terminal import EscapeFilter
 
             self._filter = EscapeFilter()
 
@@ -195,7 +195,7 @@ def _through_all_attempts(
         for name in sorted(follower.cut):
             sys.stderr.write(f"WARNING: the target sent more of {show(name)} than is allowed; the rest was not kept\n")
         if state == "gone":
-            from holdfast.engine import reconcile
+            from holdfast.engine.runs import reconcile
 
             reconcile.settle(home, [run])
         if restart:
@@ -211,7 +211,7 @@ def _start_again_if_lost(home: Home, line: Line, uid: str) -> None:
     run = runs.read(home, uid)
     if lifecycle.state_of(run.events) != lifecycle.LOST:
         return
-    from holdfast.engine import retry
+    from holdfast.engine.submit import retry
 
     while retry.is_due(home, run):
         try:

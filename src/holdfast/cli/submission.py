@@ -6,26 +6,26 @@ import os
 import sys
 
 from holdfast import targets
-from holdfast.cli import ending
 from holdfast.cli.confirm import agree_to_store
-from holdfast.cli.output import emit
 from holdfast.cli.show import LogWriter, watch
-from holdfast.cli.terminal import Progress, human_bytes, show
-from holdfast.engine import submit as engine
+from holdfast.engine.submit import submit as engine
 from holdfast.errors import ConfigError, StoreError, UnreachableError
+from holdfast.present import ending
+from holdfast.present.output import emit
+from holdfast.present.terminal import Progress, human_bytes, show
 from holdfast.project import remember
 from holdfast.store.home import open_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
-    from holdfast.engine.containers import Container
-    from holdfast.engine.environment import Environment
-    from holdfast.engine.line import Line
-    from holdfast.engine.solve import BuildNeeded
+    from holdfast.engine.connection.reconnect import Line
+    from holdfast.engine.submit.container import Container
+    from holdfast.engine.submit.environment import Environment
+    from holdfast.engine.submit.lock import BuildNeeded
     from holdfast.ledger import Stopwatch
     from holdfast.model import Identity, Job, Plan, Project
-    from holdfast.snapshot import Snapshot
+    from holdfast.snapshot.snapshot import Snapshot
     from holdfast.store.home import Home
     from holdfast.targets import Chosen, Target
 
@@ -60,7 +60,7 @@ class Submission:
         except (UnreachableError, StoreError) as error:
             if self._line.channel.has_answered:
                 raise
-            from holdfast.engine import preflight
+            from holdfast.engine.submit import preflight
 
             raise preflight.mended(error, self._target, self._written_in(project)[0]) from error
         for warning in taken.warnings:
@@ -75,7 +75,7 @@ class Submission:
         self._say("Execution Details")
         if not self._for_machines:
             self._log.line(f"RunId: {plan.run_id}")
-        return ending.tell(self._home, plan.uid, self._parsed if self._for_machines else None, self._stopwatch)
+        return ending.tell(self._home, plan.uid, self._emit if self._for_machines else None, self._stopwatch)
 
     def _submit(
         self, project: Project, job: Job, environment: Environment | None, container: Container | None
@@ -115,7 +115,7 @@ class Submission:
         self, project: Project, job: Job, environment: Environment | None, container: Container | None
     ) -> int:
         from holdfast.cli.ticks import tell
-        from holdfast.engine.preflight import OK, WARNING, Tick
+        from holdfast.engine.submit.preflight import OK, WARNING, Tick
 
         with Progress(sys.stderr) as progress:
             ticks = self._submitter(project, progress).preflight(project, job, environment)
@@ -144,7 +144,7 @@ class Submission:
         if not managed:
             return None, container
         from holdfast.cli.environments import settle
-        from holdfast.engine.solve import BuildNeeded
+        from holdfast.engine.submit.lock import BuildNeeded
 
         looking = self._parsed.flag("preflight")
         try:
@@ -174,10 +174,13 @@ class Submission:
         self._line.close()
         if self._for_machines:
             found = {"run_id": plan.run_id, "run_number": plan.run_number, "uid": plan.uid}
-            emit(found, fmt=self._parsed.text("output"), query=self._parsed.text("query"))
+            self._emit(found)
         else:
             sys.stderr.write(f"started; holdfast logs -f -r {plan.run_number} watches it\n")
         return 0
+
+    def _emit(self, value: object) -> None:
+        emit(value, fmt=self._parsed.text("output"), query=self._parsed.text("query"))
 
     def _show_id(self, identity: Identity) -> None:
         if not self._for_machines:

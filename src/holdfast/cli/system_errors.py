@@ -6,8 +6,8 @@ import errno
 import os
 
 from holdfast.errors import ConfigError, HoldfastError, ResourceError, StoreError, UsageError
-from holdfast.runner import limits
-from holdfast.runner.lock_wait import Held
+from holdfast.runner.machine import limits
+from holdfast.runner.store.lock_wait import Held
 from holdfast.runner.untrusted import Untrusted
 from holdfast.store.locks import locked
 

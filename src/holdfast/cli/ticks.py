@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from holdfast.cli.terminal import show, use_colour
-from holdfast.engine.preflight import FAILED
+from holdfast.engine.submit.preflight import FAILED
+from holdfast.present.terminal import show, use_colour
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from holdfast.cli.parse import Parsed
-    from holdfast.engine.preflight import Tick
+    from holdfast.engine.submit.preflight import Tick
 
 _MARKS = {"ok": ("✓", "+", "32"), "warning": ("!", "!", "33"), "failed": ("✗", "x", "31"), "skipped": ("·", "-", "0")}
 
@@ -26,7 +26,7 @@ def tell(ticks: Iterable[Tick], parsed: Parsed) -> int:
         if not for_machines:
             _print(tick)
     if for_machines:
-        from holdfast.cli.output import emit
+        from holdfast.present.output import emit
 
         rows = [{key: value for key, value in tick._asdict().items() if key != "code"} for tick in found]
         emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=("name", "state", "found", "fix"))

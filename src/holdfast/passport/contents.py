@@ -13,7 +13,9 @@ from holdfast.environments import lock as locks
 from holdfast.errors import ConfigError, StoreError
 from holdfast.passport.archive import BLOCK
 from holdfast.record import Record
-from holdfast.runner import environment, objects, untrusted
+from holdfast.runner import untrusted
+from holdfast.runner.machine import environment
+from holdfast.runner.store import objects
 from holdfast.store import runs
 
 TYPE_CHECKING = False
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from holdfast.model import Json
-    from holdfast.runner.objects import Entry
+    from holdfast.runner.store.objects import Entry
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
 

@@ -12,8 +12,8 @@ from holdfast.passport import signing
 from holdfast.passport.archive import Writer
 from holdfast.passport.contents import gather
 from holdfast.passport.page import page
-from holdfast.runner.sync import temporary_beside, unlink_quietly
-from holdfast.store import history, verify
+from holdfast.runner.store.files import temporary_beside, unlink_quietly
+from holdfast.store import history_record, verify
 from holdfast.store.home import Named
 
 TYPE_CHECKING = False
@@ -33,7 +33,7 @@ def make(home: Home, run: Run, key: str, path: str) -> Json:
     _check(run)
     if os.path.lexists(path):
         raise UsageError("this file is there already; nothing was written", where=path, hint="--to names another")
-    record = history.record(run)
+    record = history_record.record(run)
     contents = gather(home, run, record)
     beside = temporary_beside(path)
     try:
@@ -83,7 +83,7 @@ def _write(writer: Writer, contents: Contents, record: Json, key: str) -> Json:
         "tree": _snapshot(record),
         "holdfast": _version.__version__,
         "signed_ns": now,
-        "signed_utc": history.utc(now),
+        "signed_utc": history_record.utc(now),
         "code": contents.code,
     }
     _add(writer, PAGE, page(record, manifest, writer.entries, bool(contents.lock)))

@@ -57,7 +57,7 @@ def page(record: Json, manifest: Json, entries: Iterable[Entry], has_lock: bool)
 
 
 def _is_metric(name: str, value: object) -> bool:
-    from holdfast.store.history import FIXED
+    from holdfast.store.history_record import FIXED
 
     return name not in FIXED and isinstance(value, (int, float, str))
 

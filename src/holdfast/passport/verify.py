@@ -10,7 +10,8 @@ from holdfast.passport import signing
 from holdfast.passport.archive import NotCanonical, read
 from holdfast.passport.make import KIND, MANIFEST, PAGE, SIGNATURE
 from holdfast.record import Record
-from holdfast.runner import objects, untrusted
+from holdfast.runner import untrusted
+from holdfast.runner.store import objects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """A script run in a container: its command, seen from within.
 
 The engine is found on the target, where the run's folders and the caller's ids are known too, so the engine's own words
-are put together there, by a function as pure as this one (``runner/container.py``).
+are put together there, by a function as pure as this one (``runner/container/argv.py``).
 """
 
 from __future__ import annotations

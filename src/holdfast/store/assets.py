@@ -13,9 +13,9 @@ import time
 from holdfast.errors import ConfigError, UsageError
 from holdfast.record import Record
 from holdfast.runner import untrusted
-from holdfast.runner.jsonl import read_lines, sealed
-from holdfast.runner.sync import write_all
-from holdfast.store import history, runs
+from holdfast.runner.store.files import write_all
+from holdfast.runner.store.jsonl import read_lines, sealed
+from holdfast.store import history_record, runs
 from holdfast.store.home import Named, write_whole
 
 TYPE_CHECKING = False
@@ -67,7 +67,7 @@ def listed(home: Home, project_id: str) -> list[Json]:
     mine = [line for line in lines if line.get("project_id") == project_id and str(line.get("version")).isdigit()]
     kept = ("name", "version", "run_id", "uid", "path", "size", "sha256")
     return [
-        {**{name: line.get(name) for name in kept}, "promoted_utc": history.utc(line.get("wall_ns"))}
+        {**{name: line.get(name) for name in kept}, "promoted_utc": history_record.utc(line.get("wall_ns"))}
         for line in reversed(mine)
     ]
 
@@ -119,7 +119,7 @@ def run_of(home: Home, asset: Asset) -> Run:
 def output_row(run: Run, path: str) -> Json:
     """The line of the run's manifest about one of its outputs."""
     wanted = path.removeprefix("./").removeprefix("outputs/")
-    rows = {str(row["path"]): row for row in history.output_rows(run) if "sha256" in row}
+    rows = {str(row["path"]): row for row in history_record.output_rows(run) if "sha256" in row}
     if wanted not in rows:
         hint = "it has: " + ", ".join(f"outputs/{name}" for name in list(rows)[:20]) if rows else "it has no outputs"
         raise UsageError(f"this run has no output {path!r}", where=str(run.request.get("run_id")), hint=hint)

@@ -13,11 +13,14 @@ import os
 
 from holdfast import settings
 from holdfast.record import Record
-from holdfast.runner import evidence, node, objects, untrusted
-from holdfast.runner.jsonl import is_intact
-from holdfast.runner.sync import unlink_quietly
-from holdfast.statcache import StatCache
-from holdfast.store import history, index, manifest, numbers, request_file, runs, verify
+from holdfast.runner import untrusted
+from holdfast.runner.machine import node
+from holdfast.runner.store import evidence, objects
+from holdfast.runner.store.files import unlink_quietly
+from holdfast.runner.store.jsonl import is_intact
+from holdfast.snapshot.stat_cache import StatCache
+from holdfast.store import history_record, output_manifest, request_file, run_numbers, runs, verify
+from holdfast.store.index import index
 from holdfast.store.locks import is_held
 
 TYPE_CHECKING = False
@@ -103,7 +106,7 @@ class _Audit:
                 yield Problem("run", path, what, _LOOK)
         name, number = str(run.request.get("run_id", run.uid)), run.request.get("run_number")
         project = str(run.request.get("project_id"))
-        if isinstance(number, int) and number < numbers.MOST:
+        if isinstance(number, int) and number < run_numbers.MOST:
             self._numbers[project] = max(number, self._numbers.get(project, 0))
         self._use(str(run.request.get("tree", "")), name)
 
@@ -148,8 +151,8 @@ class _Audit:
         wrong = verify.damaged(run, closed)
         for name, *_ in verify.promised(closed):
             yield f"{run.attempt}/{name}", wrong.get(name, "")
-        for row in history.output_rows(run):
-            path = manifest.path_of(run, row)
+        for row in history_record.output_rows(run):
+            path = output_manifest.path_of(run, row)
             if is_here or os.path.lexists(path):
                 yield path, _check_output(path, row)
 
@@ -216,7 +219,7 @@ class _Audit:
                 continue  # found again from the runs
             if not said.isdigit() or int(said) < highest:
                 yield Problem("number", path, f"it says {said[:20]!r}, but there is a run {highest}", _REPAIR)
-        if not numbers.is_note_intact(self._home):
+        if not run_numbers.is_note_intact(self._home):
             yield Problem("number", self._home.counter("seen"), "it is not as it was written", _REPAIR)
 
     def _runners(self) -> Iterator[Problem]:
@@ -228,7 +231,7 @@ class _Audit:
                 yield Problem("runner", place, "our own program is not as it was installed", todo)
 
     def _hash_runner(self, place: str) -> str:
-        """The name that the runner's files would have now; as in runner/boot.py."""
+        """The name that the runner's files would have now; as in runner/bootstrap.py."""
         whole = hashlib.sha256()
         paths = {}
         for folder, folders, names in os.walk(place):

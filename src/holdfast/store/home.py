@@ -9,7 +9,7 @@ from holdfast.errors import StoreError
 from holdfast.location import HINT, location
 from holdfast.record import Record
 from holdfast.runner import untrusted
-from holdfast.runner.sync import fsync_path, unlink_quietly, write_all
+from holdfast.runner.store.files import fsync_path, unlink_quietly, write_all
 from holdfast.store.locks import Lock
 
 TYPE_CHECKING = False

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from holdfast.runner.lock_holders import Holder
+    from holdfast.runner.store.lock_holders import Holder
 
 PATIENCE_S = 10.0
 _AGAIN_S = 0.1  # for a lock that was given up before by this command
@@ -61,7 +61,7 @@ class Lock:
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
 
     def _wait(self) -> None:
-        from holdfast.runner import lock_wait
+        from holdfast.runner.store import lock_wait
 
         patience = min(_AGAIN_S, self._patience) if self._path in _given_up else self._patience
         try:

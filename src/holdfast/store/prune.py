@@ -6,19 +6,19 @@ import os
 
 from holdfast import lifecycle
 from holdfast.record import Record
-from holdfast.runner import objects
-from holdfast.runner.remove import remove_tree
-from holdfast.runner.sync import unlink_quietly
+from holdfast.runner.store import objects
+from holdfast.runner.store.files import unlink_quietly
+from holdfast.runner.store.remove_tree import remove_tree
 from holdfast.store import runs, trash
+from holdfast.store.disk_usage import size_of
 from holdfast.store.staging import is_abandoned
-from holdfast.store.usage import size_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holdfast.model import Json
-    from holdfast.runner.clock import Clock
+    from holdfast.runner.machine.clock import Clock
     from holdfast.store.home import Home
 
 _DAY_S = 86400.0

@@ -13,10 +13,10 @@ import time
 from holdfast.model import Identity, Json
 from holdfast.record import Record
 from holdfast.runner import untrusted
-from holdfast.runner.jsonl import read_lines, sealed
-from holdfast.runner.remove import remove_tree
-from holdfast.runner.sync import write_all
-from holdfast.store import numbers, request_file
+from holdfast.runner.store.files import write_all
+from holdfast.runner.store.jsonl import read_lines, sealed
+from holdfast.runner.store.remove_tree import remove_tree
+from holdfast.store import request_file, run_numbers
 from holdfast.store.home import Home, Named, sync_folder, write_synced
 
 TYPE_CHECKING = False
@@ -83,7 +83,7 @@ def create(home: Home, identity: Identity, request: Json) -> str:
         sync_folder(beside)
         os.rename(beside, path)
         sync_folder(home.runs)
-        numbers.note_created(home)
+        run_numbers.note_created(home)
     except OSError:
         remove_tree(os.fsencode(beside))
         remove_tree(os.fsencode(path))  # its name may not be on disk for good, and nobody has been told its id

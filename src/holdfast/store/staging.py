@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 
 from holdfast.model import Identity, Project
-from holdfast.runner import node
-from holdfast.runner.jsonl import read_lines, sealed
-from holdfast.runner.remove import remove_tree
-from holdfast.runner.sync import fsync_path, sync_file_system
-from holdfast.store import numbers
+from holdfast.runner.machine import node
+from holdfast.runner.store.files import fsync_path, sync_file_system
+from holdfast.runner.store.jsonl import read_lines, sealed
+from holdfast.runner.store.remove_tree import remove_tree
+from holdfast.store import run_numbers
 from holdfast.store.home import Home, sync_folder, write_synced
-from holdfast.store.index import Index
+from holdfast.store.index.index import Index
 from holdfast.store.locks import Lock, is_held
 
 TYPE_CHECKING = False
@@ -67,13 +67,13 @@ class Staging:
             if os.path.isdir(place):
                 return None
             project = Project("", str(request["project_id"]), str(request["project"]))
-            identity = Identity(uid, run_id, numbers.claim(self._home, project).run_number)
+            identity = Identity(uid, run_id, run_numbers.claim(self._home, project).run_number)
             write_synced(self.run(uid, "run.json"), sealed({**request, **identity._asdict()}))
             sync_folder(self.run(uid))
             os.makedirs(self._home.runs, 0o700, exist_ok=True)
             os.rename(self.run(uid), place)
             sync_folder(self._home.runs)
-            numbers.note_created(self._home)
+            run_numbers.note_created(self._home)
             return identity.run_number
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 
 from holdfast.errors import UsageError
-from holdfast.runner.remove import remove_tree
-from holdfast.store import history, runs
+from holdfast.runner.store.remove_tree import remove_tree
+from holdfast.store import history_record, runs
+from holdfast.store.disk_usage import size_of
 from holdfast.store.home import sync_folder
-from holdfast.store.usage import size_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.model import Json
-    from holdfast.runner.clock import Clock
+    from holdfast.runner.machine.clock import Clock
     from holdfast.store.home import Home
 
 _DAY_S = 86400.0
@@ -45,7 +45,7 @@ def rows(home: Home, project_id: str | None = None) -> list[Json]:
         if project_id is None or request.get("project_id") == project_id:
             deleted = os.stat(_place(home, uid)).st_mtime_ns
             identity = {name: request.get(name) for name in ("run_number", "run_id")}
-            found.append({**identity, "uid": uid, "deleted_utc": history.utc(deleted), "deleted_ns": deleted})
+            found.append({**identity, "uid": uid, "deleted_utc": history_record.utc(deleted), "deleted_ns": deleted})
     found.sort(key=lambda row: int(str(row.pop("deleted_ns"))), reverse=True)
     return found
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 
-from holdfast import confirmations
 from holdfast.store.home import write_whole
+from holdfast.trust import confirmations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from holdfast.confirmations import Confirmation, Confirmations
     from holdfast.store.home import Home
+    from holdfast.trust.confirmations import Confirmation, Confirmations
 
 
 def begin(home: Home) -> None:

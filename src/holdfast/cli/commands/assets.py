@@ -8,12 +8,12 @@ import sys
 
 from holdfast import project as projects
 from holdfast.cli import pick
-from holdfast.cli.output import emit
-from holdfast.cli.terminal import human_bytes, show
-from holdfast.engine import outputs
+from holdfast.engine.runs import outputs
 from holdfast.errors import StoreError, UsageError
-from holdfast.runner.sync import temporary_beside, unlink_quietly
-from holdfast.store import assets, manifest
+from holdfast.present.output import emit
+from holdfast.present.terminal import human_bytes, show
+from holdfast.runner.store.files import temporary_beside, unlink_quietly
+from holdfast.store import assets, output_manifest
 from holdfast.store.home import Named, open_home
 
 TYPE_CHECKING = False
@@ -58,7 +58,7 @@ def download(parsed: Parsed) -> int:
         raise UsageError("there is another file of this name", where=target, hint="--overwrite replaces it")
     for name, why in outputs.bring(home, run, [asset.path]).items():
         raise StoreError("this output could not be brought here", where=f"outputs/{name}", answer=why)
-    _copy(manifest.path_of(run, row), target, asset)
+    _copy(output_manifest.path_of(run, row), target, asset)
     sys.stdout.write(f"{show(target)}\n")
     sys.stderr.write(f"version {asset.version} of {show(asset.name)}, {human_bytes(asset.size)}\n")
     return 0

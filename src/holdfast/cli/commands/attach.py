@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast import confirmations, targets, trust_policy
 from holdfast import project as projects
+from holdfast import targets
 from holdfast.amlconfig.types import ComputeTarget
 from holdfast.cli.conceal import concealed
-from holdfast.cli.terminal import human_bytes, is_tty, show
-from holdfast.engine import attach as engine
-from holdfast.engine import trust
+from holdfast.engine.machines import attach as engine
+from holdfast.engine.submit import confirmation, trust_policy
 from holdfast.errors import AuthenticationError, UsageError
+from holdfast.present.terminal import human_bytes, is_tty, show
 from holdfast.store import trust_file
 from holdfast.store.home import open_home
+from holdfast.trust import confirmations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ def _confirm(home: Home, folder: str, name: str) -> None:
     root = os.path.dirname(folder)
     compute = targets.choose((folder,), "local", name).compute
     asked = [one for one in trust_policy.wanted(compute, None, root) if one.key in trust_policy.ATTACHED]
-    scope = trust.scope_of(home.path, root)
+    scope = confirmation.scope_of(home.path, root)
     trust_file.confirm(home, [confirmations.Confirmation(scope, name, one.key, one.value) for one in asked])
 
 

@@ -8,11 +8,11 @@ import sys
 from holdfast import project as projects
 from holdfast import targets
 from holdfast.cli.confirm import choose
-from holdfast.cli.output import emit
-from holdfast.cli.terminal import human_bytes, is_tty, show
-from holdfast.engine import clean as engine
-from holdfast.engine.channel import connect
+from holdfast.engine.connection.channel import connect
+from holdfast.engine.machines import cleanup as engine
 from holdfast.errors import UsageError
+from holdfast.present.output import emit
+from holdfast.present.terminal import human_bytes, is_tty, show
 from holdfast.store.home import open_home
 
 TYPE_CHECKING = False

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast.cli import metric_chart, pick
-from holdfast.cli.files import write_file
-from holdfast.cli.output import as_json, emit
-from holdfast.cli.terminal import is_tty, show
-from holdfast.engine.compare import compare
+from holdfast.cli import pick
+from holdfast.engine.runs.compare import compare
 from holdfast.errors import UsageError
+from holdfast.present import metric_chart
+from holdfast.present.files import write_file
+from holdfast.present.output import as_json, emit
+from holdfast.present.terminal import is_tty, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
-    from holdfast.engine.compare import Comparison
+    from holdfast.engine.runs.compare import Comparison
     from holdfast.model import Json
 
 _ENDINGS = {".html": "html", ".htm": "html", ".json": "json"}
@@ -34,7 +35,7 @@ def compare_runs(parsed: Parsed) -> int:
             sys.stderr.write(f"WARNING: {show(problem)}\n")
     show_all = parsed.flag("all")
     if form == "html":
-        from holdfast.cli.compare_page import page
+        from holdfast.present.compare_page import page
 
         _put(to, page(result, show_all=show_all))
     elif to is not None:
@@ -66,7 +67,7 @@ def _put(to: str | None, data: bytes) -> None:
 
 
 def _show(result: Comparison, form: str, *, show_all: bool) -> None:
-    from holdfast.cli.compare_page import shown
+    from holdfast.present.compare_page import shown
 
     names = [metric_chart.label(run) for run in result.runs]
     rows: list[Json] = []

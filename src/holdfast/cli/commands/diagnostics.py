@@ -8,8 +8,8 @@ import sys
 
 from holdfast import project as projects
 from holdfast.cli import pick
-from holdfast.cli.terminal import human_bytes, is_tty, show
 from holdfast.errors import UsageError
+from holdfast.present.terminal import human_bytes, is_tty, show
 from holdfast.store.home import open_home
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def write(parsed: Parsed) -> int:
-    from holdfast.engine.diagnostics import gather
+    from holdfast.engine.transfer.diagnostics import gather
 
     path = os.path.abspath(parsed.text("to") or "diagnostics.zip")
     if os.path.lexists(path):

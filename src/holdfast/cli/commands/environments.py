@@ -9,12 +9,12 @@ import time
 from holdfast import project as projects
 from holdfast import settings, targets
 from holdfast.cli.environments import Bench
-from holdfast.cli.output import emit
-from holdfast.cli.terminal import Progress, human_bytes, is_tty, show
-from holdfast.engine import environment as engine
+from holdfast.engine.submit import environment as engine
 from holdfast.errors import ConfigError, UsageError
+from holdfast.present.output import emit
+from holdfast.present.terminal import Progress, human_bytes, is_tty, show
 from holdfast.quantities import parse_size
-from holdfast.store import environments as shelf
+from holdfast.store import built_environments as shelf
 from holdfast.store.home import location, open_home
 
 TYPE_CHECKING = False

@@ -8,8 +8,8 @@ import sys
 from holdfast import lifecycle
 from holdfast import project as projects
 from holdfast.cli import pick
-from holdfast.cli.terminal import Progress, human_bytes, show
 from holdfast.errors import UsageError
+from holdfast.present.terminal import Progress, human_bytes, show
 from holdfast.store import runs
 from holdfast.store.home import open_home
 
@@ -22,7 +22,6 @@ _TOLD = 10
 
 
 def export(parsed: Parsed) -> int:
-    from holdfast.store import exchange
 
     home, project, index = pick.here(parsed)
     try:
@@ -39,9 +38,11 @@ def export(parsed: Parsed) -> int:
         raise UsageError("no run was named", hint="holdfast history export -r 12 -r 13 --to runs.zip")
     ended = [run for run in chosen if lifecycle.state_of(run.events) in lifecycle.FINAL and not run.problem]
     _refuse_open(chosen, ended, everything)
+    from holdfast.store import archive_export
+
     path = os.path.abspath(parsed.text("to") or "")
     with Progress(sys.stderr) as progress:
-        done = exchange.export(home, ended, path, lambda at, of: progress.update(f"writing: {at} of {of} files"))
+        done = archive_export.export(home, ended, path, lambda at, of: progress.update(f"writing: {at} of {of} files"))
     _tell_left_out(done.left_out)
     sys.stdout.write(f"{show(path)}\n")
     sys.stderr.write(f"{_count(len(ended), 'run')}, {_count(done.files, 'file')}, {human_bytes(done.bytes)} unpacked\n")
@@ -58,16 +59,20 @@ def take_in(parsed: Parsed) -> int:
         raise UsageError("there is no such file", where=path)
     with Progress(sys.stderr) as progress:
         if archive is not None:
-            from holdfast.engine import exchange
+            from holdfast.engine.transfer import import_archive
 
-            done = exchange.take_in(home, project, path, lambda at, of: progress.update(f"reading: {at} of {of} files"))
+            done = import_archive.take_in(
+                home, project, path, lambda at, of: progress.update(f"reading: {at} of {of} files")
+            )
             new, here, going = done.new, done.here, 0
             elsewhere = done.elsewhere
         else:
-            from holdfast.engine import mlflow
+            from holdfast.engine.transfer import import_mlflow
 
             project = projects.remember(project)
-            found = mlflow.bring(home, project, path, lambda at, _: progress.update(f"reading: {_count(at, 'run')}"))
+            found = import_mlflow.bring(
+                home, project, path, lambda at, _: progress.update(f"reading: {_count(at, 'run')}")
+            )
             new, here, going = found.new, found.here, found.going
             elsewhere = []
             _tell_left_out(found.left_out)

@@ -9,13 +9,13 @@ import time
 
 from holdfast import project as projects
 from holdfast import targets
-from holdfast.cli import plot
 from holdfast.cli.confirm import choose
-from holdfast.cli.output import as_table, emit
-from holdfast.cli.terminal import human_bytes, is_tty, show, width
-from holdfast.engine.gpus import Looker
-from holdfast.engine.line import Line
+from holdfast.engine.connection.reconnect import Line
+from holdfast.engine.machines.gpus import Looker
 from holdfast.errors import UnreachableError
+from holdfast.present import terminal_plot
+from holdfast.present.output import as_table, emit
+from holdfast.present.terminal import human_bytes, is_tty, show, width
 from holdfast.store.home import open_home
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.cli.parse import Parsed
-    from holdfast.engine.gpus import Card, Holder, Machine, Ticket
+    from holdfast.engine.machines.gpus import Card, Holder, Machine, Ticket
     from holdfast.store.home import Home
     from holdfast.targets import Target
 
@@ -100,7 +100,7 @@ class Screen:
     def __init__(self) -> None:
         self._drawn = 0
         self._busy: dict[int, list[float]] = {}
-        self._fancy = plot.can_draw(sys.stdout)
+        self._fancy = terminal_plot.can_draw(sys.stdout)
         self._can_move = os.environ.get("TERM") != "dumb"
 
     def draw(self, machine: Machine) -> None:
@@ -126,7 +126,7 @@ class Screen:
     def _chart(self, card: Card, seconds: int) -> str:
         seen = self._busy.setdefault(card.index, [math.nan] * _LONGEST)
         seen[:] = [*seen[1:], math.nan if card.busy_percent is None else min(max(card.busy_percent, 0.0), 100.0)]
-        return plot.sparkline(seen[-seconds:], seconds, fancy=self._fancy, between=(0.0, 100.0))
+        return terminal_plot.sparkline(seen[-seconds:], seconds, fancy=self._fancy, between=(0.0, 100.0))
 
 
 def waiting(queue: list[Ticket]) -> list[str]:

@@ -8,11 +8,11 @@ import sys
 from holdfast import settings
 from holdfast.cli import pick
 from holdfast.cli.copying import Copier, refresh, tell_links
-from holdfast.cli.output import emit
-from holdfast.cli.terminal import is_tty, show
-from holdfast.engine import outputs
+from holdfast.engine.runs import outputs
 from holdfast.errors import StoreError, UsageError
-from holdfast.store import history, manifest, runs, trash
+from holdfast.present.output import emit
+from holdfast.present.terminal import is_tty, show
+from holdfast.store import history_record, output_manifest, runs, trash
 from holdfast.store.home import Named
 
 TYPE_CHECKING = False
@@ -30,16 +30,16 @@ def info(parsed: Parsed) -> int:
         return _print_artifact(run, artifact)
     chart = parsed.text("gpu_chart")
     if chart is not None:
-        from holdfast.cli.gpu_chart import draw
+        from holdfast.present.gpu_chart import draw
 
         draw(run, chart)
         sys.stdout.write(f"{show(chart)}\n")
         return 0
     as_card = parsed.text("output") == "table" or (parsed.text("output") is None and is_tty(sys.stdout))
     if not as_card or parsed.text("query"):
-        emit(history.record(run), fmt=parsed.text("output"), query=parsed.text("query"))
+        emit(history_record.record(run), fmt=parsed.text("output"), query=parsed.text("query"))
         return 0
-    from holdfast.cli.card import card
+    from holdfast.present.run_card import card
 
     sys.stdout.write(card(home, run, sys.stdout))
     return 0
@@ -65,7 +65,7 @@ def download(parsed: Parsed) -> int:
     copier = Copier()
     for name, why in problems.items():
         copier.problem(f"outputs/{name}", why)
-    for why in manifest.trouble(run) if wanted is None else ():
+    for why in output_manifest.trouble(run) if wanted is None else ():
         copier.problem("when the script ended", why)
     left_out = {f"outputs/{name}" for name in problems}
     pairs = _pairs(run, [wanted] if wanted is not None else None, parsed.text("directory") or ".", left_out)
@@ -85,7 +85,7 @@ def download(parsed: Parsed) -> int:
 
 def _pairs(run: runs.Run, names: list[str] | None, folder: str, left_out: set[str]) -> list[tuple[str, str]]:
     """What is to be copied, and where to. Links of a run on another machine are not here, and are told."""
-    known = history.artifact_paths(run)
+    known = history_record.artifact_paths(run)
     absent = [
         name
         for name, path in known.items()
@@ -94,13 +94,13 @@ def _pairs(run: runs.Run, names: list[str] | None, folder: str, left_out: set[st
     tell_links(absent if names is None else [])
     pairs = []
     for name in names if names is not None else [name for name in known if name not in absent]:
-        source = known.get(name) or history.artifact_path(run, name)
+        source = known.get(name) or history_record.artifact_path(run, name)
         if name in left_out:
             continue
         if source is None:
             raise _no_artifact(run, name)
         file = {"driver_log": "driver_log.txt", "control_log": "control_log.txt"}.get(name, name)
-        pairs.append((source, os.path.join(folder, manifest.local_name(file))))
+        pairs.append((source, os.path.join(folder, output_manifest.local_name(file))))
     return pairs
 
 
@@ -171,7 +171,7 @@ def _confirm(parsed: Parsed, found: list[Json]) -> None:
 def _print_artifact(run: runs.Run, name: str) -> int:
     from holdfast.cli.show import LogWriter
 
-    path = history.artifact_path(run, name)
+    path = history_record.artifact_path(run, name)
     if path is None or not os.path.isfile(path):
         raise _no_artifact(run, name)
     out = LogWriter(sys.stdout)
@@ -185,5 +185,5 @@ def _no_artifact(run: runs.Run, name: str) -> UsageError:
     return UsageError(
         f"this run has no artifact {name!r}",
         where=str(run.request.get("run_id")),
-        hint="it has: " + ", ".join(history.artifacts(run)[:20]),
+        hint="it has: " + ", ".join(history_record.artifacts(run)[:20]),
     )

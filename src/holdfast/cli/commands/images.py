@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast import images as names
+from holdfast import image_names as names
 from holdfast import project as projects
 from holdfast import targets
 from holdfast.amlconfig.types import ComputeTarget
 from holdfast.cli.confirm import choose
-from holdfast.cli.output import emit
-from holdfast.cli.terminal import Progress, human_bytes, is_tty, show
-from holdfast.engine import images
-from holdfast.engine.channel import connect
+from holdfast.engine.connection.channel import connect
+from holdfast.engine.transfer import image_transfer
 from holdfast.errors import UsageError
+from holdfast.present.output import emit
+from holdfast.present.terminal import Progress, human_bytes, is_tty, show
 from holdfast.store.home import open_home
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holdfast.cli.parse import Parsed
-    from holdfast.engine.channel import RunnerChannel
+    from holdfast.engine.connection.channel import RunnerChannel
     from holdfast.store.home import Home
 
 HERE = "this machine"
@@ -30,7 +30,7 @@ HERE = "this machine"
 
 def list_images(parsed: Parsed) -> int:
     with _Reached(parsed) as there:
-        rows = images.listed(there.channel, there.engine, there.name)
+        rows = image_transfer.listed(there.channel, there.engine, there.name)
     asked = parsed.text("output") or parsed.text("query")
     if not asked and is_tty(sys.stdout):
         for row in rows:
@@ -49,7 +49,7 @@ def import_image(parsed: Parsed) -> int:
         def tell(sent: int) -> None:
             progress.update(_words(f"to {there.name}", sent, source.size))
 
-        found = images.send(there.channel, there.engine, there.name, source.pieces(), tell)
+        found = image_transfer.send(there.channel, there.engine, there.name, source.pieces(), tell)
     for name in found:
         sys.stdout.write(f"{show(name)}\n")
     return 0
@@ -69,8 +69,8 @@ def export_image(parsed: Parsed) -> int:
         def tell(came: int, size: int) -> None:
             progress.update(_words(f"from {there.name}", came, size))
 
-        pieces = images.fetch(there.channel, there.engine, there.name, name, tell)
-        total = _pour(pieces) if path == "-" else images.write(path, pieces)
+        pieces = image_transfer.fetch(there.channel, there.engine, there.name, name, tell)
+        total = _pour(pieces) if path == "-" else image_transfer.write(path, pieces)
     sys.stderr.write(f"{show(name)}: {human_bytes(total)}\n")
     return 0
 
@@ -124,8 +124,8 @@ class _Source:
 
     def pieces(self) -> Iterator[bytes]:
         if self._channel is None:
-            return images.read(self._fd)
-        return images.fetch(self._channel, None, HERE, self._word, self._learn)
+            return image_transfer.read(self._fd)
+        return image_transfer.fetch(self._channel, None, HERE, self._word, self._learn)
 
     def _learn(self, _came: int, size: int) -> None:
         self.size = size

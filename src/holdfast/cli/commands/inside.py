@@ -10,25 +10,25 @@ from holdfast import project as projects
 from holdfast import targets
 from holdfast.cli.confirm import choose
 from holdfast.cli.show import LogWriter
-from holdfast.cli.terminal import show
-from holdfast.engine.channel import connect
-from holdfast.engine.known import target_of
+from holdfast.engine.connection.channel import connect
+from holdfast.engine.runs.run_target import target_of
 from holdfast.errors import UsageError
+from holdfast.present.terminal import show
 from holdfast.store import runs
 from holdfast.store.home import open_home
-from holdfast.store.index import Index
+from holdfast.store.index.index import Index
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
-    from holdfast.engine.forward import Lane
+    from holdfast.engine.runs.port_forward import Lane
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
     from holdfast.targets import Target
 
 
 def execute(parsed: Parsed) -> int:
-    from holdfast.engine import execute as engine
+    from holdfast.engine.runs import exec_command as engine
 
     home, run = _run(parsed)
     writers = {1: LogWriter(sys.stdout), 2: LogWriter(sys.stderr)}
@@ -42,7 +42,7 @@ def execute(parsed: Parsed) -> int:
 
 
 def ssh(parsed: Parsed) -> int:
-    from holdfast.engine.enter import words
+    from holdfast.engine.runs.shell import words
 
     target, run = _place(parsed)
     argv = words(target, run)
@@ -61,7 +61,7 @@ def ssh(parsed: Parsed) -> int:
 
 def forward(parsed: Parsed) -> int:
     """Until Ctrl-C, which is how it is meant to end."""
-    from holdfast.engine import forward as engine
+    from holdfast.engine.runs import port_forward as engine
 
     wanted = [_ports(word) for word in parsed.texts("ports")]
     home, run = _run(parsed)

@@ -6,8 +6,8 @@ import sys
 
 from holdfast import parameters
 from holdfast.cli import pick
-from holdfast.cli.terminal import show
 from holdfast.errors import UsageError
+from holdfast.present.terminal import show
 from holdfast.store import runs
 
 TYPE_CHECKING = False

@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 
 from holdfast.cli import pick
-from holdfast.cli.output import emit
-from holdfast.cli.terminal import is_tty
 from holdfast.errors import UsageError
-from holdfast.store import history
+from holdfast.present.output import emit
+from holdfast.present.terminal import is_tty
+from holdfast.store import history_record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
     from holdfast.model import Json
-    from holdfast.store.index import Index
+    from holdfast.store.index.index import Index
 
 _COLUMNS = frozenset(("run_number", "duration", "run_id", "script_name", "start_time_utc", "status", "target"))
 _CHOOSING = ("where", "sort", "limit", "columns")
@@ -54,7 +54,7 @@ def _limit(parsed: Parsed) -> int | None:
 
 
 def _print_chosen(parsed: Parsed, index: Index, project_id: str, limit: int | None) -> int:
-    from holdfast.store.select import Wish, select
+    from holdfast.store.index.select import Wish, select
 
     everywhere, columns, archived = parsed.flag("all"), parsed.text("columns"), parsed.flag("archived")
     wish = Wish(None if everywhere else project_id, parsed.text("where"), parsed.text("sort"), limit, columns, archived)
@@ -76,7 +76,7 @@ def _emit_records(parsed: Parsed, found: list[Json]) -> None:
     fmt, query = parsed.text("output"), parsed.text("query")
     columns = _columns(parsed, found)
     if query is None and (fmt == "table" or (fmt is None and is_tty(sys.stdout))):
-        found = [{**record, "status": history.state_words(record)} for record in found]
+        found = [{**record, "status": history_record.state_words(record)} for record in found]
     emit(found, fmt=fmt, query=query, columns=columns)
 
 
@@ -85,4 +85,4 @@ def _columns(parsed: Parsed, found: list[Json]) -> list[str] | None:
     if parsed.text("output") == "csv":
         return None
     logged = {key for record in found for key, value in record.items() if isinstance(value, (int, float, str))}
-    return sorted(_COLUMNS | (logged - history.FIXED))
+    return sorted(_COLUMNS | (logged - history_record.FIXED))

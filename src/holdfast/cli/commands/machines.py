@@ -9,12 +9,13 @@ from holdfast import project as projects
 from holdfast import targets
 from holdfast.cli.commands.targets import name_of
 from holdfast.cli.confirm import choose
-from holdfast.cli.output import emit
-from holdfast.cli.terminal import Progress, show
 from holdfast.cli.ticks import tell
-from holdfast.engine import examine, gather
-from holdfast.engine.channel import connect
+from holdfast.engine.connection.channel import connect
+from holdfast.engine.machines import checks
+from holdfast.engine.transfer import pull_runs
 from holdfast.errors import StoreError
+from holdfast.present.output import emit
+from holdfast.present.terminal import Progress, show
 from holdfast.store.home import open_home
 
 TYPE_CHECKING = False
@@ -27,7 +28,7 @@ def test(parsed: Parsed) -> int:
     home = open_home()
     project = projects.find(parsed.text("project") or os.getcwd())
     compute = choose(home.path, project.root, "local", name_of(parsed)).compute
-    return tell(examine.examine(home, compute), parsed)
+    return tell(checks.examine(home, compute), parsed)
 
 
 def pull(parsed: Parsed) -> int:
@@ -43,7 +44,7 @@ def pull(parsed: Parsed) -> int:
             def on_run(done: int, total: int) -> None:
                 progress.update(f"looking at run {done + 1} of {total} on {target.name}")
 
-            found = gather.gather(home, target, channel, project, on_run)
+            found = pull_runs.gather(home, target, channel, project, on_run)
     finally:
         channel.close()
     if parsed.text("output") or parsed.text("query"):

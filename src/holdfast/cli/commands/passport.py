@@ -6,9 +6,9 @@ import os
 import sys
 
 from holdfast.cli import pick
-from holdfast.cli.output import emit
-from holdfast.cli.terminal import human_bytes, show
 from holdfast.errors import UsageError
+from holdfast.present.output import emit
+from holdfast.present.terminal import human_bytes, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast.cli import metric_chart, pick, plot, terminal
-from holdfast.cli.files import write_file
+from holdfast.cli import pick
 from holdfast.errors import UsageError
+from holdfast.present import metric_chart, terminal, terminal_plot
+from holdfast.present.files import write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.cli.parse import Parsed
-    from holdfast.drawing.curves import Panel
+    from holdfast.present.drawing.curves import Panel
 
 _HIGH = 16
 _WIDEST = 120
@@ -32,12 +33,12 @@ def plot_metrics(parsed: Parsed) -> int:
     if to is None:
         _show(panels, log=parsed.flag("log"), over_time=over_time)
         return 0
-    from holdfast.drawing.curves import picture
+    from holdfast.present.drawing.curves import picture
 
     if to.lower().endswith(".svg"):
-        from holdfast.drawing.svg import render
+        from holdfast.present.drawing.svg import render
     else:
-        from holdfast.drawing.png import render
+        from holdfast.present.drawing.png import render
     title = str(found[0].request.get("project")) if len(found) > 1 else str(found[0].request.get("run_id"))
     write_file(to, render(picture(panels, title=title, over_time=over_time, log=parsed.flag("log"))))
     sys.stdout.write(f"{terminal.show(to)}\n")
@@ -45,7 +46,7 @@ def plot_metrics(parsed: Parsed) -> int:
 
 
 def _show(panels: Sequence[Panel], *, log: bool, over_time: bool) -> None:
-    fancy, colour = plot.can_draw(sys.stdout), terminal.use_colour(sys.stdout)
+    fancy, colour = terminal_plot.can_draw(sys.stdout), terminal.use_colour(sys.stdout)
     width = min(terminal.width(sys.stdout), _WIDEST)
     for number, panel in enumerate(panels):
         drawing = {}
@@ -53,5 +54,5 @@ def _show(panels: Sequence[Panel], *, log: bool, over_time: bool) -> None:
             xs, ys = [x for x, _ in curve.points], [y for _, y in curve.points]
             drawing[curve.name] = (xs, ys)
         title = f"{terminal.show(panel.title)} by {'seconds' if over_time else 'step'}"
-        lines = plot.chart(drawing, width, _HIGH, fancy=fancy, colour=colour, log=log)
+        lines = terminal_plot.chart(drawing, width, _HIGH, fancy=fancy, colour=colour, log=log)
         sys.stdout.write("\n".join(([""] if number else []) + [title, *lines]) + "\n")

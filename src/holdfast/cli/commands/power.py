@@ -9,10 +9,10 @@ import time
 from holdfast import project as projects
 from holdfast import targets
 from holdfast.cli.confirm import choose, confirm
-from holdfast.cli.terminal import Progress, human_duration, show
-from holdfast.engine import power
-from holdfast.engine.trust import look
+from holdfast.engine.connection import power
+from holdfast.engine.submit.confirmation import look
 from holdfast.errors import HoldfastError, UsageError
+from holdfast.present.terminal import Progress, human_duration, show
 from holdfast.store.home import open_home
 
 TYPE_CHECKING = False

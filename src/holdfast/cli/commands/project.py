@@ -6,9 +6,9 @@ import os
 import sys
 
 from holdfast import project as projects
-from holdfast.cli.terminal import show
 from holdfast.errors import UsageError
 from holdfast.model import Project
+from holdfast.present.terminal import show
 from holdfast.store.home import location
 
 TYPE_CHECKING = False
@@ -56,7 +56,7 @@ def _template_folder(template: str) -> str:
 
 
 def list_samples(parsed: Parsed) -> int:
-    from holdfast.cli.output import emit
+    from holdfast.present.output import emit
 
     rows = [{"name": name, "summary": _summary(folder)} for name, folder in templates().items()]
     emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=("name", "summary"))
@@ -86,7 +86,7 @@ def _git_init(folder: str) -> None:
     """As the original did, where git is there and the folder is not inside somebody's repository already."""
     import subprocess
 
-    from holdfast.engine import git_repository
+    from holdfast.engine.submit import git_repository
 
     if git_repository.find(folder) is not None:
         return

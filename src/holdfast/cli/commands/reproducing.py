@@ -5,26 +5,27 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast import lifecycle, metrics, targets
+from holdfast import lifecycle, targets
 from holdfast import project as projects
 from holdfast.amlconfig.types import RunConfig
 from holdfast.cli import pick
 from holdfast.cli.confirm import choose, confirm
-from holdfast.cli.output import emit
 from holdfast.cli.reproduction import Reproduction
-from holdfast.cli.terminal import show
-from holdfast.engine import reproduce as engine
-from holdfast.engine.known import target_of
-from holdfast.engine.restore import restore_into
+from holdfast.engine.runs.restore import restore_into
+from holdfast.engine.runs.run_target import target_of
+from holdfast.engine.submit import reproduce as engine
 from holdfast.errors import UsageError
+from holdfast.metrics import reader
 from holdfast.model import Project
-from holdfast.runner.remove import remove_tree
+from holdfast.present.output import emit
+from holdfast.present.terminal import show
+from holdfast.runner.store.remove_tree import remove_tree
 from holdfast.store import runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
-    from holdfast.engine.reproduce import Verdict
+    from holdfast.engine.submit.reproduce import Verdict
     from holdfast.model import Json
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
@@ -37,7 +38,7 @@ def reproduce(parsed: Parsed) -> int:
     tolerance = _tolerance(parsed.text("tolerance") or "")
     home, run = pick.run(parsed)
     plan = _plan(run)
-    before = metrics.read_dir(os.path.join(run.attempt, "metrics"))
+    before = reader.read_dir(os.path.join(run.attempt, "metrics"))
     names = engine.names_to_judge(before, parsed.texts("metrics"))
     folder = os.path.join(home.path, "cache", f"reproduce-{run.uid}-{os.getpid()}")
     os.makedirs(os.path.dirname(folder), 0o700, exist_ok=True)
@@ -51,7 +52,7 @@ def reproduce(parsed: Parsed) -> int:
     finally:
         remove_tree(os.fsencode(folder))
     again = runs.read(home, uid)
-    after = metrics.read_dir(os.path.join(again.attempt, "metrics"))
+    after = reader.read_dir(os.path.join(again.attempt, "metrics"))
     verdicts = engine.judge(before, after, names, tolerance)
     _tell(parsed, run, again, verdicts, tolerance)
     return 0 if code == 0 and all(verdict.same for verdict in verdicts) else 1

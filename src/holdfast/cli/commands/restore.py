@@ -8,9 +8,9 @@ import sys
 from holdfast import project as projects
 from holdfast.cli import pick
 from holdfast.cli.confirm import agree_to_store
-from holdfast.cli.terminal import show, use_colour
-from holdfast.engine import restore as engine
+from holdfast.engine.runs import restore as engine
 from holdfast.errors import UsageError
+from holdfast.present.terminal import show, use_colour
 from holdfast.store import runs
 from holdfast.store.home import open_home
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.cli.parse import Parsed
-    from holdfast.snapshot import Pending
+    from holdfast.snapshot.snapshot import Pending
 
 
 def restore(parsed: Parsed) -> int:

@@ -6,19 +6,20 @@ import os
 import sys
 
 from holdfast import lifecycle
-from holdfast.cli import ending, pick
+from holdfast.cli import pick
 from holdfast.cli.copying import Copier, leads_out, refresh, tell_links
-from holdfast.cli.output import emit
 from holdfast.cli.reach import open_line
 from holdfast.cli.show import LogWriter, watch
-from holdfast.cli.terminal import human_bytes, show
-from holdfast.engine import outputs, stop
-from holdfast.engine import retry as retrying
-from holdfast.engine.channel import connect
-from holdfast.engine.known import target_of
+from holdfast.engine.connection.channel import connect
+from holdfast.engine.runs import outputs, stop
+from holdfast.engine.runs.run_target import target_of
+from holdfast.engine.submit import retry as retrying
 from holdfast.errors import UsageError
 from holdfast.ledger import Stopwatch, since_start_ns
-from holdfast.store import history, manifest
+from holdfast.present import ending
+from holdfast.present.output import emit
+from holdfast.present.terminal import human_bytes, show
+from holdfast.store import history_record, output_manifest
 from holdfast.store.home import Named
 
 TYPE_CHECKING = False
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 def status(parsed: Parsed) -> int:
     """``key : value`` lines, one of them ``state : <Status>``, which old batch files look for."""
     home, run = pick.run(parsed)
-    record = history.record(run)
+    record = history_record.record(run)
     keys = (
         "run_id",
         "run_number",
@@ -45,7 +46,7 @@ def status(parsed: Parsed) -> int:
         "reason",
     )
     state = {"state": record["status"]}
-    if history.state_words(record) == history.INCOMPLETE:
+    if history_record.state_words(record) == history_record.INCOMPLETE:
         state["outputs"] = "incomplete"
     found = {**state, **{key: record[key] for key in keys if record[key] not in (None, "")}}
     if record["status"] == lifecycle.LOST and not retrying.refusal(home, run):
@@ -125,10 +126,12 @@ def return_outputs(parsed: Parsed) -> int:
     kept = _copy_to_project(run, root, copier, problems, overwrite=parsed.flag("overwrite"))
     copied = f"{copier.copied} file{'' if copier.copied == 1 else 's'} ({human_bytes(copier.bytes)})"
     sys.stderr.write(f"{copied} in {show(os.path.join(root, 'outputs'))}\n")
-    for why in manifest.trouble(run):
+    for why in output_manifest.trouble(run):
         copier.problem("when the script ended", why)
     again = f"holdfast experiment return -r {run.request.get('run_number')}"
-    copier.finish("output", f"make room there, then: {again}" if manifest.is_missing(run) else _hint(problems, again))
+    copier.finish(
+        "output", f"make room there, then: {again}" if output_manifest.is_missing(run) else _hint(problems, again)
+    )
     return 1 if kept else 0
 
 
@@ -141,14 +144,14 @@ def _hint(problems: dict[str, str], again: str) -> str:
 def _copy_to_project(run: Run, root: str, copier: Copier, missing: dict[str, str], *, overwrite: bool) -> int:
     """Returns how many files of the project stayed as they were."""
     kept = 0
-    rows = manifest.rows(run)
+    rows = output_manifest.rows(run)
     tell_links([str(row["path"]) for row in rows if "sha256" not in row])
     for row in rows:
         if "sha256" not in row or row["path"] in missing:
             continue
         source, target = (
-            manifest.path_of(run, row),
-            os.path.join(root, "outputs", manifest.local_name(str(row["path"]))),
+            output_manifest.path_of(run, row),
+            os.path.join(root, "outputs", output_manifest.local_name(str(row["path"]))),
         )
         outside = leads_out(os.path.dirname(target), root)
         if outside:

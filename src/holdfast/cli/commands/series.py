@@ -6,20 +6,21 @@ import json
 import os
 import sys
 
-from holdfast import metrics, thinning
-from holdfast.cli import pick, spreadsheet
-from holdfast.cli.output import emit
-from holdfast.cli.terminal import is_tty, show
+from holdfast.cli import pick
 from holdfast.errors import UsageError
-from holdfast.query.fields import less_is_better
-from holdfast.store import history
+from holdfast.metrics import downsample, reader
+from holdfast.present import csv_table
+from holdfast.present.output import emit
+from holdfast.present.terminal import is_tty, show
+from holdfast.store import history_record
+from holdfast.store.where.fields import less_is_better
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holdfast.cli.parse import Parsed
-    from holdfast.metrics import Metrics, Series
+    from holdfast.metrics.reader import Metrics, Series
     from holdfast.model import Json
 
 _DIGEST = ("name", "points", "last", "min", "max", "best", "first_step", "last_step")
@@ -30,7 +31,7 @@ _AT_ONCE = 10_000
 def show_metrics(parsed: Parsed) -> int:
     parts = _parts(parsed)
     _, run = pick.run(parsed)
-    found = metrics.read_dir(os.path.join(run.attempt, "metrics"))
+    found = reader.read_dir(os.path.join(run.attempt, "metrics"))
     for problem in found.problems:
         sys.stderr.write(f"WARNING: {show(problem)}\n")
     name = parsed.text("name")
@@ -67,7 +68,7 @@ def _series(found: Metrics, name: str, run_id: str) -> Series:
 
 
 def _digest(series: Series) -> Json:
-    found = metrics.digest(series)
+    found = reader.digest(series)
     best = found.least if less_is_better(series.name) else found.greatest
     values = (
         found.name,
@@ -83,9 +84,9 @@ def _digest(series: Series) -> Json:
 
 
 def _points(series: Series, parts: int | None) -> Iterator[tuple[object, ...]]:
-    places = range(len(series.values)) if parts is None else thinning.places(series, parts)
+    places = range(len(series.values)) if parts is None else downsample.places(series, parts)
     for at in places:
-        yield series.name, series.steps[at], history.utc(series.times[at]), _exact(series.values[at])
+        yield series.name, series.steps[at], history_record.utc(series.times[at]), _exact(series.values[at])
 
 
 def _exact(value: object) -> object:
@@ -95,9 +96,9 @@ def _exact(value: object) -> object:
 
 def _stream(points: Iterator[tuple[object, ...]]) -> None:
     isatty = is_tty(sys.stdout)
-    lines = [spreadsheet.line(_POINT)]
+    lines = [csv_table.line(_POINT)]
     for point in points:
-        lines.append(spreadsheet.line(_plain(point), isatty))
+        lines.append(csv_table.line(_plain(point), isatty))
         if len(lines) == _AT_ONCE:
             sys.stdout.write("".join(lines))
             lines.clear()

@@ -6,8 +6,8 @@ import json
 import sys
 
 from holdfast import settings
-from holdfast.cli.output import emit
-from holdfast.cli.terminal import show
+from holdfast.present.output import emit
+from holdfast.present.terminal import show
 from holdfast.store.home import open_home, write_whole
 
 TYPE_CHECKING = False

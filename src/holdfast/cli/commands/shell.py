@@ -7,10 +7,10 @@ import sys
 
 from holdfast import project as projects
 from holdfast.cli.confirm import choose
-from holdfast.cli.terminal import show
-from holdfast.engine import shims
-from holdfast.engine.environment import is_managed
+from holdfast.engine.runs import path_shims
+from holdfast.engine.submit.environment import is_managed
 from holdfast.errors import HoldfastError, UsageError
+from holdfast.present.terminal import show
 from holdfast.project import remember
 from holdfast.store.home import open_home
 
@@ -31,7 +31,7 @@ def shell(parsed: Parsed) -> int:
     managed = is_managed(local)
     python = _environment(home, project, local) if managed else None
     python = python or _interpreter(local.compute.python_location)
-    folder = shims.for_shell(home, project.id, python, managed=managed)
+    folder = path_shims.for_shell(home, project.id, python, managed=managed)
     env = {
         **os.environ,
         "PATH": folder + os.pathsep + os.environ.get("PATH", os.defpath),

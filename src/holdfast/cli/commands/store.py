@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from holdfast.cli.output import emit
-from holdfast.cli.terminal import Progress, human_bytes, is_tty
-from holdfast.engine import reconcile, upkeep
+from holdfast.engine.runs import daily_cleanup, reconcile
 from holdfast.errors import StoreError, UsageError
+from holdfast.present.output import emit
+from holdfast.present.terminal import Progress, human_bytes, is_tty
+from holdfast.store import disk_usage
 from holdfast.store import prune as pruning
-from holdfast.store import usage
 from holdfast.store.home import open_home
-from holdfast.store.index import rebuild
+from holdfast.store.index.index import rebuild
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def verify(parsed: Parsed) -> int:
 
 def du(parsed: Parsed) -> int:
     home = open_home()
-    rows = usage.measure(home)
+    rows = disk_usage.measure(home)
     if parsed.text("output") or parsed.text("query") or not is_tty(sys.stdout):
         emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=("what", "bytes", "files"))
         return 0
@@ -58,7 +58,9 @@ def prune(parsed: Parsed) -> int:
     asked = parsed.text("keep_days")
     if asked is not None and not asked.isdigit():
         raise UsageError(f"--keep-days {asked}: that is not a number of days")
-    keep = upkeep.kept(home, None if asked is None else float(asked), clock_is_right=parsed.flag("clock_is_right"))
+    keep = daily_cleanup.kept(
+        home, None if asked is None else float(asked), clock_is_right=parsed.flag("clock_is_right")
+    )
     if keep.clock.doubt:
         sys.stderr.write(f"WARNING: {keep.clock.doubt}; nothing is deleted because of its age.\n")
         sys.stderr.write("         if the date is right: holdfast store prune --clock-is-right\n")

@@ -13,7 +13,7 @@ from holdfast import project as projects
 from holdfast import settings, targets
 from holdfast.cli.confirm import choose
 from holdfast.cli.reach import open_line
-from holdfast.engine import request
+from holdfast.engine.submit import job as request
 from holdfast.errors import UnreachableError, UsageError
 from holdfast.ledger import Stopwatch, since_start_ns
 from holdfast.store.home import location, open_home
@@ -21,7 +21,7 @@ from holdfast.store.home import location, open_home
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
-    from holdfast.engine.line import Line
+    from holdfast.engine.connection.reconnect import Line
     from holdfast.model import Job, Project
     from holdfast.store.home import Home
     from holdfast.targets import Chosen, Target
@@ -40,7 +40,7 @@ def submit(parsed: Parsed) -> int:
     stopwatch.lap("connect")
     stopwatch.waited = lambda: line.waited_ns
     if target.kind in targets.CONTAINED and not target.compute.dockerfile:
-        from holdfast.engine.containers import question
+        from holdfast.engine.submit.container import question
 
         line.channel.foresee("image", **question(target.compute))
     if job.gpu.count:
@@ -60,7 +60,7 @@ def _reach(home: Home, root: str, target: Target) -> Line:
         return line
     except UnreachableError as error:
         from holdfast.cli.commands.power import bring_up
-        from holdfast.engine import power
+        from holdfast.engine.connection import power
 
         line.close()
         if not power.may_start(home, root, target.compute):
@@ -121,7 +121,7 @@ def _choose(parsed: Parsed, home: str, project: Project, name: str) -> Chosen:
 def _warn_of_owner(folder: str) -> None:
     from shlex import quote
 
-    from holdfast.cli.terminal import show
+    from holdfast.present.terminal import show
 
     words = f"{folder} is a project of another user and is not used; holdfast trust {quote(folder)} allows it"
     sys.stderr.write(f"WARNING: {show(words)}\n")

@@ -8,16 +8,16 @@ import sys
 from holdfast import project as projects
 from holdfast import targets
 from holdfast.cli.confirm import choose
-from holdfast.cli.output import emit
-from holdfast.cli.terminal import human_bytes, is_tty, show
 from holdfast.errors import UsageError
+from holdfast.present.output import emit
+from holdfast.present.terminal import human_bytes, is_tty, show
 from holdfast.store.home import location, open_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.amlconfig.types import ComputeTarget
     from holdfast.cli.parse import Parsed
-    from holdfast.engine.purge import Purged
+    from holdfast.engine.machines.purge import Purged
 
 
 def list_targets(parsed: Parsed) -> int:
@@ -93,7 +93,7 @@ def check(parsed: Parsed) -> int:
     """Every finding about the project's files at once; exit code 65 if one of them is an error."""
     from holdfast.amlconfig.check import check_project
     from holdfast.amlconfig.findings import render
-    from holdfast.engine.trust import unconfirmed
+    from holdfast.engine.submit.confirmation import unconfirmed
 
     project = projects.find(parsed.text("project") or os.getcwd())
     user_targets = targets.targets(targets.folders(project.root, location())[1:])
@@ -108,7 +108,7 @@ def check(parsed: Parsed) -> int:
 
 def _confirm_target(root: str, name: str) -> None:
     """The user has just chosen the target of this run configuration."""
-    from holdfast.engine.trust import confirms_target
+    from holdfast.engine.submit.confirmation import confirms_target
     from holdfast.store import trust_file
 
     rows = confirms_target(location(), root, targets.choose(targets.folders(root, location()), name))
@@ -118,16 +118,16 @@ def _confirm_target(root: str, name: str) -> None:
 
 def _forget(root: str, name: str) -> None:
     """What was confirmed for a target goes with its file."""
-    from holdfast import confirmations
-    from holdfast.engine.trust import scope_of
+    from holdfast.engine.submit.confirmation import scope_of
     from holdfast.store import trust_file
+    from holdfast.trust import confirmations
 
     if os.path.exists(os.path.join(location(), confirmations.FILE)):
         trust_file.forget(open_home(), scope_of(location(), root), name)
 
 
 def _purge(compute: ComputeTarget, *, sure: bool) -> None:
-    from holdfast.engine.purge import purge
+    from holdfast.engine.machines.purge import purge
 
     def agree(count: int, size: int) -> None:
         what = f"{count} output{'' if count == 1 else 's'} ({human_bytes(size)}) of your runs are only there"

@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast import confirmations, ownership, targets
 from holdfast import project as projects
-from holdfast.cli.output import emit
-from holdfast.cli.terminal import show
-from holdfast.engine import trust as engine
+from holdfast import targets
+from holdfast.engine.submit import confirmation as engine
 from holdfast.errors import HoldfastError, UsageError
+from holdfast.present.output import emit
+from holdfast.present.terminal import show
 from holdfast.store import trust_file
 from holdfast.store.home import location, open_home
+from holdfast.trust import confirmations, ownership
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
-    from holdfast.engine.trust import Open
+    from holdfast.engine.submit.confirmation import Open
 
 _COLUMNS = ("project", "target", "key", "value")
 

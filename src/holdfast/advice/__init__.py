@@ -1,0 +1,1 @@
+"""Why a run left its GPU idle, and the line to change."""

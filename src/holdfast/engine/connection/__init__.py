@@ -1,0 +1,1 @@
+"""The connection to a target: the runner bundle, streams, deadlines, reconnecting."""

@@ -1,0 +1,121 @@
+"""Our runner as one parcel: what it is made of, its content hash, and the zip that travels when a target lacks it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast.location import PACKAGE
+
+# As pinned in pyproject.toml.
+BINDING = "13.615.71"
+
+
+def digest(note: str) -> str:
+    """The content hash that names the runner. ``note`` is a file that remembers it for as long as no source changes."""
+    sources = _sources()
+    signature = _signature(sources)
+    try:
+        with open(note, encoding="ascii") as source:
+            remembered, found, checksum = source.read().split("\n")[:3]
+        if remembered == signature and checksum == _checksum(signature, found):
+            return found
+    except (OSError, ValueError):
+        pass
+    found = _digest(sources)
+    _remember(note, f"{signature}\n{found}\n{_checksum(signature, found)}\n")
+    return found
+
+
+def to_zip() -> bytes:
+    import io
+    import zipfile
+
+    parcel = io.BytesIO()
+    with zipfile.ZipFile(parcel, "w", zipfile.ZIP_DEFLATED) as bundle:
+        for name, path in sorted(_sources().items()):
+            bundle.writestr(zipfile.ZipInfo(name), _read(path), zipfile.ZIP_DEFLATED)
+    return parcel.getvalue()
+
+
+def boot_words() -> str:
+    """The first program as one word that no shell will touch."""
+    return as_word(_read(os.path.join(PACKAGE, "runner", "bootstrap.py")))
+
+
+def as_word(data: bytes) -> str:
+    """Anything as a word without a character that a shell would touch."""
+    import binascii
+
+    return binascii.b2a_base64(data, newline=False).decode("ascii")
+
+
+def _sources() -> dict[str, str]:
+    """Name in the parcel -> file. bootstrap.py is not in it: it is what asks for the parcel."""
+    sources = {**_python_files("runner"), **_python_files("builder"), **_python_files("compat", "site")}
+    del sources["runner/bootstrap.py"]
+    sources["site/holdfast.py"] = os.path.join(PACKAGE, "script_api", "track.py")
+    sources["site/_holdfast_values.py"] = os.path.join(PACKAGE, "script_api", "values.py")
+    binding = _binding()
+    if binding:
+        sources["runner/gpu/pynvml.py"] = (
+            binding  # inside the runner, where no script finds it; it begins with its licence
+        )
+    return sources
+
+
+def _python_files(package: str, name: str = "") -> dict[str, str]:
+    """Every module of a package with its name in the parcel, where the package may be called otherwise."""
+    top = os.path.join(PACKAGE, package)
+    found = {}
+    for folder, _, names in os.walk(top):
+        inner = (name or package) + folder[len(top) :].replace(os.sep, "/")
+        found.update({f"{inner}/{file}": os.path.join(folder, file) for file in names if file.endswith(".py")})
+    return found
+
+
+def _binding() -> str:
+    """NVIDIA's binding to its library; empty where somebody has installed us without it.
+
+    Out of the very distribution that is pinned: a file of that name elsewhere on the path may be anybody's.
+    """
+    for folder in sys.path:
+        if os.path.isdir(os.path.join(folder, f"nvidia_ml_py-{BINDING}.dist-info")):
+            return os.path.join(folder, "pynvml.py")
+    return ""
+
+
+def _signature(sources: dict[str, str]) -> str:
+    stats = [(name, os.stat(path)) for name, path in sorted(sources.items())]
+    return ";".join(f"{name},{found.st_mtime_ns},{found.st_size},{found.st_ino}" for name, found in stats)
+
+
+def _checksum(signature: str, found: str) -> str:
+    import binascii
+
+    return f"{binascii.crc32(f'{signature} {found}'.encode()):08x}"
+
+
+def _digest(sources: dict[str, str]) -> str:
+    import hashlib
+
+    whole = hashlib.sha256()
+    for name in sorted(sources):
+        whole.update(name.encode() + b"\0" + hashlib.sha256(_read(sources[name])).digest())
+    return whole.hexdigest()
+
+
+def _remember(note: str, text: str) -> None:
+    beside = f"{note}.{os.getpid()}.tmp"
+    try:
+        os.makedirs(os.path.dirname(note), 0o700, exist_ok=True)
+        with open(beside, "w", encoding="ascii") as target:
+            target.write(text)
+        os.replace(beside, note)
+    except OSError:
+        return  # a note is only a note
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as source:
+        return source.read()

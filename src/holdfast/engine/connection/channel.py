@@ -1,0 +1,340 @@
+"""A conversation with the runner on some host, begun early and awaited late.
+
+``RunnerChannel(host, ...)`` starts the other side at once and returns; the first question waits for its hello. So the
+runner's interpreter starts while the client is still reading and hashing. If the target lacks this version of the
+runner, it says so and the conversation is begun again with the runner in the luggage.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from holdfast.answers import check_hello
+from holdfast.engine.connection import bundle
+from holdfast.engine.connection.transport import Overdue, Transport, Unfinished
+from holdfast.errors import (
+    MalformedAnswerError,
+    NoPlaceError,
+    RemoteCommandError,
+    ResourceError,
+    RunnerError,
+    SilentError,
+    StoreError,
+    UnfinishedError,
+    UnreachableError,
+)
+from holdfast.ledger import now_ns
+from holdfast.record import Record
+from holdfast.runner import untrusted, wire
+from holdfast.runner.machine import limits
+from holdfast.runner.store.files import unlink_quietly
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.errors import HoldfastError
+    from holdfast.model import Json
+    from holdfast.ports import Host
+    from holdfast.store.home import Home
+    from holdfast.targets import Target
+
+
+# Characters that a host need not wrap: the first program to run on a target is on its command line.
+UNPACK = "import binascii,sys;exec(binascii.a2b_base64(sys.argv[1]))"
+# By name: the numbers differ between systems.
+_LIMITED = frozenset(("EAGAIN", "EMFILE", "ENFILE", "ENOMEM", "EFBIG"))
+_REFUSED = frozenset(("ENOSPC", "EDQUOT", "EROFS", "EIO", "EACCES", "EPERM", "EEXIST", "ENOTDIR", "ENOTEMPTY"))
+
+_MOST_QUOTED = 2000
+_OF_SSH = 255  # the exit status by which ssh says that it is not the remote command's
+_MOST_NOISE = 1_000_000  # bytes that a login shell may print before the runner's first line
+_UPLOAD = 32_768.0  # bytes per second that the runner itself is sent with, at the least
+# Of these verbs an end may be hours away, and what they run is watched by a person.
+_UNLIMITED = frozenset(("exec", "load"))
+
+
+_TYPING_S = 120.0  # to the hello of a target for which a person types a password
+
+
+class Patience(Record):
+    """Seconds that a target may take to its hello, and for what it is asked then.
+
+    ``is_renewed``: with every answer or heartbeat it has its time again; else only by ``RunnerChannel.renew``.
+    ``total``: for the whole conversation, whatever is sent in it.
+    """
+
+    hello: float
+    answer: float
+    is_renewed: bool = True
+    total: float | None = None
+
+
+WORKING = Patience(30.0, 60.0)
+# For commands that look at runs: what does not answer by then is shown as last seen.
+LOOKING = Patience(5.0, 3.5, is_renewed=False, total=8.0)
+
+
+def connect(home: Home, target: Target, patience: Patience = WORKING) -> RunnerChannel:
+    note = os.path.join(home.path, "cache", "runner")
+    channel = RunnerChannel(target.host, target.runner_python, target.home, target.name, note, patience)
+    try:
+        channel.silent_note = home.silent(target.name)
+    except untrusted.Untrusted:
+        pass  # there is no note about a target of such a name
+    return channel
+
+
+class RunnerChannel:
+    def __init__(
+        self,
+        host: Host,
+        python: str,
+        home: str | None,
+        name: str,
+        note: str = "",
+        patience: Patience = WORKING,
+    ) -> None:
+        typing = _TYPING_S if host.asks_person else 0.0
+        self._patience = patience._replace(hello=typing or patience.hello)
+        self._until = None if patience.total is None else time.monotonic() + patience.total + typing
+        self._host = host
+        self._python = python
+        self._home = home
+        self._name = name
+        self._runner = bundle.digest(note)
+        self._hello: Json = {}
+        self._requests = 0
+        self._is_open = True
+        self._behind: Json = {}
+        self._early: dict[int, Json] = {}
+        self.is_broken = False  # nothing more can be asked
+        self.waited_ns = 0  # for the first answer
+        self.silent_note = ""  # a file that says since when the target is silent; removed when it answers
+        self._begin(b"")
+
+    @property
+    def has_answered(self) -> bool:
+        return bool(self._hello)
+
+    @property
+    def received(self) -> int:
+        """Bytes from the target since its command was begun."""
+        return self._transport.received
+
+    def hello(self) -> Json:
+        """Who is there: protocol, runner, store id, boot id, host name, Python version."""
+        if not self._hello:
+            began = now_ns()
+            said = self._await_nonce()
+            if said == "need":
+                self._hang_up()
+                self._begin(bundle.to_zip())
+                self._early = {self._send(request): request for request in self._early.values()}
+                said = self._await_nonce()
+            if said != "ready":
+                raise self._refused(said)
+            header, _ = self._frame()
+            if header.get("refused"):
+                raise self._refused(f"refused {header['refused']}")
+            self._hello = check_hello(header.get("hello"), self._name)
+            self._transport.expect(self._patience.answer)
+            self.waited_ns = now_ns() - began
+            if self.silent_note:
+                unlink_quietly(os.fsencode(self.silent_note))
+        return self._hello
+
+    def ask(self, verb: str, **fields: object) -> Json:
+        """One request, one answer."""
+        for header, _ in self.stream(verb, **fields):
+            if header.get("end"):
+                return header
+        raise MalformedAnswerError("the target sent a malformed answer", where=self._name, answer=f"{verb}: no end")
+
+    def stream(self, verb: str, **fields: object) -> Iterator[tuple[Json, bytes]]:
+        """One request, answers as they come; the last one has ``end`` set."""
+        self.hello()
+        request: Json = {"verb": verb, **fields}
+        number = next((sent for sent, early in self._early.items() if early == request), 0)
+        if number:
+            del self._early[number]
+        else:
+            number = self._send(request)
+            if self._behind:
+                behind, self._behind = self._behind, {}
+                # One that was sent before and never asked for has been answered, and its answer passed over.
+                self._early = {sent: early for sent, early in self._early.items() if early != behind}
+                self._early[self._send(behind)] = behind
+        limit = None if verb in _UNLIMITED else self._patience.answer
+        if self._patience.is_renewed:
+            self._transport.expect(limit)
+        while True:
+            header, payload = self._answer(number, limit)
+            if str(header.get("errno")) in _REFUSED:
+                what, hint = f"the target's disk refused to {verb}", "is it full or read-only, or something in the way?"
+                raise StoreError(
+                    what, where=self._home or self._name, answer=str(header.get("error"))[:_MOST_QUOTED], hint=hint
+                )
+            if header.get("error"):
+                answer = str(header["error"])[:_MOST_QUOTED]
+                if str(header.get("errno")) in _LIMITED:
+                    what = f"a limit of the target was reached: it could not {verb}"
+                    raise ResourceError(what, where=self._name, answer=answer)
+                raise RunnerError(f"the runner on the target could not {verb}", where=self._name, answer=answer)
+            yield header, payload
+            if header.get("end"):
+                return
+
+    def _answer(self, number: int, limit: float | None) -> tuple[Json, bytes]:
+        """The next frame that answers this request."""
+        while True:
+            header, payload = self._frame()
+            is_answer = type(header.get("re")) is int and header["re"] == number
+            if self._patience.is_renewed and (is_answer or header.get("beat") is True):
+                self._transport.expect(limit)
+            elif is_answer:
+                self._transport.accept_frame()
+            else:
+                self._transport.refuse_frame()  # perhaps what was left of a request that the caller did not hear out
+            if is_answer:
+                return header, payload
+
+    def renew(self) -> None:
+        """Give the target its time again, for the next piece of work."""
+        self._transport.expect(self._patience.answer)
+
+    def foresee(self, verb: str, **fields: object) -> None:
+        """Send a request that will be asked later, before anybody has answered: it is worked on meanwhile."""
+        request: Json = {"verb": verb, **fields}
+        self._early[self._send(request)] = request
+
+    def ask_behind(self, verb: str, **fields: object) -> None:
+        """Send this request right behind the next one, before that is answered: one trip less when it is asked."""
+        self._behind = {"verb": verb, **fields}
+
+    def _send(self, request: Json) -> int:
+        self._requests += 1
+        self._write(wire.pack({"id": self._requests, **request}))
+        return self._requests
+
+    def send_ahead(self, verb: str, payload: bytes, **fields: object) -> None:
+        """A request whose answer nobody waits for; objects go up this way."""
+        self.hello()
+        # In two writes: a copy of a megabyte costs more than a system call.
+        self._write(wire.pack({"id": 0, "verb": verb, **fields, "length": len(payload)}))
+        self._write(payload)
+
+    def close(self) -> None:
+        """Hang up, once. The other side ends by itself; nobody waits for it here."""
+        if self._is_open:
+            self._is_open = False
+            self._hang_up()
+            self._host.close()
+
+    def _begin(self, parcel: bytes) -> None:
+        self._nonce = os.urandom(8).hex()
+        self.began = time.time()
+        asked = {"home": self._home, "runner": self._runner, "nonce": self._nonce, "size": len(parcel)}
+        words = (self._python, "-I", "-S", "-c", UNPACK, bundle.boot_words(), bundle.as_word(wire.dumps(asked)))
+        try:
+            self._transport = Transport(self._host.run(words), self._until)
+        except OSError as error:
+            if limits.explain(error):
+                what, hint = "a limit of this machine was reached", limits.explain(error)
+                raise ResourceError(what, where=self._name, answer=str(error), hint=hint) from error
+            raise UnreachableError(
+                "the runner cannot be started", where=self._name, answer=str(error), hint=f"is {self._python} there?"
+            ) from error
+        self._transport.expect(self._patience.hello + len(parcel) / _UPLOAD)
+        self._noise = b""
+        self._write(parcel)
+
+    def _await_nonce(self) -> str:
+        """Login shells may print anything first; what counts begins with the nonce."""
+        expected = self._nonce.encode() + b" "
+        try:
+            while True:
+                line = self._transport.reader.line()
+                if line.startswith(expected):
+                    return line[len(expected) :].decode("ascii", "replace").strip()
+                self._noise += line[: _MOST_NOISE + 1] + b"\n"
+                if len(self._noise) > _MOST_NOISE:
+                    raise wire.BadFrame(f"more than {_MOST_NOISE} bytes before the runner's first line")
+        except (wire.Closed, wire.BadFrame, Overdue) as error:
+            raise self._failure(error) from error
+
+    def _frame(self) -> tuple[Json, bytes]:
+        try:
+            return self._transport.reader.frame()
+        except (wire.Closed, wire.BadFrame, Overdue) as error:
+            raise self._failure(error) from error
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._transport.write(data)
+        except wire.Closed as error:
+            if self._hello:
+                raise self._failure(error) from error
+            # It has ended already; what it printed, perhaps that it needs the runner, is read by hello().
+        except Overdue as error:
+            raise self._failure(error) from error
+
+    def _refused(self, said: str) -> StoreError:
+        """The target lets us in and has no room for a store where we want one."""
+        _, name, place = [*said.split(" ", 2), "", ""][:3]
+        where = _path(place) or self._name
+        hint = (
+            "name a folder that can be written to as root: in the .compute file, for example root: /scratch/me/holdfast"
+        )
+        if not name:
+            what = "the runner was sent and is still asked for"
+            return StoreError(what, where=f"{self._name}: {where}", answer=said[:_MOST_QUOTED], hint=hint)
+        what = "the target has no place for a store"
+        return NoPlaceError(what, where=f"{self._name}: {where}", answer=name, hint=hint)
+
+    def _failure(self, cause: Exception) -> HoldfastError:
+        """What the end of the conversation means, by the evidence that there is."""
+        self.is_broken = True
+        if isinstance(cause, wire.BadFrame):
+            return MalformedAnswerError("the target sent a malformed answer", where=self._name, answer=str(cause))
+        if isinstance(cause, Unfinished):
+            self._transport.stop()
+            what = f"the target did not send everything within {self._patience.total:g} s"
+            return UnfinishedError(what, where=self._name, hint="what came is kept; holdfast logs -f brings the rest")
+        if isinstance(cause, Overdue):
+            return self._silence()
+        status = self._transport.status()
+        stderr = self._transport.stderr()
+        if self._hello:
+            meant = self._host.meaning(stderr, status) if status in (None, _OF_SSH) else None
+            what, hint = "the connection to the runner ended", "run the same command again"
+            return meant or UnreachableError(what, where=self._name, answer=stderr or str(cause), hint=hint)
+        output = "\n".join(filter(None, (stderr, self._noise.decode("utf-8", "replace").strip())))
+        return self._host.meaning(output, status) or self._not_started(output, status)
+
+    def _silence(self) -> SilentError:
+        seconds = self._patience.answer if self._hello else self._patience.hello
+        self._transport.stop()
+        if self._hello:
+            what = f"the runner on the target sent nothing for {seconds:g} s"
+            hint = "is its disk or network file system hung? holdfast computetarget test " + self._name
+            return SilentError(what, where=self._name, hint=hint)
+        what, hint = self._host.reached()
+        return SilentError(f"{what} within {seconds:g} s", where=self._name, hint=hint)
+
+    def _not_started(self, output: str, status: int | None) -> UnreachableError:
+        """The command ended before the runner's first line, and not for a reason that the host knows."""
+        shown = f"{self._python} ended with exit status {status}" if status is not None else f"{self._python} ended"
+        hint = f"holdfast uses {self._python} there; try it by hand: {self._python} -c 'print(1)'"
+        return RemoteCommandError(f"{shown} before the runner answered", where=self._name, answer=output, hint=hint)
+
+    def _hang_up(self) -> None:
+        self._transport.close()
+
+
+def _path(encoded: str) -> str:
+    try:
+        return bytes.fromhex(encoded).decode("utf-8", "backslashreplace")
+    except ValueError:
+        return ""

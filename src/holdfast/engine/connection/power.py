@@ -1,0 +1,84 @@
+"""Switching machines on and off by commands of the user's own, so that a box is paid for only while it is used.
+
+The commands come from a project's file and run on this machine: they are run only after the user has confirmed them
+(``engine.trust``). A changed command has to be confirmed again.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+
+from holdfast import targets
+from holdfast.engine.connection.channel import LOOKING, connect
+from holdfast.engine.submit import confirmation
+from holdfast.errors import ConfigError, HoldfastError, UnreachableError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.amlconfig.types import ComputeTarget
+    from holdfast.store.home import Home
+
+BOOT_LIMIT_S = 900.0
+_ASK_EVERY_S = 2.0
+
+
+def command_key(*, on: bool) -> str:
+    return "startCommand" if on else "stopCommand"
+
+
+def switch(home: Home, root: str, compute: ComputeTarget, *, on: bool) -> None:
+    """Run the command that switches the machine on or off, and wait for it to end. ``root`` is the project's folder."""
+    command = compute.start_command if on else compute.stop_command
+    key = command_key(on=on)
+    if not command:
+        raise ConfigError(
+            f"{compute.name} has no {key}", where=f"{compute.name}.compute", hint=f"add the line {key}: COMMAND"
+        )
+    if not confirmation.is_confirmed(home.path, root, compute, key):
+        hint = f"read it, then: holdfast trust {compute.name}"
+        raise ConfigError(f"{key} of {compute.name} is not confirmed on this machine", answer=command, hint=hint)
+    done = subprocess.run(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if done.returncode:
+        said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
+        raise UnreachableError(
+            f"{key} of {compute.name} failed with code {done.returncode}", answer=said[-2000:], hint=command
+        )
+
+
+def may_start(home: Home, root: str, compute: ComputeTarget) -> bool:
+    return bool(compute.start_command) and confirmation.is_confirmed(home.path, root, compute, command_key(on=True))
+
+
+def wait_until_up(home: Home, compute: ComputeTarget, tell: Callable[[float], None]) -> None:
+    """Until the machine answers; ``tell`` hears how long that takes."""
+    begun = time.monotonic()
+    while True:
+        channel = connect(home, targets.resolve(compute, home.path))
+        try:
+            channel.hello()
+            return
+        except UnreachableError as error:
+            waited = time.monotonic() - begun
+            if waited > BOOT_LIMIT_S:
+                what = f"{compute.name} was started {waited:.0f} s ago and does not answer"
+                raise UnreachableError(what, where=error.where, answer=error.answer, hint=error.hint) from error
+            tell(waited)
+            time.sleep(_ASK_EVERY_S)
+        finally:
+            channel.close()
+
+
+def is_up(home: Home, compute: ComputeTarget) -> bool:
+    try:
+        channel = connect(home, targets.resolve(compute, home.path, patience=3), LOOKING)
+    except HoldfastError:
+        return False
+    try:
+        return bool(channel.hello())
+    except HoldfastError:
+        return False
+    finally:
+        channel.close()

@@ -1,0 +1,1 @@
+"""What can be done with machines: attach, check, clean, inspect GPUs, detach."""

@@ -1,0 +1,259 @@
+"""Naming a machine once: whose key it shows, how we get in, what is there, and the files that say so.
+
+A password is used for one login, which installs a key of our own for this target, and is then forgotten.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+from holdfast import answers
+from holdfast.amlconfig.types import ComputeTarget
+from holdfast.engine.connection.channel import RunnerChannel
+from holdfast.engine.connection.transport import run_to_end
+from holdfast.engine.machines import gpu_probe
+from holdfast.errors import ConfigError, HoldfastError, HostKeyError, NoPythonError, SilentError, UnreachableError
+from holdfast.hosts import askpass, openssh
+from holdfast.hosts.ssh import SshHost
+from holdfast.model import Json, Login
+from holdfast.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.amlconfig.emit import Settings
+    from holdfast.ports import Host
+    from holdfast.store.home import Home
+
+IMAGE = "python:3.12-slim"
+_ENGINES = ("docker", "podman")
+_FIND_PYTHON = (
+    "for p in python3 /usr/bin/python3 /usr/local/bin/python3 ~/miniconda3/bin/python3 ~/anaconda3/bin/python3 "
+    "/opt/conda/bin/python3 /opt/miniconda3/bin/python3 /anaconda/bin/python3 python3.13 python3.12 python3.11 "
+    "python3.10 python3.9 python3.8 python3.7 python3.6 python; do "
+    'q=`command -v $p 2>/dev/null` && $q -c "import sys; sys.exit(sys.version_info < (3, 6))" 2>/dev/null '
+    "&& echo && echo found $p $q && exit 0; done; echo; echo none of them; exit 1"
+)
+_FIND_S = 30.0
+_HERE_S = 30
+
+
+class Entry(Record):
+    """How we got in, and what was found there."""
+
+    facts: Json
+    clients: tuple[str, ...]
+    python: str
+    way: str
+    gpu_test: gpu_probe.Outcome | None = None
+
+
+def offered_key(login: Login) -> str:
+    """The key that the machine shows, seen before anything is sent: the conversation ends where a login would begin."""
+    import tempfile
+
+    openssh.check(login)
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "known_hosts")
+        said = {
+            **openssh.pinned(file),
+            "StrictHostKeyChecking": "accept-new",
+            "BatchMode": "yes",
+            "PreferredAuthentications": "none",
+            "ConnectTimeout": "10",
+            "LogLevel": "ERROR",
+            "ControlPath": "none",
+            "HashKnownHosts": "no",
+        }
+        words = [word for name, value in said.items() for word in ("-o", f"{name}={value}")]
+        done = run_here(["ssh", "-T", *words, *openssh.destination(login), "true"])
+        try:
+            with open(file, encoding="ascii") as source:
+                _, kind, key = source.readline().split()[:3]
+                return f"{kind} {key}"
+        except (FileNotFoundError, ValueError):
+            words_said = done.stderr.decode("utf-8", "replace")
+            fallback = UnreachableError("the machine showed no key", where=login.address, answer=words_said.strip())
+            raise openssh.meaning(login, words_said) or fallback from None
+
+
+def is_known(login: Login, key: str) -> bool:
+    """Whether the user's own known hosts have this very key for this machine."""
+    said = run_here(["ssh", "-G", *openssh.destination(login)]).stdout.decode("utf-8", "replace")
+    config = dict(line.partition(" ")[::2] for line in said.splitlines())
+    host, port = config.get("hostname", login.address), config.get("port", "22")
+    name = config.get("hostkeyalias") or (host if port == "22" else f"[{host}]:{port}")
+    files = f"{config.get('userknownhostsfile', '')} {config.get('globalknownhostsfile', '')}".split()
+    for file in files:
+        found = run_here(["ssh-keygen", "-F", name, "-f", os.path.expanduser(file)]).stdout.decode("utf-8", "replace")
+        if any(key in line for line in found.splitlines() if not line.startswith("#")):
+            return True
+    return False
+
+
+def settle_key(login: Login, accept: str | None, agree: Callable[[str], bool]) -> str:
+    """The key to pin. Known to the user already, named on the command line, or agreed to by a person: one of these."""
+    key = offered_key(login)
+    shown = openssh.fingerprint(key)
+    if accept is not None:
+        if accept.strip() != shown:
+            answer = f"expected: {accept}\noffered:  {shown}"
+            raise HostKeyError("the machine shows another key than you expect; nothing was sent", answer=answer)
+        return key
+    if is_known(login, key) or agree(f"{key.split()[0]} {shown}"):
+        return key
+    hint = f"ask who runs the machine whether that is its key, then: --accept-host-key {shown}"
+    raise HostKeyError(
+        "the machine's key is not known, and nobody has agreed to it; nothing was sent", answer=shown, hint=hint
+    )
+
+
+def enter(
+    home: Home, login: Login, compute: ComputeTarget, secret: str | None, *, own_key: bool
+) -> tuple[Login, Entry]:
+    """Log in by the user's keys or the secret, look around, and with a secret or on wish install a key of our own."""
+    root = compute.root
+    host = SshHost(login, shared=secret is None, secret=None if secret is None else lambda: secret)
+    python = find_python(host)
+    channel = RunnerChannel(host, python, root, login.name, os.path.join(home.path, "cache", "runner"))
+    try:
+        clients = tuple(answers.texts(channel.ask("register", client=home.id, label=_label()), "clients", login.name))
+        facts = answers.table(channel.ask("survey"), "facts", login.name)
+        way = "by a key or agent of yours"
+        if own_key or secret is not None:
+            login, way = _install_key(home, login, channel, python, root, secret)
+        return login, Entry(facts, clients, python, way, _test_gpu(channel, compute, facts, python))
+    finally:
+        channel.close()
+
+
+def _test_gpu(channel: RunnerChannel, compute: ComputeTarget, facts: Json, python: str) -> gpu_probe.Outcome | None:
+    """With the settings that the .compute file will have."""
+    if compute.type == "remote":
+        compute = compute._replace(user_managed_environment=True)
+    else:
+        found = _container_settings(facts)
+        engine = str(found["engine"]) if "engine" in found else None
+        image = compute.base_docker_image or IMAGE
+        compute = compute._replace(engine=engine, base_docker_image=image, nvidia_docker=bool(found["nvidiaDocker"]))
+    due = compute.type != "cluster" and gpu_probe.is_due(compute, facts)
+    return gpu_probe.trial(channel, compute, python) if due else None
+
+
+def make_key(login: Login) -> str:
+    """A key pair for this target alone; the public half."""
+    path = os.path.join(login.folder, "key")
+    if not os.path.exists(path):
+        os.makedirs(login.folder, 0o700, exist_ok=True)
+        done = run_here(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"holdfast {_label()}", "-f", path])
+        if done.returncode:
+            raise ConfigError("no key could be made", where=path, answer=done.stderr.decode("utf-8", "replace"))
+    with open(f"{path}.pub", encoding="ascii") as source:
+        return source.read().strip()
+
+
+def settings(compute: ComputeTarget, entry: Entry | None) -> Settings:
+    """What the .compute file says, with what was found on the machine already set."""
+    said: dict[str, str | int | bool] = {"type": compute.type, "address": compute.address or ""}
+    optional = {
+        "username": compute.username,
+        "port": compute.port,
+        "hostKey": compute.host_key,
+        "privateKeyFile": compute.private_key_file,
+        "root": compute.root,
+        "pythonLocation": _absolute(entry) if entry is not None else None,
+    }
+    said.update({name: value for name, value in optional.items() if value is not None})
+    if compute.type == "remote":
+        said["userManagedEnvironment"] = True
+    elif compute.type == "cluster":
+        said["yarnDeployMode"] = "cluster"
+    else:
+        said.pop("pythonLocation", None)
+        said.update(baseDockerImage=compute.base_docker_image or IMAGE, sharedVolumes=True)
+        if entry is not None:
+            said.update(_container_settings(entry.facts))
+    return said
+
+
+def _container_settings(facts: Json) -> dict[str, str | bool]:
+    engines, gpus = facts.get("engines"), facts.get("gpus")
+    rows = engines.items() if isinstance(engines, dict) else ()
+    usable = [name for name, row in rows if isinstance(row, dict) and "version" in row and name in _ENGINES]
+    found: dict[str, str | bool] = {"engine": usable[0]} if usable else {}
+    first = gpus[0] if isinstance(gpus, list) and gpus else None
+    found["nvidiaDocker"] = isinstance(first, dict) and "error" not in first
+    return found
+
+
+def _absolute(entry: Entry) -> str | None:
+    python = entry.facts.get("python")
+    path = python.get("path") if isinstance(python, dict) else None
+    return path if isinstance(path, str) and path.startswith("/") and path.isprintable() else None
+
+
+def find_python(host: Host) -> str:
+    """The path of ``python3`` where the login finds one that will do, else of the first usable one elsewhere."""
+    return search_python(host)[1]
+
+
+def search_python(host: Host) -> tuple[str, str]:
+    """The same, with the name by which it was found."""
+    ended = run_to_end(host, ("sh", "-c", _FIND_PYTHON), _FIND_S)
+    lines = ended.out.decode("utf-8", "replace").splitlines()
+    for line in lines:
+        if line.startswith("found "):
+            name, _, path = line[6:].strip().partition(" ")
+            return name, path
+    if ended.is_late:
+        what, hint = host.reached()
+        raise SilentError(f"{what} within {_FIND_S:g} s", answer=ended.stderr, hint=hint)
+    if "none of them" in lines:
+        hint = "install one there (apt-get install python3), or unpack one into your home and name it as pythonLocation"
+        raise NoPythonError("there is no Python 3.6 or newer on that machine", answer=ended.stderr, hint=hint)
+    output = "\n".join(filter(None, (ended.stderr, ended.out.decode("utf-8", "replace").strip())))
+    meant = host.meaning(output, ended.status)
+    raise meant or UnreachableError("no command could be run on that machine", answer=output)
+
+
+def _install_key(
+    home: Home, login: Login, channel: RunnerChannel, python: str, root: str | None, secret: str | None
+) -> tuple[Login, str]:
+    """Our key is believed once a login by it alone has worked; a machine that takes none is asked for a password."""
+    line = make_key(login)
+    channel.ask("authorize", client=home.id, line=line)
+    keyed = login._replace(identity=os.path.join(login.folder, "key"), asks=False)
+    trial = RunnerChannel(SshHost(keyed), python, root, login.name, os.path.join(home.path, "cache", "runner"))
+    try:
+        trial.hello()
+        return keyed, "by a key of our own for this target"
+    except HoldfastError:
+        channel.ask("authorize", client=home.id, line="")
+        for name in ("key", "key.pub"):
+            os.unlink(os.path.join(login.folder, name))
+    finally:
+        trial.close()
+    with open(os.path.join(login.folder, "asks"), "w", encoding="ascii"):
+        pass
+    kept = secret is not None and askpass.keep(login, secret)
+    way = "by password from your keyring" if kept else "by password, asked for each time"
+    return login._replace(asks=True), f"{way}: the machine takes no keys"
+
+
+def _label() -> str:
+    import platform
+
+    return f"{os.environ.get('USER') or os.environ.get('USERNAME') or 'someone'}@{platform.node()}"
+
+
+def run_here(argv: list[str]) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_HERE_S)
+    except FileNotFoundError as error:
+        hint = "install OpenSSH's client: apt-get install openssh-client"
+        raise UnreachableError(f"there is no {argv[0]} on this machine", answer=str(error), hint=hint) from error
+    except subprocess.TimeoutExpired as error:
+        stderr = (error.stderr or b"").decode("utf-8", "replace").strip()
+        raise SilentError(f"{argv[0]} did not end within {_HERE_S} s", answer=stderr) from error

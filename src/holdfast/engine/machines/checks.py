@@ -1,0 +1,345 @@
+"""Looking at a machine the way a run will meet it, one thing after the other, each with what to do if it is not so."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import time
+
+from holdfast import answers, targets
+from holdfast.engine.connection.channel import connect
+from holdfast.engine.connection.transport import run_to_end
+from holdfast.engine.machines import gpu_probe
+from holdfast.engine.machines.attach import find_python, run_here
+from holdfast.engine.submit.preflight import FAILED, OK, SKEW_S, SKIPPED, WARNING, Tick
+from holdfast.errors import AuthenticationError, ConfigError, HoldfastError, HostKeyError, UnreachableError
+from holdfast.hosts import openssh
+from holdfast.hosts.ssh import SshHost
+from holdfast.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from holdfast.amlconfig.types import ComputeTarget
+    from holdfast.model import Json, Login
+    from holdfast.ports import Host
+    from holdfast.store.home import Home
+    from holdfast.targets import Target
+
+LITTLE_BYTES = 1_000_000_000
+LITTLE_INODES = 10_000
+ANSWER_S = 30.0
+# For any Python that there is, and without a character that a shell would touch.
+_ASK_PYTHON = (
+    "import sys,time;sys.stdout.write(' '.join(['{}',str(time.time()),sys.version.split()[0],sys.executable]))"
+)
+_DEAF = {
+    errno.ECONNREFUSED: (
+        "the machine answers, but nothing listens on port {port}",
+        "start sshd there, or name its port: {again}",
+    ),
+    errno.EHOSTUNREACH: ("there is no way to it", "is the machine on, and the network or VPN up?"),
+    errno.ENETUNREACH: ("there is no way to it", "is the network or VPN up?"),
+}
+
+
+def machine(compute: ComputeTarget, home: str) -> Target:
+    """The target as a plain machine, whatever will run on it: containers and Spark are reached the same way."""
+    return targets.resolve(compute._replace(type="remote") if compute.address else compute, home)
+
+
+def examine(home: Home, compute: ComputeTarget) -> Iterator[Tick]:
+    """Ticks as they are found out. After a failed one nothing further can be known, and nothing comes."""
+    examination = _Examination(home, compute)
+    for name, look in examination.steps():
+        try:
+            for tick in look():
+                yield tick
+                if tick.state == FAILED:
+                    return
+        except HoldfastError as error:
+            found = f"{error.what}: {' '.join(error.answer.split())}" if error.answer else error.what
+            code = error.exit_code if isinstance(error, (UnreachableError, HostKeyError)) else ConfigError.exit_code
+            yield Tick(name, FAILED, found, error.hint, code)
+            return
+
+
+class _Said(Record):
+    """What a command there answered; ``words`` follow the mark, ``noise`` is what came before it."""
+
+    words: list[str]
+    noise: int
+    complaint: str
+    status: int | None
+    was_late: bool
+
+
+class _Examination:
+    def __init__(self, home: Home, compute: ComputeTarget) -> None:
+        self._home = home
+        self._compute = compute
+        self._login = targets.login(compute, home.path)
+        self._target = machine(compute, home.path)
+        self._addresses: list[tuple[int, str]] = []
+        self._port = 22
+        self._jump = ""
+        self._skew = 0.0
+
+    def steps(self) -> list[tuple[str, Callable[[], Iterator[Tick]]]]:
+        way = [("dns", self._name), ("tcp", self._port_answers), ("host key", self._key), ("login", self._enter)]
+        return [*(way if self._compute.address else []), ("python", self._python), ("disk", self._store)]
+
+    def _name(self) -> Iterator[Tick]:
+        config = _effective(self._login)
+        jump = next((config[key] for key in ("proxyjump", "proxycommand") if config.get(key, "none") != "none"), "")
+        if jump:
+            self._jump = jump
+            yield Tick("dns", SKIPPED, f"through {jump}")
+            return
+        host, self._port = config.get("hostname", self._login.address), int(config.get("port", "22"))
+        try:
+            found = socket.getaddrinfo(host, self._port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            fix = f"is the address right, and the network up? Another address: {self._again()}"
+            yield Tick("dns", FAILED, f"{host} is not known here: {error.strerror}", fix, UnreachableError.exit_code)
+            return
+        self._addresses = list(dict.fromkeys((family, str(place[0])) for family, _, _, _, place in found))
+        yield Tick("dns", OK, f"{host} is {' and '.join(address for _, address in self._addresses)}")
+
+    def _port_answers(self) -> Iterator[Tick]:
+        if self._jump:
+            yield Tick("tcp", SKIPPED, f"through {self._jump}")
+            return
+        problem: OSError | None = None
+        for family, address in self._addresses:
+            began = time.monotonic()
+            try:
+                with socket.socket(family, socket.SOCK_STREAM) as knock:
+                    knock.settimeout(self._login.patience)
+                    knock.connect((address, self._port))
+            except OSError as error:
+                problem = error
+                continue
+            yield Tick("tcp", OK, f"{address} port {self._port} answers in {(time.monotonic() - began) * 1e3:.0f} ms")
+            return
+        silence = f"it does not answer on port {{port}} within {self._login.patience} s"
+        mute = (silence, "is the machine on? Does a firewall or VPN stand between? Another address: {again}")
+        what, fix = _DEAF.get(problem.errno if problem and problem.errno else 0, mute)
+        fix = fix.format(again=self._again())
+        yield Tick("tcp", FAILED, what.format(port=self._port), fix, UnreachableError.exit_code)
+
+    def _key(self) -> Iterator[Tick]:
+        """As far as a login would begin, and no further."""
+        words = SshHost(self._login, shared=False).words()
+        argv = [words[0], "-o", "PreferredAuthentications=none", *words[1:], *openssh.destination(self._login), "true"]
+        done = run_here(argv)
+        said = done.stderr.decode("utf-8", "replace")
+        meant = openssh.meaning(self._login, said, done.returncode) if done.returncode else None
+        if meant is not None and not isinstance(meant, AuthenticationError):
+            raise meant
+        if self._login.host_key:
+            yield Tick("host key", OK, f"{openssh.fingerprint(self._login.host_key)}, as pinned")
+        else:
+            yield Tick("host key", WARNING, "known to your ssh, but not pinned", f"pin it: {self._again()}")
+
+    def _enter(self) -> Iterator[Tick]:
+        mark = os.urandom(8).hex()
+        anew = SshHost(self._login, shared=False)  # an open connection would hide that nobody is let in any more
+        said = _ask(anew, ("sh", "-c", f"echo {mark} $SHELL"), mark)
+        anew.close()
+        if said.status == openssh.OWN_STATUS and not said.words:
+            meant = self._target.host.meaning(said.complaint, said.status)
+            error = meant or UnreachableError("ssh could not log in", answer=_last_line(said.complaint))
+            fix = self._let_in() if isinstance(error, AuthenticationError) else error.hint
+            yield Tick("login", FAILED, f"{error.what}: {error.answer}", fix, error.exit_code)
+            return
+        yield Tick("login", OK, self._way_in())
+        if said.was_late:
+            fix = "does something in the shell's start files wait? Look with: ssh -v"
+            yield Tick("shell", FAILED, f"no command ended within {ANSWER_S:.0f} s", fix, UnreachableError.exit_code)
+        elif not said.words:
+            fix = f"ask for a shell that runs commands: chsh -s /bin/sh {self._login.user or ''}".rstrip()
+            shown = f"it ended with exit status {said.status}: {_last_line(said.complaint)}"
+            found = f"the login shell runs no command: {shown}"
+            yield Tick("shell", FAILED, found, fix, ConfigError.exit_code)
+        else:
+            noise = f"; its start files print {said.noise} bytes, which is harmless" if said.noise else ""
+            yield Tick("shell", OK, f"{' '.join(said.words)}{noise}")
+
+    def _python(self) -> Iterator[Tick]:
+        mark = os.urandom(8).hex()
+        before = time.time()
+        said = _ask(self._target.host, (self._target.runner_python, "-c", _ASK_PYTHON.format(mark)), mark)
+        after = time.time()
+        there = _seconds(said.words)
+        if there is None:
+            if said.status == openssh.OWN_STATUS and self._compute.address:
+                meant = self._target.host.meaning(said.complaint, said.status)
+                raise meant or UnreachableError("the SSH connection ended", answer=_last_line(said.complaint))
+            found = f"{self._target.runner_python} does not run: {_last_line(said.complaint)}"
+            if said.was_late:
+                found = f"{self._target.runner_python} did not answer within {ANSWER_S:.0f} s"
+            yield Tick("python", FAILED, found, self._other_python(), ConfigError.exit_code)
+            return
+        version, path = said.words[1], " ".join(said.words[2:])
+        if [int(digits) for digits in version.split(".")[:2] if digits.isdigit()] < [3, 6]:
+            found = f"{path} is {version}, and 3.6 is the oldest that will do"
+            yield Tick("python", FAILED, found, self._other_python(), ConfigError.exit_code)
+            return
+        self._skew = there - after if there > after else min(0.0, there - before)
+        yield Tick("python", OK, f"{version} at {path}")
+
+    def _store(self) -> Iterator[Tick]:
+        channel = connect(self._home, self._target)
+        try:
+            place = str(channel.hello()["home"])
+            facts = answers.table(channel.ask("survey"), "facts")
+            yield _disk(facts, place)
+            yield _clock(self._skew)
+            yield _locks(facts, place)
+            yield _logout(facts)
+            yield _gpus(facts)
+            yield _engines(facts, self._compute)
+            if gpu_probe.is_due(self._compute, facts):
+                yield _gpu_test(gpu_probe.trial(channel, self._compute))
+        finally:
+            channel.close()
+
+    def _way_in(self) -> str:
+        login = self._login
+        if login.asks:
+            return "by password: the machine takes no keys"
+        if login.identity == os.path.join(login.folder, "key"):
+            return "by a key of our own for this target"
+        return f"by {login.identity}" if login.identity else "by a key or agent of yours"
+
+    def _let_in(self) -> str:
+        login = self._login
+        if login.identity and not os.path.exists(login.identity):
+            return f"{login.identity} is not there; name another as privateKeyFile in {login.name}.compute"
+        try:
+            with open(os.path.join(login.folder, "key.pub"), encoding="ascii") as source:
+                return f"add this line to ~/.ssh/authorized_keys there: {source.read().strip()}"
+        except (OSError, ValueError):
+            return f"{self._again()}   (asks for the password once and installs a key)"
+
+    def _again(self) -> str:
+        login = self._login
+        words = ["holdfast computetarget attach", self._compute.type, "--name", login.name, "--address", login.address]
+        words += ["--port", str(login.port)] if login.port else []
+        words += ["--username", login.user] if login.user else []
+        return " ".join(words)
+
+    def _other_python(self) -> str:
+        try:
+            found = find_python(self._target.host)
+        except HoldfastError as error:
+            return error.hint
+        return f"pythonLocation: {found} in {self._compute.name}.compute"
+
+
+def _disk(facts: Json, place: str) -> Tick:
+    room = facts.get("disk")
+    free, inodes = (_number(room.get(key)) for key in ("free", "inodes")) if isinstance(room, dict) else (0, 0)
+    found = f"{free / 1e9:.1f} GB and {inodes} files free in {place}"
+    if free < LITTLE_BYTES or 0 < inodes < LITTLE_INODES:
+        return Tick("disk", WARNING, found, "make room there, or name another folder as root: in the .compute file")
+    return Tick("disk", OK, found)
+
+
+def _clock(skew: float) -> Tick:
+    if abs(skew) <= SKEW_S:
+        return Tick("clock", OK, "as here")
+    found = f"{abs(skew):.0f} s {'ahead' if skew > 0 else 'behind'}"
+    return Tick("clock", WARNING, found, "set one of the two: sudo timedatectl set-ntp true")
+
+
+def _locks(facts: Json, place: str) -> Tick:
+    if not facts.get("locks"):
+        return Tick("locks", OK, "locks and appends hold")
+    fix = "name a folder on a local disk as root: in the .compute file"
+    return Tick("locks", FAILED, f"{place}: {facts['locks']}", fix, ConfigError.exit_code)
+
+
+def _logout(facts: Json) -> Tick:
+    if not facts.get("ends_at_logout"):
+        return Tick("logout", OK, "runs go on when you log out")
+    fix = f"loginctl enable-linger {facts.get('user')}"
+    return Tick("logout", WARNING, f"runs end when you log out: {facts['ends_at_logout']}", fix)
+
+
+def _engines(facts: Json, compute: ComputeTarget) -> Tick:
+    """Fatal only for a target that runs in containers."""
+    engines = facts.get("engines")
+    rows = (
+        {str(name): row for name, row in engines.items() if isinstance(row, dict)} if isinstance(engines, dict) else {}
+    )
+    found = ", ".join(f"{name} {row.get('version') or row.get('error')}" for name, row in rows.items())
+    found = found or "no docker, no podman"
+    usable = [name for name, row in rows.items() if row.get("version")]
+    wanted = compute.type in targets.CONTAINED
+    if (compute.engine in usable if wanted and compute.engine else usable) or not (wanted or rows):
+        return Tick("engines", OK, found)
+    state, code = (FAILED, ConfigError.exit_code) if wanted else (WARNING, 0)
+    if not rows:
+        return Tick("engines", state, found, "install one there: sudo apt-get install podman uidmap", code)
+    fix = f"is its service running, and are you allowed to use it? sudo usermod -aG docker {facts.get('user')}"
+    if usable:
+        fix = f"use the other one: engine: {usable[0]} in {compute.name}.compute"
+    return Tick("engines", state, found, fix, code)
+
+
+def _gpus(facts: Json) -> Tick:
+    gpus = facts.get("gpus")
+    rows = [row for row in gpus if isinstance(row, dict)] if isinstance(gpus, list) else []
+    troubles = [str(row["error"]) for row in rows if row.get("error")]
+    if troubles:
+        return Tick("gpus", WARNING, troubles[0], "run nvidia-smi there; after a change of drivers a reboot helps")
+    if not rows:
+        return Tick("gpus", OK, "none")
+    known = [f"{name} {rows[0][key]}" for key, name in (("driver", "driver"), ("cuda", "CUDA")) if rows[0].get(key)]
+    named = [f"{row.get('name')} ({row.get('memory')})" for row in rows]
+    return Tick("gpus", OK, "; ".join([", ".join(named), *([", ".join(known)] if known else [])]))
+
+
+def _gpu_test(outcome: gpu_probe.Outcome) -> Tick:
+    states = {gpu_probe.REACHED: OK, gpu_probe.UNSUITED: WARNING, gpu_probe.SKIPPED: SKIPPED}
+    state = states.get(outcome.state, FAILED)
+    return Tick(gpu_probe.NAME, state, outcome.found, outcome.fix, ConfigError.exit_code if state == FAILED else 0)
+
+
+def _effective(login: Login) -> dict[str, str]:
+    """What the user's ssh makes of this target, with all its configuration."""
+    done = run_here(["ssh", "-G", *openssh.destination(login)])
+    if done.returncode:
+        answer = done.stderr.decode("utf-8", "replace").strip()
+        raise ConfigError(
+            "your ssh does not understand its configuration", answer=answer, hint=f"ssh -G {login.address}"
+        )
+    return dict(line.partition(" ")[::2] for line in done.stdout.decode("utf-8", "replace").splitlines())
+
+
+def _ask(host: Host, argv: tuple[str, ...], mark: str) -> _Said:
+    """One command, given so much time; whatever shells print before its answer is only counted."""
+    ended = run_to_end(host, argv, ANSWER_S)
+    noise, found, words = ended.out.decode("utf-8", "replace").partition(mark)
+    complaint = ended.stderr or noise  # some shells tell why they end on stdout
+    return _Said(words.split() if found else [], len(noise), complaint, ended.status, ended.is_late)
+
+
+def _seconds(words: list[str]) -> float | None:
+    try:
+        return float(words[0]) if len(words) >= 3 else None
+    except ValueError:
+        return None
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.replace("\r", "").splitlines() if line.strip()]
+    return lines[-1].strip() if lines else "it says nothing"
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0

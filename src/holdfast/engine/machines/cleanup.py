@@ -1,0 +1,122 @@
+"""Giving room back on a target. What is only there, or in use, stays."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast import answers, lifecycle, targets
+from holdfast.engine.runs import reconcile
+from holdfast.engine.transfer import pull_runs
+from holdfast.record import Record
+from holdfast.store import output_manifest, runs, verify
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.engine.connection.channel import RunnerChannel
+    from holdfast.model import Json
+    from holdfast.store.home import Home
+    from holdfast.store.runs import Run
+    from holdfast.targets import Target
+
+
+_NUMBERS = ("count", "bytes", "stays")
+
+
+class Findings(Record):
+    """``rows`` of what can go; ``runs`` that can, being all at home, and how many cannot."""
+
+    rows: list[Json]
+    runs: list[str]
+    only_there: int
+
+    @property
+    def bytes(self) -> int:
+        return sum(int(str(row["bytes"])) for row in self.rows)
+
+    @property
+    def count(self) -> int:
+        return sum(int(str(row["count"])) for row in self.rows)
+
+
+def look(home: Home, target: Target, channel: RunnerChannel) -> Findings:
+    """Nothing is touched."""
+    at_home, only_there = _ended_runs(home, channel)
+    return _ask(home, target, channel, at_home, only_there, act=False)
+
+
+def remove(home: Home, target: Target, channel: RunnerChannel, found: Findings) -> Findings:
+    """The rows say what went; what came into use meanwhile has stayed."""
+    return _ask(home, target, channel, found.runs, found.only_there, act=True)
+
+
+def _ended_runs(home: Home, channel: RunnerChannel) -> tuple[list[str], int]:
+    """Runs of ours there that have ended: those that are all here, and how many are not."""
+    if channel.hello()["store"] == home.id:
+        return [], 0
+    found = offered(home, channel)
+    mine = {str(run.get("uid")): run.get("attempts") for run in found}
+    unsafe = {str(run.get("uid")) for run in found if unlisted(run)[0]}
+    known = [runs.read(home, uid) for uid in mine]
+    reconcile.settle(home, [run for run in known if not _has_ended(run)])
+    ended = [run for run in (runs.read(home, uid) for uid in mine) if _has_ended(run)]
+    at_home = [run.uid for run in ended if run.uid not in unsafe and _is_all_here(run, mine[run.uid])]
+    return at_home, len(ended) - len(at_home)
+
+
+def offered(home: Home, channel: RunnerChannel) -> list[Json]:
+    """Runs of our history that the target has."""
+    found = [run for run in pull_runs.listed(channel) if isinstance(run, dict)]
+    return [run for run in found if _is_ours(home, run)]
+
+
+def unlisted(run: Json) -> tuple[int, int]:
+    """Number and bytes of the outputs that a run has there and no manifest lists."""
+    said = run.get("unlisted")
+    said = said if isinstance(said, dict) else {}
+    return (answers.number(said, "files"), answers.number(said, "bytes")) if said else (0, 0)
+
+
+def _is_ours(home: Home, run: Json) -> bool:
+    request, uid = run.get("request"), str(run.get("uid"))
+    ours = isinstance(request, dict) and request.get("client_store") == home.id
+    return ours and runs.is_uid(uid) and os.path.isdir(home.run(uid))
+
+
+def _has_ended(run: Run) -> bool:
+    return not run.problem and lifecycle.state_of(run.events) in lifecycle.FINAL
+
+
+def _is_all_here(run: Run, attempts: object) -> bool:
+    """Every attempt that is there."""
+    if not isinstance(attempts, list) or len(attempts) > run.attempt_number:
+        return False
+    return all(_is_attempt_here(runs.attempt(run, number)) for number in range(1, run.attempt_number + 1))
+
+
+def _is_attempt_here(run: Run) -> bool:
+    """Files as the closing event promises them, and every output; what it failed to keep may be in its folder there."""
+    closed = next((event for event in run.events if event.get("type") == "closed"), None)
+    if closed is None or closed.get("outputs_trouble") or verify.damaged(run, closed):
+        return False
+    if output_manifest.refused(run):
+        return False
+    return all(output_manifest.is_here(run, row) for row in output_manifest.rows(run) if "sha256" in row)
+
+
+def _ask(
+    home: Home, target: Target, channel: RunnerChannel, whole: list[str], only_there: int, *, act: bool
+) -> Findings:
+    contained = target.kind in targets.CONTAINED
+    asked = {"client": home.id, "runs": whole, "contained": contained, "engine": target.compute.engine}
+    said = answers.rows(channel.ask("clean", act=act, **asked), "rows", target.name)
+    rows = [_row(row, only_there) for row in said]
+    return Findings(rows, whole, only_there)
+
+
+def _row(said: Json, only_there: int) -> Json:
+    count, size, stays = (answers.number(said, name) for name in _NUMBERS)
+    why = "; ".join(line.strip() for line in str(said.get("why") or "").splitlines() if line.strip())
+    if said.get("what") == "run folders" and only_there:
+        stays += only_there
+        why = "; ".join(filter(None, (why, "with outputs that are only there: holdfast experiment return -r RUN")))
+    return {"what": str(said.get("what")), "count": count, "bytes": size, "stays": stays, "why": why}

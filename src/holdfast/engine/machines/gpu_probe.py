@@ -1,0 +1,92 @@
+"""The GPU of a target, used for a moment by the runtime that its runs will have, and what is said of that."""
+
+from __future__ import annotations
+
+from holdfast.engine.submit import container
+from holdfast.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.amlconfig.types import ComputeTarget
+    from holdfast.engine.connection.channel import RunnerChannel
+    from holdfast.model import Json
+
+NAME = "gpu test"
+REACHED, UNSUITED, FAILED, SKIPPED = "reached", "unsuited", "failed", "skipped"
+
+
+class Outcome(Record):
+    """``state``: reached; unsuited (the card answers, and no package that is installed uses it); failed; skipped."""
+
+    state: str
+    found: str
+    fix: str = ""
+
+
+def is_due(compute: ComputeTarget, survey: Json) -> bool:
+    """Where the machine has a GPU, or containers are to be given one."""
+    return has_cards(survey) or (container.is_contained(compute) and bool(compute.nvidia_docker))
+
+
+def has_cards(survey: Json) -> bool:
+    rows = survey.get("gpus")
+    return isinstance(rows, list) and any(isinstance(row, dict) and row.get("name") for row in rows)
+
+
+def trial(channel: RunnerChannel, compute: ComputeTarget, python: str | None = None) -> Outcome:
+    """``python`` is the interpreter of a target that names none."""
+    if container.is_contained(compute) and not compute.nvidia_docker:
+        fix = f"nvidiaDocker: true in {compute.name}.compute"
+        return Outcome(SKIPPED, "the machine has a GPU, and containers of this target are not given it", fix)
+    found = channel.ask("touch", **question(compute, python)).get("found")
+    return outcome(found if isinstance(found, dict) else {})
+
+
+def question(compute: ComputeTarget, python: str | None = None) -> Json:
+    """An environment that is built for a run is not there yet: nothing is said of its packages."""
+    bare = not compute.user_managed_environment
+    if not container.is_contained(compute):
+        return {"python": compute.python_location or python or "python", "bare": bare}
+    asked = container.question(compute)
+    wish: Json = {**asked, "user": compute.container_user, "arguments": list(compute.docker_arguments or ())}
+    if compute.dockerfile:
+        wish["image"] = ""  # its name is that of its content, which is not known before a submit
+    return {"container": wish, "bare": bare}
+
+
+def outcome(found: Json) -> Outcome:
+    """In words; ``found`` comes from the target."""
+    facts = found.get("facts")
+    trials = facts.get("trials") if isinstance(facts, dict) else None
+    rows = [row for row in trials if isinstance(row, dict)] if isinstance(trials, list) else []
+    where, why = (" ".join(str(found.get(name) or "").split()) for name in ("where", "why"))
+    fix = "\n".join(line.strip() for line in str(found.get("fix") or "").splitlines())
+    if found.get("skipped"):
+        return Outcome(SKIPPED, str(found["skipped"]))
+    reached = bool(rows) and all(row.get("ok") is True for row in rows)
+    if reached and found.get("ok") is not True:
+        return Outcome(UNSUITED, f"{_cards(rows)}, {where}, but {why}", fix)
+    if reached:
+        notes = dict.fromkeys(str(row["note"]) for row in rows if row.get("note"))
+        return Outcome(REACHED, "; ".join([f"{_cards(rows)}, {where}", *notes]))
+    return Outcome(FAILED, why or "the GPU was not reached, and nobody said why", fix)
+
+
+def _cards(rows: list[Json]) -> str:
+    names: dict[str, list[Json]] = {}
+    for row in rows:
+        names.setdefault(str(row.get("name")), []).append(row)
+    return ", ".join(f"{len(same)} x {name}" if len(same) > 1 else name for name, same in names.items()) + (
+        f": {_work(rows)}"
+    )
+
+
+def _work(rows: list[Json]) -> str:
+    size = min(_number(row.get("bytes")) for row in rows) // 2**20
+    seconds = sum(_number(row.get("seconds")) for row in rows)
+    kernel = " and a kernel" if all(row.get("how") == "kernel" for row in rows) else ""
+    return f"{size:.0f} MB{kernel} in {seconds:.1f} s"
+
+
+def _number(value: object) -> float:
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else 0

@@ -1,0 +1,108 @@
+"""Leaving a machine as it was before it was attached: our runs, our key, our folder, and our connection to it."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast import answers, lifecycle, targets
+from holdfast.engine.connection.channel import connect
+from holdfast.engine.machines import cleanup
+from holdfast.engine.machines.checks import machine
+from holdfast.engine.runs import outputs, reconcile
+from holdfast.engine.runs.run_target import target_of
+from holdfast.errors import HoldfastError, UnreachableError, UsageError
+from holdfast.record import Record
+from holdfast.runner.store.remove_tree import remove_tree
+from holdfast.store import output_manifest, runs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.amlconfig.types import ComputeTarget
+    from holdfast.engine.connection.channel import RunnerChannel
+    from holdfast.model import Json
+    from holdfast.store.home import Home
+    from holdfast.store.runs import Run
+
+
+class Purged(Record):
+    """How many runs went from there; how many other clients and runs of others keep the store ``place`` there."""
+
+    runs: int
+    others: int
+    kept: int
+    left: bool
+    place: str
+
+
+def purge(home: Home, compute: ComputeTarget, agree: Callable[[int, int], None]) -> Purged:
+    """``agree`` may refuse: it is told number and size of the outputs that are nowhere else."""
+    target = machine(compute, home.path)
+    channel = connect(home, target)
+    try:
+        _refuse_our_own(home, compute, channel)
+        place = str(channel.hello()["home"])
+        mine = _runs_on(home, compute)
+        reconcile.settle(home, [run for run in mine if lifecycle.state_of(run.events) not in lifecycle.FINAL])
+        _bring_home(home, channel, [runs.read(home, run.uid) for run in mine], agree)
+        gone = answers.table(channel.ask("purge", client=home.id), "gone", compute.name)
+    except UnreachableError as error:
+        hint = f"holdfast computetarget detach {compute.name} without --purge forgets it here only"
+        what = f"{error.what}; nothing was removed, there or here"
+        raise UnreachableError(what, where=error.where, answer=error.answer, hint=hint) from error
+    finally:
+        channel.close()
+    purged = _understood(gone, compute, place)
+    target.host.sever()
+    remove_tree(os.fsencode(targets.login(compute, home.path).folder))
+    return purged
+
+
+def _refuse_our_own(home: Home, compute: ComputeTarget, channel: RunnerChannel) -> None:
+    if channel.hello()["store"] == home.id:
+        what = "the runs on this target are your own history; they are not purged with it"
+        raise UsageError(what, where=home.path, hint=f"holdfast computetarget detach {compute.name}, without --purge")
+
+
+def _runs_on(home: Home, compute: ComputeTarget) -> list[Run]:
+    """Runs of ours on that machine, whatever name or address it had when they were started."""
+    here = targets.login(compute, home.path).folder
+    return [run for run in (runs.read(home, uid) for uid in runs.uids(home)) if _folder(home, run) == here]
+
+
+def _folder(home: Home, run: Run) -> str:
+    if run.problem or not run.request.get("reached_by"):
+        return ""
+    try:
+        return targets.login(target_of(run.request, home.path).compute, home.path).folder
+    except HoldfastError:
+        return ""  # of a kind that this version does not know
+
+
+def _bring_home(home: Home, channel: RunnerChannel, mine: list[Run], agree: Callable[[int, int], None]) -> None:
+    for run in mine:
+        if output_manifest.is_missing(run):
+            outputs.list_late(home, run, channel)
+    found = [cleanup.unlisted(run) for run in cleanup.offered(home, channel)]
+    count, size = sum(files for files, _ in found), sum(total for _, total in found)
+    for run in mine:
+        outputs.bring_by_policy(home, channel, run)
+        missing = [
+            row for row in output_manifest.rows(run) if "sha256" in row and not output_manifest.is_here(run, row)
+        ]
+        count += len(missing) + len(output_manifest.refused(run)) + len(output_manifest.unread(run))
+        size += sum(int(str(row["size"])) for row in missing)
+    if count:
+        agree(count, size)
+
+
+def _understood(gone: Json, compute: ComputeTarget, place: str) -> Purged:
+    live = answers.texts(gone, "live", compute.name) if gone.get("live") is not None else []
+    if live:
+        what = "there are still runs of yours alive on it; nothing was removed, there or here"
+        cancel = "; ".join(f"holdfast cancel -r {run_id}" for run_id in live)
+        raise UsageError(what, where=compute.name, answer=", ".join(map(str, live)), hint=cancel)
+    runs_gone, others = (answers.number(gone, name, compute.name) for name in ("runs", "others"))
+    kept = answers.number(gone, "kept", compute.name)
+    return Purged(runs_gone, others, kept, gone.get("left") is True, place)

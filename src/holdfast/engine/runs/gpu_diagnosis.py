@@ -1,0 +1,86 @@
+"""Why a run left its GPU idle or half idle, told from what the run itself has kept: its events and its snapshot."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.runner.store import objects
+from holdfast.store import history_record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.advice.gpu_doctor import Finding
+    from holdfast.model import Json
+    from holdfast.store.home import Home
+    from holdfast.store.runs import Run
+
+_READ = (".py", ".txt", ".in", ".yml", ".yaml", ".toml", ".compute", ".runconfig")
+MOST_FILES = 200
+MOST_BYTES = 200_000
+_DEPTH = 6
+
+
+def lines_for(home: Home, run: Run) -> list[str]:
+    """For people, two lines for each cause; nothing where all is well or nobody knows. Never raises."""
+    return [line for found in of_run(home, run) for line in (f"{found.where}: {found.what}", f"    try: {found.fix}")]
+
+
+def of_run(home: Home, run: Run) -> list[Finding]:
+    """The causes. A run is not read any further than its events unless they say that something is wrong."""
+    try:
+        receipt, check = history_record.gpu_receipt(run), _check(run)
+        if not _is_ill(receipt, check):
+            return []
+        from holdfast.advice import gpu_doctor
+
+        compute = f"aml_config/{run.request.get('target')}.compute"
+        return gpu_doctor.findings(receipt, check, dict(_texts(home, run)), compute=compute)
+    except Exception:  # advice is no reason to fail
+        return []
+
+
+def _is_ill(receipt: Json | None, check: Json | None) -> bool:
+    verdict = (receipt or {}).get("verdict")
+    if verdict == "used":
+        from holdfast.advice import gpu_doctor
+
+        return gpu_doctor.is_starved(receipt or {})
+    return verdict in ("idle", "absent") or (receipt is None and check is not None and check["ok"] is False)
+
+
+def _check(run: Run) -> Json | None:
+    """The last word on whether the GPU was reached; it came from a target, and is cleaned before it is believed."""
+    import json
+
+    from holdfast.runner.gpu import probe_verdict
+
+    event = next((event for event in reversed(run.events) if event.get("type") == "gpu_check"), None)
+    if event is None:
+        return None
+    facts = probe_verdict.parsed(json.dumps(event.get("facts")).encode())
+    words = {name: probe_verdict.plain(event.get(name)) for name in ("why", "fix")}
+    return {"ok": event.get("ok") is not False, **words, "facts": facts or {}}
+
+
+def _texts(home: Home, run: Run) -> Iterator[tuple[str, str]]:
+    """Sources and declarations of the snapshot, the script first, then from the top of the project down."""
+    root = os.fsencode(home.objects)
+    script = str(run.request.get("script") or run.request.get("script_name") or "")
+    found: list[tuple[int, str, objects.Entry]] = []
+    _collect(root, str(run.request.get("tree")), b"", found)
+    found.sort(key=lambda item: (item[1] != script, item[0], item[1]))
+    for _, name, entry in found[:MOST_FILES]:
+        yield name, objects.read(root, entry.digest).decode("utf-8", "replace")
+
+
+def _collect(root: bytes, tree: str, below: bytes, found: list[tuple[int, str, objects.Entry]]) -> None:
+    depth = below.count(b"/") + 1 if below else 0
+    for entry in objects.read_tree(root, tree, below):
+        path = os.path.join(below, entry.name)
+        name = path.decode("utf-8", "replace")
+        if entry.kind == "dir" and depth < _DEPTH:
+            _collect(root, entry.digest, path, found)
+        elif entry.kind == "file" and name.endswith(_READ) and entry.size <= MOST_BYTES:
+            found.append((depth, name, entry))

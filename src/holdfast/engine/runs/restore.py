@@ -1,0 +1,259 @@
+"""Bringing back the code of a run, and comparing it.
+
+Over the project's own folder: what is there now is snapshotted first, so that nothing is ever lost; then files are
+written beside and renamed one by one, and files that the run did not have are removed. What a snapshot leaves out
+(outputs, docs, ignored files) is not touched.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.errors import StoreError, UsageError
+from holdfast.record import Record
+from holdfast.runner.store import objects
+from holdfast.runner.store.files import temporary_beside, unlink_quietly
+from holdfast.snapshot import snapshot
+from holdfast.store.home import Named, write_whole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from holdfast.model import Project
+    from holdfast.runner.store.objects import Entry
+    from holdfast.store.home import Home
+    from holdfast.store.runs import Run
+
+    Agree = Callable[[snapshot.Pending], None]
+
+
+_BLOCK = 4096
+
+
+class Restored(Record):
+    """``saved`` names the state from before, if it was different."""
+
+    saved: str
+    written: int
+    removed: int
+    same: int
+
+
+def restore_into(home: Home, run: Run, folder: str) -> int:
+    """A new folder with the run's files; returns how many."""
+    from holdfast.runner.store.checkout import checkout
+
+    if os.path.lexists(folder):
+        raise UsageError("this folder is there already; nothing was restored", where=folder, hint="name a new one")
+    beside = temporary_beside(folder.rstrip(os.sep))
+    try:
+        with Named(folder):
+            files, _ = checkout(_root(home), _tree(run), os.fsencode(beside))
+    except objects.Damaged as error:
+        raise _damaged(error) from error
+    os.rename(beside, folder)
+    return int(files)
+
+
+def restore_over(home: Home, run: Run, project: Project, agree: Agree) -> Restored:
+    """``agree`` sees what would be stored first, and raises to leave everything as it is."""
+    return _over(home, project, _tree(run), agree)
+
+
+def bring_back(home: Home, project: Project, saved: str, agree: Agree) -> Restored:
+    """A state that an earlier restore saved."""
+    if len(saved) < 8 or saved.strip("0123456789abcdef"):
+        raise UsageError(f"{saved!r} does not name a saved state", hint="use the name that the restore printed")
+    kept = _saved_states(home)
+    matching = [tree for tree in kept if tree.startswith(saved)]
+    if len(matching) != 1:
+        raise UsageError(f"there is no saved state {saved!r}", where=home.saved)
+    return _over(home, project, matching[0], agree)
+
+
+def files(home: Home, run: Run) -> dict[bytes, Entry]:
+    """Every file and link of a run's code by its path."""
+    return _files(home, _tree(run))
+
+
+def difference(home: Home, old: Run, new: Run | None, project: Project, agree: Agree) -> Iterator[str]:
+    """A unified diff of text files, one line for others, from the first run to the second or to the project now."""
+    if new is not None:
+        yield from between(home, old, new)
+        return
+    now = _now(home, project, agree)
+    yield from _difference(home, files(home, old), _files(home, now.tree))
+
+
+def between(home: Home, old: Run, new: Run) -> Iterator[str]:
+    """The same of two runs."""
+    yield from _difference(home, files(home, old), files(home, new))
+
+
+def _difference(home: Home, before: dict[bytes, Entry], after: dict[bytes, Entry]) -> Iterator[str]:
+    for path in sorted({*before, *after}):
+        one, other = before.get(path), after.get(path)
+        if one != other:
+            yield from _diff_of(home, os.fsdecode(path), one, other)
+
+
+def _over(home: Home, project: Project, tree: str, agree: Agree) -> Restored:
+    now = _now(home, project, agree)
+    wanted, present = _files(home, tree), _files(home, now.tree)
+    if wanted == present:
+        return Restored("", 0, 0, len(wanted))
+    contents = {path: _content(home, entry) for path, entry in wanted.items() if present.get(path) != entry}
+    root = os.fsencode(project.root)
+    _check_room(project.root, sum(len(content) + _BLOCK for content in contents.values()))
+    _save(home, now.tree)
+    removed = [path for path in present if path not in wanted]
+    for path in removed:
+        os.unlink(os.path.join(root, path))
+    for path, content in contents.items():
+        _write(root, path, wanted[path], content)
+    _remove_empty(root, removed)
+    return Restored(now.tree[:12], len(contents), len(removed), len(wanted) - len(contents))
+
+
+def _now(home: Home, project: Project, agree: Agree) -> snapshot.Snapshot:
+    pending = snapshot.scan(project.root, cache=home.stat_cache(project.id))
+    agree(pending)
+    return pending.store(home.objects)
+
+
+def _check_room(folder: str, needed: int) -> None:
+    """A project that is restored by half helps nobody: better not begin."""
+    if not hasattr(os, "statvfs"):
+        return
+    room = os.statvfs(folder)
+    free = room.f_bavail * room.f_frsize
+    if free < needed:
+        answer = f"{needed} bytes are needed, {free} are free"
+        raise StoreError("the disk has no room for these files; nothing was changed", where=folder, answer=answer)
+
+
+def _files(home: Home, tree: str, below: bytes = b"") -> dict[bytes, Entry]:
+    """Every file and link of a tree by its path."""
+    found: dict[bytes, Entry] = {}
+    try:
+        entries = objects.read_tree(_root(home), tree, below)
+    except objects.Damaged as error:
+        raise _damaged(error) from error
+    for entry in entries:
+        path = os.path.join(below, entry.name)
+        if entry.kind == "dir":
+            found.update(_files(home, entry.digest, path))
+        else:
+            found[path] = entry
+    return found
+
+
+def _content(home: Home, entry: Entry) -> bytes:
+    """Read (and so verified) before anything in the project is touched."""
+    if entry.kind == "link":
+        return bytes(entry.target)
+    try:
+        return objects.read(_root(home), entry.digest)
+    except objects.Damaged as error:
+        raise _damaged(error) from error
+
+
+def _write(root: bytes, path: bytes, entry: Entry, content: bytes) -> None:
+    target = os.path.join(root, path)
+    _make_room(root, path)
+    beside = temporary_beside(target)
+    try:
+        if entry.kind == "link":
+            os.symlink(content, beside)
+        else:
+            with Named(os.fsdecode(target)):
+                fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o777 if entry.executable else 0o666)
+                with open(fd, "wb") as stream:
+                    stream.write(content)
+        os.replace(beside, target)
+    except OSError:
+        unlink_quietly(beside)
+        raise
+
+
+def _make_room(root: bytes, path: bytes) -> None:
+    """Folders above a file; where a file stands in the way it was in the snapshot and has been removed already."""
+    os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
+    target = os.path.join(root, path)
+    if os.path.isdir(target) and not os.path.islink(target):
+        try:
+            os.rmdir(target)
+        except OSError as error:
+            where = os.fsdecode(target)
+            raise UsageError("a folder with files of its own stands where a file belongs", where=where) from error
+
+
+def _remove_empty(root: bytes, removed: list[bytes]) -> None:
+    for path in removed:
+        folder = os.path.dirname(path)
+        while folder:
+            try:
+                os.rmdir(os.path.join(root, folder))
+            except OSError:
+                break
+            folder = os.path.dirname(folder)
+
+
+def _diff_of(home: Home, path: str, one: Entry | None, other: Entry | None) -> Iterator[str]:
+    import difflib
+
+    texts = [_lines(home, entry) for entry in (one, other)]
+    if None in texts:
+        yield f"binary {path}: {_size(one)} -> {_size(other)}"
+        return
+    names = [f"{side}/{path}" if entry else "/dev/null" for side, entry in (("a", one), ("b", other))]
+    before, after = texts
+    changed = list(difflib.unified_diff(before or [], after or [], names[0], names[1], lineterm=""))
+    yield from changed or [
+        f"mode {path}: executable {bool(one and one.executable)} -> {bool(other and other.executable)}"
+    ]
+
+
+def _lines(home: Home, entry: Entry | None) -> list[str] | None:
+    """The lines of a text file; None for one that is not text or too large to compare line by line."""
+    if entry is None:
+        return []
+    if entry.kind == "file" and entry.size > 4_000_000:
+        return None
+    content = _content(home, entry)
+    if b"\0" in content[:8000]:
+        return None
+    return content.decode("utf-8", "surrogateescape").splitlines()
+
+
+def _size(entry: Entry | None) -> str:
+    return "absent" if entry is None else f"{entry.size} bytes"
+
+
+def _save(home: Home, tree: str) -> None:
+    """Remember a state, so that prune keeps it and it can be named."""
+    import time
+
+    os.makedirs(home.saved, 0o700, exist_ok=True)
+    write_whole(os.path.join(home.saved, tree), f"{time.time_ns()}\n".encode())
+
+
+def _saved_states(home: Home) -> list[str]:
+    return [name for name in os.listdir(home.saved) if len(name) == 64] if os.path.isdir(home.saved) else []
+
+
+def _tree(run: Run) -> str:
+    tree = run.request.get("tree")
+    if not isinstance(tree, str):
+        raise StoreError("this run does not say what code it ran", where=run.path, answer=run.problem)
+    return tree
+
+
+def _root(home: Home) -> bytes:
+    return os.fsencode(home.objects)
+
+
+def _damaged(error: objects.Damaged) -> StoreError:
+    hint = "holdfast store verify tells all that is damaged"
+    return StoreError("a stored file is damaged; nothing was changed", where=str(error), hint=hint)

@@ -1,0 +1,53 @@
+"""The target of a run, from what the run itself remembers: its .compute file may be gone or changed by now."""
+
+from __future__ import annotations
+
+from holdfast import targets
+from holdfast.amlconfig.types import ComputeTarget
+from holdfast.engine.submit.confirmation import look
+from holdfast.errors import HoldfastError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.model import Json
+    from holdfast.targets import Target
+
+_REACHED_BY = ("address", "username", "port", "host_key", "private_key_file", "python_location")
+
+
+def remembered(target: Target) -> Json:
+    """What a run keeps of its target, so that it can be found again."""
+    found: Json = {"kind": target.kind, "home": target.home}
+    reached = {name: getattr(target.compute, name) for name in _REACHED_BY}
+    if reached["address"]:
+        found["reached_by"] = {name: value for name, value in reached.items() if value is not None}
+    return found
+
+
+def target_of(request: Json, home: str) -> Target:
+    """A target of that name with the same pinned key is the same machine, wherever it is reached by now."""
+    reached = request.get("reached_by")
+    fields = (
+        {name: value for name, value in reached.items() if name in _REACHED_BY} if isinstance(reached, dict) else {}
+    )
+    root = request.get("home")
+    compute = ComputeTarget(
+        name=str(request.get("target")), type=str(request.get("kind")), root=str(root) if root else None, **fields
+    )
+    now = _as_it_is_now(compute, str(request.get("project_root") or ""), home) if compute.host_key else None
+    return targets.resolve(now or compute, home)
+
+
+def _as_it_is_now(compute: ComputeTarget, root: str, home: str) -> ComputeTarget | None:
+    places = targets.folders(root, home)
+    if targets.find(places, f"{compute.name}.compute") is None:
+        return None
+    try:
+        chosen = targets.choose(places, "local", compute.name)
+        if look(home, root, chosen) is not None:
+            return None  # changed, and not confirmed: the run knows how it was reached
+    except (HoldfastError, OSError):
+        return None
+    found = chosen.compute
+    same = (found.type, found.host_key) == (compute.type, compute.host_key)
+    return found._replace(root=compute.root) if same else None

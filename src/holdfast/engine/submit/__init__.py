@@ -1,0 +1,1 @@
+"""From the options of a submit to a running script."""

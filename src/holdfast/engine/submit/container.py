@@ -1,0 +1,139 @@
+"""The container that a run will be in: its engine and image, found or fetched on the target."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast import answers, image_names, targets
+from holdfast.errors import ConfigError
+from holdfast.model import Json
+from holdfast.record import Record
+from holdfast.runner import untrusted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.amlconfig.types import ComputeTarget
+    from holdfast.engine.connection.channel import RunnerChannel
+    from holdfast.model import Project
+    from holdfast.store.home import Home
+
+
+class Container(Record):
+    """``facts`` are those of the machine as a program in the image finds it; ``build`` is for who builds in it."""
+
+    image: str
+    engine: Json
+    found: Json
+    facts: Json
+
+    @property
+    def python(self) -> str | None:
+        path = self.found.get("python")
+        return str(path) if path else None
+
+    @property
+    def build(self) -> Json:
+        return {"program": self.engine["program"], "image_id": self.found["id"]}
+
+
+def is_contained(compute: ComputeTarget) -> bool:
+    return compute.type in targets.CONTAINED
+
+
+def question(compute: ComputeTarget) -> Json:
+    """What is asked of the target; where no Dockerfile is involved it is known before anything else."""
+    name = image_names.replaced(compute.base_docker_image or "")[0]
+    return {"engine": compute.engine, "image": name, "python": compute.python_location or "python"}
+
+
+def settle(
+    home: Home, project: Project, compute: ComputeTarget, channel: RunnerChannel, tell: Callable[[Json], None]
+) -> Container:
+    """Ask the target; it fetches or builds the image where it has none, and tells how far it is."""
+    asked = question(compute)
+    name = str(asked["image"])
+    if compute.dockerfile:
+        tree = _send_recipe(home, project, compute.dockerfile, channel)
+        name = f"holdfast-built:{tree[:32]}"
+        file = os.path.basename(compute.dockerfile)
+        asked.update(image=name, build={"tree": tree, "file": file, "network": compute.network})
+    for header, _ in channel.stream("image", **asked):
+        said = header.get("progress")
+        if isinstance(said, dict):
+            tell(said)
+        if header.get("failed") is not None:
+            raise _failure(compute, answers.table(header, "failed", compute.name))
+        if header.get("end"):
+            return _understood(name, header)
+    raise answers.malformed("end", None, "there", compute.name)
+
+
+def _failure(compute: ComputeTarget, failed: Json) -> ConfigError:
+    what, answer, hint, fix = (answers.optional_text(failed, name) for name in ("what", "answer", "hint", "fix"))
+    if fix:
+        from holdfast.engine.submit.preflight import there_run
+
+        hint = f"{there_run(compute, fix)}\n{hint}"
+    return ConfigError(what, where=f"{compute.name}.compute", answer=answer, hint=hint)
+
+
+def wish(
+    compute: ComputeTarget, image: str, engine: Json, found: Json, python: str, *, gpu: bool | None = None
+) -> Json:
+    """What a plan says of its container. ``python`` is the interpreter, seen from within; ``gpu`` is the run's word."""
+    return {
+        "engine": engine["name"],
+        "program": engine["program"],
+        "image": image,
+        "image_id": found["id"],
+        "digest": found["digest"],
+        "python": python,
+        "user": compute.container_user,
+        "network": compute.network,
+        "shm": compute.shm_size,
+        "memory": compute.memory,
+        "memory_text": _size_text(compute.memory) if compute.memory else "",
+        "cpus": compute.cpus,
+        "arguments": list(compute.docker_arguments or ()),
+        "gpu": bool(compute.nvidia_docker) if gpu is None else gpu,
+        "copied": compute.shared_volumes is False,
+    }
+
+
+def _size_text(size: int) -> str:
+    """As a person would write it."""
+    for unit, factor in (("GB", 1000**3), ("MB", 1000**2), ("KB", 1000)):
+        if size >= factor:
+            return f"{size / factor:g} {unit}"
+    return f"{size} bytes"
+
+
+def _send_recipe(home: Home, project: Project, dockerfile: str, channel: RunnerChannel) -> str:
+    """The folder of a Dockerfile is what it is built from, as content: the same content is built once."""
+    from holdfast.engine.submit.upload import Shipment
+    from holdfast.snapshot import snapshot
+
+    path = os.path.join(project.root, dockerfile)
+    try:
+        untrusted.inside(path, project.root)
+    except untrusted.Untrusted as error:
+        hint = "its folder is what the image is built from; keep both in the project"
+        raise ConfigError("the Dockerfile is not in the project", where=path, answer=str(error), hint=hint) from None
+    if not os.path.isfile(path):
+        raise ConfigError("there is no such Dockerfile", where=path, hint="dockerfile: is a path in the project")
+    tree = snapshot.scan(os.path.dirname(path), cache=None).store(home.objects).tree
+    if channel.hello()["store"] != home.id:
+        Shipment(home, channel, f"{project.id}-image", lambda _done, _total: None).send_missing(tree)
+    return tree
+
+
+def _understood(name: str, header: Json) -> Container:
+    engine, found, facts = (answers.table(header, field) for field in ("engine", "image", "facts"))
+    for field in ("name", "program"):
+        answers.text(engine, field)
+    answers.text(found, "id")
+    for field in ("digest", "python"):
+        answers.optional_text(found, field)
+    return Container(name, engine, found, facts)

@@ -1,0 +1,230 @@
+"""The environment of a run: what the project declares, what was solved for it, and where it will be on the target.
+
+Two keys. The spec's key names what was asked for on what kind of machine; under it the lock that a solver once found
+is remembered, so that asking again needs no solver and no network. The environment's key names what is installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+from holdfast import answers
+from holdfast.engine.submit.container import is_contained
+from holdfast.engine.submit.lock import place_of, text_of
+from holdfast.environments import gpu as flavour
+from holdfast.environments import lock, retired, secrets, sources, wheels
+from holdfast.environments.edits import applied
+from holdfast.environments.read import read
+from holdfast.environments.spec import Facts, Interpreter, Spec, python_findings, settled, spec_key
+from holdfast.errors import ConfigError, InternalError
+from holdfast.model import Json
+from holdfast.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.amlconfig.types import Finding
+    from holdfast.engine.connection.channel import RunnerChannel
+    from holdfast.engine.submit.container import Container
+    from holdfast.environments.edits import Edit
+    from holdfast.environments.sources import Declared
+    from holdfast.model import Project
+    from holdfast.targets import Chosen
+
+
+class Asked(Record):
+    """What a project declares, read for one target; ``elsewhere`` is its interpreter where that is not here.
+
+    ``is_here``: the run will be on this machine itself, in no container. ``build`` is the container to build in.
+    """
+
+    declared: Declared
+    spec: Spec
+    key: str
+    facts: Facts
+    python: str | None
+    findings: tuple[Finding, ...]
+    elsewhere: Json | None
+    is_here: bool
+    place: str
+    build: Json | None
+
+
+class Environment(Record):
+    """An environment as a plan names it. ``lock`` goes to the target whole, with secrets of addresses filled in."""
+
+    key: str
+    prefix: str
+    python: str
+    source: str
+    why: str
+    lock: Json
+    interpreter: str | None
+    needs_project: bool
+    container: Json | None = None
+
+    def to_build(self, project: str = "") -> Json:
+        """What the target needs to make it; goes to the runner's memory and is stored nowhere.
+
+        ``project`` is the folder with the project's own files; a run has its own copy of them.
+        """
+        own = (project or True) if self.needs_project else False
+        told: Json = {"key": self.key, "lock": self.lock, "interpreter": self.interpreter, "own_package": own}
+        return {**told, "container": self.container} if self.container else told
+
+    def in_plan(self) -> Json:
+        """For the plan, which is stored: the lock as it may be kept."""
+        return {"key": self.key, "prefix": self.prefix, "source": self.source, "why": self.why}
+
+
+def is_managed(chosen: Chosen) -> bool:
+    """Local and remote targets use the interpreter as it is unless their file says otherwise; so did the original.
+
+    In containers it was the other way round.
+    """
+    if is_contained(chosen.compute):
+        return not chosen.compute.user_managed_environment
+    return chosen.compute.user_managed_environment is False
+
+
+def ask(
+    project: Project, chosen: Chosen, script: str, channel: RunnerChannel, container: Container | None = None
+) -> Asked | None:
+    """Read the declaration with the target's facts; None where nothing is declared. Errors in it are raised."""
+    declared = sources.find(project.root, chosen.config, script)
+    if declared is None:
+        return None
+    location = chosen.compute.python_location or "python"
+    answer = container.facts if container is not None else _facts(channel, chosen)
+    facts, interpreter, path = _understood(answer)
+    spec, findings = read(project.root, declared)
+    if spec is None:
+        _refuse(findings)
+        return None
+    spec = flavour.flavoured(settled(spec, interpreter), facts)
+    findings += python_findings(spec, interpreter) if interpreter is not None else []
+    findings += _judged(spec, facts, interpreter)
+    _refuse(findings)
+    if spec.kind == "pip" and interpreter is None:
+        hint = "name one that is there as pythonLocation in the .compute file"
+        raise ConfigError(
+            f"there is no Python {location!r} to build on", where=f"{chosen.compute.name}.compute", hint=hint
+        )
+    is_here = not chosen.compute.address and container is None
+    return Asked(
+        declared,
+        spec,
+        spec_key(spec, facts, interpreter),
+        facts,
+        path,
+        tuple(findings),
+        elsewhere=interpreter._asdict() if interpreter is not None and not is_here else None,
+        is_here=is_here,
+        place=place_of(channel, str(container.found["id"]) if container is not None else ""),
+        build={**container.build, "network": chosen.compute.network} if container is not None else None,
+    )
+
+
+def fixed(project: Project, chosen: Chosen, channel: RunnerChannel, *, gpu: bool) -> tuple[str, str, str]:
+    """The file that declares the environment, its text, and its text with everything retired replaced."""
+    declared = sources.find(project.root, chosen.config, "")
+    if declared is None:
+        raise ConfigError("nothing is declared here", where=project.root, hint="holdfast env add PACKAGE")
+    spec, findings = read(project.root, declared)
+    if spec is None:
+        _refuse(findings)
+        raise InternalError("a declaration without a spec", where=declared.file)
+    answer = _facts(channel, chosen)
+    facts, interpreter, _ = _understood(answer)
+    before = text_of(os.path.join(project.root, declared.file), project.root) or ""
+    edits = retired.edits(spec, interpreter)
+    gone = {(edit.entry.line, edit.entry.column) for edit in edits}
+    idle = flavour.edits(spec, facts) if gpu else []
+    edits += [edit for edit in idle if (edit.entry.line, edit.entry.column) not in gone]
+    here = (edit for edit in edits if edit.entry.file == declared.file and edit.entry.line)
+    return declared.file, before, applied(before, here)
+
+
+def place(asked: Asked, found: lock.Lock, project: Project, target_home: str) -> Environment:
+    """Where a lock's environment is on the target; in a container it has the same path."""
+    folder = os.path.join(target_home, "envs")
+    key = lock.env_key(found, folder) + _own_mark(found, project)
+    prefix = os.path.join(folder, key)
+    whole = _restored(found.to_json(), asked.spec)
+    why = asked.declared.why
+    interpreter = asked.python if not found.conda else None
+    python, needs_project = f"{prefix}/bin/python", lock.needs_project(found)
+    return Environment(key, prefix, python, asked.declared.file, why, whole, interpreter, needs_project, asked.build)
+
+
+def _facts(channel: RunnerChannel, chosen: Chosen) -> Json:
+    location = chosen.compute.python_location or "python"
+    return answers.table(channel.ask("facts", python=location), "facts", chosen.compute.name)
+
+
+def _understood(answer: Json) -> tuple[Facts, Interpreter | None, str | None]:
+    facts = _machine(answer)
+    if answer.get("python") is None:
+        return facts, None, None
+    python = answers.table(answer, "python")
+    version, identity, path = (answers.text(python, name) for name in ("version", "identity", "path"))
+    return facts, Interpreter(version, identity), path
+
+
+def _machine(answer: Json) -> Facts:
+    said = answers.table(answer, "virtual")
+    virtual = {name: None if said[name] is None else answers.text(said, name) for name in said}
+    if answer.get("gpu") is None:
+        return Facts(answers.text(answer, "platform"), virtual, "", ())
+    cards = answers.table(answer, "gpu")
+    capabilities = tuple(answers.texts(cards, "capabilities"))
+    return Facts(answers.text(answer, "platform"), virtual, answers.text(cards, "driver"), capabilities)
+
+
+def _judged(spec: Spec, facts: Facts, interpreter: Interpreter | None) -> list[Finding]:
+    """What is known before anything is fetched, one finding for each place: what can be mended says how."""
+    gone = [_mendable(edit, "holdfast env fix") for edit in retired.edits(spec, interpreter)]
+    idle = [_mendable(edit, "holdfast env fix --gpu") for edit in flavour.edits(spec, facts)]
+    by_place: dict[tuple[str, int, int], Finding] = {}
+    for finding in (*gone, *idle, *flavour.unusable(spec, facts), *wheels.findings(spec, facts, interpreter)):
+        by_place.setdefault((finding.file, finding.line, finding.column), finding)
+    return sorted(by_place.values(), key=lambda finding: (finding.file, finding.line, finding.column))
+
+
+def _mendable(edit: Edit, command: str) -> Finding:
+    return edit.finding._replace(hint=f"{edit.finding.hint}, or let it be written: {command}")
+
+
+def _refuse(findings: list[Finding]) -> None:
+    """Raise the first error; the others stand in its answer, for there is no other command that tells them."""
+    errors = [finding for finding in findings if finding.severity == "error"]
+    if errors:
+        from holdfast.amlconfig.findings import place as place_of
+        from holdfast.amlconfig.findings import render
+
+        first, *others = errors
+        raise ConfigError(first.message, where=place_of(first), answer=render(others).rstrip("\n"), hint=first.hint)
+
+
+def _own_mark(found: lock.Lock, project: Project) -> str:
+    """The project's own package is part of the environment: its commands and its name are not in the lock."""
+    if not found.own_package:
+        return ""
+    text = text_of(os.path.join(project.root, "pyproject.toml"), project.root) or ""
+    return "-" + hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+
+
+def _restored(plain: Json, spec: Spec) -> Json:
+    entries = (*spec.pip, *spec.constraints, *spec.conda, *spec.option_lines)
+    known = [entry.text for entry in entries] + list(spec.channels)
+    return {name: _fill(value, known) for name, value in plain.items()}
+
+
+def _fill(value: object, known: list[str]) -> object:
+    if isinstance(value, str):
+        return secrets.restored(value, known)
+    if isinstance(value, list):
+        return [_fill(item, known) for item in value]
+    if isinstance(value, dict):
+        return {name: _fill(item, known) for name, item in value.items()}
+    return value

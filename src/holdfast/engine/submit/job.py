@@ -1,0 +1,173 @@
+"""From the options of ``submit`` and the run configuration to one job."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.errors import ConfigError, UsageError
+from holdfast.model import GpuWish, Job, Link
+from holdfast.planning import script_path, seconds
+from holdfast.record import Record
+from holdfast.runner import untrusted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from holdfast.amlconfig.types import RunConfig
+    from holdfast.model import Project
+
+_LARGEST_ENV_FILE = 1 << 20
+
+
+class Asked(Record):
+    """What a person typed, as typed."""
+
+    words: tuple[str, ...]
+    folder: str
+    env: tuple[str, ...] = ()
+    env_files: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    timeout: str | None = None
+    grace: str | None = None
+    notify: str | None = None
+    keep_work: bool = False
+    retries: str | None = None
+    gpus: str | None = None
+    require_gpu: bool = False
+    wait_for_gpu: str | None = None
+
+
+def make_job(
+    asked: Asked, project: Project, config: RunConfig, target: str, on_end: str, ask: Callable[[str], str]
+) -> Job:
+    """``ask`` is how a secret that is not in the environment is asked for."""
+    words = asked.words or config.argument_vector or ()
+    file = os.path.join(project.root, "aml_config", f"{config.name}.runconfig")
+    if not words or words[0] == "$file":
+        raise UsageError("no script was named", hint="holdfast submit -c local train.py")
+    if config.framework != "Python":
+        raise ConfigError(
+            "PySpark is not supported by this version"
+            if config.framework
+            else "no Framework is set, which means PySpark, and that is not supported by this version",
+            where=file,
+            hint="write this line into it: Framework: Python",
+        )
+    env, places = _environment(asked, config, file, ask)
+    return Job(
+        script=script_path(project.root, asked.folder, words[0]),
+        arguments=tuple(words[1:]),
+        config=config.name,
+        target=target,
+        env=env,
+        links=tuple(_link(project, asked.folder, name) for name in asked.links)
+        + tuple(_link(project, project.root, name) for name in config.links or ()),
+        timeout_s=seconds(asked.timeout, "--timeout") if asked.timeout else config.timeout,
+        grace_s=seconds(asked.grace, "--grace") if asked.grace else config.grace if config.grace is not None else 30.0,
+        max_log=config.max_log_size or 10 * 1000**3,
+        keep_work=asked.keep_work,
+        on_end=asked.notify or on_end,
+        fetch_outputs=config.fetch_outputs or "small",
+        parent_run_id=os.environ.get("HOLDFAST_RUN_ID"),
+        retries=_count(asked.retries) if asked.retries else 0,
+        gpu=_gpu_wish(asked, config, file, places),
+    )
+
+
+def _gpu_wish(asked: Asked, config: RunConfig, file: str, places: Mapping[str, str]) -> GpuWish:
+    """Most runs say nothing of GPUs, and what understands it is not imported for them."""
+    said = (config.gpus, config.require_gpu, config.gpu_grace, config.wait_for_gpu, asked.gpus, asked.wait_for_gpu)
+    if said == (None,) * 6 and not asked.require_gpu:
+        return GpuWish()
+    from holdfast.engine.submit.gpu_request import make_wish, refuse_two_masters
+
+    wish = make_wish(config, file, gpus=asked.gpus, require=asked.require_gpu, wait=asked.wait_for_gpu)
+    refuse_two_masters(wish, places, asked.gpus, file)
+    return wish
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 4):
+        raise UsageError(f"--retries {text}: that is not a number of times")
+    return int(text)
+
+
+def _environment(
+    asked: Asked, config: RunConfig, file: str, ask: Callable[[str], str]
+) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Values, and where each was set. Later ones win: the run configuration, --env-file, -e, --secret."""
+    values = dict(config.environment_variables or {})
+    places = dict.fromkeys(values, file)
+    for path in asked.env_files:
+        for name, (value, number) in _env_file(path).items():
+            values[name], places[name] = value, f"{path}:{number}"
+    for word in asked.env:
+        name, equals, value = word.partition("=")
+        values[_name(name, "-e")] = value if equals else _from_shell(name)
+        places[name] = f"-e {name}"
+    for name in asked.secrets:
+        values[_name(name, "--secret")] = os.environ[name] if name in os.environ else ask(name)
+        places[name] = f"--secret {name}"
+    return values, places
+
+
+def _from_shell(name: str) -> str:
+    if name not in os.environ:
+        raise UsageError(f"-e {name}: this shell has no variable {name}", hint=f"export {name}=..., or -e {name}=VALUE")
+    return os.environ[name]
+
+
+def _name(name: str, where: str) -> str:
+    if (
+        not name
+        or "\0" in name
+        or not (name[0].isalpha() or name[0] == "_")
+        or not all(c.isalnum() or c == "_" for c in name)
+    ):
+        raise UsageError(f"{name!r} is not the name of a variable", where=where)
+    return name
+
+
+def _env_file(path: str) -> dict[str, tuple[str, int]]:
+    """NAME=VALUE lines and their numbers.
+
+    Blank lines and # comments are passed over, one pair of quotes round a value is taken off.
+    """
+    values = {}
+    try:
+        lines = untrusted.read_file(path, _LARGEST_ENV_FILE).decode("utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise UsageError("the --env-file cannot be read", where=path, answer=str(error)) from error
+    for number, line in enumerate(lines, 1):
+        text = line.strip().removeprefix("export ").strip()
+        if not text or text.startswith("#"):
+            continue
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError("this line is not NAME=VALUE", where=f"{path}:{number}", answer=text[:80])
+        if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
+            value = value[1:-1]
+        values[_name(name.strip(), f"{path}:{number}")] = value, number
+    return values
+
+
+def _link(project: Project, folder: str, named: str) -> Link:
+    """``data``: the project's own folder of that name. ``data=/mnt/big``: another folder, shown as data."""
+    name, equals, target = named.partition("=")
+    inside = os.path.normpath(os.path.join(folder, name))
+    target = os.path.abspath(os.path.join(folder, os.path.expanduser(target))) if equals else inside
+    shown = os.path.relpath(inside, project.root)
+    if shown == os.curdir or shown.startswith(os.pardir) or os.path.isabs(shown):
+        raise UsageError(
+            f"--link {named}: that is not inside the project",
+            where=project.root,
+            hint="name it: --link data=/path/to/folder",
+        )
+    if not os.path.exists(target):
+        raise UsageError(
+            f"--link {named}: {target} does not exist",
+            hint="--link NAME=/path/to/folder shows a folder under another name",
+        )
+    return Link(shown, target)

@@ -1,0 +1,239 @@
+"""Finding the lock of an environment without running anything of the project on the wrong machine.
+
+A package without a wheel says only through its own build program what it requires. For a target that is not this
+machine itself, such a program is run on the target, in a container of the image where the run will be in one. The same
+holds for a repository that needs a login: no key and no password of this machine is used for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+from holdfast.environments import lock, secrets
+from holdfast.environments.requirement import normal
+from holdfast.errors import ConfigError, InternalError
+from holdfast.location import PACKAGE
+from holdfast.model import Json
+from holdfast.runner import untrusted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.engine.connection.channel import RunnerChannel
+    from holdfast.engine.submit.environment import Asked
+    from holdfast.model import Project
+    from holdfast.store.home import Home
+
+HERE = ""
+_LARGEST = 32 << 20  # of a lock
+
+
+class BuildNeeded(ConfigError):
+    """A lock can only be found by running a program of a package or by a login, and that was not asked for."""
+
+
+def place_of(channel: RunnerChannel, image: str) -> str:
+    """Names a machine and image: what was solved there is not used for another, which may not trust it."""
+    return hashlib.sha256(f"{channel.hello()['store']} {image}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def remembered(home: Home, project: Project, asked: Asked, config: str) -> lock.Lock | None:
+    """The lock beside the run configuration if it is for this very spec, else the one that was solved for it before."""
+    name = lock.lock_file(config)
+    text = text_of(os.path.join(project.root, name), project.root)
+    committed = lock.from_text(text, name) if text is not None else None
+    if committed is not None and lock.matches(committed, asked.key):
+        return committed
+    for path in (_solved(home, asked.key, HERE), _solved(home, asked.key, asked.place)):
+        found = _derived(path)
+        if found is not None and lock.matches(found, asked.key):
+            return found
+    return None
+
+
+def is_outdated(project: Project, asked: Asked, config: str) -> bool:
+    """Whether a lock is committed that no longer matches what it was made from."""
+    text = text_of(os.path.join(project.root, lock.lock_file(config)), project.root)
+    return text is not None and not lock.matches(lock.from_text(text, lock.lock_file(config)), asked.key)
+
+
+def solve(
+    home: Home,
+    project: Project,
+    asked: Asked,
+    channel: RunnerChannel,
+    tell: Callable[[Json], None],
+    *,
+    may_build: bool = True,
+) -> lock.Lock:
+    """Ask a builder for a lock with the target's facts, and remember what it finds.
+
+    Without ``may_build``, BuildNeeded is raised where a package would have to be built.
+    """
+    request, log = _request(project, asked), os.path.join(home.path, "cache", "solve.log")
+    place = HERE
+    answer = _ask_here(home, asked, {**request, "no_build": not (asked.is_here and may_build)}, log, tell)
+    if answer.get("kind") in ("build", "login") and answer.get("event") != "done":
+        if not may_build or asked.is_here:
+            raise _build_needed(asked, answer)
+        place = asked.place
+        answer, log = _ask_there(home, project, asked, request, answer, channel, tell)
+    if answer.get("event") != "done":
+        raise _failure(asked, answer, log)
+    found = lock.from_json(answer.get("lock"), "the builder's answer")
+    if not lock.matches(found, asked.key):
+        raise ConfigError("the target answered with a lock of something else", where=asked.declared.file)
+    _remember(_solved(home, asked.key, place), found)
+    return found
+
+
+def _request(project: Project, asked: Asked) -> Json:
+    facts: Json = {"platform": asked.facts.platform, "virtual": dict(asked.facts.virtual)}
+    if asked.elsewhere is not None:
+        facts["python"] = asked.elsewhere
+    return {
+        "spec": asked.spec.to_json(),
+        "spec_key": asked.key,
+        "facts": facts,
+        "python": asked.python if asked.spec.kind == "pip" and asked.is_here else None,
+        "project": project.root,
+    }
+
+
+def _ask_here(home: Home, asked: Asked, request: Json, log: str, tell: Callable[[Json], None]) -> Json:
+    from holdfast.runner.machine import environment as runner
+
+    cache = os.path.join(home.path, "cache", "packages")
+    os.makedirs(os.path.dirname(cache), 0o700, exist_ok=True)
+    program = os.path.join(PACKAGE, "builder", "__main__.py")
+    whole = {**request, "verb": "solve", "cache": cache, "log": log}
+    try:
+        return runner.ask_builder(os.fsencode(home.path), program, whole, os.fsencode(log), tell, lambda: False)
+    except runner.CannotBuild as error:
+        raise ConfigError("the environment cannot be solved", where=asked.declared.file, answer=str(error)) from error
+
+
+def _ask_there(
+    home: Home,
+    project: Project,
+    asked: Asked,
+    request: Json,
+    refused: Json,
+    channel: RunnerChannel,
+    tell: Callable[[Json], None],
+) -> tuple[Json, str]:
+    """The builder's answer on the target, and where its log is."""
+    wanted, tree = {**request, "python": asked.python}, None
+    if channel.hello()["store"] != home.id:
+        wanted["project"] = None
+        tree = _send_packages(home, project, asked, channel)
+    for header, _ in channel.stream("solve", request=wanted, container=asked.build, tree=tree):
+        said = header.get("progress")
+        if isinstance(said, dict):
+            tell(said)
+        if header.get("failed"):
+            error = _build_needed(asked, refused)
+            raise ConfigError(error.what, where=error.where, answer=str(header["failed"]), hint=error.hint)
+        answer = header.get("answer")
+        if header.get("end") and isinstance(answer, dict):
+            return answer, f"{header.get('log')} on the target"
+    raise InternalError("the runner did not answer what it solved", where=asked.declared.file)
+
+
+def _send_packages(home: Home, project: Project, asked: Asked, channel: RunnerChannel) -> str | None:
+    """The packages among the project's files, sent to the target; None where there are none."""
+    named = [entry.text.split(" ")[0] for entry in asked.spec.pip] + list(asked.spec.pip_options.find_links)
+    paths = sorted({name[2:] for name in named if name.startswith("./")})
+    if not paths:
+        return None
+    import shutil
+    import tempfile
+
+    from holdfast.engine.submit.upload import Shipment
+    from holdfast.snapshot import snapshot
+
+    with tempfile.TemporaryDirectory(dir=os.path.join(home.path, "cache")) as folder:
+        for path in paths:
+            source, copy = os.path.join(project.root, path), os.path.join(folder, path)
+            os.makedirs(os.path.dirname(copy), exist_ok=True)
+            if os.path.isdir(source):
+                shutil.copytree(source, copy, symlinks=True, dirs_exist_ok=True)
+            else:
+                shutil.copyfile(source, copy)
+        tree = snapshot.scan(folder, cache=None).store(home.objects).tree
+    Shipment(home, channel, f"{project.id}-packages", lambda _done, _total: None).send_missing(tree)
+    return tree
+
+
+def _build_needed(asked: Asked, answer: Json) -> BuildNeeded:
+    if answer.get("kind") == "login":
+        return _login_needed(asked, answer)
+    package = str(answer.get("package") or "")
+    entry = next((entry for entry in asked.spec.pip if package and _name(entry.text) == normal(package)), None)
+    where = f"{entry.file}:{entry.line}" if entry is not None and entry.line else asked.declared.file
+    what = f"{package or 'a package'} has no wheel for this target, so its own build program would have to run"
+    hint = "pin a version that has a wheel, or put a wheel into the project: pip wheel -w wheels NAME"
+    return BuildNeeded(what, where=where, answer=secrets.scrub(str(answer.get("what") or "")), hint=hint)
+
+
+def _login_needed(asked: Asked, answer: Json) -> BuildNeeded:
+    """The user's keys and passwords are not used for an address that a project names."""
+    by_git = [entry for entry in asked.spec.pip if "git+" in entry.text]
+    entry = next((entry for entry in by_git if "git+ssh:" in entry.text), by_git[0] if by_git else None)
+    where = f"{entry.file}:{entry.line}" if entry is not None and entry.line else asked.declared.file
+    what = "a repository needs a login, and this machine does not log in to an address that a project names"
+    at = "" if asked.is_here else " on the target, with the credentials that are there"
+    hint = f"submit fetches it{at}; or name a public https address, or put a wheel into the project"
+    return BuildNeeded(what, where=where, answer=secrets.scrub(str(answer.get("what") or "")), hint=hint)
+
+
+def _name(requirement: str) -> str:
+    """Of a requirement or of the path of a source archive."""
+    name = os.path.basename(requirement.split(" ", maxsplit=1)[0]) if requirement.startswith("./") else requirement
+    for end in (" ", "=", "<", ">", "!", "~", "[", ";", "@"):
+        name = name.partition(end)[0]
+    return normal(name.rpartition("-")[0] if requirement.startswith("./") and "-" in name else name)
+
+
+def _failure(asked: Asked, answer: Json, log: str) -> ConfigError:
+    last = answer.get("tail")
+    words = [str(line) for line in last[-30:]] if isinstance(last, list) else []
+    hint = str(answer.get("hint") or "")
+    return ConfigError(
+        str(answer.get("what")),
+        where=str(answer.get("where") or asked.declared.file),
+        answer=secrets.scrub("\n".join(words)),
+        hint=f"{hint}\nthe whole log: {log}".strip(),
+    )
+
+
+def _remember(path: str, found: lock.Lock) -> None:
+    from holdfast.store.home import write_whole
+
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    write_whole(path, lock.to_text(found).encode())
+
+
+def _solved(home: Home, key: str, place: str) -> str:
+    return home.solved(f"{key}-{place}" if place else key)
+
+
+def _derived(path: str) -> lock.Lock | None:
+    """A remembered lock; one that is damaged is found again by a solve."""
+    try:
+        text = text_of(path, None)
+        return lock.from_text(text, path) if text is not None else None
+    except ConfigError:
+        return None
+
+
+def text_of(path: str, within: str | None) -> str | None:
+    """The text of a declaration or lock; None where there is no such file."""
+    try:
+        return untrusted.read_file(path, _LARGEST, within).decode("utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise ConfigError("this file cannot be read", where=path, answer=str(error)) from None

@@ -1,0 +1,315 @@
+"""What would stop a run, found before anything is sent, each with the line that mends it.
+
+All of it rests on what the target says with its first words; only where something is wrong, or nearly so, is it asked
+more. A fix is one line: ``run: COMMAND``, ``on HOST run: COMMAND`` or ``write in FILE[:LINE]: KEY: VALUE``.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+
+from holdfast import targets
+from holdfast.engine.connection.transport import run_to_end
+from holdfast.errors import ConfigError, HoldfastError, NoPlaceError, NoPythonError, RemoteCommandError, StoreError
+from holdfast.record import Record
+from holdfast.runner import untrusted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.amlconfig.types import ComputeTarget
+    from holdfast.engine.connection.channel import RunnerChannel
+    from holdfast.engine.submit.environment import Environment
+    from holdfast.model import Job, Json
+    from holdfast.snapshot.snapshot import Snapshot
+    from holdfast.targets import Target
+
+OK, WARNING, FAILED, SKIPPED = "ok", "warning", "failed", "skipped"
+SKEW_S = 5.0
+# What a run itself writes before its script does.
+_ROOM, _FILES = 256 * 1024, 40
+_OF_RUNNER = (4_000_000, 400)
+_LOOK_S = 30.0
+# Run by any Python that is there: is there room elsewhere, can files be cloned here, is the environment built?
+_LOOK = """
+import fcntl, json, os, sys
+told = json.loads(sys.argv[1])
+home = os.path.expanduser(told["home"] or "~/.holdfast")
+above = home
+while not os.path.isdir(above):
+    above = os.path.dirname(above)
+def room(path):
+    found = os.statvfs(path)
+    flags = [bool(found.f_flag & getattr(os, name, 0)) for name in ("ST_RDONLY", "ST_NOEXEC")]
+    return [path, found.f_bavail * found.f_frsize, found.f_favail if found.f_files else None] + flags
+def clones():
+    names = [os.path.join(home, "clone.%d.%d" % (os.getpid(), number)) for number in (0, 1)]
+    try:
+        with open(names[0], "wb") as one, open(names[1], "wb") as two:
+            one.write(b"x" * 4096)
+            one.flush()
+            with open(names[0], "rb") as again:
+                fcntl.ioctl(two.fileno(), 0x40049409, again.fileno())
+        return True
+    except (OSError, IOError):
+        return False
+    finally:
+        for name in names:
+            if os.path.exists(name):
+                os.unlink(name)
+user = os.environ.get("USER") or str(os.getuid())
+places = []
+for folder in ["~", "/scratch/" + user, "/scratch", "/data/" + user, "/data", "/local", "/var/tmp", "/dev/shm"]:
+    folder = os.path.expanduser(folder)
+    if os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK):
+        name = ".holdfast" if folder == os.path.expanduser("~") else "holdfast-" + user
+        name = os.path.join(folder, name)
+        if os.stat(folder).st_dev != os.stat(above).st_dev:
+            places.append([name] + room(folder)[1:])
+print(json.dumps({"places": places, "clones": clones(), "built": os.path.exists(told["prefix"] or "/nothing")}))
+"""
+
+
+class Tick(Record):
+    """``state`` is ok, warning, failed or skipped; ``fix`` is what to type or do; ``code`` is the exit code."""
+
+    name: str
+    state: str
+    found: str
+    fix: str = ""
+    code: int = 0
+
+
+class Need(Record):
+    """What a run takes of its target's disk: the project stored, the run's copy of it, its environment."""
+
+    bytes: int
+    files: int
+    environment: int = 0
+    prefix: str = ""
+
+    @property
+    def is_executed(self) -> bool:
+        return bool(self.prefix)
+
+    def room(
+        self, *, lacking: tuple[int, int] | None = None, clones: bool = False, built: bool = False
+    ) -> tuple[int, int]:
+        """Bytes and files. ``lacking`` is what of the project is not stored there yet; ``clones`` take no room."""
+        missing, new = (self.bytes, self.files) if lacking is None else lacking
+        size, files = _ROOM + missing + (0 if clones else self.bytes), _FILES + new + self.files
+        # A package takes at least its download; who builds it knows better, and nobody is refused on a guess.
+        return size + (0 if built else self.environment), files
+
+
+def need_of(taken: Snapshot, environment: Environment | None) -> Need:
+    lock = environment.lock if environment is not None else {}
+    sizes = [row.get("size") for row in _rows(lock.get("conda"))] + [lock.get("pip_bytes")]
+    prefix = environment.prefix if environment is not None else ""
+    return Need(taken.bytes, taken.files, sum(size for size in sizes if isinstance(size, int)), prefix)
+
+
+class Preflight:
+    """``file`` is the target's .compute file, ``config`` the run configuration: what a fix may have to change.
+
+    ``is_here``: its store is our own, written to a moment ago by our own clock: nothing of that need be asked.
+    ``lacking`` tells how much of the project is not there yet; it is asked only where room is short.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        channel: RunnerChannel,
+        file: str,
+        config: str,
+        *,
+        is_here: bool,
+        lacking: Callable[[], tuple[int, int]] | None = None,
+    ) -> None:
+        self._lacking = lacking
+        self._target = target
+        self._channel = channel
+        self._file = file or f"{target.name}.compute"
+        self._config = config
+        self._is_here = is_here
+
+    def check(self, taken: Snapshot, environment: Environment | None, job: Job) -> list[str]:
+        """Raise what would stop the run; returns what it is only warned of."""
+        warnings = []
+        for tick in self.ticks(taken, environment, job):
+            if tick.state == FAILED:
+                kind = ConfigError if tick.code == ConfigError.exit_code else StoreError
+                raise kind(_HEADS[tick.name], where=self._target.name, answer=tick.found, hint=tick.fix)
+            if tick.state == WARNING:
+                warnings.append(f"{_HEADS[tick.name]}: {tick.found}; try: {tick.fix}")
+        return warnings
+
+    def ticks(self, taken: Snapshot, environment: Environment | None, job: Job) -> list[Tick]:
+        hello = self._channel.hello()
+        found = [Tick("reach", OK, f"{hello.get('host')}, with Python {hello.get('python')}")]
+        if not self._is_here:
+            found += [self._disk(need_of(taken, environment)), self._locks(), self._clock()]
+        # Whether a container can share all that there is, is its engine's to say.
+        if job.gpu.count not in (None, 0) and not (job.gpu.shared and job.gpu.count == "all"):
+            found.append(self._gpus(job))
+        return found
+
+    def _disk(self, need: Need) -> Tick:
+        """Everything about the place in one tick: whatever is wrong with it, another place mends it."""
+        fit, place = self._fit(), str(self._channel.hello()["home"])
+        free, inodes = _number(fit.get("free")), fit.get("inodes")
+        words = f"{_size(free)} and {'any number of' if inodes is None else inodes} files free in {place}"
+        if _suffices(free, inodes, *need.room()) and not self._forbids(fit, need):
+            return Tick("disk", OK, words)
+        look = _ask_more(self._target, need.prefix)
+        lacking = self._lacking() if self._lacking is not None else None
+        wanted = need.room(lacking=lacking, clones=bool(look.get("clones")), built=bool(look.get("built")))
+        if fit.get("read_only"):
+            words = f"{place} is read-only"
+        elif fit.get("no_exec") and need.is_executed:
+            words = f"{place} is mounted noexec: no program of an environment can run from there"
+        elif _suffices(free, inodes, *wanted):
+            return Tick("disk", OK, words)
+        else:
+            words = f"{_size(wanted[0])} and {wanted[1]} files are needed, {words}"
+        return Tick("disk", FAILED, words, self._elsewhere(look, wanted, need), StoreError.exit_code)
+
+    def _forbids(self, fit: Json, need: Need) -> bool:
+        return bool(fit.get("read_only") or (fit.get("no_exec") and need.is_executed))
+
+    def _locks(self) -> Tick:
+        trouble, place = str(self._fit().get("locks") or ""), str(self._channel.hello()["home"])
+        if not trouble:
+            return Tick("locks", OK, "locks and appends hold")
+        none = Need(0, 0)
+        fix = self._elsewhere(_ask_more(self._target, ""), none.room(), none)
+        return Tick("locks", FAILED, f"{place}: {trouble}", fix, ConfigError.exit_code)
+
+    def _clock(self) -> Tick:
+        there, now = _number(self._fit().get("clock_ns")) / 1e9, time.time()
+        skew = there - now if there > now else min(0.0, there - self._channel.began)
+        if abs(skew) <= SKEW_S:
+            return Tick("clock", OK, "as here")
+        words = f"{abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} this machine's"
+        return Tick("clock", WARNING, words, there_run(self._target.compute, "sudo timedatectl set-ntp true"))
+
+    def _gpus(self, job: Job) -> Tick:
+        facts = self._channel.ask("probe").get("facts")
+        there = facts.get("gpus") if isinstance(facts, dict) else None
+        wanted = 1 if job.gpu.count == "all" else _number(job.gpu.count)
+        if there is None or _number(there) >= wanted:
+            return Tick("gpus", OK, "not counted yet" if there is None else f"{there} there")
+        line = _line_of(self._config, "gpus", str(job.gpu.count))
+        fix = f"say --gpus {there}, or choose another target: -t NAME"
+        if line:
+            fix = f"write in {self._config}{line}: gpus: {there}"
+        words = f"{job.gpu.count} asked for, and this machine has {there or 'none'}"
+        return Tick("gpus", FAILED, words, fix, ConfigError.exit_code)
+
+    def _elsewhere(self, look: Json, wanted: tuple[int, int], need: Need) -> str:
+        """A folder there that will do; the first one, as the most lasting ones are asked first."""
+        for place in _lists(look.get("places")):
+            name, free, inodes, read_only, no_exec = place
+            fits = _suffices(_number(free), inodes, *wanted) and not read_only
+            if fits and not (no_exec and need.is_executed):
+                return f"write in {self._file}{_line_of(self._file, 'root')}: root: {name}"
+        return there_run(self._target.compute, f"du -xsh {self._channel.hello()['home']}/*   # and make room")
+
+    def _fit(self) -> Json:
+        found = self._channel.hello().get("fit")
+        return found if isinstance(found, dict) else {}
+
+
+def there_run(compute: ComputeTarget, command: str) -> str:
+    """A command for the target's own shell."""
+    where = targets.split_address(compute.address, None)[0] if compute.address else ""
+    return f"on {where} run: {command}" if where else f"run: {command}"
+
+
+def mended(error: HoldfastError, target: Target, file: str) -> HoldfastError:
+    """Why a target that lets us in cannot be used, with what would help; anything else stays as it was."""
+    try:
+        if isinstance(error, RemoteCommandError) and target.compute.address:
+            return _other_python(error, target, file)
+        if isinstance(error, NoPlaceError):
+            return _other_place(error, target, file)
+    except HoldfastError:
+        return error
+    return error
+
+
+def _other_python(error: HoldfastError, target: Target, file: str) -> HoldfastError:
+    """Only where a search ran there: a login shell that ends, or a link that breaks, says nothing about Python."""
+    from holdfast.engine.machines.attach import search_python
+
+    try:
+        name, path = search_python(target.host)
+        if target.runner_python in (name, path):
+            return error  # that Python runs: something else ended the command
+        fix = f"write in {file}{_line_of(file, 'pythonLocation')}: pythonLocation: {path}"
+    except NoPythonError:
+        fix = there_run(target.compute, "sudo apt-get install -y python3")
+    what = f"{target.runner_python} is not there, or older than 3.6, the oldest Python that will do"
+    return ConfigError(what, where=target.name, answer=error.answer, hint=fix)
+
+
+def _other_place(error: HoldfastError, target: Target, file: str) -> HoldfastError:
+    for name, free, inodes, read_only, _ in _lists(_ask_more(target, "").get("places")):
+        if not read_only and _suffices(_number(free), inodes, *_OF_RUNNER):
+            fix = f"write in {file}{_line_of(file, 'root')}: root: {name}"
+            return StoreError(error.what, where=error.where, answer=error.answer, hint=fix)
+    return error
+
+
+_HEADS = {
+    "disk": "the target has no room for this run",
+    "locks": "the target's file system does not keep locks",
+    "clock": "the target's clock is wrong, or ours",
+    "gpus": "the target does not have these GPUs",
+}
+
+
+def _ask_more(target: Target, prefix: str) -> Json:
+    """What is worth a trip of its own only when a run cannot be as it is."""
+    told = json.dumps({"home": target.home, "prefix": prefix})
+    said = run_to_end(target.host, (target.runner_python, "-I", "-S", "-c", _LOOK, told), _LOOK_S).out
+    try:
+        found = json.loads(said[said.rfind(b'\n{"places"') + 1 :])
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _suffices(free: int, inodes: object, size: int, files: int) -> bool:
+    return free >= size and (not isinstance(inodes, int) or inodes >= files)
+
+
+def _line_of(file: str, key: str, value: str = "") -> str:
+    """``:LINE`` where a file has this key already (with a value: this very one)."""
+    try:
+        lines = untrusted.read_file(file, 1 << 20).decode("utf-8", "replace").splitlines()
+    except (OSError, ValueError):
+        return ""
+    for number, line in enumerate(lines, 1):
+        name, _, said = line.partition(":")
+        if name.strip() == key and value in ("", said.strip()):
+            return f":{number}"
+    return ""
+
+
+def _lists(value: object) -> list[list[object]]:
+    return [item for item in value if isinstance(item, list) and len(item) == 5] if isinstance(value, list) else []
+
+
+def _rows(value: object) -> list[Json]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"

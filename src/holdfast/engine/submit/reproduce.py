@@ -1,0 +1,167 @@
+"""A run once more, as a new run: the same snapshot, environment and words; and whether it came out alike."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from holdfast.engine.submit.git_facts import Begun
+from holdfast.engine.submit.submit import Submitter
+from holdfast.errors import UsageError
+from holdfast.model import GpuWish, Job, Link
+from holdfast.record import Record
+from holdfast.snapshot.snapshot import Snapshot
+from holdfast.store.home import write_synced
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from holdfast.metrics.reader import Metrics
+    from holdfast.model import Json, Project
+    from holdfast.store.runs import Run
+
+# Parts of names of metrics that measure the machine and not the model; no two runs agree on those.
+_OF_TIME = frozenset(
+    (
+        *("time", "times", "seconds", "second", "secs", "sec", "ms", "duration", "elapsed", "eta", "wall", "clock"),
+        *("latency", "speed", "throughput", "fps", "ips", "qps", "timestamp", "minutes", "hours"),
+    )
+)
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_PER_SECOND = re.compile(r"(_|/|per_?)(s|ms|us|ns)$", re.IGNORECASE)
+
+
+class Verdict(Record):
+    """One metric's last value in both runs. ``difference`` is relative; None where one of them has none."""
+
+    name: str
+    before: float
+    after: float | None
+    difference: float | None
+    same: bool
+
+
+class Again(Submitter):
+    """Submits what a run was made from: its snapshot is here already, and no folder is read."""
+
+    of: Run
+
+    def _ask_git(self, project: Project) -> Begun:  # noqa: ARG002
+        return _Told(self.of)
+
+    def _take(self, project: Project, job: Job, skip_unreadable: bool) -> Snapshot:  # noqa: ARG002
+        request = self.of.request
+        files, size = (value if isinstance(value := request.get(name), int) else 0 for name in ("files", "bytes"))
+        return Snapshot(str(request.get("tree")), files, size, 0, 0, (), ())
+
+
+class _Told(Begun):
+    """What git said of the project when the first run was submitted; it has gone on since."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def result(self) -> Json | None:
+        found = self._run.request.get("git")
+        return found if isinstance(found, dict) else None
+
+    def keep(self, folder: str) -> None:
+        path = os.path.join(self._run.path, "git.diff")
+        if os.path.isfile(path):
+            with open(path, "rb") as source:
+                write_synced(os.path.join(folder, "git.diff"), source.read())
+
+
+def job_again(run: Run, plan: Json, *, config: str, target: str, env: Mapping[str, str]) -> Job:
+    """What was asked for then, from what was kept of it."""
+    request = run.request
+    return Job(
+        script=str(plan.get("script")),
+        arguments=tuple(map(str, _list(request.get("arguments")))),
+        config=config,
+        target=target,
+        env=env,
+        links=tuple(Link(str(one["name"]), str(one["target"])) for one in _list(plan.get("links"))),  # type: ignore[index]
+        timeout_s=_number(plan.get("timeout")),
+        grace_s=_number(plan.get("grace")) or Job.grace_s,
+        max_log=int(_number(plan.get("max_log")) or Job.max_log),
+        fetch_outputs=str(request.get("fetch_outputs") or "small"),
+        parent_run_id=str(request.get("run_id")),
+        gpu=_gpu(plan.get("gpu")),
+        reproduces=str(request.get("run_id")),
+    )
+
+
+def variables(plan: Json, kept: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Values for the variables that the run had. Those of the command line were not kept and must be given again."""
+    names = list(map(str, _list(plan.get("env"))))
+    missing = [name for name in names if name not in kept and name not in given]
+    if missing:
+        hint = " ".join(f"-e {name}=VALUE" for name in missing)
+        raise UsageError(f"the run had variables whose values were not kept: {', '.join(missing)}", hint=hint)
+    return {**{name: kept[name] for name in names if name in kept}, **given}
+
+
+def names_to_judge(found: Metrics, asked: Sequence[str]) -> list[str]:
+    """The metrics whose last value is a number, without those of time and speed; or just those asked for."""
+    numbers = [name for name, series in found.by_name.items() if _is_number(series.values[-1])]
+    unknown = [name for name in asked if name not in numbers]
+    if unknown:
+        raise UsageError(f"this run has no number named {unknown[0]!r}", hint=f"it has: {', '.join(numbers[:10])}")
+    judged = list(asked) or [name for name in numbers if not is_of_time(name)]
+    if not judged:
+        hint = "--metric NAME judges one of time or speed" if numbers else "log some with holdfast.log"
+        raise UsageError("this run logged no number to judge another one by", hint=hint)
+    return judged
+
+
+def is_of_time(name: str) -> bool:
+    """Whether a metric tells how long or how fast, by its name: train_time, epoch_s, samples_per_second, it/s."""
+    return _PER_SECOND.search(name) is not None or any(part.lower() in _OF_TIME for part in _PARTS.findall(name))
+
+
+def judge(before: Metrics, after: Metrics, names: Sequence[str], tolerance: float) -> list[Verdict]:
+    verdicts = []
+    for name in names:
+        one: float = before.by_name[name].values[-1]  # type: ignore[assignment]
+        series = after.by_name.get(name)
+        other = series.values[-1] if series is not None and _is_number(series.values[-1]) else None
+        apart = None if other is None else _apart(one, other)  # type: ignore[arg-type]
+        verdicts.append(Verdict(name, one, other, apart, apart is not None and apart <= tolerance))  # type: ignore[arg-type]
+    return verdicts
+
+
+def _apart(one: float, other: float) -> float:
+    """As a share of the larger one. NaN is like NaN and like nothing else."""
+    if one == other or (one != one and other != other):  # noqa: PLR0124 - that is how NaN is known
+        return 0.0
+    apart = abs(one - other) / max(abs(one), abs(other))
+    return apart if apart == apart else float("inf")  # noqa: PLR0124
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _gpu(said: object) -> GpuWish:
+    if not isinstance(said, dict):
+        return GpuWish()
+    grace = _number(said.get("grace_s"))
+    return GpuWish(
+        count=said.get("count"),
+        memory=said.get("memory"),
+        name=said.get("name"),
+        shared=bool(said.get("shared")),
+        wait_s=said.get("wait_s"),
+        require=bool(said.get("require")),
+        grace_s=GpuWish.grace_s if grace is None else grace,
+    )
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _number(value: object) -> float | None:
+    return value if isinstance(value, (int, float)) else None

@@ -1,0 +1,1 @@
+"""Runs, images and reports on their way in and out."""

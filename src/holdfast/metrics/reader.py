@@ -1,0 +1,355 @@
+"""Read back what scripts logged: the files of a run's metrics folder, as one series per name.
+
+The files may come from a killed process, a full disk or a target that lies. What can be read is read, the rest
+is told in ``Metrics.problems``; nothing here raises because of what a file holds.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+import sys
+from array import array
+from itertools import accumulate, chain, compress
+
+from holdfast.metrics import lines as metric_lines
+from holdfast.metrics.lines import LineReader
+from holdfast.metrics.values import brief
+from holdfast.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import BinaryIO, TypeAlias
+
+Value: TypeAlias = metric_lines.Value
+
+LIST_LIMIT = 1000  # history shows only the last value of a longer series
+
+# The format of docs/formats.md, which track.py writes.
+_MAGIC = b"hfmetric"
+_VERSION = 1
+_HEADER = struct.Struct("<8sIIQQQ24x")  # magic, version, record size, pid, process start (ticks), opened (wall ns)
+_RECORD_SIZE = 32  # four words: name and flags, step, wall ns, value
+_FLAGS_SHIFT = 56
+_NAME_MASK = (1 << _FLAGS_SHIFT) - 1
+_KIND_MASK = 0x0F
+_SHORT = 100
+_FLOAT, _INT, _BOOL, _REFERRED = range(4)
+_CHUNK_SIZE = _RECORD_SIZE << 15
+
+
+class Series(Record):
+    """All values of one name in the order they were logged; times in ns. An array where all values are floats."""
+
+    name: str
+    steps: Sequence[int]
+    times: Sequence[int]
+    values: Sequence[Value]
+
+
+class Metrics(Record):
+    """What was logged in a run, by name in order of first appearance, and what could not be read."""
+
+    by_name: dict[str, Series]
+    problems: tuple[str, ...]
+
+
+class Digest(Record):
+    """A series in one row of a table. ``least`` and ``greatest`` are None where no finite number was logged."""
+
+    name: str
+    points: int
+    last: Value
+    least: float | None
+    greatest: float | None
+    first_step: int
+    last_step: int
+
+
+def read_dir(folder: str) -> Metrics:
+    """Read every pair of metrics files in a folder; a folder that is not there holds none."""
+    problems: list[str] = []
+    found = _read(_record_files(folder, problems), problems)
+    _lately.clear()
+    if sum(len(series.values) for series in found.by_name.values()) < _FEW:
+        _lately[folder] = found
+    return found
+
+
+def read_lately(folder: str) -> Metrics:
+    """What ``read_dir`` found last, if it was this folder: a run's record and its rows are of the same values."""
+    return _lately.get(folder) or read_dir(folder)
+
+
+_lately: dict[str, Metrics] = {}
+_FEW = 100_000  # points worth holding
+
+
+def _read(paths: list[str], problems: list[str]) -> Metrics:
+    files = [file for path in paths if (file := _read_file(path, problems))]
+    parts: dict[str, list[Series]] = {}
+    for file in sorted(files, key=lambda file: file.opened):
+        for series in _series_of(file, problems):
+            parts.setdefault(series.name, []).append(series)
+    return Metrics({name: _merged(parts[name]) for name in parts}, tuple(problems))
+
+
+def summary(metrics: Metrics) -> dict[str, Value]:
+    """Names and values as history shows them: a scalar, a list, or the last of many; None for NaN and Inf."""
+    return {name: brief(_shown(series.values)) for name, series in metrics.by_name.items()}
+
+
+def digest(series: Series) -> Digest:
+    """How many values, the extremes and the ends of a series."""
+    least, greatest = extremes(series.values)
+    return Digest(
+        name=series.name,
+        points=len(series.values),
+        last=json_value(series.values[-1]),
+        least=least,
+        greatest=greatest,
+        first_step=series.steps[0],
+        last_step=series.steps[-1],
+    )
+
+
+def extremes(values: Sequence[Value]) -> tuple[float | None, float | None]:
+    """The least and the greatest finite number, None where there is none."""
+    numbers = _finite(values)
+    return min(numbers, default=None), max(numbers, default=None)
+
+
+def json_value(value: Value) -> Value:
+    """The value with None for every NaN and Inf in it, which JSON cannot say."""
+    if isinstance(value, float):
+        return value if _is_finite(value) else None
+    if isinstance(value, list):
+        return [json_value(item) for item in value]
+    if isinstance(value, dict):
+        return {key: json_value(item) for key, item in value.items()}
+    return value
+
+
+def _shown(values: Sequence[Value]) -> Value:
+    if len(values) == 1 or len(values) > LIST_LIMIT:
+        return json_value(values[-1])
+    if isinstance(values, array) and _is_finite(sum(values)):
+        return values.tolist()
+    return [json_value(value) for value in values]
+
+
+def _finite(values: Sequence[Value]) -> Sequence[float]:
+    if isinstance(values, array) and _is_finite(sum(values)):
+        return values
+    return [value for value in values if type(value) in (float, int) and _is_finite(value)]  # type: ignore[arg-type, misc]
+
+
+def _is_finite(value: float) -> bool:
+    return value - value == 0
+
+
+_Columns: TypeAlias = "tuple[array[int], array[int], array[int], array[int]]"
+_Pieces: TypeAlias = "tuple[list[array[int]], list[array[int]], list[array[int]], list[array[int]]]"
+
+
+class _File(Record):
+    """One pair of files: the four words of its records as columns, by the offset of their name's line."""
+
+    path: str
+    opened: int
+    by_name_offset: dict[int, _Columns]
+    lines: bytes
+
+
+def _record_files(folder: str, problems: list[str]) -> list[str]:
+    try:
+        names = sorted(os.listdir(folder), key=lambda name: (len(name), name))
+    except FileNotFoundError:
+        return []
+    except OSError as problem:
+        problems.append(f"{folder}: {problem.strerror}")
+        return []
+    return [os.path.join(folder, name) for name in names if name.endswith(".m")]
+
+
+def _read_file(path: str, problems: list[str]) -> _File | None:
+    try:
+        # The records first: their lines were written before them, so those are there when we come to read them.
+        with _open_regular(path) as file:
+            header = file.read(_HEADER.size)
+            if not header:
+                return None  # just created
+            if len(header) < _HEADER.size or not header.startswith(_MAGIC):
+                problems.append(f"{path}: not a metrics file")
+                return None
+            _, version, record_size, _, _, opened = _HEADER.unpack(header)
+            if (version, record_size) != (_VERSION, _RECORD_SIZE):
+                problems.append(f"{path}: format {version} is of a newer Holdfast")
+                return None
+            by_name_offset: dict[int, _Pieces] = {}
+            while chunk := file.read(_CHUNK_SIZE):
+                if torn := len(chunk) % _RECORD_SIZE:
+                    problems.append(f"{path}: ends within a record; its last {torn} bytes are ignored")
+                _group(chunk[: len(chunk) - torn], by_name_offset)
+        with _open_regular(path[: -len(".m")] + ".jsonl") as file:
+            lines = file.read()
+    except OSError as problem:
+        problems.append(
+            f"{problem.filename or path}: {problem.strerror or problem}; the values of {path} are not shown"
+        )
+        return None
+    return _File(path, opened, {offset: _whole(pieces) for offset, pieces in by_name_offset.items()}, lines)
+
+
+def _open_regular(path: str) -> BinaryIO:
+    # A script owns this folder: it may have put a pipe there, at which a plain open would wait for ever.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(0, "not a regular file", path)
+    return open(descriptor, "rb")
+
+
+def _group(records: bytes, by_name_offset: dict[int, _Pieces]) -> None:
+    """Sort whole records by name, keeping their order."""
+    cells = array("Q", records)
+    if sys.byteorder == "big":
+        cells.byteswap()
+    words = cells[0::4]
+    if period := _period(words):
+        for position in range(period):
+            _extend(by_name_offset, words[position], cells, 4 * position, 4 * period)
+        return
+    same_name: dict[int, list[bytes]] = {}
+    by_word = {word: same_name.setdefault(word & _NAME_MASK, []) for word in dict.fromkeys(words)}
+    for word, (record,) in zip(words, struct.iter_unpack(f"{_RECORD_SIZE}s", cells), strict=True):
+        by_word[word].append(record)
+    for name_offset, found in same_name.items():
+        _extend(by_name_offset, name_offset, array("Q", b"".join(found)), 0, 4)
+
+
+def _period(words: array[int]) -> int:
+    """How many records make a round, where a loop logs the same names again and again; 0 where it is not so."""
+    try:
+        period = words.index(words[0], 1)
+    except (ValueError, IndexError):
+        return 0
+    names = {word & _NAME_MASK for word in words[:period]}
+    return period if len(names) == period and words[period:] == words[:-period] else 0
+
+
+def _extend(by_name_offset: dict[int, _Pieces], word: int, cells: array[int], start: int, stride: int) -> None:
+    name_offset = word & _NAME_MASK
+    if name_offset not in by_name_offset:
+        by_name_offset[name_offset] = ([], [], [], [])
+    for index, pieces in enumerate(by_name_offset[name_offset]):
+        pieces.append(cells[start + index :: stride])
+
+
+def _whole(columns: _Pieces) -> _Columns:
+    words, steps, times, bits = columns
+    if len(words) == 1:
+        return words[0], steps[0], times[0], bits[0]
+    return _one(words), _one(steps), _one(times), _one(bits)
+
+
+def _one(pieces: list[array[int]]) -> array[int]:
+    """Laid out in one go: an array that grows piece by piece is moved again and again."""
+    whole = array("Q", bytes(8)) * sum(map(len, pieces))
+    at = 0
+    while pieces:
+        piece = pieces.pop(0)
+        whole[at : at + len(piece)] = piece
+        at += len(piece)
+    return whole
+
+
+def _series_of(file: _File, problems: list[str]) -> Iterator[Series]:
+    nameless = 0
+    reader = LineReader(file.lines)
+    for name_offset, columns in file.by_name_offset.items():
+        name = reader.content(name_offset).get("name")
+        if not isinstance(name, str):
+            nameless += len(columns[0])
+            continue
+        if len(columns[0]) < _SHORT and max(columns[0]) <= _NAME_MASK:  # as of most runs: few points, plain ones
+            yield Series(name, _as_steps(columns[1]), columns[2], _as_floats(columns[3]))
+            continue
+        kinds = {word: _kind(word) for word in _distinct(columns[0])}
+        words, steps, times, bits = _of_known_kinds(columns, kinds, file, problems)
+        if words:
+            yield Series(name, _as_steps(steps), times, _values(words, bits, kinds, reader))
+    if nameless:
+        problems.append(f"{file.path}: {nameless} values have no readable name")
+    if reader.missing:
+        problems.append(f"{file.path}: {reader.missing} values that are not numbers are damaged and shown as null")
+
+
+def _of_known_kinds(columns: _Columns, kinds: dict[int, int], file: _File, problems: list[str]) -> _Columns:
+    unknown = {word for word, kind in kinds.items() if kind > _REFERRED}
+    if not unknown:
+        return columns
+    known = [word not in unknown for word in columns[0]]
+    problems.append(f"{file.path}: {known.count(False)} values are of a kind only a newer Holdfast can read")
+    words, steps, times, bits = (array("Q", compress(column, known)) for column in columns)
+    return words, steps, times, bits
+
+
+def _values(words: array[int], bits: array[int], kinds: dict[int, int], reader: LineReader) -> Sequence[Value]:
+    doubles = _as_floats(bits)
+    if not any(kinds.values()):  # all are plain
+        return doubles
+    return [
+        _value(kinds[word], double, offset, reader) for word, double, offset in zip(words, doubles, bits, strict=True)
+    ]
+
+
+def _value(kind: int, double: float, offset: int, reader: LineReader) -> Value:
+    if kind == _REFERRED:
+        return reader.value(offset)
+    if kind == _FLOAT or not _is_finite(double):
+        return double
+    return int(double) if kind == _INT else bool(double)
+
+
+def _kind(word: int) -> int:
+    return word >> _FLAGS_SHIFT & _KIND_MASK
+
+
+def _distinct(words: array[int]) -> set[int]:
+    if len(words) > 100 and words == array("Q", words[:1]) * len(words):
+        return set(words[:1])
+    return set(words)
+
+
+def _as_steps(words: array[int]) -> array[int]:
+    return array("q", words.tobytes())
+
+
+def _as_floats(words: array[int]) -> array[float]:
+    return array("d", words.tobytes())
+
+
+def _merged(parts: list[Series]) -> Series:
+    """One series of several files, by time; a file whose clock was set back keeps its own order."""
+    if len(parts) == 1:
+        return parts[0]
+    moments = array("Q", chain.from_iterable(accumulate(part.times, max) for part in parts))
+    order = array("Q", sorted(range(len(moments)), key=moments.__getitem__))
+    steps = array("q", chain.from_iterable(part.steps for part in parts))
+    times = array("Q", chain.from_iterable(part.times for part in parts))
+    floats = all(isinstance(part.values, array) for part in parts)
+    values = _sequence(chain.from_iterable(part.values for part in parts), floats)
+    return Series(
+        parts[0].name,
+        array("q", map(steps.__getitem__, order)),
+        array("Q", map(times.__getitem__, order)),
+        _sequence(map(values.__getitem__, order), floats),
+    )
+
+
+def _sequence(values: Iterable[Value], floats: bool) -> Sequence[Value]:
+    return array("d", values) if floats else list(values)  # type: ignore[type-var]

@@ -1,0 +1,147 @@
+"""Runs side by side as one page that needs nothing else: no script, no network, light and dark."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from html import escape
+
+from holdfast.metrics import values
+from holdfast.present import metric_chart
+from holdfast.present.drawing import svg
+from holdfast.present.drawing.curves import picture
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from holdfast.engine.runs.compare import Comparison, Row, Section
+
+_LARGEST = 1_000_000  # bytes of a picture that is taken into the page
+_ALL_PICTURES = 20_000_000
+_CHARTS = 24
+_HEAD = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<meta name="viewport" content="width=device-width">
+"""
+_STYLE = """
+:root{color-scheme:light dark;--ink:#20262e;--faint:#66707c;--ground:#fff;--line:#dde2e8}
+:root{--mark:#fff3c4;--add:#dcf5e3;--del:#fde2e1}
+@media(prefers-color-scheme:dark){:root{--ink:#e4e8ed;--faint:#98a2ae;--ground:#15181c;--line:#333a43}
+:root{--mark:#4a3d0d;--add:#12351f;--del:#451a1a}
+svg{filter:invert(.92) hue-rotate(180deg)}}
+body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--ground)}
+body{max-width:80rem;margin:2rem auto;padding:0 1rem}
+h1{font-size:1.4rem;margin-bottom:.2rem}h2{font-size:1.05rem;margin:2rem 0 .4rem}p{color:var(--faint);margin:.2rem 0}
+.wide{overflow-x:auto}table{border-collapse:collapse;table-layout:fixed;width:100%}
+thead th:first-child{width:14rem}
+th,td{padding:.25rem .8rem .25rem .4rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
+th{font-weight:600;overflow-wrap:anywhere}tbody th{font-weight:400;color:var(--faint)}
+td{font-family:ui-monospace,monospace;font-size:.86em;overflow-wrap:anywhere}
+td.d{background:var(--mark)}td.none{color:var(--faint)}
+body:has(#only:checked) tr.same{display:none}body:has(#only:checked) section.same{display:none}
+label{cursor:pointer}figure{margin:1rem 0;overflow-x:auto}figcaption{color:var(--faint)}
+.pictures{display:flex;flex-wrap:wrap;gap:1rem}.pictures img{max-width:24rem;height:auto;border:1px solid var(--line)}
+pre{font-size:.82rem;overflow-x:auto;border:1px solid var(--line);padding:.6rem}
+pre span{display:block}.add{background:var(--add)}.del{background:var(--del)}
+"""
+
+
+def page(found: Comparison, *, show_all: bool) -> bytes:
+    """``show_all``: rows that are the same everywhere are shown from the start."""
+    names = [metric_chart.label(run) for run in found.runs]
+    title = f"{found.runs[0].request.get('project')}: {', '.join(names)}"
+    checked = "" if show_all else " checked"
+    lines = [
+        f"{_HEAD}<title>{_text(title)}</title><style>{_STYLE}</style></head><body>",
+        f"<h1>{_text(title)}</h1>",
+        f"<p><label><input type=checkbox id=only{checked}> only what differs</label></p>",
+        *(line for section in found.sections for line in _section(section, names)),
+        *_charts(found),
+        *_pictures(found, names),
+        *_code(found.code, names),
+        "</body></html>",
+    ]
+    return ("\n".join(lines) + "\n").encode("utf-8")
+
+
+def shown(value: object) -> str:
+    """A cell in words; a dash for what a run does not have."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _section(section: Section, names: Sequence[str]) -> Iterator[str]:
+    if not section.rows and not section.note:
+        return
+    same = not any(row.differs for row in section.rows) and not section.note
+    yield f"<section{' class=same' if same else ''}><h2>{_text(section.title)}</h2>"
+    if section.note:
+        yield f"<p>{_text(section.note)}</p>"
+    heads = "".join(f"<th>{_text(name)}</th>" for name in names)
+    wide = f"min-width:{14 + 9 * len(names)}rem"
+    yield f'<div class="wide"><table style="{wide}"><thead><tr><th></th>{heads}</tr></thead><tbody>'
+    yield from map(_row, section.rows)
+    yield "</tbody></table></div></section>"
+
+
+def _row(row: Row) -> str:
+    cells = []
+    for value in row.values:
+        kinds = [*(["d"] if row.differs and value != row.values[0] else []), *(["none"] if value is None else [])]
+        cells.append(f'<td class="{" ".join(kinds)}">{_text(shown(value))}</td>')
+    return f'<tr class="{"differs" if row.differs else "same"}"><th>{_text(row.name)}</th>{"".join(cells)}</tr>'
+
+
+def _charts(found: Comparison) -> Iterator[str]:
+    known = dict.fromkeys(name for one in found.logged for name in one.by_name)
+    wanted = [name for name in known if any(metric_chart.has_shape(one.by_name.get(name)) for one in found.logged)]
+    for number, panel in enumerate(metric_chart.panels(found.runs, found.logged, wanted[:_CHARTS])):
+        if number == 0:
+            yield "<h2>curves</h2>"
+        yield f"<figure>{svg.render(picture([panel], title='')).decode()}</figure>"
+    if len(wanted) > _CHARTS:
+        yield f"<p>{len(wanted) - _CHARTS} more series are not drawn here.</p>"
+
+
+def _pictures(found: Comparison, names: Sequence[str]) -> Iterator[str]:
+    """The last one of each name, of every run that has it."""
+    room = _ALL_PICTURES
+    for metric in dict.fromkeys(name for one in found.logged for name in one.by_name):
+        figures = []
+        for run, one, name in zip(found.runs, found.logged, names, strict=True):
+            series = one.by_name.get(metric)
+            image = values.image(series.values[-1]) if series is not None else None
+            data = values.read_image(os.path.join(run.attempt, "metrics"), image) if image is not None else None
+            if image is None or data is None or len(data) > min(_LARGEST, room) or series is None:
+                continue
+            room -= len(data)
+            source = f"data:{image.media_type};base64,{base64.b64encode(data).decode('ascii')}"
+            caption = f"{name}, step {series.steps[-1]}"
+            figures.append(f'<figure><img alt="{_text(metric)}" src="{source}">')
+            figures.append(f"<figcaption>{_text(caption)}</figcaption></figure>")
+        if figures:
+            yield f'<h2>{_text(metric)}</h2><div class="pictures">{"".join(figures)}</div>'
+
+
+def _code(code: Sequence[Sequence[str]], names: Sequence[str]) -> Iterator[str]:
+    for name, lines in zip(names[1:], code, strict=True):
+        if lines:
+            yield f"<h2>code</h2><details open><summary>{_text(names[0])} to {_text(name)}</summary><pre>"
+            yield "".join(_line(line) for line in lines)
+            yield "</pre></details>"
+
+
+def _line(line: str) -> str:
+    kind = "" if line.startswith(("+++", "---")) else {"+": "add", "-": "del"}.get(line[:1], "")
+    return f'<span class="{kind}">{_text(line) or " "}</span>'
+
+
+def _text(value: object) -> str:
+    """What cannot be printed becomes a question mark."""
+    return escape("".join(sign if sign.isprintable() or sign in "\n\t" else "?" for sign in str(value)))

@@ -1,0 +1,199 @@
+"""The last line of a run: how it ended, how long it took, what it found, what it left, what to type next."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast.engine.runs import daily_cleanup, outputs
+from holdfast.errors import LockedError, LostError, StoreError, UnreachableError
+from holdfast.present.terminal import human_bytes, human_duration, show, use_colour
+from holdfast.store import history_record, output_manifest, runs, verify
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.ledger import Stopwatch
+    from holdfast.model import Json
+    from holdfast.store.home import Home
+    from holdfast.store.runs import Run
+
+_MARKS = {"Completed": ("✓", "32"), "Canceled": ("■", "33")}
+_INCOMPLETE = ("!", "33")
+_SHOWN = 10  # outputs that are missing
+_BEST_LOW = ("loss", "error", "err", "rmse", "mse", "mae", "perplexity")
+
+
+def tell(home: Home, uid: str, emit: Callable[[object], None] | None, stopwatch: Stopwatch | None = None) -> int:
+    """Say how the run ended, on stderr for people or by its record to ``emit``; returns its exit code.
+
+    ``stopwatch`` is that of the submit, which ends here.
+    """
+    run = runs.read(home, uid)
+    closed = next((event for event in run.events if event.get("type") == "closed"), None)
+    if closed is None:
+        from holdfast.engine.runs import reconcile
+
+        reconcile.settle(home, [run])
+        run = runs.read(home, uid)
+        closed = next((event for event in run.events if event.get("type") == "closed"), {})
+    if not closed:
+        hint = f"holdfast status -r {run.request.get('run_number')} asks again"
+        raise UnreachableError("the target says that the run has ended, but not how", where=str(run.uid), hint=hint)
+    wrong = verify.differences(run, closed)
+    if stopwatch is not None:
+        stopwatch.lap("fetch")
+        _note(home, uid, "ledger", stopwatch, attempt=run.attempt_name, outcome=closed.get("outcome"))
+    if emit is not None:
+        emit(history_record.record(runs.read(home, uid)))
+    sys.stdout.flush()
+    missing = _missing_outputs(home, run)
+    words = closing_line(run, closed, complete=not missing, retry=_may_retry(home, run, closed))
+    sys.stderr.write(words + "\n")
+    if closed.get("outcome") == "failed":
+        _explain(run)
+    _refuse(run, wrong)
+    _tell_missing(run, missing)
+    daily_cleanup.daily(home, _warn)
+    _tell_of_gpus(home, run)
+    code = closed.get("exit_code")
+    if code == 0 and missing:
+        return StoreError.exit_code
+    return code if isinstance(code, int) and 0 <= code < 256 else LostError.exit_code
+
+
+def _missing_outputs(home: Home, run: Run) -> list[str]:
+    """What was not kept, or should have come here by now and did not."""
+    found = output_manifest.problems(run)
+    policy = run.request.get("fetch_outputs") or "small"
+    if run.request.get("home") == home.path or policy == "none":
+        return found
+    noted = output_manifest.not_brought(run)
+    for row in output_manifest.rows(run):
+        asked = "sha256" in row and (policy == "all" or int(str(row["size"])) <= outputs.SMALL)
+        if asked and row["path"] not in noted and not output_manifest.is_here(run, row):
+            found.append(f"outputs/{row['path']} was not brought here")
+    return found
+
+
+def _tell_missing(run: Run, missing: list[str]) -> None:
+    for line in missing[:_SHOWN]:
+        sys.stderr.write(f"  {show(line)}\n")
+    if len(missing) > _SHOWN:
+        sys.stderr.write(f"  and {len(missing) - _SHOWN} more\n")
+    unread = output_manifest.unread(run)
+    special = [(name, why) for name, why in output_manifest.unkept(run).items() if name not in unread]
+    for name, why in special[:_SHOWN]:
+        sys.stderr.write(f"  {show(f'outputs/{name} was not kept: {why}')}\n")
+    if len(special) > _SHOWN:
+        sys.stderr.write(f"  and {len(special) - _SHOWN} more that are not plain files\n")
+    unlisted = output_manifest.is_missing(run)
+    if unlisted or output_manifest.not_brought(run) or len(missing) > len(output_manifest.problems(run)):
+        when = "when there is room again, " if unlisted else ""
+        sys.stderr.write(f"  {when}holdfast experiment return -r {run.request.get('run_number')} tries again\n")
+
+
+def _warn(message: str) -> None:
+    sys.stderr.write(f"WARNING: {show(message)}\n")
+
+
+def note_fetch(home: Home, uid: str, stopwatch: Stopwatch) -> None:
+    """Of who watched a run that others started: how long it took to bring what it left."""
+    if "fetch" in stopwatch.spent:
+        _note(home, uid, "watched", stopwatch)
+
+
+def _note(home: Home, uid: str, kind: str, stopwatch: Stopwatch, **fields: object) -> None:
+    """Not worth a sync, nor an error: it is about the run and not part of it."""
+    try:
+        runs.mention_client(home, uid, kind, spent=stopwatch.spent, **fields)
+    except (OSError, LockedError):
+        return
+
+
+def _refuse(run: Run, wrong: list[str]) -> None:
+    """Completed is only said of what is really here."""
+    if wrong:
+        hint = "the disk may be failing; look at it before you trust this run"
+        raise StoreError(
+            "the run's files are not as they were written", where=run.path, answer="\n".join(wrong), hint=hint
+        )
+
+
+def _tell_of_gpus(home: Home, run: Run) -> None:
+    """The very last words: whoever paid for a GPU wants to know."""
+    if history_record.gpu_receipt(run) is None and not (runs.read_plan(run) or {}).get("gpu"):
+        return
+    from holdfast.engine.runs import gpu_diagnosis
+    from holdfast.present import gpu_verdict
+
+    for line in gpu_verdict.lines(run, gpu_diagnosis.lines_for(home, run)):
+        sys.stderr.write(f"{line}\n")
+
+
+def _may_retry(home: Home, run: Run, closed: Json) -> bool:
+    if closed.get("outcome") != "lost":
+        return False
+    from holdfast.engine.submit import retry
+
+    return not retry.refusal(home, run)
+
+
+def closing_line(run: Run, closed: Json, *, complete: bool = True, retry: bool = False) -> str:
+    """``complete`` is False where outputs are missing: then no tick is shown, whatever the script's exit code."""
+    status = str(closed.get("outcome", "unknown")).capitalize()
+    mark, colour = _MARKS.get(status, ("✗", "31"))
+    if status == "Completed" and not complete:
+        (mark, colour), status = _INCOMPLETE, history_record.INCOMPLETE
+    encoding = sys.stderr.encoding or "ascii"
+    if not mark.encode(encoding, "ignore"):
+        mark = "*"
+    head = f"{mark} {status}"
+    if use_colour(sys.stderr):
+        head = f"\x1b[{colour}m{head}\x1b[0m"
+    parts = [f"{head} in {human_duration(_seconds(run))}"]
+    reason = history_record.reason(run, outputs=False)
+    if reason:
+        parts.append(show("; ".join(reason.splitlines())))
+    parts += _best(run)
+    rows = history_record.output_rows(run)
+    if rows:
+        size = sum(int(str(row["size"])) for row in rows)
+        parts.append(f"{len(rows)} output{'s' if len(rows) > 1 else ''} ({human_bytes(size)})")
+    if retry:
+        parts.append(f"holdfast retry -r {run.request.get('run_number')} starts it again")
+    parts.append(f"holdfast info -r {run.request.get('run_number')}")
+    separator = " · " if "·".encode(encoding, "ignore") else " | "
+    return separator.join(parts)
+
+
+def _seconds(run: Run) -> float:
+    events = {str(event.get("type")): event for event in reversed(run.events)}
+    length = history_record.length_ns(events.get("started"), events.get("exited") or events.get("closed"))
+    return (length or 0) / 1e9
+
+
+def _best(run: Run) -> list[str]:
+    """Up to three metrics: a series by its best value, for losses and errors the lowest."""
+    folder = os.path.join(run.attempt, "metrics")
+    if not os.path.isdir(folder) or not os.listdir(folder):
+        return []
+    from holdfast.metrics import reader
+
+    found = []
+    for series in reader.read_dir(folder).by_name.values():
+        row = reader.digest(series)
+        best = row.least if any(word in row.name.lower() for word in _BEST_LOW) else row.greatest
+        if best is not None:
+            found.append(f"{show(row.name)} {best:.4g}" + (" (best)" if row.points > 1 and best != row.last else ""))
+    return found[:3]
+
+
+def _explain(run: Run) -> None:
+    """What the last lines of a failed script tell about the cause."""
+    from holdfast.present import failure_cause as missing
+
+    hint = missing.explain(run)
+    if hint:
+        sys.stderr.write("".join(f"{show(line)}\n" for line in hint.splitlines()))

@@ -1,0 +1,136 @@
+"""What a run did with its GPUs, in one line for a tired person: the verdict, what it rests on, what to do next."""
+
+from __future__ import annotations
+
+import sys
+
+from holdfast.present import gpu_receipt
+from holdfast.present.terminal import human_bytes, human_duration, show, use_colour
+from holdfast.store import history_record, runs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.model import Json
+    from holdfast.present.gpu_receipt import CardUse, Receipt
+    from holdfast.store.runs import Run
+
+_COLOURS = {"used": "32", "lost": "31"}
+_OTHER_COLOUR = "33"
+
+
+def lines(run: Run, advice: Sequence[str] = ()) -> list[str]:
+    """Nothing for a run that neither asked for a GPU nor used one; else the verdict, as the last line.
+
+    Before it who is still on the card, and ``advice``: what was found to be the cause.
+    """
+    asked = (runs.read_plan(run) or {}).get("gpu")
+    said = history_record.gpu_receipt(run)
+    receipt = gpu_receipt.read(said) if said is not None else None
+    wanted = isinstance(asked, dict) and asked.get("count") != 0
+    if not wanted and (receipt is None or receipt.verdict not in ("used", "lost")):
+        return []
+    head, tail = _words(run, receipt, asked if isinstance(asked, dict) else {}, is_explained=bool(advice))
+    colour = _COLOURS.get(receipt.verdict if receipt else "", _OTHER_COLOUR)
+    head = f"\x1b[{colour}m{show(head)}\x1b[0m" if use_colour(sys.stderr) else show(head)
+    return [*_held(run), *map(show, advice), f"{head}: {_encodable(show(tail))}"]
+
+
+def used_words(cards: list[CardUse], seconds: float) -> str:
+    """``NVIDIA H200, busy 41.0 s of 52.1 s (79 %), peak 12.3 GB, 9.10 Wh``; several cards are added up."""
+    parts = [_names(cards)]
+    busy = [card.busy_s for card in cards if card.busy_s is not None]
+    if busy and seconds:
+        share = 100 * sum(busy) / (seconds * len(cards))
+        each = "" if len(cards) == 1 else " each"
+        parts.append(
+            f"busy {human_duration(sum(busy) / len(cards))} of {human_duration(seconds)}{each} ({share:.0f} %)"
+        )
+    peaks = [card.memory_peak for card in cards if card.memory_peak is not None]
+    if peaks:
+        parts.append(f"peak {human_bytes(max(peaks))}")
+    joules = [card.energy_j for card in cards if card.energy_j is not None]
+    if joules:
+        parts.append(energy(sum(joules)))
+    return ", ".join(parts)
+
+
+def energy(joules: float) -> str:
+    hours = joules / 3600
+    if hours >= 1000:
+        return f"{hours / 1000:.3g} kWh"
+    return f"{hours:.0f} Wh" if hours >= 99.5 else f"{hours:.2g} Wh"
+
+
+def _words(run: Run, receipt: Receipt | None, asked: Json, *, is_explained: bool) -> tuple[str, str]:
+    number, target = run.request.get("run_number"), run.request.get("target")
+    look = f"holdfast gpu -c {target}"
+    more = f"holdfast info -r {number}"
+    if receipt is None:
+        return _without_receipt(run, look)
+    evidence = receipt.evidence.rstrip(". ")
+    if receipt.verdict == "used":
+        return _used(receipt)
+    if receipt.verdict == "idle":
+        early = "" if asked.get("require") else "; --require-gpu ends such a run early"
+        return "GPU idle", f"{_idle(run, receipt, is_explained)}; {more} says more{early}"
+    if receipt.verdict == "absent":
+        return "GPU absent", f"{evidence or 'the run had no GPU'}; {look} shows what that machine has"
+    if receipt.verdict == "lost":
+        mend = "the kernel's log there names the Xid; reset the GPU or restart the machine before the next run"
+        return "GPU lost", f"{evidence or 'it vanished while the run went on'}; {mend}, and {look} tells if it is back"
+    unsure = "so that nobody knows whether a GPU was used"
+    return "GPU unmeasured", f"{evidence or 'nobody could look'}, {unsure}; {look} says what is wrong there"
+
+
+def _used(receipt: Receipt) -> tuple[str, str]:
+    cards = [card for card in receipt.cards if card.used]
+    words = [used_words(cards, receipt.seconds)]
+    spare = [card for card in receipt.cards if card.given and not card.used]
+    if spare:
+        words.append(f"given and never used: {', '.join(f'GPU {card.index}' for card in spare)}")
+    if any(card.xids for card in cards):
+        words.append("with errors (Xid " + ", ".join(str(xid) for card in cards for xid in card.xids[:5]) + ")")
+    if any(card.strangers for card in cards):
+        words.append("not alone on it: " + gpu_receipt.who(next(card for card in cards if card.strangers).strangers[0]))
+    return ("GPU used" if len(cards) == 1 else "GPUs used"), " · ".join(words)
+
+
+def _idle(run: Run, receipt: Receipt, is_explained: bool) -> str:
+    """What the test before the start has found is better than a guess."""
+    there = _names(list(receipt.cards)) or "a GPU"
+    were = (
+        "were there and the script used none" if len(receipt.cards) > 1 else "was there and the script did not use it"
+    )
+    check = next((event for event in run.events if event.get("type") == "gpu_check"), {})
+    found = gpu_receipt.text(check.get("why")) if check.get("ok") is False else ""
+    why = found.rstrip(".") or "is this a CPU build of the framework, or is the model never moved to the GPU?"
+    why = "see above" if is_explained else why
+    return f"{there} {were} ({receipt.evidence.rstrip('. ')}); {why}"
+
+
+def _without_receipt(run: Run, look: str) -> tuple[str, str]:
+    kinds = [event.get("type") for event in run.events]
+    if "started" not in kinds:
+        waited = "it was still waiting for one" if "queued" in kinds else "the script was never started"
+        return "GPU not used", f"{waited}; {look} shows what that machine has and who holds it"
+    return "GPU unmeasured", f"the run ended without a receipt, so that nobody knows whether a GPU was used; {look}"
+
+
+def _held(run: Run) -> list[str]:
+    event = next((event for event in reversed(run.events) if event.get("type") == "gpu_held"), None)
+    holders = [gpu_receipt.process(one) for one in gpu_receipt.objects((event or {}).get("holders"))]
+    return [f"still on the GPU: {show(gpu_receipt.who(one))}" for one in holders[:20]]
+
+
+def _names(cards: list[CardUse]) -> str:
+    """``NVIDIA H200``, ``2 x NVIDIA H200``, ``NVIDIA H200 and NVIDIA L4``."""
+    counted: dict[str, int] = {}
+    for card in cards:
+        counted[card.label] = counted.get(card.label, 0) + 1
+    return " and ".join(f"{count} x {name}" if count > 1 else name for name, count in counted.items())
+
+
+def _encodable(words: str) -> str:
+    return words if "·".encode(sys.stderr.encoding or "ascii", "ignore") else words.replace(" · ", " | ")

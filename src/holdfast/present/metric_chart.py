@@ -1,0 +1,92 @@
+"""What runs logged, as curves: from series to points that a terminal or a picture can hold."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast.errors import UsageError
+from holdfast.metrics import downsample, reader
+from holdfast.present.drawing.curves import WIDTH, Curve, Panel
+from holdfast.present.terminal import show
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.metrics.reader import Metrics, Series
+    from holdfast.present.drawing.shapes import Point
+    from holdfast.store.runs import Run
+
+_PANELS = 8  # that are drawn where nobody has said which
+
+
+def label(run: Run) -> str:
+    return f"run {run.request.get('run_number') or run.uid[:8]}"
+
+
+def read(found: Sequence[Run]) -> list[Metrics]:
+    """What each of the runs logged; what cannot be read is told on stderr."""
+    logged = [reader.read_dir(os.path.join(run.attempt, "metrics")) for run in found]
+    for one in logged:
+        for problem in one.problems:
+            sys.stderr.write(f"WARNING: {show(problem)}\n")
+    return logged
+
+
+def names(logged: Sequence[Metrics], asked: Sequence[str]) -> list[str]:
+    """The series to draw: those asked for, else those that have a shape. One that no run has is an error."""
+    known = {name: None for one in logged for name in one.by_name}
+    missing = [name for name in asked if name not in known]
+    if missing:
+        from difflib import get_close_matches
+
+        near = get_close_matches(missing[0], known, n=3, cutoff=0.4) or list(known)[:10]
+        hint = f"there is: {', '.join(near)}" if near else "nothing was logged"
+        raise UsageError(f"no run here has a metric {missing[0]!r}", hint=hint)
+    if asked:
+        return list(dict.fromkeys(asked))
+    shaped = [name for name in known if any(has_shape(one.by_name.get(name)) for one in logged)]
+    if not shaped:
+        raise UsageError("there is no series of numbers to draw", hint="holdfast history metrics tells what was logged")
+    return shaped[:_PANELS]
+
+
+def panels(
+    found: Sequence[Run], logged: Sequence[Metrics], wanted: Sequence[str], *, over_time: bool = False
+) -> list[Panel]:
+    """A panel for each name with a curve for each run that has it."""
+    drawn = []
+    for name in wanted:
+        curves = [
+            Curve(label(run), number, points(one.by_name[name], run, over_time=over_time))
+            for number, (run, one) in enumerate(zip(found, logged, strict=True))
+            if name in one.by_name
+        ]
+        drawn.append(Panel(name, tuple(curves)))
+    return drawn
+
+
+def points(series: Series, run: Run, *, over_time: bool, parts: int = WIDTH) -> tuple[Point, ...]:
+    """At most four points for each of so many stretches; peaks stay. What is no number leaves a gap."""
+    places = downsample.places(series, parts)
+    start = _start(run, series)
+    return tuple(
+        ((series.times[at] - start) / 1e9 if over_time else float(series.steps[at]), _number(series.values[at]))
+        for at in places
+    )
+
+
+def has_shape(series: Series | None) -> bool:
+    return series is not None and len(series.values) > 1 and any(_number(v) == _number(v) for v in series.values[:100])
+
+
+def _start(run: Run, series: Series) -> int:
+    """When the script began, if a clock that was set in between does not make nonsense of it."""
+    first = series.times[0]
+    began = next((event.get("wall_ns") for event in run.events if event.get("type") == "started"), None)
+    return began if isinstance(began, int) and began < first else first
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) else float("nan")

@@ -1,0 +1,126 @@
+"""A run on one screen: what it was, how it ended, its metrics as pictures, its outputs, where everything is."""
+
+from __future__ import annotations
+
+import math
+import os
+
+from holdfast.engine.runs import gpu_diagnosis
+from holdfast.metrics import reader
+from holdfast.present import gpu_card, ledger_card, terminal, terminal_plot
+from holdfast.store import history_record, output_manifest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from holdfast.metrics.reader import Series
+    from holdfast.model import Json
+    from holdfast.store.home import Home
+    from holdfast.store.runs import Run
+
+_LABELS = (
+    ("run", "run_id"),
+    ("script", "script_name"),
+    ("target", "target"),
+    ("status", "status"),
+    ("reason", "reason"),
+    ("started", "start_time_utc"),
+    ("duration", "duration"),
+    ("exit code", "exit_code"),
+    ("host", "host"),
+    ("program", "program"),
+    ("parent", "parent_run_id"),
+    ("note", "description"),
+)
+_SHOWN = 12
+
+
+def card(home: Home, run: Run, stream: TextIO) -> str:
+    record = history_record.record(run)
+    arguments = " ".join(str(word) for word in run.request.get("arguments", []))  # type: ignore[attr-defined]
+    lines = []
+    for label, key in _LABELS:
+        if record.get(key) not in (None, ""):
+            text = f"{record[key]} {arguments}" if key == "script_name" else "; ".join(str(record[key]).splitlines())
+            text = history_record.state_words(record) if key == "status" else text
+            lines.append(_row(label, text, record["run_number"] if key == "run_id" else None))
+    lines += [_row("tags", words) for words in (_tag_words(history_record.tags(run)),) if words]
+    lines += ledger_card.section(record["ledger"], stream)  # type: ignore[arg-type]
+    found = reader.read_dir(os.path.join(run.attempt, "metrics"))
+    lines += _pictures(list(found.by_name.values()), stream)
+    lines += [f"problem    {terminal.show(problem)}" for problem in found.problems]
+    lines += gpu_card.section(run, stream)
+    lines += [
+        _row("advice" if not number else "", line) for number, line in enumerate(gpu_diagnosis.lines_for(home, run))
+    ]
+    lines += _outputs(run)
+    lines += ["", _row("folder", run.path), _row("log", f"holdfast logs -r {record['run_number']}")]
+    return "\n".join(lines) + "\n"
+
+
+def _row(label: str, text: str, number: object = None) -> str:
+    return f"{label:<11}{terminal.show(text.rstrip())}" + (f"  [{number}]" if number is not None else "")
+
+
+def _tag_words(tags: Json) -> str:
+    return ", ".join(name if value is True else f"{name}={value}" for name, value in tags.items())
+
+
+def _pictures(found: list[Series], stream: TextIO) -> list[str]:
+    """A row per metric, then one chart of the series that have a shape to show."""
+    if not found:
+        return []
+    fancy = terminal_plot.can_draw(stream)
+    rows = [reader.digest(series) for series in found]
+    width = min(max(terminal.display_width(terminal.show(row.name)) for row in rows), 40)
+    lines = ["", f"{'metric':<{width}}  {'last':>10}  {'min':>10}  {'max':>10}  {'points':>8}"]
+    for series, row in list(zip(found, rows, strict=True))[:_SHOWN]:
+        spark = terminal_plot.sparkline(_numbers(series), 24, fancy=fancy) if row.points > 1 else ""
+        name = terminal.clip(terminal.show(row.name), width)
+        cells = f"{_number(row.last):>10}  {_number(row.least):>10}  {_number(row.greatest):>10}  {row.points:>8}"
+        lines.append(f"{name:<{width}}  {cells}  {spark}".rstrip())
+    if len(found) > _SHOWN:
+        lines.append(f"... and {len(found) - _SHOWN} more: holdfast info -o json")
+    shaped = [series for series in found if sum(map(math.isfinite, _numbers(series))) > 2][:2]
+    for series in shaped:
+        drawing = {series.name: (list(series.steps), _numbers(series))}
+        lines += [
+            "",
+            *terminal_plot.chart(
+                drawing, min(terminal.width(stream), 90), 8, fancy=fancy, colour=terminal.use_colour(stream)
+            ),
+        ]
+    return lines
+
+
+def _numbers(series: Series) -> list[float]:
+    return [float(value) if isinstance(value, (int, float)) else math.nan for value in series.values]
+
+
+def _number(value: object) -> str:
+    if isinstance(value, dict) and isinstance(value.get("type"), str):
+        value = value["type"]  # a picture or a table
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return terminal.clip(terminal.show(str(value)), 10) if value is not None else "-"
+    return f"{value:.6g}"
+
+
+def _outputs(run: Run) -> list[str]:
+    rows, missing = history_record.output_rows(run), _missing(run)
+    if not rows and not missing:
+        return []
+    number = run.request.get("run_number")
+    state = f"{len(rows)} file{'' if len(rows) == 1 else 's'}{', incomplete' if output_manifest.problems(run) else ''}"
+    lines = ["", _row("outputs", f"{state}; holdfast experiment return -r {number} copies them to the project")]
+    lines += [f"  {terminal.show(line)}" for line in missing[:_SHOWN]]
+    lines += [f"  ... and {len(missing) - _SHOWN} more"] if len(missing) > _SHOWN else []
+    for row in rows[:_SHOWN]:
+        lines.append(f"  {terminal.human_bytes(int(str(row['size']))):>10}  {terminal.show(str(row['path']))}")
+    return lines + ([f"  ... and {len(rows) - _SHOWN} more"] if len(rows) > _SHOWN else [])
+
+
+def _missing(run: Run) -> list[str]:
+    """What is incomplete, then what cannot be kept by its nature: sockets, pipes, devices."""
+    problems = output_manifest.problems(run)
+    return problems or [f"outputs/{name} was not kept: {why}" for name, why in output_manifest.unkept(run).items()]

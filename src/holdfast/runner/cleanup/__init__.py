@@ -1,0 +1,1 @@
+"""Freeing disk space on a target."""

@@ -1,0 +1,241 @@
+"""Giving room back on this machine: what Holdfast brought here and nobody uses.
+
+Everything is first looked at and only then, if that is wanted, removed. Whoever uses a thing holds a lock on it; the
+one that removes it must hold that lock alone. A folder first loses its name by a rename, so that a cleaning that is
+killed leaves nothing that looks usable.
+"""
+
+import os
+
+from .. import server
+from ..container import engines
+from ..machine import clock, environment, node, processes
+from ..run import launch, outputs
+from ..store import run_files, run_list
+from ..store.exclusive_lock import Alone, InUse, is_used
+from ..store.files import unlink_quietly
+from ..store.remove_tree import remove_tree
+from . import unused_containers
+
+MYPY = False
+if MYPY:
+    from collections.abc import Callable, Iterator
+
+DAY_S = 86400.0
+YOUNG_S = 3600.0  # what is younger may still be on its way
+
+
+class Part:
+    """Things of one kind: those that can go, with their size and how they go, and why others stay."""
+
+    def __init__(self, what: "str") -> "None":
+        self.what = what
+        self._going = []  # type: list[tuple[int, Callable[[], object]]]
+        self._reasons = []  # type: list[str]
+
+    def add(self, size: "int", remove: "Callable[[], object]") -> "None":
+        """``remove`` answers False, or raises, where it cannot."""
+        self._going.append((size, remove))
+
+    def leave(self, why: "str") -> "None":
+        self._reasons.append(why)
+
+    def row(self, act: "bool") -> "dict[str, object]":
+        """What can go or, with ``act``, what went now."""
+        gone = []
+        for size, remove in self._going:
+            try:
+                if not act or remove() is not False:
+                    gone.append(size)
+                else:
+                    self.leave("it could not be removed")
+            except (InUse, OSError, engines.EngineTrouble) as error:
+                self.leave(str(error))
+        why = "; ".join(sorted(set(self._reasons)))
+        return {"what": self.what, "count": len(gone), "bytes": sum(gone), "stays": len(self._reasons), "why": why}
+
+
+def clean(home: "bytes", asked: "dict[str, object]") -> "list[dict[str, object]]":
+    """A row for each kind of thing.
+
+    ``asked``: the ``client``, ``runs`` of it that it has everything of, whether to ``act``, and for a target of
+    containers (``contained``) which ``engine``.
+    """
+    act, client = asked.get("act") is True, str(asked["client"])
+    whole = {str(uid) for uid in asked.get("runs") or ()}  # type: ignore[attr-defined]
+    wish = asked.get("engine")
+    rows = _of_engine(home, str(wish) if wish else None, act) if asked.get("contained") else []
+    sizes = _Sizes()
+    parts = [_environments(home, sizes), *_tools(home, sizes), *_runs(home, client, whole, sizes)]
+    return [*rows, *(part.row(act) for part in [*parts, _leftovers(home, sizes, clock.look(home))])]
+
+
+def _of_engine(home: "bytes", wish: "str | None", act: "bool") -> "list[dict[str, object]]":
+    containers, images = Part("containers"), Part("images")
+    try:
+        engine = engines.find(home, wish)
+        going = unused_containers.containers(home, engine, containers)
+        row = containers.row(act)
+        unused_containers.brought_images(home, engine, going, images)
+        return [row, images.row(act)]
+    except engines.EngineTrouble as error:
+        return [{"what": "images", "count": 0, "bytes": 0, "stays": 0, "why": str(error)}]
+
+
+class _Sizes:
+    """Bytes on disk. A file with several names counts where it is met first: it goes with the last of them."""
+
+    def __init__(self) -> "None":
+        self._seen = set()  # type: set[tuple[int, int]]
+
+    def of(self, path: "bytes") -> "int":
+        if not os.path.isdir(path) or os.path.islink(path):
+            return self._add(path)
+        return sum(self._add(os.path.join(folder, name)) for folder, _, names in os.walk(path) for name in names)
+
+    def _add(self, path: "bytes") -> "int":
+        try:
+            found = os.lstat(path)
+        except OSError:
+            return 0
+        is_new = (found.st_dev, found.st_ino) not in self._seen
+        self._seen.add((found.st_dev, found.st_ino))
+        return found.st_blocks * 512 if is_new else 0
+
+
+def _environments(home: "bytes", sizes: "_Sizes") -> "Part":
+    part = Part("environments")
+    free, elsewhere = [], run_list.environments_elsewhere(home)
+    for place in _inside(home, b"envs"):
+        key = os.path.basename(place).decode("ascii", "replace")
+        if place.endswith(b".tmp"):
+            continue
+        if key in elsewhere or is_used(environment.use_lock(home, key)):
+            sizes.of(place)  # what it shares with the cache is not given back either
+            part.leave("in use")
+        else:
+            free.append((place, key))
+    for place, key in free:
+        part.add(sizes.of(place), lambda place=place, key=key: _remove_environment(home, place, key))  # type: ignore[misc]
+    return part
+
+
+def _remove_environment(home: "bytes", place: "bytes", key: "str") -> "None":
+    with Alone(environment.use_lock(home, key)), Alone(_build_lock(home, place)):
+        gone = _out_of_sight(place)
+    remove_tree(gone)
+
+
+def _tools(home: "bytes", sizes: "_Sizes") -> "Iterator[Part]":
+    """What builders work with. It is theirs while one builds."""
+    packages = [os.path.join(home, b"cache", b"packages")]
+    for what, places in (("package cache", packages), ("builder tools", _inside(home, b"builder"))):
+        part = Part(what)
+        for place in places:
+            if place.endswith(b".tmp") or not _is_folder(place):
+                continue
+            if _is_building(home):
+                part.leave("an environment is being made")
+            else:
+                part.add(sizes.of(place), lambda place=place: _remove_tools(home, place))  # type: ignore[misc]
+        yield part
+
+
+def _remove_tools(home: "bytes", place: "bytes") -> "None":
+    if _is_building(home):
+        raise InUse("an environment is being made")
+    remove_tree(_out_of_sight(place))
+
+
+def _is_building(home: "bytes") -> "bool":
+    """Somebody holds the lock of an environment that is made, or asks the builder something else."""
+    locks = [lock for lock in _inside(home, b"locks") if os.path.basename(lock).startswith(b"env-")]
+    if any(map(is_used, [*locks, os.path.join(home, b"builder", b"lock")])):
+        return True
+    tools = os.path.join(home, b"builder", b"").decode("utf-8", "replace")
+    return any(processes.command_of(pid).startswith(tools) for pid in processes.parents())
+
+
+def _runs(home: "bytes", client: "str", whole: "set[str]", sizes: "_Sizes") -> "list[Part]":
+    """Folders of runs that the client has all of, and of its others what they worked in.
+
+    In a store that is the client's own, a run's folder is its history, and stays.
+    """
+    runs, work = Part("run folders"), Part("work folders")
+    is_history = server.store_identity(home) == client
+    for run in run_list.runs(home):
+        request, uid = run["request"], str(run["uid"])
+        if not is_history and request.get("client_store") != client:  # type: ignore[attr-defined]
+            continue
+        attempts = [launch.attempt_path(home, uid, str(name)) for name in run["attempts"]]  # type: ignore[attr-defined]
+        worked_in = [place for place in (os.path.join(attempt, b"work") for attempt in attempts) if _is_folder(place)]
+        if not all(map(_has_ended, attempts)):
+            if worked_in:
+                work.leave("of a run that goes on")
+        elif uid in whole and not is_history:
+            folder = os.path.dirname(attempts[0])
+            runs.add(sizes.of(folder), lambda one=folder: remove_tree(_out_of_sight(one, b".deleted")))  # type: ignore[misc]
+        else:
+            for place in worked_in:
+                if outputs.unlisted(os.path.dirname(place))[0]:
+                    work.leave("with outputs that are nowhere else")
+                    continue
+                work.add(sizes.of(place), lambda one=place: remove_tree(one))  # type: ignore[misc]
+    return [work] if is_history else [runs, work]
+
+
+def _has_ended(attempt: "bytes") -> "bool":
+    return not run_files.is_held(attempt) and run_files.closed(attempt) is not None
+
+
+def _leftovers(home: "bytes", sizes: "_Sizes", now: "clock.Clock") -> "Part":
+    """What was begun and never finished, or was being removed."""
+    part = Part("leftovers")
+    if now.doubt:
+        part.leave(now.doubt)
+    for place in _inside(home, b"arriving"):
+        if now.is_older(place, YOUNG_S):
+            part.add(sizes.of(place), lambda one=place: unlink_quietly(one))  # type: ignore[misc]
+    for place in _inside(home, b"envs"):
+        is_theirs = b".on-" in os.path.basename(place) and not place.endswith(node.own_ending())
+        if is_theirs and not now.is_older(place, DAY_S):
+            continue  # another node may be making it
+        if place.endswith(b".tmp") and not is_used(_build_lock(home, place)):
+            part.add(sizes.of(place), lambda one=place: _remove_unfinished(home, one))  # type: ignore[misc]
+    for folder in (b"runs", b"cache", b"builder"):
+        for place in _inside(home, folder):
+            if place.endswith(b".deleted") or (place.endswith(b".tmp") and now.is_older(place, YOUNG_S)):
+                remove = remove_tree if os.path.isdir(place) else unlink_quietly
+                part.add(sizes.of(place), lambda one=place, remove=remove: remove(one))  # type: ignore[misc]
+    return part
+
+
+def _remove_unfinished(home: "bytes", place: "bytes") -> "None":
+    with Alone(_build_lock(home, place)):
+        remove_tree(place)
+
+
+def _build_lock(home: "bytes", place: "bytes") -> "bytes":
+    """Held by whoever makes this environment."""
+    return os.path.join(home, b"locks", b"env-" + os.path.basename(place).split(b".")[0])
+
+
+def _inside(home: "bytes", folder: "bytes") -> "list[bytes]":
+    """What a folder of the store holds. One that is a link leads to what is not only ours."""
+    path = os.path.join(home, folder)
+    try:
+        names = [] if os.path.islink(path) else sorted(os.listdir(path))
+    except OSError:
+        names = []
+    return [os.path.join(path, name) for name in names]
+
+
+def _is_folder(path: "bytes") -> "bool":
+    return os.path.isdir(path) and not os.path.islink(path)
+
+
+def _out_of_sight(place: "bytes", ending: "bytes" = b".tmp") -> "bytes":
+    """Its name is free again at once; what is left of it, if we are killed, is a leftover."""
+    gone = place + b".%d" % os.getpid() + ending
+    os.rename(place, gone)
+    return gone

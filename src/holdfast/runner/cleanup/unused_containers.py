@@ -1,0 +1,131 @@
+"""What Holdfast brought to a container engine and nobody uses: containers without a live run, images."""
+
+import json
+import os
+
+from ..container import engines, images, monitor
+from ..container.argv import LABEL
+from ..machine import processes
+from ..run import launch
+from ..store import jsonl, run_files, run_list
+from ..store.exclusive_lock import Alone, is_used
+
+MYPY = False
+if MYPY:
+    from .clean import Part
+
+REMOVE_S = 10.0
+
+
+class Container:
+    """``uid`` and ``attempt`` of its run; empty where an environment was built in it."""
+
+    def __init__(self, identity: "str", name: "str", size: "int", mounted: "list[str]") -> "None":
+        self.id = identity
+        self.name = name
+        self.size = size
+        self.mounted = mounted
+        words = name.split("-")
+        is_run = len(words) == 3 and words[0] == "holdfast"
+        self.uid, self.attempt = (words[1], words[2]) if is_run else ("", "")
+
+    def is_live(self, home: "bytes") -> "bool":
+        """Its run's watchers are there, or the process that builds in it is."""
+        if self.uid:
+            return run_files.may_live(launch.attempt_path(home, self.uid, self.attempt))
+        words = self.name.split("-")
+        return len(words) != 4 or not words[2].isdigit() or bool(processes.start_time(int(words[2])))
+
+
+def containers(home: "bytes", engine: "dict[str, object]", part: "Part") -> "set[str]":
+    """Adds those without a live run to ``part``; their ids."""
+    program = str(engine["program"])
+    found = set()
+    for container in ours(home, program):
+        if container.is_live(home):
+            part.leave("of a run that goes on")
+        else:
+            found.add(container.id)
+            part.add(container.size, lambda one=container.id: monitor.remove(program, one, REMOVE_S))  # type: ignore[misc]
+    return found
+
+
+def ours(home: "bytes", program: "str") -> "list[Container]":
+    """Containers of this store: an engine serves all users of a machine, each with runs of their own."""
+    ids = engines.ask(program, "ps", "--all", "--no-trunc", "--quiet", "--filter", "label=%s" % LABEL).split()
+    found = [container for container in (_inspect(program, one) for one in ids) if container is not None]
+    return [container for container in found if _belongs(home, container)]
+
+
+def _inspect(program: "str", identity: "str") -> "Container | None":
+    form = "{{.SizeRw}} {{.Name}} {{json .Mounts}}"
+    try:
+        said = engines.ask(program, "inspect", "--type", "container", "--size", "--format", form, identity)
+    except engines.EngineTrouble as error:
+        if engines.is_absent(error):
+            return None
+        raise
+    size, name, mounts = said.strip().split(" ", 2)
+    sources = [str(mount.get("Source")) for mount in json.loads(mounts) or ()]
+    return Container(identity, name.lstrip("/"), int(size) if size.isdigit() else 0, sources)
+
+
+def _belongs(home: "bytes", container: "Container") -> "bool":
+    uid = container.uid
+    if uid and uid.isalnum() and os.path.isdir(os.path.join(home, b"runs", uid.encode("ascii"))):
+        return True
+    place = home.decode("utf-8", "surrogateescape")
+    return any((source + "/").startswith(place + "/") for source in container.mounted)
+
+
+def end(home: "bytes", uids: "set[str]", last: "bool") -> "None":
+    """Take away the containers of these runs and, with the ``last`` of all clients, the images that we brought."""
+    from .clean import Part
+
+    notes = jsonl.read_lines(os.path.join(home, b"cache", b"engines.jsonl"))
+    for engine in {str(note.get("program")): note for note in notes}.values():
+        program, part = str(engine.get("program")), Part("images")
+        try:
+            for container in ours(home, program):
+                if container.uid in uids:
+                    monitor.remove(program, container.id, REMOVE_S)
+            if last:
+                brought_images(home, engine, set(), part)
+                part.row(act=True)
+        except engines.EngineTrouble:
+            continue  # of an engine that does not answer nothing can be taken
+
+
+def brought_images(home: "bytes", engine: "dict[str, object]", going: "set[str]", part: "Part") -> "None":
+    """Adds those that nothing uses; the containers ``going`` do not count."""
+    program, live = str(engine["program"]), _in_live_plans(home)
+    for identity in sorted(images.brought(home, engine)):
+        image = images.about(program, identity)
+        if image is None:
+            continue
+        users = engines.ask(program, "ps", "--all", "--no-trunc", "--quiet", "--filter", "ancestor=%s" % identity)
+        if identity in live or is_used(images.use_lock(home, identity)) or set(users.split()) - going:
+            part.leave("in use")
+        elif len(image["names"]) > 1:  # type: ignore[arg-type]
+            part.leave("you have given it another name")
+        else:
+            size = int(str(image["bytes"]))
+            part.add(size, lambda one=identity: _remove_image(home, engine, one))  # type: ignore[misc]
+
+
+def _in_live_plans(home: "bytes") -> "set[str]":
+    found = set()
+    for run in run_list.runs(home):
+        for attempt in run["attempts"]:  # type: ignore[attr-defined]
+            place = launch.attempt_path(home, str(run["uid"]), str(attempt))
+            wish = run_files.may_live(place) and run_files.read_plan(place).get("container")
+            if isinstance(wish, dict):
+                found.add(str(wish.get("image_id")))
+    return found
+
+
+def _remove_image(home: "bytes", engine: "dict[str, object]", identity: "str") -> "bool":
+    with Alone(images.use_lock(home, identity)):
+        engines.ask(str(engine["program"]), "rmi", identity)
+        engines.remember(home, engine, identity, "")
+    return True

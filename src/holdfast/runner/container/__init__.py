@@ -1,0 +1,1 @@
+"""The script in a container: command line, engines, images, monitor, first process."""

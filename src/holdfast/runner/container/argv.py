@@ -1,0 +1,145 @@
+"""A container's command line as a pure function of the plan, the engine and the places on this machine.
+
+What belongs to a run: a name that everybody can work out from the run's id, and labels. Nothing of the machine is given
+away that was not asked for: no socket, no privileges, no namespace of the host.
+"""
+
+import os
+
+INIT = ("-E", "-s", "-S")
+SHARE = "/azureml-share"
+LABEL = "holdfast.run"
+
+
+def name_of(uid: "str", attempt: "str") -> "str":
+    return "holdfast-%s-%s" % (uid, attempt)
+
+
+class Places:
+    """Where the run's parts are, here and in the container: at the same paths, but for the shared folder.
+
+    ``ours``: the user and group ids of whoever asked; ``selinux``: whether labels keep containers from files of theirs.
+    """
+
+    def __init__(
+        self,
+        attempt: "str",
+        runner: "str",
+        prefix: "str | None",
+        share: "str | None",
+        links: "list[str]",
+        ours: "tuple[int, int]",
+        selinux: "bool",
+    ) -> "None":
+        self.attempt = attempt
+        self.runner = runner
+        self.prefix = prefix
+        self.share = share
+        self.links = links
+        self.ours = ours
+        self.selinux = selinux
+
+    def mounts(self) -> "list[tuple[str, str, bool]]":
+        """(here, there, read-only)"""
+        found = [(os.path.join(self.attempt, part), os.path.join(self.attempt, part), False) for part in PARTS]
+        found.append((self.runner, self.runner, True))
+        if self.prefix:
+            found.append((self.prefix, self.prefix, True))
+        if self.share:
+            found.append((self.share, SHARE, False))
+        return found + [(link, link, False) for link in self.links]
+
+
+PARTS = ("work", "metrics", "inside")
+
+
+def words(
+    engine: "dict[str, object]", wish: "dict[str, object]", places: "Places", name: "str", gpu: "list[str]"
+) -> "list[str]":
+    """``wish`` is the plan's own part on the container. Whatever is secret comes on the container's stdin."""
+    found = [str(engine["program"]), "create" if wish.get("copied") else "run", "--name", name, "--interactive"]
+    found += ["--label", "%s=%s" % (LABEL, name)]
+    if wish.get("gpu"):  # by which its processes are known on a card
+        found += ["--cidfile", os.path.join(places.attempt, "cid")]
+    found += user_words(engine, str(wish.get("user") or ""), places.ours)
+    found += ["--workdir", "/"]
+    if not str(wish["image_id"]).startswith("rootfs:"):
+        found += ["--pull", "never"]
+    if not wish.get("copied"):
+        found += ["--log-driver", "none"]
+        for here, there, read_only in places.mounts():
+            found += ["--mount", mount(here, there, read_only)]
+    if places.selinux:
+        found += ["--security-opt", "label=disable"]
+    for option, key in (("--network", "network"), ("--shm-size", "shm"), ("--memory", "memory"), ("--cpus", "cpus")):
+        if wish.get(key):
+            found += [option, str(wish[key])]
+    found += gpu
+    found += [str(word) for word in wish.get("arguments") or ()]  # type: ignore[attr-defined]
+    found += ["--entrypoint", str(wish["python"])]
+    found += image_words(str(wish["image_id"]))
+    return [*found, *INIT, os.path.join(places.runner, "runner", "container", "init.py")]
+
+
+def beside(
+    plan: "dict[str, object]",
+    argv: "list[bytes]",
+    work: "bytes",
+    variables: "dict[bytes, bytes]",
+    first: "dict[bytes, list[bytes]]",
+) -> "list[bytes]":
+    """A command in the container of a run that goes on; what it is told stands on a command line and is no secret."""
+    wish = plan["container"]
+    found = [_bytes(wish["program"]), b"exec", b"--interactive", b"--workdir", work]  # type: ignore[index]
+    told = {**variables, b"HOME": b"/tmp"}
+    if b"AZUREML_NATIVE_SHARE_DIRECTORY" in told:
+        told[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = SHARE.encode() + b"/"
+    told[b"PYTHONPATH"] = b":".join(first[b"PYTHONPATH"])
+    for name, value in sorted(told.items()):
+        found += [b"--env", name + b"=" + value]
+    found.append(_bytes(name_of(str(plan["uid"]), str(plan["attempt"]))))
+    if not first[b"PATH"]:
+        return found + argv
+    look_first = b'PATH="$1:$PATH"; export PATH; shift; exec "$@"'
+    return [*found, b"/bin/sh", b"-c", look_first, b"sh", b":".join(first[b"PATH"]), *argv]
+
+
+def image_words(image_id: "str") -> "list[str]":
+    """The image, or a plain folder under a throw-away layer."""
+    return ["--rootfs", image_id[len("rootfs:") :] + ":O"] if image_id.startswith("rootfs:") else [image_id]
+
+
+def is_root(wish: "dict[str, object]") -> "bool":
+    return is_root_name(str(wish.get("user") or "").split(":")[0])
+
+
+def is_root_name(name: "str") -> "bool":
+    """Whether a user or group of a container is root: by name, or by 0 as engines read numbers (00, +0).
+
+    Another name can stand for 0 in the image's own /etc/passwd; that is not known here.
+    """
+    number = name.strip().lstrip("+-")
+    return name.strip() == "root" or (number != "" and number.strip("0") == "")
+
+
+def mount(here: "str", there: "str", read_only: "bool") -> "str":
+    """As both engines read it: comma-separated values, so that a path may hold any character."""
+    fields = ["type=bind", "source=%s" % here, "target=%s" % there] + ["readonly"] * read_only
+    return ",".join('"%s"' % field.replace('"', '""') if set(field) & set(',"\n') else field for field in fields)
+
+
+def user_words(engine: "dict[str, object]", asked: "str", ours: "tuple[int, int]") -> "list[str]":
+    """The caller, so that what is written is theirs. Where the engine is the caller's own, root is the caller."""
+    if engine.get("rootless") and engine["name"] == "docker":
+        return ["--user", asked or "0:0"]
+    keep = ["--userns", "keep-id"] if engine.get("rootless") and not is_root({"user": asked}) else []
+    return [*keep, "--user", asked or "%d:%d" % ours]
+
+
+def _bytes(value: "object") -> "bytes":
+    return str(value).encode("utf-8", "surrogateescape")
+
+
+def has_selinux() -> "bool":
+    """Whether labels would keep containers from the caller's files."""
+    return os.path.exists("/sys/fs/selinux/enforce")

@@ -1,0 +1,264 @@
+"""The container engines of this machine: which one to use, what it can do, what an image brings.
+
+An engine is driven by its own command line. Asking it takes tens of milliseconds, so what does not change is
+remembered: what an engine is until the next boot, what an image brings for as long as it is the same image.
+"""
+
+import json
+import os
+import pwd
+import subprocess
+
+from ..machine import facts, processes
+from ..store import jsonl
+
+MYPY = False
+if MYPY:
+    from collections.abc import Callable
+
+ENGINES = ("docker", "podman")
+PATIENCE_S = 60
+ROOTFS = "rootfs:"
+_NOBODY = ("cannot connect to", "failed to connect to the docker api")  # until version 28, and since
+_ABSENT = ("no such container", "no such object", "no such image", "no container with", "image not known")
+_LOOK = """
+for name in "$1" python3; do
+    path=$(command -v "$name") && "$path" -E -s -S -c 'import sys, platform
+sys.stdout.write("python %s\\nversion %s\\n" % (sys.executable, platform.python_version()))' && break
+done
+echo "libc $(getconf GNU_LIBC_VERSION 2>/dev/null)"
+"""
+
+
+class EngineTrouble(Exception):
+    """An engine does not do what is asked; the text says what it said, the hint what to do, the fix what to type."""
+
+    def __init__(self, what: "str", answer: "str" = "", hint: "str" = "", fix: "str" = "") -> "None":
+        super().__init__("\n".join(part for part in (what, answer, hint) if part))
+        self.what = what
+        self.answer = answer
+        self.hint = hint
+        self.fix = fix
+
+
+def find(home: "bytes", wish: "str | None") -> "dict[str, object]":
+    """``name`` (docker or podman), ``program``, ``version``, ``rootless`` of the engine to use."""
+    note = os.path.join(home, b"cache", b"engines.jsonl")
+    complaints, fix = [], ""
+    for name in [wish] if wish else ENGINES:
+        program = facts.which(str(name))
+        if program is None:
+            complaints.append("%s is not installed" % name)
+            continue
+        state = "%s %s %s" % (processes.boot_id(), program, os.environ.get("DOCKER_HOST", ""))
+        known = [line for line in jsonl.read_lines(note) if line.get("state") == state]
+        if known:
+            return known[-1]
+        try:
+            found = dict(_ask_about(program), state=state, program=program)
+        except EngineTrouble as error:
+            complaints.append("%s: %s" % (name, error))
+            fix = fix or error.fix
+            continue
+        os.makedirs(os.path.dirname(note), 0o700, exist_ok=True)
+        jsonl.append_line(note, found)
+        return found
+    raise EngineTrouble(
+        "no container engine can be used here", "\n".join(complaints), _how_to_get(wish), fix or _install()
+    )
+
+
+def _ask_about(program: "str") -> "dict[str, object]":
+    """Both print JSON; an engine that calls itself docker may be podman."""
+    said = json.loads(ask(program, "info", "--format", "{{json .}}"))
+    if said.get("ServerErrors"):  # before version 23 docker reports success all the same
+        raise meaning(program, "\n".join(map(str, said["ServerErrors"])))
+    if "ServerVersion" in said:
+        rootless = any("rootless" in str(option) for option in said.get("SecurityOptions") or ())
+        runtimes = sorted(said.get("Runtimes") or ())
+        cdi = said.get("CDISpecDirs") or []
+        return {
+            "name": "docker",
+            "version": said["ServerVersion"],
+            "rootless": rootless,
+            "runtimes": runtimes,
+            "cdi": cdi,
+        }
+    host = said.get("host") or {}
+    rootless = bool((host.get("security") or {}).get("rootless"))
+    version = str((said.get("version") or {}).get("Version", ""))
+    return {"name": "podman", "version": version, "rootless": rootless, "runtimes": [], "cdi": []}
+
+
+def ask(program: "str", *words: "str", said: "bytes" = b"", patience: "float" = PATIENCE_S) -> "str":
+    """What the engine prints; EngineTrouble where it refuses or does not answer."""
+    argv = [program, *words]
+    try:
+        done = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        out, err = done.communicate(said, timeout=patience)
+    except subprocess.TimeoutExpired:
+        done.kill()
+        done.communicate()
+        raise EngineTrouble("%s did not answer within %d s" % (words[0], patience)) from None
+    except OSError as error:
+        raise EngineTrouble("%s cannot be started: %s" % (program, error)) from error
+    if done.returncode:
+        raise meaning(program, err.decode("utf-8", "replace").strip())
+    return out.decode("utf-8", "replace")
+
+
+def is_silent(error: "EngineTrouble") -> "bool":
+    """Whether nobody answered at all, as while a daemon is started again."""
+    text = str(error).lower()
+    return any(words in text for words in (*_NOBODY, "connection refused", "did not answer", "unexpected eof"))
+
+
+def is_absent(error: "EngineTrouble") -> "bool":
+    """A container or an image. "no such file" is no such word: it may be the socket of a daemon that went away."""
+    text = str(error).lower()
+    return any(words in text for words in _ABSENT)
+
+
+def meaning(program: "str", complaint: "str") -> "EngineTrouble":
+    """An engine's complaint with what to do about it."""
+    name, text = os.path.basename(program), complaint.lower()
+    hint = fix = ""
+    if "permission denied" in text and "sock" in text:
+        fix = "sudo usermod -aG docker %s" % pwd.getpwuid(os.getuid()).pw_name
+        hint = "ask for `sudo usermod -aG docker $USER` (that makes you as good as root there), or use podman"
+    elif any(words in text for words in _NOBODY):
+        fix = "sudo systemctl start docker"
+        hint = "start it: sudo systemctl start docker; or use podman, which needs no daemon (engine: podman)"
+    elif "/dev/net/tun" in text:
+        hint = "a network of its own cannot be had there: write network: host, or network: none"
+    elif any(words in text for words in ("access denied", "is denied", "unauthorized", "authentication required")):
+        hint = "log in on that machine: %s login REGISTRY" % name
+    elif "no such host" in text or "i/o timeout" in text or "connection refused" in text or "dial tcp" in text:
+        hint = "that machine cannot reach the registry; holdfast image import brings an image over your own connection"
+    elif "no space left" in text:
+        hint = "its disk is full: holdfast experiment clean, or %s system prune" % name
+    elif "manifest unknown" in text or ("not found" in text and "manifest" in text):
+        hint = "there is no image of that name and tag"
+    last = "\n".join(line for line in complaint.splitlines()[-8:] if line.strip())
+    return EngineTrouble("%s refuses" % name, last or "it says nothing", hint, fix)
+
+
+def image(
+    home: "bytes", engine: "dict[str, object]", name: "str", python: "str", tell: "Callable[[dict[str, object]], None]"
+) -> "dict[str, object]":
+    """What an image is and brings, after fetching it if it is not here: ``id``, ``digest``, ``python``, ``glibc``."""
+    found = inspect(str(engine["program"]), name)
+    if found is None:
+        pull(str(engine["program"]), name, tell)
+        found = inspect(str(engine["program"]), name)
+        if found is None:
+            raise EngineTrouble("%s was fetched and is not there" % name)
+        remember(home, engine, str(found["id"]), "fetched")
+    note = images_note(home)
+    for line in jsonl.read_lines(note):
+        if line.get("id") == found["id"] and line.get("asked") == python:
+            return dict(line, digest=found["digest"])
+    tell({"phase": "image", "name": "looking into %s" % name})
+    found.update(_look_into(str(engine["program"]), str(found["id"]), python), asked=python)
+    os.makedirs(os.path.dirname(note), 0o700, exist_ok=True)
+    jsonl.append_line(note, found)
+    return found
+
+
+def remember(home: "bytes", engine: "dict[str, object]", image_id: "str", brought: "str") -> "None":
+    """How an image came here by us: fetched or built; empty when it is gone again."""
+    note = images_note(home)
+    os.makedirs(os.path.dirname(note), 0o700, exist_ok=True)
+    jsonl.append_line(note, {"id": image_id, "engine": engine["name"], "brought": brought})
+
+
+def images_note(home: "bytes") -> "bytes":
+    return os.path.join(home, b"cache", b"images.jsonl")
+
+
+def inspect(program: "str", name: "str") -> "dict[str, object] | None":
+    """An image: its id and digest; None where it is not here."""
+    if name.startswith(ROOTFS):
+        place = name[len(ROOTFS) :]
+        if not os.path.isdir(os.path.join(place, "usr")):
+            raise EngineTrouble("%s is not the root of a system" % place, "", "it needs at least usr/ and etc/")
+        about = os.stat(place)
+        return {"id": name, "digest": "%d-%d" % (about.st_ino, about.st_mtime_ns)}
+    try:
+        said = ask(program, "image", "inspect", "--format", "{{.Id}} {{json .RepoDigests}}", name)
+    except EngineTrouble as error:
+        if is_absent(error):
+            return None
+        raise
+    name, _, digests = said.strip().partition(" ")
+    known = json.loads(digests or "null") or [""]
+    return {"id": name, "digest": known[0]}
+
+
+def pull(program: "str", name: "str", tell: "Callable[[dict[str, object]], None]") -> "None":
+    """Fetch an image; the layers that are done are counted as the engine tells of them."""
+    tell({"phase": "image", "name": "fetching %s" % name})
+    argv = [program, "pull", name]
+    try:
+        puller = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    except OSError as error:
+        raise EngineTrouble("%s cannot be started: %s" % (program, error)) from error
+    layers = {}  # type: dict[str, bool]
+    last = []  # type: list[str]
+    for raw in puller.stdout:  # type: ignore[union-attr]
+        line = raw.decode("utf-8", "replace").strip()
+        last = [*last[-20:], line]
+        layer, _, what = line.partition(": ")
+        if what in (
+            "Pulling fs layer",
+            "Waiting",
+            "Downloading",
+            "Download complete",
+            "Pull complete",
+            "Already exists",
+        ):
+            layers[layer] = what in ("Pull complete", "Already exists")
+            tell({"phase": "image", "name": name, "done": sum(layers.values()), "total": len(layers)})
+    if puller.wait():
+        trouble = meaning(program, "\n".join(last))
+        raise EngineTrouble("the image %s could not be fetched" % name, trouble.answer, trouble.hint)
+
+
+def _look_into(program: "str", image_id: "str", python: "str") -> "dict[str, object]":
+    """Its Python and C library, asked in a container without a network; nothing where it has no shell to ask."""
+    words = ["run", "--rm", "--network", "none", "--entrypoint", "/bin/sh"]
+    words += ["--rootfs", image_id[len(ROOTFS) :] + ":O"] if image_id.startswith(ROOTFS) else [image_id]
+    found = {"python": None, "version": None, "glibc": None}  # type: dict[str, object]
+    try:
+        said = ask(program, *words, "-c", _LOOK, "sh", python)
+    except EngineTrouble as error:
+        if "/bin/sh" in error.answer and any(words in error.answer for words in ("no such file", "not found")):
+            return found
+        raise EngineTrouble("no container of %s can be started" % image_id, error.answer, error.hint) from error
+    for line in said.splitlines():
+        name, _, value = line.partition(" ")
+        if name in ("python", "version") and value:
+            found[name] = value
+        if name == "libc" and value.startswith("glibc "):
+            found["glibc"] = value.split()[1]
+    return found
+
+
+def _how_to_get(wish: "str | None") -> "str":
+    command = _install()
+    return (
+        "%s; or the other engine: engine: %s" % (command, "podman" if wish == "docker" else "docker")
+        if wish
+        else command
+    )
+
+
+def _install() -> "str":
+    system = "debian"
+    try:
+        with open("/etc/os-release") as source:
+            text = source.read().lower()
+        system = "fedora" if "fedora" in text or "rhel" in text else "debian"
+    except OSError:
+        pass
+    return "sudo dnf install podman" if system == "fedora" else "sudo apt-get install podman uidmap"

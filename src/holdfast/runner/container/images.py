@@ -1,0 +1,211 @@
+"""Images of the container engine here: which there are, one handed out as an archive, one taken in."""
+
+import json
+import os
+import signal
+import subprocess
+
+from .. import wire
+from ..run import script_process
+from ..store import jsonl, lock_wait
+from ..store.files import write_all
+from . import engines
+
+MYPY = False
+if MYPY:
+    from collections.abc import Iterator
+
+    from ..store.mirror import Reply
+
+ROOM = 8  # pieces of an archive that may be on their way
+SILENCE_S = 900.0  # a client that says nothing for so long in the middle of an archive is gone
+_LOADED = "Loaded image"
+_REMOVAL_S = 600.0  # for the engine to remove an image
+
+
+def answer(home: "bytes", asked: "dict[str, object]", reader: "wire.FrameReader", reply: "Reply") -> "None":
+    """The verbs images, save and load."""
+    wish, name = asked.get("engine"), str(asked.get("image") or "")
+    try:
+        if asked["verb"] == "save":
+            save(home, str(wish) if wish else None, name, reply)
+            return
+        engine = engines.find(home, str(wish) if wish else None)
+        if asked["verb"] == "images":
+            reply.end(engine=engine["name"], images=listed(home, engine))
+        else:
+            reply.end(engine=engine["name"], names=load(engine, reader, reply))
+    except engines.EngineTrouble as error:
+        reply.end(failed={"what": error.what, "answer": error.answer, "hint": error.hint})
+
+
+def listed(home: "bytes", engine: "dict[str, object]") -> "list[dict[str, object]]":
+    """``id``, ``names``, ``bytes``, and whether Holdfast ``brought`` it: fetched, built, or None."""
+    program, ours = str(engine["program"]), brought(home, engine)
+    ids = set(engines.ask(program, "image", "ls", "--quiet", "--no-trunc").split())
+    found = [about(program, image) for image in sorted(ids)]
+    return [dict(image, brought=ours.get(str(image["id"]))) for image in found if image is not None]
+
+
+def about(program: "str", image: "str") -> "dict[str, object] | None":
+    """``id``, ``names`` and ``bytes``; None where there is no such image."""
+    try:
+        said = engines.ask(program, "image", "inspect", "--format", "{{.Id}} {{.Size}} {{json .RepoTags}}", image)
+    except engines.EngineTrouble as error:
+        if engines.is_absent(error) or "not known" in str(error):
+            return None
+        raise
+    identity, size, names = said.strip().split(" ", 2)
+    return {"id": identity, "names": json.loads(names) or [], "bytes": int(size)}
+
+
+def brought(home: "bytes", engine: "dict[str, object]") -> "dict[str, str]":
+    """Ids of the images that this engine has because of us, and how they came; the last word on each counts."""
+    last = {}  # type: dict[str, str]
+    for line in jsonl.read_lines(engines.images_note(home)):
+        if "brought" in line and line.get("engine") == engine["name"]:
+            last[str(line["id"])] = str(line["brought"])
+    return {image: how for image, how in last.items() if how}
+
+
+def use_lock(home: "bytes", image: "str") -> "bytes":
+    """Shared by whoever is about to run something in an image."""
+    return os.path.join(
+        home, b"locks", b"use-image-" + image.replace("/", "-").encode("utf-8", "surrogateescape")[-64:]
+    )
+
+
+def use(home: "bytes", image: "str") -> "bool":
+    """Until this process ends and all that it started: a run holds its image even before it has a container.
+
+    False where somebody was just removing it; it is not held then, and may be gone.
+    """
+    os.makedirs(os.path.join(home, b"locks"), 0o700, exist_ok=True)
+    path = use_lock(home, image)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    if lock_wait.try_hold(fd, shared=True):
+        return True
+    try:
+        lock_wait.hold(fd, path, shared=True, patience=_REMOVAL_S)
+    finally:
+        os.close(fd)
+    return False
+
+
+def save(home: "bytes", wish: "str | None", name: "str", reply: "Reply") -> "None":
+    """The image as an archive that either engine can load, in frames."""
+    program, image = _who_has(home, wish, name)
+    # What podman writes by itself depends on its configuration.
+    kind = ["--format", "docker-archive"] if os.path.basename(program) == "podman" else []
+    saver = _start([program, "save", *kind, "--", name], subprocess.DEVNULL)
+    sent = 0
+    try:
+        reply.send(size=image["bytes"])
+        for block in _blocks(saver.stdout.fileno()):  # type: ignore[union-attr]
+            reply.send(block)
+            sent += len(block)
+    except BaseException:
+        _end(saver)
+        raise
+    complaint = saver.communicate()[1]
+    if saver.returncode:
+        raise engines.meaning(program, complaint.decode("utf-8", "replace").strip())
+    reply.end(bytes=sent)
+
+
+def _who_has(home: "bytes", wish: "str | None", name: "str") -> "tuple[str, dict[str, object]]":
+    """Without a wish the image decides: a machine may well have both engines."""
+    asked = []
+    for each in [wish] if wish else engines.ENGINES:
+        try:
+            program = str(engines.find(home, each)["program"])
+        except engines.EngineTrouble as error:
+            if wish:
+                raise
+            asked.append("%s: %s" % (each, error.answer or error.what))
+            continue
+        image = about(program, name)
+        if image is not None:
+            return program, image
+        asked.append("%s has no such image" % each)
+    raise engines.EngineTrouble(
+        "there is no image %s" % name, "\n".join(asked), "holdfast image list shows what is there"
+    )
+
+
+def _blocks(fd: "int") -> "Iterator[bytes]":
+    script_process.widen(fd)
+    while True:
+        block = os.read(fd, wire.MAX_PAYLOAD)
+        if not block:
+            return
+        yield block
+
+
+def load(engine: "dict[str, object]", reader: "wire.FrameReader", reply: "Reply") -> "list[str]":
+    """Take in an archive that the client sends; the names that its images have now.
+
+    Whatever goes wrong on the way ends the loader before it has seen the end of its input: an engine names an image
+    only after it has read all of it.
+    """
+    program = str(engine["program"])
+    loader = _start([program, "load", "--quiet"], subprocess.PIPE)
+    try:
+        _feed(loader, reader, reply)
+    except BaseException:
+        _end(loader)
+        raise
+    out, err = loader.communicate()
+    if loader.returncode:
+        trouble = engines.meaning(program, err.decode("utf-8", "replace").strip())
+        hint = trouble.hint or "it must be all of an archive that docker save or podman save wrote"
+        raise engines.EngineTrouble("the archive cannot be loaded", trouble.answer, hint)
+    lines = out.decode("utf-8", "replace").splitlines()
+    names = [line.partition(": ")[2] for line in lines if line.startswith(_LOADED)]
+    return [_plainly_named(engine, name) for line in names for name in line.split(",")]
+
+
+def _feed(loader: "subprocess.Popen[bytes]", reader: "wire.FrameReader", reply: "Reply") -> "None":
+    signal.signal(signal.SIGALRM, _give_up)
+    try:
+        reply.send(room=ROOM)
+        while True:
+            signal.setitimer(signal.ITIMER_REAL, SILENCE_S)
+            header, piece = reader.frame()
+            write_all(loader.stdin.fileno(), piece)  # type: ignore[union-attr]
+            if header.get("last"):
+                return
+            reply.send(room=1)
+    except BrokenPipeError:
+        return  # it has all that it needs, or says what is wrong with it
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _give_up(_number: "int", _frame: "object") -> "None":
+    raise wire.Closed("nothing came for %d s" % SILENCE_S)
+
+
+def _plainly_named(engine: "dict[str, object]", name: "str") -> "str":
+    """podman calls an image without a registry localhost/NAME, which docker would take for another name than NAME."""
+    plain = name[len("localhost/") :]
+    if engine["name"] != "docker" or not name.startswith("localhost/"):
+        return name
+    engines.ask(str(engine["program"]), "tag", name, plain)
+    engines.ask(str(engine["program"]), "rmi", name)
+    return plain
+
+
+def _start(argv: "list[str]", stdin: "int") -> "subprocess.Popen[bytes]":
+    pipe = subprocess.PIPE
+    try:
+        return subprocess.Popen(argv, bufsize=0, stdin=stdin, stdout=pipe, stderr=pipe, start_new_session=True)
+    except OSError as error:
+        raise engines.EngineTrouble("%s cannot be started: %s" % (argv[0], error)) from error
+
+
+def _end(process: "subprocess.Popen[bytes]") -> "None":
+    """At once, with what it started: a rootless podman works in a child of its own."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()

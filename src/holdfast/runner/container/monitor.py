@@ -1,0 +1,334 @@
+"""Looking after one container, in a process of its own: start it, pass stops on, learn how it ended, take it away.
+
+The engine's client is only a messenger: when it breaks off, because somebody killed it or because the daemon is started
+again, the container may well run on. What counts is the note that the first process of the container leaves in the
+run's folder, and where there is none what the engine says about the container.
+"""
+
+import json
+import os
+import select
+import signal
+import stat
+import subprocess
+import time
+
+from .. import wire
+from ..machine import processes
+from . import engines
+
+MYPY = False
+if MYPY:
+    from collections.abc import Callable  # noqa: F401 - in comments
+
+RETRY_S = 0.2
+DAEMON_S = 300.0  # how long an engine that went away may take to come back before the end of its container is unknown
+REMOVE_S = 60.0
+STARTING_S = 10.0
+NOT_STARTED = ("absent", "created", "configured", "initialized")
+NOTE_SIZE = 1 << 20
+
+
+class Charge:
+    """A container to look after. ``line`` is told to its first process; ``limit`` is its memory, for people."""
+
+    def __init__(self, program: "str", name: "str", words: "list[str]", line: "bytes", attempt: "bytes") -> "None":
+        self.program = program
+        self.name = name
+        self.words = words
+        self.line = line
+        self.uid = os.path.basename(os.path.dirname(attempt))
+        self.note = os.path.join(attempt, b"inside", b"note")
+        self.ended = os.path.join(attempt, b"inside", b"ended")
+        self.complaints = os.path.join(attempt, b"engine.log")  # where the script has no hand in it
+        self.limit = ""
+        self.output = -1
+        self.load = None  # type: Callable[[], None] | None
+        self.fetch = None  # type: Callable[[], str] | None
+
+
+def begin(charge: "Charge", again: "bool") -> "tuple[int, int]":
+    """The pid of the process that looks after it, and the pipe on which its verdict will come.
+
+    ``again``: the one before was killed, and the container may have been started.
+    """
+    verdict, saying = os.pipe()
+    parent = os.getpid()
+    pid = os.fork()
+    if pid:
+        os.close(saying)
+        return pid, verdict
+    try:
+        _let_go(parent, sorted({saying, charge.output} - {-1}))
+        os.setsid()
+        said = _Tender(charge).tend(again)
+        wire.write_all(saying, json.dumps(said).encode("ascii"))
+        os._exit(0)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(70)
+    return 0, 0
+
+
+def _let_go(parent: "int", needed: "list[int]") -> "None":
+    """Go when the supervisor goes, and hold nothing of it: not the lock that says that it lives, not the log's pipe."""
+    signal.set_wakeup_fd(-1)
+    processes.die_with_parent(signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(70)
+    first = 3
+    for kept in [*needed, 4096]:
+        os.closerange(first, kept)
+        first = kept + 1
+
+
+def remove(program: "str", name: "str", patience: "float" = REMOVE_S) -> "bool":
+    """Take a container away, running or not; whether it is gone for sure."""
+    until = time.monotonic() + patience
+    while True:
+        try:
+            engines.ask(program, "rm", "--force", "--volumes", name)
+            return True
+        except engines.EngineTrouble as error:
+            if engines.is_absent(error):
+                return True
+            if time.monotonic() > until:
+                return False
+        time.sleep(RETRY_S)
+
+
+class _Tender:
+    def __init__(self, charge: "Charge") -> "None":
+        self._charge = charge
+        self._asked = {"stop": False, "kill": False}
+        self._passed_on = False
+        self._broken = False
+        self._ended = os.open(charge.ended, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
+        self._wake, writer = os.pipe()
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, lambda *_: self._asked.update(stop=True))
+        signal.signal(signal.SIGUSR1, lambda *_: self._asked.update(stop=True, kill=True))
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+
+    def tend(self, again: "bool") -> "dict[str, object]":
+        code = None if again else self._run()
+        state = self._await_end(code)
+        lost = self._charge.fetch() if self._charge.fetch is not None else ""
+        said = judge(read_note(self._charge.note), state, self._charge, self._broken, self._asked["stop"])
+        return dict(said, not_copied=lost)
+
+    def _run(self) -> "int":
+        charge = self._charge
+        words = charge.words
+        if charge.load is not None:
+            created = self._client(words, b"", subprocess.DEVNULL)
+            if created:
+                return created
+            charge.load()
+            words = [charge.program, "start", "--attach", "--interactive", charge.name]
+        return self._client(words, charge.line, charge.output if charge.output >= 0 else subprocess.DEVNULL)
+
+    def _client(self, words: "list[str]", line: "bytes", output: "int") -> "int":
+        """The engine's client, waited for; what it complains about is kept."""
+        with open(self._charge.complaints, "ab") as complaints:
+            folder = os.path.dirname(self._charge.complaints)  # where podman leaves word of an end for want of memory
+            # Marked, so that one that outlives all who wait for it is ended before it can start anything.
+            env = {**os.environb, b"HOLDFAST_RUN_UID": self._charge.uid}
+            client = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=output, stderr=complaints, cwd=folder, env=env
+            )
+        try:
+            client.stdin.write(line)  # type: ignore[union-attr]
+            client.stdin.close()  # type: ignore[union-attr]
+        except BrokenPipeError:
+            pass  # it says why on its stderr
+        return self._wait_for(client)
+
+    def _wait_for(self, client: "subprocess.Popen[bytes]") -> "int":
+        """Until it ends, or until the script has: the client may stay for as long as the container takes to go."""
+        while True:
+            code = client.poll()
+            if code is not None:
+                return code
+            if read_note(self._charge.note) is not None:
+                return 0
+            self._pass_on()
+            pending = (self._asked["stop"] and not self._passed_on) or self._asked["kill"]
+            for ready in select.select([self._wake, self._ended], [], [], RETRY_S if pending else None)[0]:
+                os.read(ready, 4096)
+
+    def _pass_on(self) -> "None":
+        """What was asked of us goes to the container; one that is not there yet will be asked again."""
+        if not self._asked["stop"] or (self._passed_on and not self._asked["kill"]):
+            return
+        number = "KILL" if self._asked["kill"] else "TERM"
+        try:
+            engines.ask(self._charge.program, "kill", "--signal", number, self._charge.name, patience=10)
+            self._passed_on = True
+        except engines.EngineTrouble:
+            return
+
+    def _await_end(self, code: "int | None") -> "dict[str, object]":
+        """What the engine says of a container that has ended; it is asked only where the note does not tell."""
+        began, silent_since = time.monotonic(), 0.0
+        while read_note(self._charge.note) is None:
+            self._pass_on()
+            try:
+                state = self._inspect()
+                silent_since = 0.0
+            except engines.EngineTrouble as error:
+                self._broken = True
+                silent_since = silent_since or time.monotonic()
+                if time.monotonic() - silent_since > DAEMON_S:
+                    return {"Status": "unknown", "why": str(error)}
+                time.sleep(RETRY_S)
+                continue
+            is_starting = code is None and state.get("Status") in NOT_STARTED
+            if is_starting and time.monotonic() - began < STARTING_S:
+                time.sleep(RETRY_S)  # the client of the one before us may still be at it
+                continue
+            if state.get("Status") not in ("running", "paused", "restarting", "stopping", "removing"):
+                return dict(state, client=code)
+            self._broken = True  # its client has ended and it has not
+            if self._client([self._charge.program, "wait", self._charge.name], b"", subprocess.DEVNULL):
+                time.sleep(RETRY_S)
+        return {"Status": "exited", "client": code}
+
+    def _inspect(self) -> "dict[str, object]":
+        try:
+            said = engines.ask(
+                self._charge.program, "inspect", "--type", "container", "--format", "{{json .State}}", self._charge.name
+            )
+        except engines.EngineTrouble as error:
+            if engines.is_absent(error):
+                return {"Status": "absent"}
+            raise
+        try:
+            found = json.loads(said)
+        except ValueError:
+            raise engines.EngineTrouble("the engine's answer cannot be read", said[:200]) from None
+        return found if isinstance(found, dict) else {}
+
+
+def judge(
+    note: "dict[str, object] | None", state: "dict[str, object]", charge: "Charge", broken: "bool", asked: "bool"
+) -> "dict[str, object]":
+    """``code`` as a script's own (minus the signal), ``reason`` where others ended it, ``lost`` where nobody knows."""
+    engine = os.path.basename(charge.program)
+    if note is not None:
+        return _by_note(note, charge, engine, broken, asked)
+    status = state.get("Status")
+    if status == "unknown":
+        reason = "%s did not answer any more and the script's outcome is unknown: %s" % (engine, state.get("why"))
+        return {"code": 125, "reason": reason, "lost": True}
+    if status in NOT_STARTED and state.get("client") is None and not broken:
+        reason = "who looked after the container was killed, and it is gone or never ran; the outcome is unknown"
+        return {"code": 125, "reason": reason, "lost": True}
+    if status == "absent" and (broken or state.get("client") not in (125, 126, 127)):
+        who = "stopped by %s, which went down" % engine if broken else "killed or removed by somebody else"
+        return {"code": -9, "reason": "" if asked else "the container was %s" % who}
+    if status in NOT_STARTED:
+        trouble = engines.meaning(charge.program, _text(charge.complaints))
+        reason = "the container could not be started: %s" % "\n".join(
+            part for part in (trouble.answer, trouble.hint) if part
+        )
+        return {"code": 125, "reason": reason}
+    code = int(str(state.get("ExitCode") or 0))
+    if state.get("OOMKilled") or os.path.exists(os.path.join(os.path.dirname(charge.complaints), b"oom")):
+        return {"code": -9, "reason": out_of_memory(charge.limit)}
+    if broken and not asked:
+        return {
+            "code": code,
+            "reason": "the container was stopped by %s, which went down (exit code %d)" % (engine, code),
+        }
+    if code == 137 and not asked:
+        return {"code": -9, "reason": "the container was killed by somebody else, or by the system when memory ran out"}
+    reason = "the container's first process ended with code %d and left no word of the script" % code
+    return {"code": code, "reason": "" if asked else reason}
+
+
+def _by_note(
+    note: "dict[str, object]", charge: "Charge", engine: "str", broken: "bool", asked: "bool"
+) -> "dict[str, object]":
+    said = {"reason": "", "left": note["left"]}  # type: dict[str, object]
+    if note["status"] is None:
+        said.update(code=127, reason="the script could not be started in the container: %s" % note["trouble"])
+        return said
+    status = int(str(note["status"]))
+    code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+    said["code"] = code
+    if code and note["out_of_memory"]:
+        said["reason"] = out_of_memory(charge.limit)
+        if code != -9:
+            said["reason"] = "%s; the script then exited with code %d" % (said["reason"], code)
+    elif code and note["told"] and not asked:
+        down = broken or not _answers(charge.program)
+        or_by = ", or by docker when it was started again" if engine == "docker" else ""  # podman has no daemon
+        who = "%s, which went down" % engine if down else "somebody else" + or_by
+        said["reason"] = "the container was stopped by %s" % who
+    return said
+
+
+def out_of_memory(limit: "str") -> "str":
+    return "out of memory (limit %s)" % limit if limit else "out of memory: the machine had no more to give"
+
+
+def _answers(program: "str") -> "bool":
+    try:
+        engines.ask(program, "version", patience=10)
+        return True
+    except engines.EngineTrouble:
+        return False
+
+
+def read_note(path: "bytes") -> "dict[str, object] | None":
+    """How the script ended (``status`` or ``trouble``), ``left``, ``told``, ``out_of_memory``; None where nobody says.
+
+    It comes from within the container, where the script may have put anything in its place.
+    """
+    try:
+        found = json.loads(plain_content(path).decode("utf-8", "replace"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    status, trouble, left = found.get("status"), found.get("trouble"), found.get("left")
+    if not _is_end(status) and not isinstance(trouble, str):
+        return None
+    return {
+        "status": status if _is_end(status) else None,
+        "trouble": str(trouble or ""),
+        "left": [str(command)[:200] for command in left[:1000]] if isinstance(left, list) else [],
+        "told": bool(found.get("told")),
+        "out_of_memory": bool(found.get("out_of_memory")),
+    }
+
+
+def plain_content(path: "bytes") -> "bytes":
+    """Of a file, but not by way of a link that leads elsewhere, nor of a pipe that nobody writes to."""
+    note = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        return os.read(note, NOTE_SIZE) if stat.S_ISREG(os.fstat(note).st_mode) else b""
+    finally:
+        os.close(note)
+
+
+def _is_end(status: "object") -> "bool":
+    """What waitpid may have said of a process that has ended."""
+    if type(status) is not int or not 0 <= status <= 0xFFFF:
+        return False
+    return os.WIFEXITED(status) or os.WIFSIGNALED(status)
+
+
+def _text(path: "bytes") -> "str":
+    try:
+        with open(path, "rb") as source:
+            return source.read()[-8000:].decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,1 @@
+"""GPUs of a target: reading, reserving, watching and probing them."""

@@ -1,0 +1,378 @@
+"""Which GPUs are here, who holds them and what they do, by NVIDIA's management library (NVML).
+
+The only module that imports the binding, and only ever in a child of our own: the library may hang or crash with the
+driver under it, and neither may happen to whoever asks. The child is asked through a pipe and has a time limit.
+"""
+
+import json
+import os
+import select
+import signal
+import time
+
+from .. import wire
+from ..machine import processes
+from . import gpu_model
+
+MYPY = False
+if MYPY:
+    from typing import Any
+
+LIBRARY = "libnvidia-ml.so.1"
+# The first look may take long: where no daemon keeps the driver awake, it wakes every card.
+LIMIT_S = 30.0
+_REAPED_S = 1.0
+
+
+def facts(limit_s: "float" = LIMIT_S) -> "dict[str, Any]":
+    """One look; see ``Reader.read``."""
+    reader = Reader(limit_s)
+    try:
+        return reader.read()
+    finally:
+        reader.close()
+
+
+class Reader:
+    """Looks again and again without opening the library anew."""
+
+    def __init__(self, limit_s: "float" = LIMIT_S) -> "None":
+        self._limit_s = limit_s
+        self._pid = 0
+        self._asks = -1
+        self._answers = -1
+        self._given_up = ""
+
+    def read(self) -> "dict[str, Any]":
+        """``state``: measured, none (there is no NVIDIA GPU), or unmeasured: nobody could look, ``trouble`` says why.
+
+        Never raises. Who has once kept us waiting is not asked again: a process stuck in the kernel cannot be ended.
+        """
+        try:
+            if not self._given_up:
+                if not self._pid:
+                    self._start()
+                wire.write_all(self._asks, b"\n")
+                return dict(json.loads(self._line().decode("ascii")))
+        except _Unanswered as error:
+            self._given_up = str(error)
+        except (OSError, ValueError, wire.Closed) as error:
+            self._given_up = "NVIDIA's library could not be asked: %s" % error
+        self.close()
+        return gpu_model.nothing(gpu_model.UNMEASURED, self._given_up)
+
+    def close(self) -> "None":
+        if not self._pid:
+            return
+        pid, self._pid = self._pid, 0
+        os.close(self._asks)
+        os.close(self._answers)
+        _end(pid)
+
+    def _start(self) -> "None":
+        theirs, self._asks = os.pipe()
+        self._answers, mine = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            try:
+                stand_alone(theirs, mine)
+                _answer(theirs, mine)
+            finally:
+                os._exit(0)
+        os.close(theirs)
+        os.close(mine)
+
+    def _line(self) -> "bytes":
+        deadline = time.monotonic() + self._limit_s
+        data = b""
+        while not data.endswith(b"\n"):
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self._answers], [], [], left)[0]:
+                raise _Unanswered("NVIDIA's driver does not answer within %g s" % self._limit_s)
+            block = os.read(self._answers, 65536)
+            if not block:
+                raise _Unanswered("NVIDIA's library crashed when it was asked")
+            data += block
+        return data
+
+
+class _Unanswered(Exception):
+    """The child hangs, or has died."""
+
+
+class NoLibrary(Exception):
+    """It cannot be used here at all; another source may know. The text says why."""
+
+
+def _end(pid: "int") -> "None":
+    try:
+        os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + _REAPED_S
+        while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.monotonic() < deadline:
+            time.sleep(0.001)
+    except OSError:
+        return  # somebody else reaps children here
+
+
+def stand_alone(asks: "int", answers: "int") -> "None":
+    """Hold nothing of the parent's: a lock kept open in a child that hangs would be held for ever."""
+    processes.die_with_parent(signal.SIGKILL)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(nothing, fd)
+    low, high = sorted((asks, answers))
+    os.closerange(3, low)
+    os.closerange(low + 1, high)
+    os.closerange(high + 1, 4096)
+
+
+def look_with(source: "Any") -> "tuple[Any, dict[str, Any]]":
+    """One look by this source, or by whoever can tell where there is none yet. For a process that may hang."""
+    try:
+        source = source or opened()
+        return source, source.look()
+    except gpu_model.Trouble as error:
+        return source, gpu_model.nothing(gpu_model.UNMEASURED, str(error))
+    except NoLibrary as error:
+        return source, without(str(error))
+    except Exception as error:
+        return source, gpu_model.nothing(gpu_model.UNMEASURED, "%s: %s" % (type(error).__name__, error))
+
+
+def _answer(asks: "int", answers: "int") -> "None":
+    source = None  # type: Any
+    while os.read(asks, 1):
+        source, found = look_with(source)
+        wire.write_all(answers, wire.dumps(found) + b"\n")
+
+
+def opened() -> "Any":
+    """Whoever can tell here: the library, else NVIDIA's own program."""
+    from ..machine import facts as machine
+
+    try:
+        return Library()
+    except NoLibrary:
+        program = machine.which("nvidia-smi")
+        if program is None:
+            raise
+        from . import nvidia_smi
+
+        return nvidia_smi.Program(program)
+
+
+def without(why: "str") -> "dict[str, Any]":
+    """Nothing of NVIDIA's answers. That there is no card is said only where the machine itself shows it."""
+    from ..container import nvidia_files
+
+    seen = nvidia_files.facts()
+    number, state = seen["cards"], gpu_model.UNMEASURED
+    if seen["system"] == "Darwin":
+        trouble = "GPUs of a Mac (Metal) cannot be measured"
+    elif seen["driver"]:
+        trouble = why
+    elif number:
+        trouble = "there is no driver loaded for the NVIDIA card of this machine (%d on the bus): %s" % (number, why)
+    elif os.path.exists("/dev/kfd"):
+        trouble = "GPUs of AMD's (ROCm) cannot be measured"
+    elif number is None:
+        trouble = "GPUs cannot be measured here: %s, and the machine does not show what is on its bus" % why
+    else:
+        state, trouble = gpu_model.NONE, "this machine has no NVIDIA GPU"
+    return gpu_model.nothing(state, trouble)
+
+
+class Library:
+    """What the library says. What a card always is, is asked once and still known when the card is lost."""
+
+    def __init__(self) -> "None":
+        import ctypes
+
+        try:
+            ctypes.CDLL(LIBRARY)  # tried first, as the binding takes its time to load
+            from . import pynvml  # type: ignore[attr-defined]
+        except OSError:
+            raise NoLibrary("NVIDIA's library %s is not there" % LIBRARY) from None
+        except ImportError as error:
+            raise NoLibrary("the binding to NVIDIA's library is missing: %s" % error) from error
+        self._nvml = pynvml
+        self._lasting = {}  # type: dict[int, dict[str, Any]]
+        self._events = None  # type: Any
+        self._uuids = {}  # type: dict[int | None, str]
+        try:
+            pynvml.nvmlInit()
+        except pynvml.NVMLError as error:
+            if error.value in (pynvml.NVML_ERROR_DRIVER_NOT_LOADED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND):
+                raise NoLibrary("NVIDIA's library says: %s" % error) from error
+            raise gpu_model.Trouble(_meaning(error)) from error
+
+    def look(self) -> "dict[str, Any]":
+        nvml = self._nvml
+        try:
+            count = nvml.nvmlDeviceGetCount()
+        except nvml.NVMLError as error:
+            raise gpu_model.Trouble(_meaning(error)) from error
+        cuda = self._ask("nvmlSystemGetCudaDriverVersion_v2")
+        found = gpu_model.nothing(gpu_model.MEASURED, "")
+        found.update(source="nvml", driver=self._ask("nvmlSystemGetDriverVersion") or "")
+        found.update(cuda="%d.%d" % (cuda // 1000, cuda % 1000 // 10) if cuda else "")
+        found.update(gpus=[self._card(index) for index in range(count)])
+        if not count:
+            found["trouble"] = "NVIDIA's driver is loaded and shows no GPU"
+        return found
+
+    def tick(self, index: "int", thorough: "bool" = True) -> "dict[str, Any]":
+        """What changes all the time, for those who ask often; Trouble if the card is gone.
+
+        With ``thorough`` also who is on it, how hot it is and what holds it back.
+        """
+        nvml = self._nvml
+        try:
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            busy = self._ask("nvmlDeviceGetUtilizationRates", handle)
+            milliwatts = self._ask("nvmlDeviceGetPowerUsage", handle)
+            seen = {
+                "busy": busy.gpu if busy else None,
+                "memory": getattr(self._memory(handle), "used", None),
+                "watts": None if milliwatts is None else milliwatts / 1000.0,
+            }
+            if thorough:
+                celsius = self._ask("nvmlDeviceGetTemperature", handle, nvml.NVML_TEMPERATURE_GPU)
+                throttle = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle) or 0
+                seen.update(celsius=celsius, throttle=throttle, pids=self._pids(handle))
+            return seen
+        except nvml.NVMLError as error:
+            raise gpu_model.Trouble(_meaning(error)) from error
+
+    def counters(self, index: "int") -> "dict[str, Any]":
+        """What a card has counted since the driver was loaded; the energy takes milliseconds to be read."""
+        nvml = self._nvml
+        try:
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            millijoules = self._ask("nvmlDeviceGetTotalEnergyConsumption", handle)
+            ecc = [self._ask("nvmlDeviceGetTotalEccErrors", handle, kind, nvml.NVML_VOLATILE_ECC) for kind in (0, 1)]
+        except nvml.NVMLError as error:
+            raise gpu_model.Trouble(_meaning(error)) from error
+        joules = None if millijoules is None else millijoules / 1000.0
+        return {"joules": joules, "corrected": ecc[0], "uncorrected": ecc[1]}
+
+    def xids(self) -> "list[tuple[str, int]]":
+        """UUID and number of each critical error since the last question; the first one only begins to listen."""
+        nvml = self._nvml
+        found = []  # type: list[tuple[str, int]]
+        try:
+            if self._events is None:
+                self._events = nvml.nvmlEventSetCreate()
+                for index in range(nvml.nvmlDeviceGetCount()):
+                    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+                    nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, self._events)
+                    self._uuids[_address(handle)] = nvml.nvmlDeviceGetUUID(handle)
+            while True:
+                event = nvml.nvmlEventSetWait_v2(self._events, 0)
+                # A card that is lost does not tell its name any more.
+                found.append((self._uuids.get(_address(event.device), ""), int(event.eventData)))
+        except nvml.NVMLError:
+            return found  # no more, or a card or driver that does not tell
+
+    def _card(self, index: "int") -> "dict[str, Any]":
+        nvml = self._nvml
+        try:
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            if index not in self._lasting:
+                self._lasting[index] = self._what_it_is(handle)
+            return gpu_model.card(index=index, **dict(self._lasting[index], **self._what_it_does(handle)))
+        except nvml.NVMLError as error:
+            lost = gpu_model.card(index=index, **self._lasting.get(index, {}))
+            return dict(lost, trouble=_meaning(error))
+
+    def _what_it_is(self, handle: "Any") -> "dict[str, Any]":
+        nvml = self._nvml
+        bus = self._ask("nvmlDeviceGetPciInfo", handle)
+        capability = self._ask("nvmlDeviceGetCudaComputeCapability", handle) or (None, None)
+        return {
+            "name": nvml.nvmlDeviceGetName(handle),
+            "uuid": nvml.nvmlDeviceGetUUID(handle),
+            "pci": gpu_model.pci(bus.domain, bus.bus, bus.device) if bus else None,
+            "major": capability[0],
+            "minor": capability[1],
+            "memory_clock_mhz": self._ask("nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_MEM),
+            "core_clock_mhz": self._ask("nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_SM),
+            "minor_number": self._ask("nvmlDeviceGetMinorNumber", handle),
+        }
+
+    def _what_it_does(self, handle: "Any") -> "dict[str, Any]":
+        memory = self._memory(handle)
+        busy = self._ask("nvmlDeviceGetUtilizationRates", handle)
+        milliwatts = self._ask("nvmlDeviceGetPowerUsage", handle)
+        ecc, mig = self._ask("nvmlDeviceGetEccMode", handle), self._ask("nvmlDeviceGetMigMode", handle)
+        return {
+            "memory_total": memory.total if memory else None,
+            "memory_free": memory.free if memory else None,
+            "memory_used": memory.used if memory else None,
+            "busy_percent": busy.gpu if busy else None,
+            "power_watts": None if milliwatts is None else milliwatts / 1000.0,
+            "celsius": self._ask("nvmlDeviceGetTemperature", handle, self._nvml.NVML_TEMPERATURE_GPU),
+            "ecc": bool(ecc[0]) if ecc else None,
+            "mig": bool(mig[0]) if mig else None,
+            "processes": self._processes(handle),
+        }
+
+    def _memory(self, handle: "Any") -> "Any":
+        """The first form counts what the driver keeps for itself as used."""
+        second = self._ask("nvmlDeviceGetMemoryInfo", handle, self._nvml.nvmlMemory_v2)
+        return second or self._ask("nvmlDeviceGetMemoryInfo", handle)
+
+    def _processes(self, handle: "Any") -> "list[dict[str, Any]] | None":
+        from . import process_owner
+
+        memory = self._pids(handle)
+        return None if memory is None else [process_owner.holder(pid, memory[pid]) for pid in sorted(memory)]
+
+    def _pids(self, handle: "Any") -> "dict[int, int | None] | None":
+        """Who computes on it, and with how much memory."""
+        said = self._ask("nvmlDeviceGetComputeRunningProcesses_v3", handle)
+        if said is None:
+            said = self._ask("nvmlDeviceGetComputeRunningProcesses_v2", handle)  # drivers before 510
+        if said is None:
+            return None
+        memory = {}  # type: dict[int, int | None]
+        for one in said:  # a process in several parts of a divided card is there several times
+            known = memory.get(one.pid, 0)
+            memory[one.pid] = None if known is None or one.usedGpuMemory is None else known + one.usedGpuMemory
+        return memory
+
+    def _ask(self, function: "str", *arguments: "object") -> "Any":
+        """None where this card or driver does not tell; a card that is gone is another matter."""
+        nvml = self._nvml
+        try:
+            return getattr(nvml, function)(*arguments)
+        except nvml.NVMLError as error:
+            if error.value in (nvml.NVML_ERROR_GPU_IS_LOST, nvml.NVML_ERROR_RESET_REQUIRED):
+                raise
+            return None
+
+
+def _address(handle: "Any") -> "int | None":
+    import ctypes
+
+    return ctypes.cast(handle, ctypes.c_void_p).value
+
+
+def _meaning(error: "Any") -> "str":
+    """The library's own words are for those who wrote it."""
+    from . import pynvml  # type: ignore[attr-defined]
+
+    words = {
+        pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: "NVIDIA's driver and its library are of different versions, as "
+        "after an update without a restart: restart the machine",
+        pynvml.NVML_ERROR_GPU_IS_LOST: "the GPU is lost: it has fallen off the bus or its driver gave it up; the "
+        "kernel's log names the Xid; restart the machine",
+        pynvml.NVML_ERROR_RESET_REQUIRED: "the GPU must be reset before it can be used: nvidia-smi --gpu-reset, or "
+        "restart the machine",
+        pynvml.NVML_ERROR_NO_PERMISSION: "NVIDIA's device files /dev/nvidia* are not open to this user",
+        pynvml.NVML_ERROR_UNKNOWN: "NVIDIA's driver answers with an unknown error; in a container this means that the "
+        "GPU was taken from it, as by systemctl daemon-reload: start the container anew",
+    }
+    return words.get(error.value) or "NVIDIA's library says: %s" % error

@@ -1,0 +1,133 @@
+"""Whether a script will reach the GPU: ``touch.py`` run in the script's own runtime, and what its answer means.
+
+An answer may come from within a container or from a Python that prints what it likes, so it is data: cut to size and
+cleaned before anybody sees it.
+"""
+
+import json
+import os
+import signal
+import time
+
+from . import probe_verdict
+
+MYPY = False
+if MYPY:
+    import subprocess
+    from typing import Any
+
+PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "probe.py").encode("utf-8", "surrogateescape")
+MARK = b"holdfast-touch "
+LOOK_S = 20.0
+_KILLED_S = 1.0
+
+
+def here(argv0: "bytes", env: "dict[bytes, bytes]", folder: "bytes", limit_s: "float" = LOOK_S) -> "dict[str, Any]":
+    """``ok``, ``why`` and ``fix`` in words, ``facts``, as a script that ``argv0`` runs here would meet it.
+
+    Never raises. Where nobody could look, ``ok`` holds, ``facts`` is empty and ``why`` says why.
+    """
+    return run([argv0, b"-B", PROGRAM, b"look"], env, folder, limit_s)
+
+
+def run(
+    argv: "list[bytes]", env: "dict[bytes, bytes]", folder: "bytes", limit_s: "float", program: "bytes" = b""
+) -> "dict[str, Any]":
+    """``here``, with all words given; those of an engine may stand before them. ``program`` is said on stdin."""
+    import subprocess
+
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    try:
+        asked = subprocess.Popen(argv, cwd=folder, env=env, start_new_session=True, **pipes)  # type: ignore[call-overload]
+    except OSError as error:
+        if argv[0] == b"python" and isinstance(error, FileNotFoundError):
+            return run([b"python3", *argv[1:]], env, folder, limit_s, program)  # as ``child`` starts scripts
+        return unknown("the GPU test could not be started: %s" % error)
+    try:
+        said = asked.communicate(program, timeout=limit_s)[0]
+    except subprocess.TimeoutExpired:
+        _end(asked)
+        return _judged_silence(limit_s)
+    except (OSError, ValueError) as error:
+        _end(asked)
+        return unknown("the GPU test could not be heard: %s" % error)
+    return understood(said)
+
+
+def understood(said: "bytes") -> "dict[str, Any]":
+    """What was printed, judged."""
+    lines = said.splitlines()
+    marked = [line[len(MARK) :] for line in lines if line.startswith(MARK)]
+    facts = probe_verdict.parsed(marked[-1]) if marked else None
+    if facts is None:
+        last = probe_verdict.plain(lines[-1].decode("utf-8", "replace")) if lines else "it says nothing"
+        return unknown("the GPU test did not come to its end: %s" % last)
+    return dict(probe_verdict.judge(facts), facts=facts)
+
+
+def unknown(why: "str") -> "dict[str, Any]":
+    return {"ok": True, "why": why, "fix": "", "facts": {}}
+
+
+def told(attempt: "bytes") -> "dict[str, Any] | None":
+    """What was found out within the container of a run; None where nobody has looked yet."""
+    found = _read(os.path.join(attempt, b"inside", b"touch"))
+    if found is None:
+        return None
+    if found.get("late") is True:
+        return _judged_silence(LOOK_S, contained=True)
+    said = found.get("said")
+    answer = understood(said.encode("utf-8", "replace") if isinstance(said, str) else b"")
+    facts = answer["facts"]
+    return dict(probe_verdict.judge(facts, contained=True), facts=facts) if facts else answer
+
+
+def lost(attempt: "bytes") -> "dict[str, Any] | None":
+    """``node``, ``why`` and ``time`` (seconds since 1970) of a card that was taken from a run's container."""
+    found = _read(os.path.join(attempt, b"inside", b"gpu-lost"))
+    if found is None:
+        return None
+    when = found.get("time")
+    is_time = isinstance(when, (int, float)) and not isinstance(when, bool) and 0 <= when < 1e11
+    return {
+        "node": probe_verdict.plain(found.get("node")),
+        "why": probe_verdict.plain(found.get("why")),
+        "time": when if is_time else time.time(),
+    }
+
+
+def _judged_silence(limit_s: "float", contained: "bool" = False) -> "dict[str, Any]":
+    where = " in the container" if contained else ""
+    why = "NVIDIA's driver does not answer%s within %g s" % (where, limit_s)
+    return {
+        "ok": False,
+        "why": why,
+        "fix": "run nvidia-smi there; where it hangs too, restart the machine",
+        "facts": {},
+    }
+
+
+def _end(asked: "subprocess.Popen[bytes]") -> "None":
+    """One that hangs in the driver cannot be ended, and is not waited for."""
+    import subprocess
+
+    try:
+        os.killpg(asked.pid, signal.SIGKILL)
+        asked.wait(_KILLED_S)
+    except (OSError, subprocess.TimeoutExpired):
+        asked.returncode = -signal.SIGKILL  # as far as we care
+    for pipe in (asked.stdin, asked.stdout):
+        try:
+            pipe.close()  # type: ignore[union-attr]
+        except OSError:
+            continue  # what it did not read is lost
+
+
+def _read(path: "bytes") -> "dict[str, Any] | None":
+    from ..container import monitor
+
+    try:
+        found = json.loads(monitor.plain_content(path).decode("utf-8", "replace"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None

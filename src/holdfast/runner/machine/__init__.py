@@ -1,0 +1,1 @@
+"""The machine itself: facts, processes, limits, environments."""

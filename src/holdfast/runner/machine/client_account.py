@@ -1,0 +1,162 @@
+"""What a client leaves on a machine besides its runs: its name in a list, its key; and the way to leave nothing."""
+
+import json
+import os
+
+from .. import wire
+from ..run import control
+from ..store import jsonl, run_files
+from ..store.files import unlink_quietly
+from ..store.remove_tree import remove_tree
+
+
+def register(home: "bytes", client: "str", label: "str") -> "list[str]":
+    """Write down that a client uses this store; the labels of all that do."""
+    folder = os.path.join(home, b"clients")
+    os.makedirs(folder, 0o700, exist_ok=True)
+    path = os.path.join(folder, _name(client))
+    if not os.path.exists(path):
+        _write(path, {"label": label})
+    return [str(_read(os.path.join(folder, name)).get("label")) for name in sorted(os.listdir(folder))]
+
+
+def authorize(home: "bytes", client: "str", line: "str") -> "None":
+    """Add one public key to those that may log in; what had to be made for that is written down, to be undone."""
+    made = []
+    folder = os.path.expanduser(b"~/.ssh")
+    if not os.path.isdir(folder):
+        os.mkdir(folder, 0o700)
+        made.append("folder")
+    path = os.path.join(folder, b"authorized_keys")
+    if not os.path.exists(path):
+        made.append("file")
+    if line in _lines(path):
+        return
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        size = os.fstat(fd).st_size
+        glue = b"" if not size or os.pread(fd, 1, size - 1) == b"\n" else b"\n"
+        wire.write_all(fd, glue + line.encode("ascii") + b"\n")
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    note = os.path.join(home, b"clients", _name(client))
+    _write(note, dict(_read(note), key=line, made=made))
+
+
+def withdraw(home: "bytes", client: "str") -> "None":
+    """Take the key back out: this machine does not accept it."""
+    note = os.path.join(home, b"clients", _name(client))
+    found = _read(note)
+    _deauthorize(found)
+    _write(note, {"label": found.get("label")})
+
+
+def purge(home: "bytes", client: "str") -> "dict[str, object]":
+    """Remove all that a client brought here. What is shared goes with the last of them."""
+    mine, live = _runs_of(home, client)
+    if live:
+        return {"live": live}
+    note = os.path.join(home, b"clients", _name(client))
+    _deauthorize(_read(note))
+    unlink_quietly(note)
+    try:
+        others = os.listdir(os.path.join(home, b"clients"))
+    except FileNotFoundError:
+        others = []
+    theirs = [folder for folder in _runs_of(home, None)[0] if folder not in mine and not _is_discarded(folder)]
+    last = not others and not theirs
+    _leave_engines(home, mine, last)
+    for folder in mine:
+        remove_tree(folder)
+    if last:
+        from ..gpu import gpu_queue
+
+        gpu_queue.tidy()
+        remove_tree(home)
+    kept = 0 if last else len(theirs)
+    return {"runs": len(mine), "others": len(others), "live": [], "kept": kept, "left": os.path.lexists(home)}
+
+
+def _is_discarded(folder: "bytes") -> "bool":
+    """Whether this is what is left of a run: one that ended before it had begun, or that was being removed."""
+    if folder.endswith((b".deleted", b".tmp")):
+        return True
+    if os.path.lexists(os.path.join(folder, b"run.json")):
+        return False
+    attempts = [os.path.join(folder, name) for name in os.listdir(folder)]
+    return bool(attempts) and all(run_files.closed(attempt) is not None for attempt in attempts)
+
+
+def _leave_engines(home: "bytes", mine: "list[bytes]", last: "bool") -> "None":
+    """Containers that a run left though nobody looks after it any more, and images."""
+    if os.path.exists(os.path.join(home, b"cache", b"engines.jsonl")):
+        from ..cleanup import unused_containers
+
+        unused_containers.end(home, {os.path.basename(folder).decode("ascii", "replace") for folder in mine}, last)
+
+
+def _deauthorize(note: "dict[str, object]") -> "None":
+    line, made = note.get("key"), note.get("made") or ()
+    folder = os.path.expanduser(b"~/.ssh")
+    path = os.path.join(folder, b"authorized_keys")
+    if not line or line not in _lines(path):
+        return
+    rest = [kept for kept in _lines(path) if kept != line]
+    if rest or "file" not in made:  # type: ignore[operator]
+        beside = path + b".%d.tmp" % os.getpid()
+        jsonl.write_new(beside, "".join(kept + "\n" for kept in rest).encode("utf-8", "surrogateescape"))
+        os.chmod(beside, os.stat(path).st_mode & 0o7777)
+        os.rename(beside, path)
+    else:
+        os.unlink(path)
+    if "folder" in made and not os.listdir(folder):  # type: ignore[operator]
+        os.rmdir(folder)
+
+
+def _runs_of(home: "bytes", client: "str | None") -> "tuple[list[bytes], list[str]]":
+    """The folders of a client's runs (of all, for None), and the ids of those that are alive."""
+    mine, live = [], []
+    runs = os.path.join(home, b"runs")
+    try:
+        names = os.listdir(runs)
+    except FileNotFoundError:
+        names = []
+    for name in names:
+        folder = os.path.join(runs, name)
+        request = _read(os.path.join(folder, b"run.json"))
+        if client is None or request.get("client_store") == client:
+            mine.append(folder)
+            attempts = [attempt for attempt in os.listdir(folder) if attempt[:1] == b"a" and attempt[1:].isdigit()]
+            if any(control.look(os.path.join(folder, attempt)) == "alive" for attempt in attempts):
+                live.append(str(request.get("run_id")))
+    return mine, live
+
+
+def _name(client: "str") -> "bytes":
+    if not client.isalnum():
+        raise ValueError("not a client: %r" % client)
+    return client.encode("ascii")
+
+
+def _lines(path: "bytes") -> "list[str]":
+    try:
+        with open(path, "rb") as source:
+            return source.read().decode("utf-8", "surrogateescape").splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def _read(path: "bytes") -> "dict[str, object]":
+    try:
+        with open(path, "rb") as source:
+            found = json.loads(source.read().decode("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write(path: "bytes", content: "dict[str, object]") -> "None":
+    beside = path + b".%d.tmp" % os.getpid()
+    jsonl.write_new(beside, wire.dumps(content) + b"\n")
+    os.rename(beside, path)

@@ -1,0 +1,391 @@
+"""Making sure that a run's environment is there: one builder per environment, everybody else waits and watches.
+
+An environment is a folder named by its content key. It appears whole, by a rename, or not at all. This program only
+locks, starts the builder and publishes; what is in an environment is the builder's business.
+"""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+
+from ..store import jsonl, lock_holders, lock_wait
+from ..store.remove_tree import remove_tree
+from . import node
+
+MYPY = False
+if MYPY:
+    from collections.abc import Callable, Iterator
+
+PINS = ("uv==0.13.7", "py-rattler==0.28.0")
+OLDEST = (3, 10)
+NOTE = b"holdfast-environment.json"
+_STOPPED_S = 10.0  # how long a process that has a lock may be stopped before the wait for it is given up
+_SIZES = b"holdfast-sizes.json"
+
+
+class CannotBuild(Exception):
+    """The environment could not be made; the text says what went wrong and what to do."""
+
+
+class Stopped(Exception):
+    """Somebody asked to stop while the environment was being made."""
+
+
+def ensure(
+    home: "bytes",
+    runner: "str",
+    environment: "dict[str, object]",
+    log: "bytes",
+    tell: "Callable[[dict[str, object]], None]",
+    stopped: "Callable[[], bool]",
+) -> "dict[str, object]":
+    """The note that a finished environment carries, after building it if it was not there.
+
+    Its ledger is None unless it was built now.
+    """
+    key = str(environment["key"])
+    place = os.path.join(home, b"envs", key.encode("ascii"))
+    os.makedirs(os.path.join(home, b"locks"), 0o700, exist_ok=True)
+    _use(home, key, tell, stopped)
+    note = read_note(place)
+    if note is not None:
+        os.utime(place)  # when it was last used: what prune goes by
+        return dict(note, ledger=None)
+    path = os.path.join(home, b"locks", b"env-" + key.encode("ascii"))
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        _wait_for(lock, path, "another run is making this environment", tell, stopped)
+        note = read_note(place)
+        if note is not None:
+            return dict(note, ledger=None)
+        _build(home, runner, environment, place, log, tell, stopped, lock)
+        note = read_note(place)
+        if note is None:
+            raise CannotBuild("the environment was made and cannot be read: %s" % os.fsdecode(place))
+        return note
+    finally:
+        os.close(lock)
+
+
+def _use(
+    home: "bytes", key: "str", tell: "Callable[[dict[str, object]], None]", stopped: "Callable[[], bool]"
+) -> "None":
+    """Held by every run until it ends, so that an environment in use is never pruned."""
+    path = use_lock(home, key)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    _wait_for(fd, path, "this environment is being removed", tell, stopped, shared=True)
+
+
+def use_lock(home: "bytes", key: "str") -> "bytes":
+    return os.path.join(home, b"locks", b"use-" + key.encode("ascii"))
+
+
+def read_note(place: "bytes") -> "dict[str, object] | None":
+    """What the builder wrote into a finished environment; None where there is none."""
+    try:
+        with open(os.path.join(place, NOTE), "rb") as source:
+            note = json.loads(source.read().decode("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return note if isinstance(note, dict) else None
+
+
+def builder_python(
+    home: "bytes",
+    tell: "Callable[[dict[str, object]], None]",
+    log: "bytes",
+    stopped: "Callable[[], bool]" = lambda: False,
+) -> "str":
+    """The interpreter that has the pinned builder's tools; made on first use."""
+    place = os.path.join(home, b"builder", "-".join(PINS).replace("=", "").encode("ascii"))
+    python = os.path.join(place, b"bin", b"python")
+    if _has_tools(place):
+        return os.fsdecode(python)
+    if sys.version_info < OLDEST:
+        raise CannotBuild(
+            "building environments needs Python %d.%d or newer on this machine; this is %d.%d"
+            % (OLDEST + sys.version_info[:2])
+        )
+    os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
+    path = os.path.join(os.path.dirname(place), b"lock")
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        _wait_for(lock, path, "another process is installing the builder's tools", tell, stopped)
+        if not _has_tools(place):
+            tell({"phase": "tools", "name": ", ".join(PINS)})
+            _install_tools(place, log)
+    finally:
+        os.close(lock)
+    return os.fsdecode(python)
+
+
+def _has_tools(place: "bytes") -> "bool":
+    """Whether no file of them is shorter than it was when they were installed; older stores have no list of that."""
+    if not os.path.exists(os.path.join(place, b"bin", b"python")):
+        return False
+    try:
+        with open(os.path.join(place, _SIZES), "rb") as source:
+            sizes = json.loads(source.read().decode("ascii"))
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):
+        return False
+    try:
+        return all(os.path.getsize(os.path.join(place, os.fsencode(name))) == sizes[name] for name in sizes)
+    except (OSError, TypeError):
+        return False
+
+
+def _note_sizes(place: "bytes") -> "None":
+    sizes = {}
+    for folder, _, names in os.walk(place):
+        for path in (os.path.join(folder, name) for name in names):
+            if not os.path.islink(path):
+                sizes[os.fsdecode(path[len(place) + 1 :])] = os.path.getsize(path)
+    jsonl.write_new(os.path.join(place, _SIZES), json.dumps(sizes).encode("ascii"))
+
+
+def _install_tools(place: "bytes", log: "bytes") -> "None":
+    beside = place + node.own_ending()
+    remove_tree(beside)
+    steps = (
+        [sys.executable, "-I", "-m", "venv", os.fsdecode(beside)],
+        [
+            os.path.join(os.fsdecode(beside), "bin", "python"),
+            "-m",
+            "pip",
+            "install",
+            "--disable-pip-version-check",
+            *PINS,
+        ],
+    )
+    with open(log, "ab") as words:
+        for step in steps:
+            if subprocess.call(step, stdin=subprocess.DEVNULL, stdout=words, stderr=words) != 0:
+                remove_tree(beside)
+                raise CannotBuild("the tools that build environments could not be installed\n%s" % tail(log))
+    _note_sizes(beside)
+    _publish(beside, place, _has_tools)
+
+
+def _publish(beside: "bytes", place: "bytes", is_whole: "Callable[[bytes], bool]") -> "None":
+    """What is there already is damaged, unless another node that shares this folder has finished first."""
+    if is_whole(place):
+        remove_tree(beside)
+    else:
+        remove_tree(place)
+        os.rename(beside, place)
+    jsonl.sync_folder(os.path.dirname(place))
+
+
+def tail(log: "bytes", lines: "int" = 30) -> "str":
+    try:
+        with open(log, "rb") as source:
+            source.seek(max(0, os.path.getsize(log) - 65536))
+            text = source.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])
+
+
+def _wait_for(
+    lock: "int",
+    path: "bytes",
+    what: "str",
+    tell: "Callable[[dict[str, object]], None]",
+    stopped: "Callable[[], bool]",
+    shared: "bool" = False,
+) -> "None":
+    """As long as it takes, telling who is waited for; CannotBuild where that process was stopped."""
+    told, look_at, stopped_at = "", 0.0, 0.0
+    while not lock_wait.try_hold(lock, shared):
+        if stopped():
+            raise Stopped()
+        now = time.monotonic()
+        if now >= look_at:
+            look_at = now + 1.0
+            holders = lock_holders.holders(path)
+            text = what + (": " if holders else "") + ", ".join(str(holder) for holder in holders)
+            if text != told:
+                told = text
+                tell({"phase": "wait", "name": text})
+            is_stopped = bool(holders) and all(holder.stopped for holder in holders)
+            stopped_at = (stopped_at or now) if is_stopped else 0.0
+            if is_stopped and now - stopped_at >= _STOPPED_S:
+                pids = " ".join(str(holder.pid) for holder in holders)
+                raise CannotBuild("%s\nlet it go on: kill -CONT %s; or end it: kill -KILL %s" % (text, pids, pids))
+        time.sleep(0.05)
+
+
+def _build(
+    home: "bytes",
+    runner: "str",
+    environment: "dict[str, object]",
+    place: "bytes",
+    log: "bytes",
+    tell: "Callable[[dict[str, object]], None]",
+    stopped: "Callable[[], bool]",
+    lock: "int",
+) -> "None":
+    beside = place + node.own_ending()
+    remove_tree(beside)  # what a builder left that was killed
+    os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
+    lock_file = dict(environment["lock"])  # type: ignore[call-overload]
+    project = environment.get("own_package")  # True where nobody said in which folder it is
+    project = project if isinstance(project, str) else None
+    request = {
+        "verb": "install",
+        "lock": lock_file,
+        "prefix": os.fsdecode(place),
+        "beside": os.fsdecode(beside),
+        "cache": os.fsdecode(os.path.join(home, b"cache", b"packages")),
+        "python": environment.get("interpreter"),
+        "offline": False,
+        "project": project,
+        "own_package": project if lock_file.get("own_package") else None,
+        "log": os.fsdecode(log),
+    }
+    program = os.path.join(os.fsdecode(home), "runner", runner, "builder", "__main__.py")
+    wish = environment.get("container")
+    seen = [project or "", *package_folders(lock_file)]
+    with BuildContainer(home, wish if isinstance(wish, dict) else None, seen, log) as room:
+        request["inside"] = room.words
+        answer = ask_builder(home, program, request, log, tell, stopped, lock)
+    if answer.get("event") != "done":
+        remove_tree(beside)
+        raise CannotBuild(words_of(answer, log))
+    _publish(beside, place, lambda made: read_note(made) is not None)
+
+
+def package_folders(lock_file: "dict[str, object]") -> "list[str]":
+    """Folders of this machine that packages are taken from."""
+    from urllib.parse import unquote
+
+    options = lock_file.get("pip_options")
+    named = list(options.get("find_links") or ()) if isinstance(options, dict) else []
+    named += os.environ.get("UV_FIND_LINKS", "").split(",")
+    places = (unquote(name[len("file://") :]) if name.startswith("file://") else name for name in map(str, named))
+    return sorted({place for place in places if place.startswith("/") and os.path.isdir(place)})
+
+
+class BuildContainer:
+    """A container of the image that an environment is made for: whatever runs its Python runs there.
+
+    Its only process waits for the end of its stdin, which is ours: it goes when we go, however that happens.
+    """
+
+    def __init__(self, home: "bytes", wish: "dict[str, object] | None", also: "list[str]", log: "bytes") -> "None":
+        self._home = os.fsdecode(home)
+        self._also = [place for place in also if place and not (place + "/").startswith(self._home + "/")]
+        self._wish = wish
+        self._log = log
+        self.words = None  # type: list[str] | None
+
+    def __enter__(self) -> "BuildContainer":
+        if self._wish is None:
+            return self
+        from ..container import argv as container
+        from ..container import engines
+
+        program, network = str(self._wish["program"]), self._wish.get("network")
+        engine = engines.find(os.fsencode(self._home), os.path.basename(program))
+        name = "holdfast-build-%d-%s" % (os.getpid(), os.urandom(4).hex())
+        argv = [program, "run", "--rm", "--name", name, "--interactive", "--label", "%s=%s" % (container.LABEL, name)]
+        argv += container.user_words(engine, "", (os.getuid(), os.getgid()))
+        for place in [self._home, *self._also]:
+            argv += ["--mount", container.mount(place, place, place != self._home)]
+        argv += ["--network", str(network)] if network else []
+        argv += ["--security-opt", "label=disable"] if container.has_selinux() else []
+        argv += ["--entrypoint", "/bin/sh", *container.image_words(str(self._wish["image_id"]))]
+        with open(self._log, "ab") as words:
+            self._process = subprocess.Popen(
+                [*argv, "-c", "echo ready; read _"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words
+            )
+        if self._process.stdout.readline() != b"ready\n":  # type: ignore[union-attr]
+            self._process.communicate()
+            raise CannotBuild("a container to build in could not be started\n%s" % tail(self._log, 8))
+        self.words = [program, "exec", "--interactive", name]
+        return self
+
+    def __exit__(self, *_: "object") -> "None":
+        if self.words is not None:
+            self._process.communicate()
+
+
+def ask_builder(
+    home: "bytes",
+    program: "str",
+    request: "dict[str, object]",
+    log: "bytes",
+    tell: "Callable[[dict[str, object]], None]",
+    stopped: "Callable[[], bool]",
+    lock: "int | None" = None,
+) -> "dict[str, object]":
+    """One question to the builder; its progress is told, its last line is the answer.
+
+    The builder ends when we do, for it holds the other end of a pipe of ours. It shares the lock, so that nobody
+    builds at the same place before it really is gone.
+    """
+    argv = [builder_python(home, tell, log, stopped), "-I", "-B", program]
+    life, held = os.pipe()
+    shared = (life,) if lock is None else (life, lock)
+    pipe = subprocess.PIPE
+    answer = {}  # type: dict[str, object]
+    try:
+        with open(log, "ab") as words:
+            builder = subprocess.Popen(
+                argv, stdin=pipe, stdout=pipe, stderr=words, start_new_session=True, pass_fds=shared
+            )
+        builder.stdin.write(json.dumps(dict(request, life=life)).encode("ascii"))  # type: ignore[union-attr]
+        builder.stdin.close()  # type: ignore[union-attr]
+        for said in _lines(builder, stopped):
+            if said.get("event") == "progress":
+                tell(said)
+            else:
+                answer = said
+        builder.wait()
+    finally:
+        os.close(life)
+        os.close(held)
+    if stopped():
+        raise Stopped()
+    return answer or {"event": "failed", "kind": "internal", "what": "the builder ended without an answer"}
+
+
+def _lines(builder: "subprocess.Popen[bytes]", stopped: "Callable[[], bool]") -> "Iterator[dict[str, object]]":
+    """What the builder says, line by line; it is told to end as soon as somebody wants to stop."""
+    fd = builder.stdout.fileno()  # type: ignore[union-attr]
+    held = b""
+    asked = False
+    while True:
+        if stopped() and not asked:
+            asked = True
+            os.killpg(builder.pid, signal.SIGTERM)
+        if not select.select([fd], [], [], 0.1)[0]:
+            continue
+        block = os.read(fd, 65536)
+        if not block:
+            return
+        lines = (held + block).split(b"\n")
+        held = lines.pop()
+        for line in lines:
+            try:
+                said = json.loads(line.decode("utf-8"))
+            except ValueError:
+                continue
+            if isinstance(said, dict):
+                yield said
+
+
+def words_of(answer: "dict[str, object]", log: "bytes") -> "str":
+    """The builder's complaint as a person should read it: what, where, what to do, last lines, where the rest is."""
+    parts = ["the environment could not be made: %s" % answer.get("what")]
+    parts += ["%s: %s" % (name, answer[name]) for name in ("where", "hint") if answer.get(name)]
+    last = answer.get("tail")
+    parts += [str(line) for line in last[-30:]] if isinstance(last, list) else []
+    parts.append("the whole log: %s" % os.fsdecode(log))
+    return "\n".join(parts)

@@ -1,0 +1,37 @@
+"""Finding the lock of an environment on the target, where packages have to be built for that."""
+
+import os
+
+from ..store import checkout
+from ..store.remove_tree import remove_tree
+from .environment import BuildContainer, ask_builder, package_folders
+
+MYPY = False
+if MYPY:
+    from collections.abc import Callable
+
+
+def solve(
+    home: "bytes",
+    runner: "str",
+    asked: "dict[str, object]",
+    log: "bytes",
+    tell: "Callable[[dict[str, object]], None]",
+) -> "dict[str, object]":
+    """The builder's answer, from this machine or from a container of the image that ``asked`` names."""
+    request = dict(asked["request"], verb="solve", log=os.fsdecode(log))  # type: ignore[call-overload]
+    request["cache"] = os.fsdecode(os.path.join(home, b"cache", b"packages"))
+    program = os.path.join(os.fsdecode(home), "runner", runner, "builder", "__main__.py")
+    folder = os.path.join(home, b"cache", b"solve-%d" % os.getpid())
+    image, tree = asked.get("container"), asked.get("tree")
+    remove_tree(folder)
+    try:
+        if tree:  # the project's own packages, where its folder is on another machine
+            checkout.checkout(os.path.join(home, b"objects"), str(tree), folder)
+            request["project"] = os.fsdecode(folder)
+        seen = [str(request.get("project") or ""), *package_folders(request["spec"])]
+        with BuildContainer(home, image if isinstance(image, dict) else None, seen, log) as container:
+            request["inside"] = container.words
+            return ask_builder(home, program, request, log, tell, lambda: False)
+    finally:
+        remove_tree(folder)

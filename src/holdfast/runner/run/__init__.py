@@ -1,0 +1,1 @@
+"""One run on a target: start, supervise, control, end."""

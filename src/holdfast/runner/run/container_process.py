@@ -1,0 +1,217 @@
+"""The script in a container, as the supervisor sees it: something to start, to stop, to end, and to ask how it went."""
+
+import json
+import os
+import sys
+import time
+
+from ..container import argv, engines, monitor
+from ..store.files import unlink_quietly
+from . import process_tree, script_process, workdir
+
+MYPY = False
+if MYPY:
+    from .supervisor import Supervisor
+
+LATE_S = 1.0
+AGAIN = 5  # so often the process that looks after a container is started anew
+
+
+class Contained:
+    def __init__(self, supervisor: "Supervisor", wish: "dict[str, object]") -> "None":
+        self._run = supervisor
+        self._wish = wish
+        self._name = argv.name_of(str(supervisor.plan["uid"]), str(supervisor.plan["attempt"]))
+        self._inside = os.path.join(supervisor.attempt, b"inside")
+        self._charge = None  # type: monitor.Charge | None
+        self._verdict = -1
+        self._tries = 0
+        self._words = {}  # type: dict[str, object]
+
+    def start(
+        self, asked: "dict[bytes, bytes]", environment: "dict[str, object]"
+    ) -> "tuple[int, int, dict[str, object]]":
+        """Pid of who looks after it, the end of its stream, and what to write down about it."""
+        try:
+            engine = engines.find(self._run.home, str(self._wish["engine"]))
+            self._charge = self._make_charge(engine, asked, environment)
+        except engines.EngineTrouble as error:
+            raise workdir.CannotPrepare(str(error)) from error
+        output = self._open_stream()
+        pid, self._verdict = monitor.begin(self._charge, again=False)
+        told = {"engine": engine["name"], "version": engine["version"], "name": self._name}
+        told.update(image=self._wish["image"], image_id=self._wish["image_id"], digest=self._wish["digest"])
+        return pid, output, dict(told, argv=self._charge.words)
+
+    def tell(self, pid: "int", number: "int") -> "None":
+        """The one who looks after the container passes it on; nobody else here belongs to the script."""
+        process_tree.tell([pid], number)
+
+    def end(self) -> "dict[int, int]":
+        """At once and for good; first whoever may still be starting it."""
+        ended = process_tree.end_family(str(self._run.plan["uid"]))
+        destroy(self._run.plan)
+        return ended
+
+    def goes_on(self) -> "int":
+        """Another process to look after the container, where the last one said nothing before it ended."""
+        if self._said() or self._charge is None or self._tries >= AGAIN:
+            return 0
+        self._tries += 1
+        pid, self._verdict = monitor.begin(self._charge, again=True)
+        return pid
+
+    def verdict(self, _status: "int") -> "dict[str, object]":
+        """``code``, ``reason``, ``lost`` and ``left``."""
+        said = self._said()
+        if not said:
+            destroy(self._run.plan)
+            reason = "who looked after the container was killed again and again; the script was ended with it"
+            return {"code": 125, "reason": reason, "lost": True}
+        return said
+
+    def tidy(self) -> "None":
+        """When all is written down: take the container away, and what the engine's client left."""
+        process_tree.end_family(str(self._run.plan["uid"]))
+        destroy(self._run.plan, settled=bool(self._words) and not self._words.get("lost"))
+        for name in (b"stream", b"ended"):
+            unlink_quietly(os.path.join(self._inside, name))
+
+    def _said(self) -> "dict[str, object]":
+        """What was said on the pipe; read once, when the writer is gone."""
+        if self._verdict >= 0:
+            with os.fdopen(self._verdict, "rb") as source:
+                text = source.read().decode("ascii", "replace")
+            self._verdict = -1
+            self._words = _parsed(text)
+        return self._words
+
+    def _make_charge(
+        self, engine: "dict[str, object]", asked: "dict[bytes, bytes]", environment: "dict[str, object]"
+    ) -> "monitor.Charge":
+        run, wish = self._run, self._wish
+        gpu = self._gpu(engine)
+        places = self._places()
+        words = argv.words(engine, wish, places, self._name, gpu[0])
+        line = self._line(engine, gpu[1], asked, environment)
+        charge = monitor.Charge(str(engine["program"]), self._name, words, line, run.attempt)
+        charge.limit = str(wish.get("memory_text") or "")
+        if wish.get("copied"):
+            from ..container import file_copy
+
+            charge.load = lambda: file_copy.load(charge, places)
+            charge.fetch = lambda: file_copy.fetch(charge, places)
+        return charge
+
+    def _places(self) -> "argv.Places":
+        run = self._run
+        chosen = run.plan.get("environment")
+        prefix = str(chosen["prefix"]) if isinstance(chosen, dict) else None
+        runner = os.path.join(run.home, b"runner", run.runner.encode("ascii"))
+        links = [str(link["target"]) for link in run.plan["links"]]  # type: ignore[attr-defined]
+        share = _text(workdir.share_of(run.plan)) if run.plan.get("share") else None
+        return argv.Places(
+            _text(run.attempt), _text(runner), prefix, share, links, (os.getuid(), os.getgid()), argv.has_selinux()
+        )
+
+    def _line(
+        self,
+        engine: "dict[str, object]",
+        gpu: "dict[str, str]",
+        asked: "dict[bytes, bytes]",
+        environment: "dict[str, object]",
+    ) -> "bytes":
+        """What the first process of the container is told."""
+        run = self._run
+        ours, first = workdir.variables(run.home, run.runner, run.attempt, run.plan, environment)
+        ours[b"HOME"] = b"/tmp"  # the caller is nobody in an image
+        ours[b"HOLDFAST_HOME"] = os.path.join(ours[b"HOLDFAST_OUTPUTS"], b".holdfast")  # outlives the container
+        ours.update((_bytes(name), _bytes(value)) for name, value in gpu.items())
+        if b"LD_LIBRARY_PATH" in ours:  # the driver's libraries, before those that an image may have
+            first[b"LD_LIBRARY_PATH"].insert(0, ours.pop(b"LD_LIBRARY_PATH"))
+        if run.plan.get("share") and not self._wish.get("copied"):
+            ours[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = argv.SHARE.encode() + b"/"
+        else:
+            ours.pop(b"AZUREML_NATIVE_SHARE_DIRECTORY", None)
+        ours.update(asked)
+        ours.update(run.gpu.variables())
+        if b"PYTHONPATH" in asked:
+            ours[b"PYTHONPATH"] = b":".join([*first.pop(b"PYTHONPATH", []), asked[b"PYTHONPATH"]])
+        is_root = argv.is_root(self._wish) and not engine.get("rootless")
+        told = {
+            "argv": run.plan["argv"],
+            "folder": _text(os.path.join(run.attempt, b"work")),
+            "env": {_text(name): _text(value) for name, value in ours.items()},
+            "first": {_text(name): [_text(place) for place in places] for name, places in first.items()},
+            "umask": run.umask,
+            "grace": run.plan["grace"],
+            "stream": None if self._wish.get("copied") else _text(os.path.join(self._inside, b"stream")),
+            "note": _text(os.path.join(self._inside, b"note")),
+            "ended": None if self._wish.get("copied") else _text(os.path.join(self._inside, b"ended")),
+            "folders": [_text(os.path.join(run.attempt, part.encode())) for part in argv.PARTS],
+            "after": [os.getuid(), os.getgid()] if is_root else None,
+            "touch": self._touch_words() if self._wish.get("gpu") else None,
+        }
+        return json.dumps(told).encode("ascii") + b"\n"
+
+    def _touch_words(self) -> "list[str]":
+        """Whether the GPU is reached is asked by whoever will run the script."""
+        run = self._run
+        program = os.path.join(run.home, b"runner", run.runner.encode("ascii"), b"runner", b"gpu", b"probe.py")
+        return [str(run.plan["argv"][0]), "-B", _text(program), "look"]  # type: ignore[index]
+
+    def _gpu(self, engine: "dict[str, object]") -> "tuple[list[str], dict[str, str]]":
+        """Words for the engine and variables for the script."""
+        if not self._wish.get("gpu"):
+            return [], {}
+        from ..container import gpu_passthrough
+
+        found = gpu_passthrough.look(engine, self._run.gpu.chosen)
+        if found["refused"]:
+            raise workdir.CannotPrepare(str(found["refused"]))
+        return list(found["words"]), dict(found["environment"])
+
+    def _open_stream(self) -> "int":
+        """A pipe with a name, so that the container writes to us and not to its engine; we hold both its ends."""
+        os.makedirs(self._inside, 0o700, exist_ok=True)
+        path = os.path.join(self._inside, b"stream")
+        os.mkfifo(path, 0o600)
+        os.mkfifo(os.path.join(self._inside, b"ended"), 0o600)
+        output = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # with a writing end of our own it never comes to its end
+        script_process.widen(output)
+        if self._charge is not None and self._wish.get("copied"):
+            self._charge.output = os.open(path, os.O_WRONLY)
+        return output
+
+
+def destroy(plan: "dict[str, object]", settled: "bool" = False) -> "None":
+    """End the container of a run, if it has one, whoever still looks after it.
+
+    Unless it is ``settled`` that it ran, an engine that was asked to start it a moment ago may do so after all.
+    """
+    wish = plan.get("container")
+    if not isinstance(wish, dict):
+        return
+    name = argv.name_of(str(plan["uid"]), str(plan["attempt"]))
+    for wait in (0.0,) if settled else (0.0, LATE_S):
+        time.sleep(wait)
+        process_tree.end_marked(str(plan["uid"]).encode("ascii"))  # what runs as us needs no engine to be ended
+        if not monitor.remove(str(wish["program"]), name):
+            sys.stderr.write("the container %s could not be removed: %s does not answer\n" % (name, wish["program"]))
+            return
+
+
+def _parsed(text: "str") -> "dict[str, object]":
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _bytes(value: "object") -> "bytes":
+    return str(value).encode("utf-8", "surrogateescape")
+
+
+def _text(value: "bytes") -> "str":
+    return value.decode("utf-8", "surrogateescape")

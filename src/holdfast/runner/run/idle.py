@@ -1,0 +1,68 @@
+"""The tail of the last run on a machine: when nothing has run for so long, the machine is switched off.
+
+Not a daemon: it is what the guardian of a run becomes when that run is over, for as long as the machine's file says. It
+ends as soon as another run is there, whose own tail will see to it.
+"""
+
+import os
+import subprocess
+import sys
+import time
+
+from ..store import jsonl, run_files
+
+
+def become(home: "bytes", runner: "str", uid: "str", wish: "dict[str, object]") -> "None":
+    """Turn this process, which has nothing left to do, into the one that waits. Returns only if that fails."""
+    place = os.path.join(home, b"runner", runner.encode("ascii"))
+    program = "import sys; sys.path.insert(0, sys.argv[1]); from runner.run import idle; idle.main(sys.argv[2:])"
+    words = [os.fsdecode(place), os.fsdecode(home), uid, str(wish["minutes"]), str(wish["command"])]
+    try:
+        os.execv(sys.executable, [sys.executable, "-I", "-S", "-c", program, *words])
+    except OSError:
+        return
+
+
+def main(words: "list[str]") -> "None":
+    home, uid, minutes, command = os.fsencode(words[0]), words[1], float(words[2]), words[3]
+    _take_over(home, uid)
+    seconds = minutes * 60
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(min(15.0, max(0.05, seconds / 20)))
+        if not _is_mine(home, uid) or _anything_runs(home):
+            return
+    with open(os.path.join(home, b"idle.log"), "ab") as log:
+        note = "%s idle for %g minutes: %s\n" % (time.strftime("%Y-%m-%d %H:%M:%S"), minutes, command)
+        log.write(note.encode("utf-8", "surrogateescape"))
+        log.flush()
+        subprocess.call(["/bin/sh", "-c", command], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+
+
+def _take_over(home: "bytes", uid: "str") -> "None":
+    """The newest run's tail waits; whoever waited before sees another name here and leaves."""
+    path = os.path.join(home, b"idle")
+    beside = path + b".%d.tmp" % os.getpid()
+    jsonl.write_new(beside, uid.encode("ascii"))
+    os.rename(beside, path)
+
+
+def _is_mine(home: "bytes", uid: "str") -> "bool":
+    try:
+        with open(os.path.join(home, b"idle"), "rb") as source:
+            return source.read() == uid.encode("ascii")
+    except OSError:
+        return False
+
+
+def _anything_runs(home: "bytes") -> "bool":
+    runs = os.path.join(home, b"runs")
+    for name in os.listdir(runs):
+        folder = os.path.join(runs, name)
+        try:
+            attempts = os.listdir(folder)
+        except OSError:
+            continue
+        if any(run_files.is_held(os.path.join(folder, attempt)) for attempt in attempts if attempt[:1] == b"a"):
+            return True
+    return False

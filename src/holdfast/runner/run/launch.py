@@ -1,0 +1,147 @@
+"""From a start request to two watchers that need nobody: the guardian, and below it the supervisor.
+
+The guardian is the supervisor's parent; the supervisor holds the reading end of a pipe whose other end only the
+guardian has. Whichever dies, the other notices, ends the family and writes the outcome; whichever is stopped, the other
+continues it.
+Both inherit the locked ``alive`` file, so that "alive" means: at least one of them is.
+"""
+
+import os
+import signal
+
+from .. import wire
+from ..machine import limits, processes
+from ..store import jsonl, run_files
+from ..store.remove_tree import remove_tree
+from . import control, idle, process_tree
+from .guardian import Guardian
+from .supervisor import Secrets, Supervisor
+
+MYPY = False
+if MYPY:
+    from collections.abc import Callable
+
+CANNOT_START = 125
+
+
+def attempt_path(home: "bytes", uid: "str", attempt: "str") -> "bytes":
+    if not (len(uid) == 32 and all(c in "0123456789abcdef" for c in uid)):
+        raise ValueError("not a run uid: %r" % uid)
+    if not (attempt[:1] == "a" and attempt[1:].isdigit()):
+        raise ValueError("not an attempt: %r" % attempt)
+    return os.path.join(home, b"runs", uid.encode("ascii"), attempt.encode("ascii"))
+
+
+def introduce(home: "bytes", request: "dict[str, object]") -> "None":
+    """A run whose client keeps another store: what it is, so that any client of this store can know."""
+    folder = os.path.dirname(attempt_path(home, str(request["uid"]), "a1"))
+    path = os.path.join(folder, b"run.json")
+    if os.path.exists(path):
+        return
+    os.makedirs(folder, 0o700, exist_ok=True)
+    beside = path + b".%d.tmp" % os.getpid()
+    jsonl.write_new(beside, jsonl.sealed(request))
+    os.rename(beside, path)
+
+
+def launch(home: "bytes", runner: "str", plan: "dict[str, object]", secrets: "Secrets", umask: "int") -> "bool":
+    """Start an attempt; False if it was started before. Returns once the first event is on disk."""
+    attempt = attempt_path(home, str(plan["uid"]), str(plan["attempt"]))
+    beside = attempt + b".%d.tmp" % os.getpid()
+    os.makedirs(beside, 0o700)
+    lock = run_files.hold(beside)
+    try:
+        jsonl.write_new(os.path.join(beside, b"plan.json"), wire.dumps(plan))
+        run_files.make_reserve(beside)
+        os.mkdir(os.path.join(beside, b"metrics"), 0o700)
+        os.rename(beside, attempt)  # the claim: it fails where the attempt is there already
+    except OSError:
+        os.close(lock)
+        remove_tree(beside)
+        if not os.path.isdir(attempt):
+            raise
+        return False
+    try:
+        jsonl.sync_folder(os.path.dirname(attempt))
+        accepted = _start_guardian(attempt, lambda sink: Supervisor(home, runner, attempt, plan, secrets, umask, sink))
+    except OSError as error:
+        run_files.close(attempt, "failed", CANNOT_START, "the runner could not be started: %s" % limits.told(error))
+        accepted = True
+    finally:
+        os.close(lock)
+    if not accepted:
+        control.discard(attempt, "failed", "the runner ended before it accepted the run; runner.log may say why")
+    return True
+
+
+def _start_guardian(attempt: "bytes", made: "Callable[[int], Supervisor]") -> "bool":
+    """Whether the supervisor has written its first event."""
+    ready, says_ready = os.pipe()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(ready)
+        os.close(says_ready)
+        raise
+    if pid == 0:
+        _guard(attempt, lambda: made(says_ready), ready)
+    os.close(says_ready)
+    try:
+        return bool(os.read(ready, 1))
+    finally:
+        os.close(ready)
+
+
+def _guard(attempt: "bytes", made: "Callable[[], Supervisor]", ready: "int") -> "None":
+    """The guardian's whole life; never returns, whatever fails: above it lies the session of a client."""
+    try:
+        os.close(ready)
+        _leave_session(attempt)
+        supervisor = made()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # the session ignores it, so as to leave no zombies
+        processes.adopt_orphans()
+        watched, held = os.pipe()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            run_files.close(attempt, "failed", CANNOT_START, "the runner could not be started: %s" % limits.told(error))
+            return
+        if pid == 0:
+            os.close(held)
+            _supervise(supervisor, watched)
+        os.close(watched)
+        supervisor.release()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # the supervisor is the one to talk to
+        Guardian(attempt, pid, supervisor.plan).outlive()
+        wish = supervisor.plan.get("idle")
+        if isinstance(wish, dict):
+            idle.become(supervisor.home, supervisor.runner, str(supervisor.plan["uid"]), wish)
+    finally:
+        os._exit(0)
+
+
+def _supervise(supervisor: "Supervisor", guardian: "int") -> "None":
+    code = 70
+    try:
+        supervisor.run(guardian)
+        code = 0
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        process_tree.tell([os.getppid()], signal.SIGCONT)  # a guardian that was stopped still has to collect us
+        os._exit(code)
+
+
+def _leave_session(attempt: "bytes") -> "None":
+    """Cut every tie to the connection that asked: session, terminal, streams, folder."""
+    os.setsid()
+    os.chdir("/")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    words = os.open(os.path.join(attempt, b"runner.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for fd, target in ((nothing, 0), (words, 1), (words, 2)):
+        os.dup2(fd, target)
+    os.close(nothing)
+    os.close(words)

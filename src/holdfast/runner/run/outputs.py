@@ -1,0 +1,218 @@
+"""What a script left in outputs/: moved out of its folder and listed with size and hash."""
+
+import errno
+import hashlib
+import os
+import stat
+import time
+
+from .. import wire
+from ..machine import limits
+from ..store.files import unlink_quietly
+
+MANIFEST = b"outputs.jsonl"
+RESERVE = b"reserve"  # a file whose room on the disk is given back when the disk is full
+_RESERVE_KEPT = 32 * 1024  # bytes of it that are left to the last events
+_NAMED = 20  # files that the closing event names; the manifest has them all
+_LARGEST_HOLE = (
+    1 << 40
+)  # bytes of a sparse file that are not stored; reading them would take the better part of an hour
+
+
+def collect(attempt: "bytes") -> "tuple[int, int, str, str]":
+    """Keep work/outputs as outputs/ beside it and write its manifest.
+
+    Returns the number of files and of bytes, line by line what could not be kept, empty when all is well, and why
+    there is no manifest: then ``list_late`` may still write it.
+    """
+    made, kept = os.path.join(attempt, b"work", b"outputs"), os.path.join(attempt, b"outputs")
+    try:
+        trouble = _keep(made, kept)
+    except OSError as error:
+        return _unlisted("outputs/ could not be kept", error, made)
+    try:
+        files, size, unread = _write_manifest(attempt)
+    except OSError as error:
+        return _unlisted("the list of outputs could not be written", error, kept, trouble)
+    return files, size, "\n".join(([trouble] if trouble else []) + _few(unread)), ""
+
+
+def _unlisted(what: "str", error: "OSError", place: "bytes", trouble: "str" = "") -> "tuple[int, int, str, str]":
+    why = "%s: %s; the files are in %s" % (what, limits.told(error), _shown(place))
+    return 0, 0, "\n".join(part for part in (trouble, why) if part), why
+
+
+def list_late(attempt: "bytes", events: "list[dict[str, object]]") -> "None":
+    """Write the manifest of a closed attempt that has none because the disk was full when its script ended.
+
+    A manifest that is there, or that the closing event has a hash of, is never touched.
+    """
+    if os.path.lexists(os.path.join(attempt, MANIFEST)):
+        return
+    kinds = {str(event.get("type")): event for event in events}
+    files = kinds.get("closed", {}).get("files")
+    if "exited" not in kinds or not isinstance(files, dict) or MANIFEST.decode("ascii") in files:
+        return
+    made, kept = os.path.join(attempt, b"work", b"outputs"), os.path.join(attempt, b"outputs")
+    try:
+        if os.path.isdir(made) and not os.path.islink(made):
+            os.rename(made, kept)
+        if os.path.isdir(kept) and not os.path.islink(kept):
+            _write_manifest(attempt)
+    except OSError:
+        return  # the disk may still be full
+
+
+def _write_manifest(attempt: "bytes") -> "tuple[int, int, list[str]]":
+    """The whole manifest or none: number of files and of bytes, and what could not be read."""
+    kept = os.path.join(attempt, b"outputs")
+    path = os.path.join(attempt, MANIFEST)
+    beside = path + b".%d.tmp" % os.getpid()
+    files = size = 0
+    unread = []  # type: list[str]
+    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    try:
+        for name, problem in _names(kept):
+            row = _row(os.path.join(kept, name), name, problem, unread)
+            _append(fd, wire.dumps(row) + b"\n", attempt)
+            files += 1
+            size += row["size"] if isinstance(row["size"], int) else 0
+        os.fsync(fd)
+        os.rename(beside, path)
+    except OSError:
+        unlink_quietly(beside)
+        raise
+    finally:
+        os.close(fd)
+    return files, size, unread
+
+
+def remove_partial(attempt: "bytes") -> "None":
+    """Remove the manifest that a supervisor was writing when it was killed."""
+    for name in os.listdir(attempt):
+        if name.startswith(MANIFEST + b".") and name.endswith(b".tmp"):
+            unlink_quietly(os.path.join(attempt, name))
+
+
+def _append(fd: "int", line: "bytes", attempt: "bytes") -> "None":
+    """On a full disk a part of the reserve is given back first; the last events need the rest."""
+    at = os.lseek(fd, 0, os.SEEK_CUR)
+    try:
+        wire.write_all(fd, line)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not _shrink_reserve(attempt):
+            raise
+        os.ftruncate(fd, at)
+        os.lseek(fd, at, os.SEEK_SET)
+        wire.write_all(fd, line)
+
+
+def _shrink_reserve(attempt: "bytes") -> "bool":
+    path = os.path.join(attempt, RESERVE)
+    try:
+        if os.lstat(path).st_size <= _RESERVE_KEPT:
+            return False
+        os.truncate(path, _RESERVE_KEPT)
+    except OSError:
+        return False
+    return True
+
+
+def unlisted(attempt: "bytes") -> "tuple[int, int]":
+    """Number and bytes of the outputs of an attempt that no manifest lists."""
+    files = size = 0
+    if not os.path.lexists(os.path.join(attempt, MANIFEST)):
+        for top in (os.path.join(attempt, b"outputs"), os.path.join(attempt, b"work", b"outputs")):
+            for name, _ in _names(top) if os.path.isdir(top) and not os.path.islink(top) else ():
+                files += 1
+                try:
+                    size += os.lstat(os.path.join(top, name)).st_size
+                except OSError:
+                    continue  # it counts all the same
+    return files, size
+
+
+def _few(problems: "list[str]") -> "list[str]":
+    more = len(problems) - _NAMED
+    return problems[:_NAMED] + (["and %d more, all of them named in outputs.jsonl" % more] if more > 0 else [])
+
+
+def _keep(made: "bytes", kept: "bytes") -> "str":
+    if os.path.islink(made):
+        trouble = "outputs/ was replaced by a link to %s; what is there was not collected" % ascii(os.readlink(made))
+    elif os.path.isdir(made):
+        os.rename(made, kept)
+        return ""
+    else:
+        trouble = "outputs/ was gone when the script ended; nothing was collected"
+    os.mkdir(kept, 0o700)
+    return trouble
+
+
+def _names(top: "bytes") -> "list[tuple[bytes, str]]":
+    """Every file below, links not followed. A folder that cannot be read is named too, with the reason."""
+    found = []
+    waiting = [b""]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            entries = list(os.scandir(os.path.join(top, folder)))
+        except OSError as error:
+            found.append((folder, str(error)))
+            continue
+        for entry in entries:
+            name = os.path.join(folder, entry.name)
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(name)
+            else:
+                found.append((name, ""))
+    return sorted(found)
+
+
+def _row(path: "bytes", name: "bytes", problem: "str", unread: "list[str]") -> "dict[str, object]":
+    """The line of the manifest; ``unread`` gets a sentence if the file or folder could not be read."""
+    try:
+        if problem:
+            raise OSError(problem)
+        found = os.lstat(path)
+        row = {"path": name.decode("utf-8", "surrogateescape"), "size": 0, "seen_ns": int(time.time() * 1e9)}
+        row["mtime_ns"] = found.st_mtime_ns
+        if stat.S_ISLNK(found.st_mode):
+            row["link"] = os.readlink(path).decode("utf-8", "surrogateescape")
+        elif stat.S_ISREG(found.st_mode):
+            _refuse_hole(found)
+            row["size"], row["sha256"] = digest(path)
+        else:
+            row["skipped"] = "not a plain file"
+    except OSError as error:
+        unread.append("outputs/%s could not be read: %s" % (_shown(name), error.strerror or error))
+        return {"path": name.decode("utf-8", "surrogateescape"), "size": 0, "skipped": str(error), "unread": True}
+    return row
+
+
+def _refuse_hole(found: "os.stat_result") -> "None":
+    stored = found.st_blocks * 512
+    if found.st_size - stored > _LARGEST_HOLE:
+        raise OSError(errno.EFBIG, "a sparse file of %d bytes, of which %d are stored" % (found.st_size, stored))
+
+
+def _shown(name: "bytes") -> "str":
+    text = name.decode("utf-8", "replace")
+    return text if text.isprintable() and "\\" not in text else ascii(text)
+
+
+def digest(path: "bytes") -> "tuple[int, str]":
+    """Length and SHA-256 of a file, synced to disk on the way: what is promised in the closing event must last."""
+    state = hashlib.sha256()
+    size = 0
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        os.fsync(fd)
+        while True:
+            block = os.read(fd, 1024 * 1024)
+            if not block:
+                return size, state.hexdigest()
+            state.update(block)
+            size += len(block)
+    finally:
+        os.close(fd)

@@ -1,0 +1,399 @@
+"""The supervisor: prepares the folder, runs the script, writes down everything it says and how it ended."""
+
+import errno
+import hashlib
+import os
+import select
+import signal
+import sys
+import time
+
+from .. import wire
+from ..machine import limits, processes
+from ..store import jsonl, run_files
+from ..store.remove_tree import remove_tree
+from . import notify, outcome, outputs, process_tree, script_process, workdir
+from .host_process import Direct
+
+MYPY = False
+if MYPY:
+    from ..gpu.no_gpus import NoHold
+    from ..gpu.run_gpus import Hold
+    from .container_process import Contained
+
+BLOCK = 256 * 1024
+LEFTOVER_GRACE = 5.0
+LOOK_S = 1.0  # how often the other processes that look after this run are looked at
+
+
+class Secrets:
+    """What is told to this run and kept in memory only.
+
+    Values of variables, where to say that it ended, and the environment to build: its addresses may hold passwords.
+    """
+
+    def __init__(self, env: "dict[bytes, bytes]", on_end: "str", environment: "dict[str, object]") -> "None":
+        self.env = env
+        self.on_end = on_end
+        self.environment = environment
+
+
+class Supervisor:
+    """One attempt of one run, from its first event to its last."""
+
+    def __init__(
+        self,
+        home: "bytes",
+        runner: "str",
+        attempt: "bytes",
+        plan: "dict[str, object]",
+        secrets: "Secrets",
+        umask: "int",
+        says_ready: "int",
+    ) -> "None":
+        self.home = home
+        self.runner = runner
+        self.attempt = attempt
+        self.plan = plan
+        self._secrets = secrets
+        self.umask = umask
+        self._says_ready = says_ready
+        self.gpu = _hold(attempt, plan)
+        self._script = 0
+        self._status = None  # type: int | None
+        self._stopping = ""
+        self._kill_at = 0.0
+        self._told_at = self._look_at = 0.0
+        self._environment = {}  # type: dict[str, object]
+        self._built = {}  # type: dict[str, object]
+        self._outputs_trouble = self._unlisted = ""
+        self._way = self._choose_way()
+
+    def _choose_way(self) -> "Direct | Contained":
+        wish = self.plan.get("container")
+        if not isinstance(wish, dict):
+            return Direct(self)
+        from .container_process import Contained  # drives another program, which takes its time to load
+
+        return Contained(self, wish)
+
+    def release(self) -> "None":
+        """In the guardian: let go of what only the supervisor needs."""
+        os.close(self._says_ready)
+        self.gpu.keep()
+        self._secrets = Secrets({}, "", {})
+
+    def run(self, guardian: "int") -> "None":
+        self._log = Log(self.attempt, int(str(self.plan["max_log"])))
+        self.events = run_files.Events(self.attempt)
+        processes.adopt_orphans()
+        wakeup = _wakeup_pipe()  # before our pid is known to anybody: a stop that comes at once must find a listener
+        self._accept()
+        try:
+            workdir.prepare(self.home, self.attempt, self.plan)
+            self._environment = self._make_environment()
+            if not self.gpu.take(self.events, lambda wait, more: self._rest(wait, [guardian, wakeup, *more])):
+                why = self._who_stopped() if _told["stop"] else outcome.GUARDIAN_DIED
+                self._close(*outcome.judge(-signal.SIGTERM, why, ""))
+                return
+            if _told["stop"]:
+                self._close(*outcome.judge(-signal.SIGTERM, self._who_stopped(), ""))
+                return
+            self._script, output = self._start()
+        except (workdir.CannotPrepare, script_process.CannotStart) as error:
+            self._close("failed", error.code, str(error))
+            return
+        self._watch(output, guardian, wakeup, time.monotonic())
+        self._finish(output)
+
+    def _accept(self) -> "None":
+        pid = os.getpid()
+        self.events.add(
+            "accepted",
+            host=processes.host_name(),
+            pid=pid,
+            start_time=processes.start_time(pid),
+            pgid=os.getpgid(0),
+            guardian=os.getppid(),
+            guardian_start=processes.start_time(os.getppid()),
+            runner=self.runner,
+            python="%d.%d.%d" % sys.version_info[:3],
+        )
+        self.events.sync()
+        os.write(self._says_ready, b"!")
+        os.close(self._says_ready)
+
+    def _make_environment(self) -> "dict[str, object]":
+        """The environment of the plan, built now if nobody has built it; what it says of itself."""
+        wanted = self._secrets.environment
+        if not wanted:
+            return {}
+        from ..machine import environment
+
+        log, began = os.path.join(self.attempt, b"environment.log"), time.monotonic()
+        if wanted.get("own_package"):
+            wanted = dict(wanted, own_package=os.fsdecode(os.path.join(self.attempt, b"work")))
+        try:
+            made = environment.ensure(self.home, self.runner, wanted, log, self._tell, lambda: bool(_told["stop"]))
+            self._built = {"environment_ns": int((time.monotonic() - began) * 1e9)}
+            return made
+        except environment.Stopped:
+            return {}
+        except environment.CannotBuild as error:
+            raise workdir.CannotPrepare(str(error)) from error
+
+    def _tell(self, progress: "dict[str, object]") -> "None":
+        """Progress of the environment, twice a second at most: it is for people."""
+        now = time.monotonic()
+        if now - self._told_at > 0.5 or progress.get("phase") in ("wait", "tools"):
+            self._told_at = now
+            self.events.add("preparing", **{name: progress.get(name) for name in ("phase", "name", "done", "total")})
+
+    def _start(self) -> "tuple[int, int]":
+        asked = self._secrets.env
+        self._secrets = Secrets({}, self._secrets.on_end, {})
+        pid, output, told = self._way.start(asked, self._environment)
+        if told:
+            self.events.add("container", **told)
+        self.gpu.begin()
+        program = processes.program_of(pid)
+        self.events.add("started", pid=pid, start_time=processes.start_time(pid), program=program, **self._built)
+        self._note("%s runs %s (%s)" % (program or "?", ascii(self.plan.get("script")), self._why_this_python()))
+        return pid, output
+
+    def _why_this_python(self) -> "str":
+        chosen = self.plan.get("environment")
+        if not isinstance(chosen, dict):
+            return "the interpreter of the target, as it is"
+        return "environment %s from %s: %s" % (chosen["key"], ascii(chosen["source"]), chosen["why"])
+
+    def _rest(self, wait: "float", sources: "list[int]") -> "bool":
+        """Until something is heard, or so long; False when nothing is to be started any more."""
+        guardian, wakeup = sources[:2]
+        ready = select.select(sources, [], [], wait)[0]
+        if wakeup in ready:
+            os.read(wakeup, 4096)
+        return guardian not in ready and not _told["stop"]
+
+    def _watch(self, output: "int", guardian: "int", wakeup: "int", started: "float") -> "None":
+        """Copy output until the script is gone, minding the clock, stop requests and the guardian."""
+        sources = [output, guardian, wakeup]
+        timeout = self.plan.get("timeout")
+        deadline = started + float(str(timeout)) if timeout else None
+        while self._status is None:
+            ready, _, _ = select.select([*sources, *self.gpu.sources], [], [], self._next_wait(deadline))
+            if output in ready and not self._log.copy(output):
+                sources.remove(output)
+            if wakeup in ready:
+                os.read(wakeup, 4096)
+                self._mind_signals()
+            if guardian in ready and self._status is None:
+                sources.remove(guardian)
+                self._guardian_died()
+            if set(self.gpu.sources) & set(ready):
+                self.gpu.hear(self.events)
+            self._mind_clock(deadline)
+            if time.monotonic() >= self._look_at:
+                self._look_at = time.monotonic() + LOOK_S
+                self._continue_helpers()
+
+    def _next_wait(self, deadline: "float | None") -> "float":
+        times = [when for when in (deadline if not self._stopping else None, self._kill_at or None) if when]
+        times += self.gpu.times()
+        return max(0.0, min([self._look_at, *times]) - time.monotonic())
+
+    def _continue_helpers(self) -> "None":
+        """The guardian, and the process that looks after a container, must not be kept from their work by a signal."""
+        helpers = [os.getppid(), *([] if isinstance(self._way, Direct) else [self._script])]
+        process_tree.tell([pid for pid in helpers if pid > 1 and processes.is_stopped(pid)], signal.SIGCONT)
+
+    def _mind_signals(self) -> "None":
+        self._status = process_tree.reap()[0].get(self._script)
+        if self._status is not None:
+            other = self._way.goes_on()
+            self._script, self._status = (other, None) if other else (self._script, self._status)
+        if _told["stop"] and not self._stopping:
+            self._stop(self._who_stopped())
+
+    def _who_stopped(self) -> "str":
+        asked = jsonl.read_lines(os.path.join(self.attempt, b"control.jsonl"))
+        return "canceled" if asked else "the runner was told to stop by signal %d" % _told["stop"]
+
+    def _mind_clock(self, deadline: "float | None") -> "None":
+        now = time.monotonic()
+        if deadline and now >= deadline and not self._stopping:
+            self._stop("timeout")
+        idle = self.gpu.mind(self.events, now)
+        if idle and not self._stopping:
+            self._stop(idle)
+        if self._kill_at and now >= self._kill_at:
+            self._kill_at = 0.0
+            self.events.add("killed", why="still running %s s after SIGTERM" % self.plan["grace"])
+            ended = self._way.end()
+            self._status = ended.get(self._script, self._status)
+
+    def _stop(self, why: "str") -> "None":
+        self._stopping = why
+        self.events.add("stopping", why=why)
+        self._way.tell(self._script, signal.SIGTERM)
+        self._kill_at = time.monotonic() + float(str(self.plan["grace"]))
+
+    def _guardian_died(self) -> "None":
+        self._stopping = outcome.GUARDIAN_DIED
+        self.events.add("stopping", why=self._stopping)
+        ended = self._way.end()
+        self._status = ended.get(self._script, self._status)
+
+    def _finish(self, output: "int") -> "None":
+        said = self._way.verdict(self._status or 0)
+        code = int(str(said["code"]))
+        self.events.add("exited", code=code, usage=_usage())
+        left = said.get("left")
+        if isinstance(left, list) and left:
+            self.events.add("leftovers", commands=left[:20], count=len(left))
+        if isinstance(self._way, Direct):
+            self._end_leftovers(output)
+        self._log.drain(output)
+        receipt = self.gpu.finish(self.events)
+        files, size, trouble, self._unlisted = outputs.collect(self.attempt)
+        trouble = "\n".join(part for part in (str(said.get("not_copied") or ""), trouble) if part)
+        self._note("outputs: %d files, %d bytes%s" % (files, size, "; " + trouble if trouble else ""))
+        self._outputs_trouble = trouble
+        timeout = str(self.plan.get("timeout_text") or "")
+        stopping = self._stopping or self.gpu.verdict(receipt, code)
+        self._close(*outcome.judge(code, stopping, timeout, str(said["reason"]), bool(said.get("lost"))))
+        self._way.tidy()
+
+    def _end_leftovers(self, output: "int") -> "None":
+        """A run ends when its script ends: what it left running is asked to go, then made to."""
+        own = str(self.plan["uid"])
+        if not process_tree.reap_family(own)[1]:
+            return
+        left = process_tree.family(os.getpid(), own)
+        self.events.add("leftovers", commands=[processes.command_of(pid) for pid in left[:20]], count=len(left))
+        process_tree.tell(left, signal.SIGTERM)
+        until = time.monotonic() + min(LEFTOVER_GRACE, float(str(self.plan["grace"])))
+        sources = [output]
+        while time.monotonic() < until and process_tree.reap_family(own)[1]:
+            if select.select(sources, [], [], 0.01)[0] and not self._log.copy(output):
+                sources = []
+        process_tree.end_family(own)
+
+    def _close(self, outcome: "str", exit_code: "int", reason: "str") -> "None":
+        log = self._log.seal()
+        if self._log.trouble:
+            self.events.add("log_stopped", at=self._log.size, why=self._log.trouble)
+        hashes, troubles = run_files.hashes(self.attempt, log=log)
+        for trouble in troubles:
+            self._note(trouble)
+        told = {"outputs_trouble": self._outputs_trouble, "unlisted": self._unlisted}
+        self.events.close(outcome, exit_code, reason, **hashes, **{name: said for name, said in told.items() if said})
+        if self._secrets.on_end:
+            words = "\n".join(part for part in (reason, self._outputs_trouble) if part)
+            answer = notify.notify(self._secrets.on_end, self.plan, outcome, exit_code, words)
+            self._note("notification " + answer)
+        if outcome == "completed" and not self.plan.get("keep_work") and not self._outputs_trouble:
+            remove_tree(os.path.join(self.attempt, b"work"))
+
+    def _note(self, text: "str") -> "None":
+        try:
+            wire.write_all(2, ("%s %s\n" % (time.strftime("%Y-%m-%dT%H:%M:%S%z"), text)).encode("utf-8", "replace"))
+        except OSError:
+            return  # a full disk; what matters is said in the events
+
+
+class Log:
+    """The script's output, byte for byte, hashed on its way. A full disk or a limit stops the log, never the script."""
+
+    def __init__(self, attempt: "bytes", limit: "int") -> "None":
+        self._fd = os.open(os.path.join(attempt, b"log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._limit = limit
+        self._hash = hashlib.sha256()
+        self.size = 0
+        self.trouble = ""
+
+    def copy(self, output: "int") -> "bool":
+        """Take what is there now; False at the end of the stream."""
+        try:
+            block = os.read(output, BLOCK)
+        except BlockingIOError:
+            return True
+        self._keep(block)
+        return bool(block)
+
+    def drain(self, output: "int") -> "None":
+        """Take all that is left without waiting for more."""
+        while True:
+            try:
+                block = os.read(output, BLOCK)
+            except BlockingIOError:
+                return
+            if not block:
+                return
+            self._keep(block)
+
+    def seal(self) -> "tuple[int, str]":
+        try:
+            os.fsync(self._fd)
+        except OSError as error:
+            self.trouble = self.trouble or str(error)
+        return self.size, self._hash.hexdigest()
+
+    def _keep(self, block: "bytes") -> "None":
+        if self.trouble:
+            return
+        room = self._limit - self.size
+        if len(block) > room:
+            block = block[:room]
+            self.trouble = "the log reached its limit of %d bytes (maxLogSize); the script runs on" % self._limit
+        view = memoryview(block)
+        while view:
+            try:
+                written = os.write(self._fd, view)
+            except OSError as error:
+                if error.errno == errno.EINTR:
+                    continue
+                self.trouble = "writing the log failed: %s; the script runs on" % limits.told(error)
+                return
+            self._hash.update(view[:written])
+            self.size += written
+            view = view[written:]
+
+
+def _hold(attempt: "bytes", plan: "dict[str, object]") -> "Hold | NoHold":
+    from ..gpu import no_gpus
+
+    if not no_gpus.concerns(plan):
+        return no_gpus.NoHold()
+    from ..gpu.run_gpus import Hold
+
+    return Hold(attempt, plan)
+
+
+_told = {"stop": 0}
+
+
+def _wakeup_pipe() -> "int":
+    """Signals become bytes on a pipe, so that one select sees everything there is to see."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer)
+    signal.signal(signal.SIGCHLD, _note_nothing)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, _note_stop)
+    return reader
+
+
+def _note_nothing(_number: "int", _frame: "object") -> "None":
+    """A handler must be there for the wake-up byte to be written."""
+
+
+def _note_stop(number: "int", _frame: "object") -> "None":
+    _told["stop"] = number
+
+
+def _usage() -> "dict[str, float]":
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {"user_s": used.ru_utime, "system_s": used.ru_stime, "max_rss_kb": used.ru_maxrss}

@@ -1,0 +1,100 @@
+"""The script's folder: an isolated copy of the project, with outputs/, links and the shared folder in place."""
+
+import os
+import sys
+
+from ..store import checkout, objects
+
+
+class CannotPrepare(Exception):
+    """The folder cannot be made; the text says what is wrong and with which file."""
+
+    code = 74
+
+
+def prepare(home: "bytes", attempt: "bytes", plan: "dict[str, object]") -> "None":
+    work = os.path.join(attempt, b"work")
+    try:
+        checkout.checkout(os.path.join(home, b"objects"), str(plan["tree"]), work)
+        os.makedirs(os.path.join(work, b"outputs"), 0o700, exist_ok=True)
+        for link in plan["links"]:  # type: ignore[attr-defined]
+            _link(work, _bytes(link["name"]), _bytes(link["target"]))
+        if plan.get("share"):
+            os.makedirs(share_of(plan), 0o700, exist_ok=True)
+    except objects.Damaged as error:
+        _forget(home, error.digest, str(plan["project_id"]))
+        cure = "the damaged copy was taken away; submit again to store it anew"
+        raise CannotPrepare("a stored file is damaged: %s; %s" % (error, cure)) from error
+    except OSError as error:
+        raise CannotPrepare("the run's folder %s could not be made: %s" % (_text(work), error)) from error
+
+
+def variables(
+    home: "bytes", runner: "str", attempt: "bytes", plan: "dict[str, object]", environment: "dict[str, object]"
+) -> "tuple[dict[bytes, bytes], dict[bytes, list[bytes]]]":
+    """What every script finds in its environment, and the folders that it is to look in first.
+
+    ``environment`` is what the one it runs in says of itself.
+    """
+    site = os.path.join(home, b"runner", runner.encode("ascii"), b"site")
+    found = {
+        b"PYTHONUNBUFFERED": b"1",
+        b"HOLDFAST_RUN_ID": _bytes(plan["run_id"]),
+        b"HOLDFAST_RUN_UID": _bytes(plan["uid"]),
+        b"HOLDFAST_METRICS_DIR": os.path.join(attempt, b"metrics"),
+        b"HOLDFAST_OUTPUTS": os.path.join(attempt, b"work", b"outputs"),
+        b"AZUREML_RUN_ID": _bytes(plan["run_id"]),
+    }
+    first = {b"PYTHONPATH": [site], b"PATH": [], b"LD_LIBRARY_PATH": []}  # type: dict[bytes, list[bytes]]
+    if plan.get("shims"):
+        first[b"PATH"].append(_bytes(plan["shims"]))
+    if environment:
+        first[b"PATH"].append(os.path.join(_bytes(plan["environment"]["prefix"]), b"bin"))  # type: ignore[index]
+        own = environment.get("own_paths") or ()
+        first[b"PYTHONPATH"] += [os.path.join(attempt, b"work", _bytes(name)) for name in own]  # type: ignore[attr-defined]
+        first[b"LD_LIBRARY_PATH"] += [_bytes(name) for name in environment.get("library_path") or ()]  # type: ignore[attr-defined]
+    if plan.get("share"):
+        found[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = os.path.join(share_of(plan), b"")  # scripts join by `+`
+    return found, first
+
+
+def merged(asked: "tuple[dict[bytes, bytes], dict[bytes, list[bytes]]]") -> "dict[bytes, bytes]":
+    """Variables as a child of ours gets them: behind the folders to look in first stand those of this machine."""
+    found, first = dict(asked[0]), asked[1]
+    found[b"PYTHONPATH"] = b":".join(first[b"PYTHONPATH"])
+    found[b"PATH"] = b":".join([*first[b"PATH"], os.environb.get(b"PATH", os.defpath.encode())])
+    if first[b"LD_LIBRARY_PATH"]:
+        inherited = [os.environb[b"LD_LIBRARY_PATH"]] if os.environb.get(b"LD_LIBRARY_PATH") else []
+        found[b"LD_LIBRARY_PATH"] = b":".join(first[b"LD_LIBRARY_PATH"] + inherited)
+    return found
+
+
+def share_of(plan: "dict[str, object]") -> "bytes":
+    """The folder that outlives runs, on this machine."""
+    return os.path.expanduser(_bytes(plan["share"]))
+
+
+def _forget(home: "bytes", digest: "str", project_id: "str") -> "None":
+    """Make the next submit store this object again: it is not there, and no note says that it is."""
+    note = os.path.join(home, b"cache", b"stat-" + _bytes(project_id).replace(b"/", b"-"))
+    try:
+        objects.discard(os.path.join(home, b"objects"), digest)
+        os.unlink(note)
+    except OSError:
+        return  # a store that is not the client's has no such note
+
+
+def _link(work: "bytes", name: "bytes", target: "bytes") -> "None":
+    place = os.path.join(work, name)
+    os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
+    if not os.path.exists(target):
+        raise CannotPrepare("--link %s: %s does not exist on this machine" % (_text(name), _text(target)))
+    os.symlink(target, place)
+
+
+def _bytes(value: "object") -> "bytes":
+    return str(value).encode("utf-8", "surrogateescape")
+
+
+def _text(value: "bytes") -> "str":
+    return value.decode(sys.getfilesystemencoding(), "replace")

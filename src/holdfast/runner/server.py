@@ -1,0 +1,347 @@
+"""One conversation with a client: hello, then one request at a time until the client hangs up.
+
+Nothing here outlives the connection except what ``launch`` started.
+"""
+
+import errno
+import json
+import os
+import signal
+import sys
+
+from . import wire
+from .machine import limits, processes, store_health
+from .run import control, launch
+from .run.supervisor import Secrets
+from .store import jsonl, mirror, objects, output_download, uploads
+
+MYPY = False
+if MYPY:
+    from .gpu import nvml
+
+LAYOUT = 1
+BEAT_S = 5.0  # a client that hears nothing for much longer than this gives the target up
+
+
+def main(home: "bytes", runner: "str", umask: "int") -> "None":
+    session = Session(home, runner, umask)
+    try:
+        session.converse()
+    except wire.Closed:
+        session.keep_arrivals()
+        os._exit(0)  # nothing is left to tidy up, and somebody may be waiting for this process
+
+
+class Session:
+    def __init__(self, home: "bytes", runner: "str", umask: "int") -> "None":
+        self.home = home
+        self.runner = runner
+        self.umask = umask
+        self.objects = os.path.join(home, b"objects")
+        self.reader = wire.FrameReader(0)
+        self._arrivals = uploads.Arrivals(home)
+        self._gpu_reader: "nvml.Reader | None" = None
+        self._verbs = {
+            "probe": self._probe,
+            "facts": self._facts,
+            "image": self._image,
+            "survey": self._survey,
+            "gpus": self._gpus,
+            "touch": self._touch,
+            "register": self._register,
+            "authorize": self._authorize,
+            "purge": self._purge,
+            "images": self._images,
+            "save": self._images,
+            "load": self._images,
+            "clean": self._clean,
+            "prepare": self._prepare,
+            "solve": self._solve,
+            "lacks": self._lacks,
+            "put": self._put,
+            "start": self._start,
+            "pull": self._pull,
+            "fetch": self._fetch,
+            "look": self._look,
+            "stop": self._stop,
+            "bury": self._bury,
+            "discard": self._discard,
+            "list": self._list,
+            "exec": self._exec,
+            "input": self._input,
+        }
+
+    def converse(self) -> "None":
+        try:
+            wire.send(1, {"hello": self._hello()})
+        except OSError as error:  # no room even for a name
+            wire.send(1, {"refused": errno.errorcode.get(error.errno or 0, "?")})
+            raise wire.Closed(str(error)) from error
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # guardians that end while this session lasts
+        processes.warm_up()
+        while True:
+            header, payload = self.reader.frame()
+            reply = mirror.Reply(1, self.reader, header.get("id"))
+            verb = self._verbs.get(str(header.get("verb")))
+            if verb is None:
+                reply.end(error="this runner does not know the verb %r" % (header.get("verb"),))
+                continue
+            signal.signal(signal.SIGALRM, reply.beat)
+            signal.siginterrupt(signal.SIGALRM, False)
+            signal.setitimer(signal.ITIMER_REAL, BEAT_S, BEAT_S)
+            try:
+                verb(header, payload, reply)
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, objects.Damaged) as error:
+                number = errno.errorcode.get(getattr(error, "errno", None) or 0)
+                reply.end(error="%s: %s" % (type(error).__name__, limits.told(error)), errno=number)
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _hello(self) -> "dict[str, object]":
+        return {
+            "protocol": wire.PROTOCOL,
+            "runner": self.runner,
+            "store": store_identity(self.home),
+            "boot_id": processes.boot_id(),
+            "host": processes.host_name(),
+            "python": "%d.%d.%d" % sys.version_info[:3],
+            "platform": sys.platform,
+            "home": self.home.decode("utf-8", "surrogateescape"),
+            "fit": store_health.fit(self.home),
+        }
+
+    def _probe(self, _header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        room = os.statvfs(self.home)
+        free = room.f_bavail * room.f_frsize
+        found = {"cpus": os.cpu_count() or 1, "disk_free": free, "inodes_free": room.f_favail}
+        reply.end(facts=dict(found, gpus=store_health.gpus(self.home)))
+
+    def _facts(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        from .machine import facts
+
+        reply.end(facts=facts.facts(self.home, str(header["python"])))
+
+    def _image(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        """Engine and image of a container, fetched if need be; progress is told as it comes."""
+        from .container import engines, images
+        from .machine import facts
+
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        wish, name, python = header.get("engine"), str(header["image"]), str(header["python"])
+        try:
+            engine = engines.find(self.home, str(wish) if wish else "podman" if name.startswith("rootfs:") else None)
+            build = header.get("build")
+            if isinstance(build, dict):
+                from .container import image_build
+
+                self._arrivals.commit()
+                image_build.build(self.home, engine, name, build, lambda said: reply.send(b"", progress=said))
+            image = {}  # type: dict[str, object]
+            while not (image and images.use(self.home, str(image["id"]))):
+                image = engines.image(self.home, engine, name, python, lambda said: reply.send(b"", progress=said))
+        except engines.EngineTrouble as error:
+            reply.end(failed={"what": error.what, "answer": error.answer, "hint": error.hint, "fix": error.fix})
+            return
+        reply.end(engine=engine, image=image, facts=facts.within(self.home, image))
+
+    def _survey(self, _header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        from .machine import survey
+
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        reply.end(facts=survey.survey(self.home))
+
+    def _gpus(self, _header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        from .gpu import gpu_queue, nvml
+
+        self._gpu_reader = self._gpu_reader or nvml.Reader()
+        reply.end(facts=self._gpu_reader.read(), queue=gpu_queue.listing())
+
+    def _touch(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        from .gpu import target_probe
+
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        wish, bare = header.get("container"), bool(header.get("bare"))
+        if isinstance(wish, dict):
+            reply.end(found=target_probe.in_container(self.home, wish, bare))
+        else:
+            reply.end(found=target_probe.directly(self.home, str(header["python"]), bare))
+
+    def _register(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        from .machine import client_account
+
+        reply.end(clients=client_account.register(self.home, str(header["client"]), str(header["label"])))
+
+    def _authorize(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        from .machine import client_account
+
+        if header["line"]:
+            client_account.authorize(self.home, str(header["client"]), str(header["line"]))
+        else:
+            client_account.withdraw(self.home, str(header["client"]))
+        reply.end()
+
+    def _purge(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        from .machine import client_account
+
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        reply.end(gone=client_account.purge(self.home, str(header["client"])))
+
+    def _images(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        """The images of the engine here: listed, handed out, taken in."""
+        from .container import images
+
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        images.answer(self.home, header, self.reader, reply)
+
+    def _clean(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        from .cleanup import clean
+
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        reply.end(rows=clean.clean(self.home, header))
+
+    def _prepare(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        """Make an environment now; progress is told as it comes."""
+        from .machine import environment
+
+        wanted = dict(header["environment"])  # type: ignore[call-overload]
+        log = os.path.join(self.home, b"cache", b"prepare-%d.log" % os.getpid())
+        os.makedirs(os.path.dirname(log), 0o700, exist_ok=True)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        try:
+            note = environment.ensure(
+                self.home, self.runner, wanted, log, lambda said: reply.send(b"", progress=said), lambda: False
+            )
+            reply.end(ledger=note.get("ledger"))
+        except environment.CannotBuild as error:
+            reply.end(failed=str(error))
+
+    def _solve(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        """Find the lock of an environment whose packages have to be built for that; progress is told as it comes."""
+        from .machine import environment, environment_solve
+
+        log = os.path.join(self.home, b"cache", b"solve.log")
+        os.makedirs(os.path.dirname(log), 0o700, exist_ok=True)
+        self._arrivals.commit()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        try:
+            answer = environment_solve.solve(
+                self.home, self.runner, header, log, lambda said: reply.send(b"", progress=said)
+            )
+            reply.end(answer=answer, log=log.decode("utf-8", "surrogateescape"))
+        except environment.CannotBuild as error:
+            reply.end(failed=str(error))
+
+    def _lacks(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        refused = self._arrivals.take_refusal()
+        absent, begun = self._arrivals.lacks([str(digest) for digest in header["digests"]])  # type: ignore[attr-defined]
+        room = os.statvfs(self.home)
+        reply.end(missing=absent, partial=begun, refused=refused, free=room.f_bavail * room.f_frsize)
+
+    def _put(self, header: "dict[str, object]", payload: "bytes", _reply: "mirror.Reply") -> "None":
+        """Not answered: the client learns at the start whether everything is there."""
+        self._arrivals.add(payload, header)
+
+    def keep_arrivals(self) -> "None":
+        """The client is gone, perhaps cut off: what came whole need not come again."""
+        try:
+            self._arrivals.commit()
+        except OSError:
+            pass
+
+    def _start(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        plan, secrets = header["plan"], header["secrets"]
+        if not isinstance(plan, dict) or not isinstance(secrets, dict):
+            raise ValueError("a start without plan or secrets")
+        request = secrets.get("request")
+        if isinstance(request, dict):
+            refused = self._arrivals.take_refusal()
+            if refused or self._lacks_any(str(plan["tree"])):
+                reply.end(state="missing", refused=refused)
+                return
+            launch.introduce(self.home, request)
+        env = {_bytes(name): _bytes(value) for name, value in secrets["env"].items()}
+        told = Secrets(env, str(secrets.get("on_end") or ""), dict(secrets.get("environment") or {}))
+        started = launch.launch(self.home, self.runner, plan, told, self.umask)
+        reply.end(state="started" if started else "already")
+
+    def _lacks_any(self, tree: "str") -> "bool":
+        try:
+            return bool(objects.missing(self.objects, tree))
+        except objects.Damaged as error:
+            objects.discard(self.objects, error.digest)
+            return True
+
+    def _pull(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        have = {str(name): int(size) for name, size in header["have"].items()}  # type: ignore[attr-defined]
+        mirror.pull(self._attempt(header), have, bool(header["carry"]), bool(header["wait"]), reply)
+
+    def _fetch(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        size = header.get("size")
+        most = size if isinstance(size, int) else None
+        output_download.fetch(self._attempt(header), str(header["path"]), int(str(header["offset"])), most, reply)
+
+    def _look(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        states = {}
+        for ticket in header["tickets"]:  # type: ignore[attr-defined]
+            words = str(ticket).split("/")
+            states[str(ticket)] = control.look(launch.attempt_path(self.home, words[0], words[-1]))
+        reply.end(states=states)
+
+    def _stop(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        reply.end(state=control.stop(self._attempt(header), str(header["by"])))
+
+    def _bury(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        reply.end(state=control.bury(self._attempt(header)))
+
+    def _discard(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        outcome = "lost" if header.get("outcome") == "lost" else "failed"
+        reply.end(state=control.discard(self._attempt(header), outcome, str(header["reason"])))
+
+    def _list(self, _header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        from .store import run_list
+
+        for run in run_list.runs(self.home):
+            reply.send(run=dict(run, unlisted=run_list.unlisted(self.home, run)))
+        reply.end()
+
+    def _exec(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        from .run import exec_command
+
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        exec_command.execute(self.home, self.runner, self._attempt(header), header, self.umask, self.reader, reply)
+
+    def _input(self, _header: "dict[str, object]", _payload: "bytes", _reply: "mirror.Reply") -> "None":
+        """Said to a command that has ended meanwhile."""
+
+    def _attempt(self, header: "dict[str, object]") -> "bytes":
+        return launch.attempt_path(self.home, str(header["uid"]), str(header.get("attempt", "a1")))
+
+
+def store_identity(home: "bytes") -> "str":
+    """The random id of the store in this home; made on first use."""
+    path = os.path.join(home, b"store.json")
+    for _ in range(2):
+        try:
+            with open(path, "rb") as source:
+                return str(json.loads(source.read().decode("utf-8"))["id"])
+        except FileNotFoundError:
+            os.makedirs(home, 0o700, exist_ok=True)
+            _make_store(path)
+    raise OSError("no store could be made in %s" % os.fsdecode(home))
+
+
+def _make_store(path: "bytes") -> "None":
+    """Several clients may come first at once: the one whose link succeeds has named the store."""
+    identity = {"id": os.urandom(16).hex(), "layout": LAYOUT}
+    beside = path + b".%d.tmp" % os.getpid()
+    jsonl.write_new(beside, wire.dumps(identity) + b"\n")
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        pass
+    finally:
+        os.unlink(beside)
+
+
+def _bytes(value: "object") -> "bytes":
+    return str(value).encode("utf-8", "surrogateescape")

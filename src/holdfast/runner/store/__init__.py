@@ -1,0 +1,1 @@
+"""Files of the store on a target: objects, run files, locks."""

@@ -1,0 +1,93 @@
+"""Which processes hold a lock on a file, and whether they are stopped; Linux tells it in /proc."""
+
+import contextlib
+import os
+import sys
+
+MYPY = False
+if MYPY:
+    from typing import AnyStr
+
+
+class Holder:
+    """A process that holds a lock. ``stopped``: by SIGSTOP, Ctrl-Z or a debugger; it will not let go by itself."""
+
+    def __init__(self, pid: "int") -> "None":
+        self.pid = pid
+        self.stopped = _state(pid) in ("T", "t")
+        self.command = _command(pid)
+
+    def __str__(self) -> "str":
+        told = "process %d" % self.pid
+        told += " (%s)" % self.command if self.command else ""
+        return told + (", which is stopped" if self.stopped else "")
+
+
+def holders(path: "AnyStr") -> "list[Holder]":
+    """Who holds a flock on this file now. Empty where that cannot be seen: not Linux, or another user's container.
+
+    /proc/locks names the process that took the lock. Where that one has ended and left the descriptor to others,
+    all processes of this user that have the file open are told, except this one.
+    """
+    if sys.platform == "win32":
+        return []
+    try:
+        found = os.stat(path)
+        pids = _lockers(found)
+    except OSError:
+        return []
+    living = [pid for pid in pids if os.path.isdir("/proc/%d" % pid)]
+    if pids and not living:
+        living = [pid for pid in _processes() if pid != os.getpid() and _has_open(pid, found)]
+    return [Holder(pid) for pid in living]
+
+
+def _lockers(found: "os.stat_result") -> "list[int]":
+    """By inode; the device in /proc/locks is not that of stat on btrfs and overlayfs, so it only decides a tie."""
+    if sys.platform == "win32":
+        return []
+    exact = []  # type: list[int]
+    alike = []  # type: list[int]
+    device = "%02x:%02x" % (os.major(found.st_dev), os.minor(found.st_dev))
+    with open("/proc/locks") as source:
+        for line in source:
+            words = line.split()  # 1: FLOCK ADVISORY WRITE 1234 08:01:131090 0 EOF
+            if len(words) < 6 or not words[4].isdigit():  # "->" for one that waits, -1 for one that is not ours
+                continue
+            where, _, inode = words[5].rpartition(":")
+            if inode == str(found.st_ino):
+                (exact if where == device else alike).append(int(words[4]))
+    return exact or alike
+
+
+def _processes() -> "list[int]":
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _has_open(pid: "int", found: "os.stat_result") -> "bool":
+    folder = "/proc/%d/fd" % pid
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.stat(os.path.join(folder, name)), found):
+                    return True
+    return False
+
+
+def _state(pid: "int") -> "str":
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as source:
+            return source.read().rpartition(b")")[2].split()[0].decode("ascii")
+    except (OSError, IndexError):
+        return ""
+
+
+def _command(pid: "int") -> "str":
+    """The beginning of its command line, fit for a terminal."""
+    try:
+        with open("/proc/%d/cmdline" % pid, "rb") as source:
+            words = source.read(4096).rstrip(b"\0").split(b"\0")
+    except OSError:
+        return ""
+    text = b" ".join(words).decode("utf-8", "replace")
+    return "".join(letter if letter.isprintable() else "?" for letter in text)[:80]

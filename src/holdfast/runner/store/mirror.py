@@ -1,0 +1,125 @@
+"""Handing over what a run has written: every file that grew, from the length the other side has.
+
+Where client and target share one store there is nothing to carry; the sizes alone are told. Events go last in every
+round, so that whoever sees the closing event already has all that it speaks of.
+"""
+
+import hashlib
+import os
+import select
+import sys
+import time
+
+from .. import wire
+from ..run import control, outputs
+from . import jsonl, run_files
+
+assert sys.platform != "win32"  # a target is never Windows
+
+NAMES = ("log", "runner.log", "outputs.jsonl", "control.jsonl", "plan.json")
+FOLDERS = ("metrics", "gpu")
+LOOK_S = 2.0
+QUICKEST_S, SLOWEST_S = 0.001, 0.05
+
+
+def pull(attempt: "bytes", have: "dict[str, int]", carry: "bool", wait: "bool", reply: "Reply") -> "None":
+    """Send what is new; with wait, go on until the attempt is closed, is gone, or the client has had enough."""
+    have = dict(have)
+    if run_files.closed(attempt) is not None:
+        outputs.list_late(attempt, jsonl.read_lines(os.path.join(attempt, b"events.jsonl")))
+    changed = looked = time.monotonic()
+    while True:
+        alive = run_files.is_held(attempt)
+        over = run_files.closed(attempt) is not None
+        if alive and wait and time.monotonic() - looked > LOOK_S:
+            looked = time.monotonic()
+            control.look(attempt)  # ends one whose watchers are stopped
+        if _round(attempt, have, carry, reply):
+            changed = time.monotonic()
+        if over:
+            reply.end(state="closed")
+            return
+        state = "alive" if alive else control.look(attempt)
+        if state in ("gone", "absent") or not (wait or state == "closed"):
+            reply.end(state="gone" if state == "absent" else state)
+            return
+        idle = time.monotonic() - changed
+        if reply.interrupted(min(SLOWEST_S, max(QUICKEST_S, idle / 20))):
+            reply.end(state="alive")
+            return
+
+
+class Reply:
+    """The way back to the client for one request."""
+
+    def __init__(self, out: "int", reader: "wire.FrameReader", request: "object") -> "None":
+        self._out = out
+        self._reader = reader
+        self._request = request
+        self._is_sending = False
+
+    def send(self, payload: "bytes" = b"", **fields: "object") -> "None":
+        self._is_sending = True
+        wire.send(self._out, dict(fields, re=self._request), payload)
+        self._is_sending = False
+
+    def beat(self, _signal: "int", _frame: "object") -> "None":
+        """Called by a timer while a request takes its time: the client sees that this process is not stuck.
+
+        By a signal and not by a thread, so that a process that hangs in the kernel is heard of no more.
+        """
+        if not self._is_sending:
+            try:
+                wire.send(self._out, {"beat": True})
+            except (OSError, wire.Closed):
+                return  # the next answer finds out
+
+    def end(self, **fields: "object") -> "None":
+        self.send(b"", end=True, **fields)
+
+    def interrupted(self, seconds: "float") -> "bool":
+        """Wait, but not longer than until the client says something or goes away."""
+        return self._reader.pending() or bool(select.select([self._reader.fd], [], [], seconds)[0])
+
+
+def _round(attempt: "bytes", have: "dict[str, int]", carry: "bool", reply: "Reply") -> "bool":
+    sizes = {"events.jsonl": _size(attempt, "events.jsonl")}
+    for name in _names(attempt):
+        sizes[name] = _size(attempt, name)
+    grown = [name for name in sizes if sizes[name] > have.get(name, -1)]
+    grown.sort(key=lambda name: name == "events.jsonl")
+    if not carry and grown:
+        reply.send(sizes={name: sizes[name] for name in grown})
+    for name in grown:
+        if carry:
+            _carry(attempt, name, have.get(name, 0), sizes[name], reply)
+        have[name] = sizes[name]
+    return bool(grown)
+
+
+def _carry(attempt: "bytes", name: "str", start: "int", end: "int", reply: "Reply") -> "None":
+    fd = os.open(os.path.join(attempt, name.encode("utf-8", "surrogateescape")), os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        while True:
+            block = os.pread(fd, min(wire.MAX_PAYLOAD, end - start), start)
+            reply.send(block, file=name, offset=start, sha256=hashlib.sha256(block).hexdigest())
+            start += len(block)
+            if start >= end or not block:
+                return
+    finally:
+        os.close(fd)
+
+
+def _names(attempt: "bytes") -> "list[str]":
+    found = list(NAMES)
+    for folder in FOLDERS:
+        found += run_files.plain_files(attempt, folder)
+    return found
+
+
+def _size(attempt: "bytes", name: "str") -> "int":
+    """-1 if there is no such file: an empty one is carried too."""
+    try:
+        return os.lstat(os.path.join(attempt, name.encode("utf-8", "surrogateescape"))).st_size
+    except FileNotFoundError:
+        return -1

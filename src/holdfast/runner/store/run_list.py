@@ -1,0 +1,68 @@
+"""Which runs there are in this store, whoever brought them."""
+
+import json
+import os
+
+from ..run import outputs
+from . import run_files
+
+MYPY = False
+if MYPY:
+    from collections.abc import Iterator
+
+
+def runs(home: "bytes") -> "Iterator[dict[str, object]]":
+    """Every run that was started here: its uid, what its client wrote of it, and its attempts in order.
+
+    One that has no attempt yet belongs to the client that is just starting it, and to nobody else.
+    """
+    folder = os.path.join(home, b"runs")
+    try:
+        names = sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return
+    for name in names:
+        attempts = _attempts(os.path.join(folder, name))
+        request = _read(os.path.join(folder, name, b"run.json"))
+        if attempts and request is not None:
+            yield {"uid": name.decode("utf-8", "surrogateescape"), "request": request, "attempts": attempts}
+
+
+def unlisted(home: "bytes", run: "dict[str, object]") -> "dict[str, int]":
+    """Number and bytes of a run's outputs that no manifest lists, and that were therefore never fetched."""
+    folder = os.path.join(home, b"runs", str(run["uid"]).encode("utf-8", "surrogateescape"))
+    found = [outputs.unlisted(os.path.join(folder, name.encode("ascii"))) for name in run["attempts"]]  # type: ignore[attr-defined]
+    return {"files": sum(files for files, _ in found), "bytes": sum(size for _, size in found)}
+
+
+def environments_elsewhere(home: "bytes") -> "set[str]":
+    """Keys of environments that runs of other nodes may be using: the locks that they hold are not seen here."""
+    found = set()
+    for run in runs(home):
+        folder = os.path.join(home, b"runs", str(run["uid"]).encode("utf-8", "surrogateescape"))
+        for name in run["attempts"]:  # type: ignore[attr-defined]
+            attempt = os.path.join(folder, name.encode("ascii"))
+            plan = (
+                run_files.read_plan(attempt) if not run_files.is_held(attempt) and run_files.may_live(attempt) else {}
+            )
+            chosen = plan.get("environment")
+            if isinstance(chosen, dict):
+                found.add(str(chosen.get("key")))
+    return found
+
+
+def _attempts(run: "bytes") -> "list[str]":
+    try:
+        names = [name for name in os.listdir(run) if name[:1] == b"a" and name[1:].isdigit()]
+    except OSError:
+        return []
+    return [name.decode("ascii") for name in sorted(names, key=lambda name: int(name[1:]))]
+
+
+def _read(path: "bytes") -> "dict[str, object] | None":
+    try:
+        with open(path, "rb") as source:
+            found = json.loads(source.read().decode("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,271 @@
+"""What a snapshot leaves out: git's ignore files with git's exact meaning, .amlignore, fixed names, likely secrets.
+
+Paths are bytes below the project's root, with ``/`` between names. Later rules win: ``.git/info/exclude``, then the
+``.gitignore`` files from the root down, then the ``.amlignore`` files from the root down.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from holdfast.errors import ConfigError
+from holdfast.record import Record
+from holdfast.snapshot.wildmatch import Globs, plain_length
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+_ALWAYS = frozenset((b".git", b".azuremlhistory_git", b"azureml-logs", b"__pycache__", b".ipynb_checkpoints"))
+_ALWAYS_AT_ROOT = frozenset((b"outputs", b"docs"))
+_IDENTITY_BEING_WRITTEN = b".holdfast-project."  # by another submit at this moment
+_GITIGNORE = b".gitignore"
+_AMLIGNORE = b".amlignore"
+IGNORE_FILES = (_GITIGNORE, _AMLIGNORE)
+
+_SECRET_NAMES = {
+    b".netrc": "a password file",
+    b"_netrc": "a password file",
+    b".pypirc": "a password file",
+    b"kubeconfig": "a cluster credential",
+    b"kaggle.json": "a cloud credential",
+    b"application_default_credentials.json": "a cloud credential",
+    b"accessTokens.json": "a cloud credential",
+    b"msal_token_cache.json": "a cloud credential",
+    **dict.fromkeys(
+        (b"id_rsa", b"id_dsa", b"id_ecdsa", b"id_ecdsa_sk", b"id_ed25519", b"id_ed25519_sk"), "a private key"
+    ),
+}
+_SECRET_PATHS = {b"/.aws/credentials": "a cloud credential", b"/.kube/config": "a cluster credential"}
+_HARMLESS_ENV = (b".example", b".sample", b".template", b".dist")
+_TELLING_JSON = ((b"PRIVATE KEY-----",), (b'"client_secret"', b'"refresh_token"'), (b'"clientId"', b'"clientSecret"'))
+SECRET_HEAD = 4096
+_LARGEST_FILE = 1 << 20
+
+
+class Rule(Record):
+    """The line that decided. A rule of our own has no file; its pattern is a phrase."""
+
+    file: str
+    line: int
+    pattern: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} `{self.pattern}`" if self.file else self.pattern
+
+
+def explain(root: str, relpath: str) -> Rule | None:
+    """The rule that keeps a file, or a folder above it, out of every snapshot of the project; None if none does."""
+    folder = os.fsencode(root)
+    rules = Rules.of_project(folder, frozenset(os.listdir(folder)))
+    path = b""
+    for name in os.fsencode(os.path.normpath(relpath)).split(b"/"):
+        path = path + b"/" + name if path else name
+        folder = os.path.join(folder, name)
+        is_folder = os.path.isdir(folder) and not os.path.islink(folder)
+        if rule := rules.leaves_out(name, path, is_folder):
+            return rule
+        if not is_folder:
+            return _explain_secret(folder, name, path, rules)
+        names = frozenset(os.listdir(folder))
+        if rule := marked_folder(names):
+            return rule
+        rules = rules.inside(folder, path, names)
+    return None
+
+
+def marked_folder(names: Collection[bytes]) -> Rule | None:
+    """A folder that says by its content that it is no part of a project."""
+    if b"pyvenv.cfg" in names:
+        return Rule("", 0, "a Python environment (it holds pyvenv.cfg)")
+    if b"store.json" in names and b"objects" in names:
+        return Rule("", 0, "a Holdfast store (it holds store.json)")
+    return None
+
+
+def secret_by_name(name: bytes, path: bytes) -> str:
+    """What kind of secret a file of this name is likely to be, or an empty string."""
+    if name.startswith(b".env"):
+        return (
+            "an environment file" if name == b".env" or (name[4:5] == b"." and not name.endswith(_HARMLESS_ENV)) else ""
+        )
+    if name in (b"credentials", b"config"):
+        return next((kind for end, kind in _SECRET_PATHS.items() if (b"/" + path).endswith(end)), "")
+    return "a cluster credential" if name.endswith(b".kubeconfig") else _SECRET_NAMES.get(name, "")
+
+
+def secret_by_content(name: bytes, read_head: Callable[[], bytes]) -> str:
+    """The same, for names that say nothing by themselves: ``read_head`` gives the first SECRET_HEAD bytes."""
+    if name.endswith((b".pem", b".key")):
+        return "a private key" if b"PRIVATE KEY-----" in read_head() else ""
+    if name.endswith(b".json"):
+        head = read_head()
+        return "a cloud credential" if any(all(word in head for word in words) for words in _TELLING_JSON) else ""
+    if name == b".npmrc":
+        values = [
+            line.partition(b"=")[2].strip()
+            for line in read_head().splitlines()
+            if b"_auth" in line or b"_password" in line
+        ]
+        return "a registry token" if any(value and not value.startswith(b"${") for value in values) else ""
+    return ""
+
+
+class Rules:
+    """All rules that are in force in one folder. Folders without ignore files share those of the folder above."""
+
+    def __init__(self, from_git: tuple[_Pattern, ...], from_aml: tuple[_Pattern, ...]) -> None:
+        self._from_git = from_git
+        self._from_aml = from_aml
+        patterns = from_git + from_aml
+        self._for_folders = _Table(patterns)
+        self._for_files = _Table(tuple(pattern for pattern in patterns if not pattern.folders_only))
+
+    @classmethod
+    def of_project(cls, root: bytes, names: Collection[bytes]) -> Rules:
+        exclude = _git_info_exclude(root) if b".git" in names else b""
+        from_git = tuple(_parse(exclude, b".git/info/exclude", b"")) if exclude else ()
+        return cls(from_git, ()).inside(root, b"", names)
+
+    def inside(self, folder: bytes, path: bytes, names: Collection[bytes]) -> Rules:
+        """The rules for the entries of ``folder``, which lies at ``path`` and holds ``names``."""
+        base = path + b"/" if path else b""
+        more = [
+            tuple(_parse(_read_regular(os.path.join(folder, file)), base + file, base)) if file in names else ()
+            for file in (_GITIGNORE, _AMLIGNORE)
+        ]
+        return Rules(self._from_git + more[0], self._from_aml + more[1]) if any(more) else self
+
+    def leaves_out(self, name: bytes, path: bytes, is_folder: bool) -> Rule | None:
+        if name in _ALWAYS or path in _ALWAYS_AT_ROOT or path.startswith(_IDENTITY_BEING_WRITTEN):
+            return Rule("", 0, f"`{os.fsdecode(path)}` never travels")
+        pattern = (self._for_folders if is_folder else self._for_files).last(name, path)
+        return None if pattern is None or pattern.negative else pattern.rule()
+
+    def insist_on(self, name: bytes, path: bytes) -> bool:
+        """Whether a ``!`` line of an .amlignore asks for this file."""
+        pattern = self._for_files.last(name, path)
+        return pattern is not None and pattern.negative and os.path.basename(pattern.file) == _AMLIGNORE
+
+
+class _Pattern:
+    """One line of an ignore file. Without ``base`` it is compared with names, else with whole paths."""
+
+    __slots__ = ("base", "file", "folders_only", "glob", "line", "negative", "written")
+
+    def __init__(self, file: bytes, line: int, written: bytes, glob: bytes, base: bytes | None) -> None:
+        self.file = file
+        self.line = line
+        self.written = written
+        self.glob = glob
+        self.base = base
+        self.negative = written.startswith(b"!")
+        self.folders_only = written.endswith(b"/")
+
+    def rule(self) -> Rule:
+        return Rule(os.fsdecode(self.file), self.line, self.written.decode("utf-8", "replace"))
+
+
+class _Table:
+    """Finds the last of many patterns that matches, without trying them one by one."""
+
+    def __init__(self, patterns: tuple[_Pattern, ...]) -> None:
+        self._patterns = patterns
+        self._names: dict[bytes, int] = {}
+        self._paths: dict[bytes, int] = {}
+        self._endings: dict[bytes, int] = {}
+        self._wild_names = Globs()
+        self._wild_paths = Globs()
+        for index, pattern in enumerate(patterns):
+            self._enter(index, pattern)
+        self._any_ending = tuple(self._endings)
+
+    def _enter(self, index: int, pattern: _Pattern) -> None:
+        glob, base = pattern.glob, pattern.base
+        plain = plain_length(glob)
+        if plain == len(glob):
+            if base is None:
+                self._names[glob] = index
+            else:
+                self._paths[base + glob] = index
+        elif base is not None:
+            # git compares the plain beginning first, so a `**` right behind it stands at a beginning, too
+            self._wild_paths.add(index, base + glob[:plain], glob[plain:], in_path=True)
+        elif glob[:1] == b"*" and plain_length(glob[1:]) == len(glob) - 1:
+            self._endings[glob[1:]] = index
+        else:
+            self._wild_names.add(index, b"", glob, in_path=False)
+
+    def last(self, name: bytes, path: bytes) -> _Pattern | None:
+        best = self._names.get(name, -1)
+        if self._paths and (index := self._paths.get(path, -1)) > best:
+            best = index
+        if name.endswith(self._any_ending):
+            best = max(best, *(index for ending, index in self._endings.items() if name.endswith(ending)))
+        if self._wild_names and (index := self._wild_names.last(name)) > best:
+            best = index
+        if self._wild_paths and (index := self._wild_paths.last(path)) > best:
+            best = index
+        return self._patterns[best] if best >= 0 else None
+
+
+def _parse(data: bytes, file: bytes, base: bytes) -> Iterator[_Pattern]:
+    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    for number, line in enumerate(lines, 1):
+        if line.startswith(b"#"):
+            continue
+        written = _without_trailing_spaces(line.removesuffix(b"\r").partition(b"\0")[0])
+        glob = written.removeprefix(b"!").removesuffix(b"/")
+        if b"/" not in glob:
+            by_name = True
+        else:
+            glob = glob.removeprefix(b"/")
+            by_name = glob.startswith(b"**/") and b"/" not in glob[3:]
+            if by_name:
+                glob = glob[3:]
+        if glob:
+            yield _Pattern(file, number, written, glob, None if by_name else base)
+
+
+def _without_trailing_spaces(line: bytes) -> bytes:
+    stripped = line.rstrip(b" ")
+    backslashes = len(stripped) - len(stripped.rstrip(b"\\"))
+    # An odd backslash at the end quotes the first of the spaces.
+    return line[: len(stripped) + 1] if backslashes % 2 else stripped
+
+
+def _explain_secret(file: bytes, name: bytes, path: bytes, rules: Rules) -> Rule | None:
+    kind = secret_by_name(name, path) or secret_by_content(name, lambda: _read_regular(file, SECRET_HEAD))
+    return Rule("", 0, f"it looks like {kind}") if kind and not rules.insist_on(name, path) else None
+
+
+def _git_info_exclude(root: bytes) -> bytes:
+    """The content of info/exclude, also where .git is a file that points elsewhere (a work tree, a submodule)."""
+    git = os.path.join(root, b".git")
+    pointer = _read_regular(git)
+    if pointer.startswith(b"gitdir: "):
+        git = os.path.join(root, pointer[8:].rstrip(b"\r\n"))
+        common = _read_regular(os.path.join(git, b"commondir"))
+        if common:
+            git = os.path.join(git, common.rstrip(b"\r\n"))
+    return _read_regular(os.path.join(git, b"info", b"exclude"))
+
+
+def _read_regular(path: bytes, head: int = 0) -> bytes:
+    """The content of a regular file; nothing for anything else, as git treats an ignore file that is a link."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    try:
+        descriptor = os.open(path, flags)
+    except OSError:
+        return b""
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        return b""
+    with open(descriptor, "rb") as stream:
+        data = stream.read(head or _LARGEST_FILE + 1)
+    if len(data) > _LARGEST_FILE:  # to pass over its rules would send what it leaves out
+        raise ConfigError(
+            f"is larger than {_LARGEST_FILE >> 20} MiB: this is no list of patterns", where=os.fsdecode(path)
+        )
+    return data

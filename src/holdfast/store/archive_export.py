@@ -1,0 +1,131 @@
+"""Runs into one plain zip: their folders as they are, and the objects of their snapshots. The names: exchange_names."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import zipfile
+
+from holdfast import _version
+from holdfast.errors import UsageError
+from holdfast.record import Record
+from holdfast.runner.store import objects
+from holdfast.runner.store.files import temporary_beside, unlink_quietly
+from holdfast.store.archive_names import FOLDERS, NOTE, OF_A_RUN, OF_AN_ATTEMPT, clash, name_problem
+from holdfast.store.home import Named
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from holdfast.store.home import Home
+    from holdfast.store.runs import Run
+
+_BLOCK = 1024 * 1024
+_LARGE = 1 << 31
+
+
+class Exported(Record):
+    """``left_out`` tells of files that could not go along, and of code that is not here."""
+
+    files: int
+    bytes: int
+    left_out: list[str]
+
+
+def export(home: Home, chosen: list[Run], path: str, tell: Callable[[int, int], None]) -> Exported:
+    """Write the archive beside and give it its name when it is whole; ``tell`` hears how far it is."""
+    if os.path.lexists(path):
+        raise UsageError("this file is there already; nothing was written", where=path, hint="--to names another")
+    left_out: list[str] = []
+    found = dict(_files(home, chosen, left_out))
+    problem = clash(found)
+    if problem:
+        raise UsageError("these runs cannot be in one archive", answer=problem, hint="export them one by one")
+    note = {"v": 1, "kind": "holdfast-runs", "holdfast": _version.__version__, "runs": [run.uid for run in chosen]}
+    beside = temporary_beside(path)
+    size = 0
+    try:
+        with Named(path), open(beside, "xb") as target, zipfile.ZipFile(target, "w") as archive:
+            archive.writestr(zipfile.ZipInfo(NOTE), json.dumps(note, indent=1) + "\n")
+            for done, (name, source) in enumerate(found.items()):
+                tell(done, len(found))
+                size += _add(archive, name, source)
+        os.replace(beside, path)
+    finally:
+        unlink_quietly(os.fsencode(beside))
+    return Exported(len(found), size, left_out)
+
+
+def _files(home: Home, chosen: list[Run], left_out: list[str]) -> Iterator[tuple[str, str]]:
+    """Names in the archive, and the file behind each."""
+    for run in chosen:
+        for inner in _of_run(run):
+            name, path = f"runs/{run.uid}/{inner}", os.path.join(run.path, *inner.split("/"))
+            if not _is_plain(path):
+                continue
+            problem = name_problem(name)
+            if problem:
+                left_out.append(f"{run.request.get('run_id')}: {inner!a}: {problem}")
+            else:
+                yield name, path
+        yield from _objects(home, run, left_out)
+
+
+def _of_run(run: Run) -> Iterator[str]:
+    yield from OF_A_RUN
+    for number in range(1, run.attempt_number + 1):
+        yield from (f"a{number}/{name}" for name in OF_AN_ATTEMPT)
+        for folder in (*FOLDERS, "outputs"):
+            top = os.path.join(run.path, f"a{number}", folder)
+            for place, _, names in os.walk(top):
+                below = os.path.relpath(place, top).replace(os.sep, "/")
+                for name in sorted(names):
+                    yield f"a{number}/{folder}/{name}" if below == "." else f"a{number}/{folder}/{below}/{name}"
+
+
+def _is_plain(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _objects(home: Home, run: Run, left_out: list[str]) -> Iterator[tuple[str, str]]:
+    tree, root = run.request.get("tree"), os.fsencode(home.objects)
+    if not isinstance(tree, str) or not tree:
+        return
+    try:
+        digests = sorted(needed(root, tree))
+    except (objects.Damaged, ValueError) as error:
+        left_out.append(f"{run.request.get('run_id')}: its code, which is not whole here ({error})")
+        return
+    yield from ((f"objects/{one[:2]}/{one[2:]}", os.fsdecode(objects.object_path(root, one))) for one in digests)
+
+
+def needed(root: bytes, tree: str) -> set[str]:
+    """All objects of a snapshot; Damaged where one is not there."""
+    absent = objects.missing(root, tree)
+    if absent:
+        raise objects.Damaged(absent[0], "missing")
+    found, waiting = {tree}, [tree]
+    while waiting:
+        for entry in objects.read_tree(root, waiting.pop()):
+            if entry.kind != "link" and entry.digest not in found:
+                found.add(entry.digest)
+                waiting += [entry.digest] if entry.kind == "dir" else []
+    return found
+
+
+def _add(archive: zipfile.ZipFile, name: str, path: str) -> int:
+    entry = zipfile.ZipInfo(name)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.external_attr = (stat.S_IFREG | 0o600) << 16
+    size = 0
+    with open(path, "rb") as source:
+        large = os.fstat(source.fileno()).st_size >= _LARGE
+        with archive.open(entry, "w", force_zip64=large) as target:
+            while block := source.read(_BLOCK):
+                size += target.write(block)
+    return size

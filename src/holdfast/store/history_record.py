@@ -1,0 +1,265 @@
+"""A run as one history record: the shape of the original, metrics as top-level keys, our own fields beside them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+
+from holdfast import ledger, lifecycle
+from holdfast.metrics import reader
+from holdfast.model import Json
+from holdfast.store import output_manifest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.store.runs import Run
+
+_NS = 1_000_000_000
+INCOMPLETE = "Completed, outputs incomplete"
+_FEW = 3  # problems with outputs in one line of text
+_ENVELOPE = frozenset(("seq", "wall_ns", "mono_ns", "boot_id", "type", "crc"))
+FIXED = frozenset(
+    (
+        *("run_id", "run_number", "uid", "experiment_id", "user_id", "user", "name", "description", "parent_run_id"),
+        *("script_name", "arguments", "target", "run_configuration", "status", "created_utc", "start_time_utc"),
+        *("end_time_utc", "duration", "heartbeat_enabled", "hidden", "properties", "attachments", "exit_code"),
+        *("reason", "host", "program", "outputs", "metrics", "gpu", "tags", "ledger"),
+    )
+)
+
+
+def record(run: Run) -> Json:
+    """Everything ``history info`` tells of a run, from its files alone. Files that make no sense cost this run only."""
+    try:
+        return _record(run)
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, IndexError, RecursionError) as error:
+        return damaged(run, error)
+
+
+def damaged(run: Run, error: Exception) -> Json:
+    """The record of a run whose files make no sense."""
+    problem = f"{run.path}: cannot be understood: {type(error).__name__}: {error}"[:500]
+    bare = run._replace(request=_identity(run.request), events=[], client=[], problem=run.problem or problem)
+    return _record(bare, files=False)
+
+
+def _identity(request: Json) -> Json:
+    return {name: request[name] for name in ("run_id", "run_number", "project_id", "target") if name in request}
+
+
+def _record(run: Run, *, files: bool = True) -> Json:
+    request, events = run.request, run.events
+    first, started, exited, closed = (_event(events, kind) for kind in ("accepted", "started", "exited", "closed"))
+    ended = None if closed and "damaged" in closed else closed  # a damaged run is closed by a look, long after its end
+    fixed: Json = {
+        "run_id": request.get("run_id") or run.uid,
+        "run_number": request.get("run_number"),
+        "uid": run.uid,
+        "experiment_id": request.get("project_id"),
+        "user_id": _guid(str(request.get("user", ""))),
+        "user": request.get("user"),
+        "parent_run_id": request.get("parent_run_id"),
+        "script_name": request.get("script"),
+        "arguments": request.get("arguments", []),
+        "target": request.get("target"),
+        "run_configuration": request.get("config"),
+        "status": _state(run),
+        "created_utc": utc(request.get("created_ns")),
+        "start_time_utc": utc((started or {}).get("wall_ns")),
+        "end_time_utc": utc((ended or {}).get("wall_ns")),
+        "duration": None if closed and not ended else duration(started or first, exited or ended),
+        "heartbeat_enabled": True,
+        "properties": _properties(request),
+        **_labels(run),
+        "attachments": ", ".join(artifacts(run)) if files else "",
+        "exit_code": (closed or {}).get("exit_code"),
+        "reason": run.damage or reason(run),
+        "host": (first or {}).get("host"),
+        "program": (started or {}).get("program"),
+        "outputs": _outputs(run) if files else {"files": 0, "bytes": 0},
+        "gpu": gpu_receipt(run),
+        "ledger": ledger.ledger(run.client, run.events, run.attempt_number),
+    }
+    logged = reader.summary(reader.read_dir(os.path.join(run.attempt, "metrics"))) if files else {}
+    clashing = {name: value for name, value in logged.items() if name in FIXED}
+    others = {name: value for name, value in logged.items() if name not in FIXED}
+    found: Json = {**others, **fixed, **({"metrics": clashing} if clashing else {})}
+    return dict(sorted(found.items()))
+
+
+def _state(run: Run) -> str:
+    """By its events; where none have come from a silent target yet, by what the client itself has done."""
+    if run.damage:
+        return "Damaged"
+    state = lifecycle.state_of(run.events)
+    if state != lifecycle.SUBMITTING or not any(line.get("ticket") == run.ticket for line in run.client):
+        return state
+    return lifecycle.CANCEL_REQUESTED if run.is_cancelled else lifecycle.PREPARING
+
+
+def state_words(record: Json) -> str:
+    """The status as people are shown it: one that completed may lack outputs."""
+    outputs = record.get("outputs")
+    incomplete = isinstance(outputs, dict) and outputs.get("complete") is False
+    status = str(record.get("status"))
+    return INCOMPLETE if incomplete and status == lifecycle.COMPLETED else status
+
+
+def tags(run: Run) -> Json:
+    """Each ``tags`` object of client.jsonl adds to those before; null takes one away."""
+    found: Json = {}
+    for line in run.client:
+        said = line.get("tags")
+        found.update(said if isinstance(said, dict) else {})
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def reason(run: Run, *, outputs: bool = True) -> str:
+    """Why the run ended as it did, and what of it could not be kept; of one that waits, what for."""
+    if lifecycle.state_of(run.events) == lifecycle.QUEUED:
+        return queue_words(next(event for event in reversed(run.events) if event.get("type") == "queued"))
+    words: list[object] = []
+    for event in run.events:
+        if event.get("type") == "log_stopped":
+            words.append(event.get("why"))
+        elif event.get("type") == "closed":
+            words += _few(output_manifest.problems(run)) if outputs else []
+            return "; ".join(str(part) for part in (event.get("reason"), *words) if part)
+    return ""
+
+
+def queue_words(queued: Json) -> str:
+    """Where a run stands, and what it waits for."""
+    position, why = queued.get("position"), queued.get("reason")
+    ahead = queued.get("ahead")
+    if not why and isinstance(ahead, list):
+        names = [f"run {one.get('run_id')} of {one.get('user')}" for one in ahead if isinstance(one, dict)]
+        why = f"behind {', '.join(names)}" if names else ""
+    return ", ".join(str(part) for part in (f"position {position}" if position is not None else "", why) if part)
+
+
+def gpu_receipt(run: Run) -> Json | None:
+    """What a run did with its GPUs, as the runner wrote it down at the end."""
+    event = next((event for event in reversed(run.events) if event.get("type") == "gpu_receipt"), None)
+    if event is None:
+        return None
+    inner = event.get("receipt")
+    found = inner if isinstance(inner, dict) else event
+    return {name: value for name, value in found.items() if inner is found or name not in _ENVELOPE}
+
+
+def artifacts(run: Run) -> list[str]:
+    """Names under which a run's files are known to ``history info --artifact`` and ``history download``."""
+    return list(artifact_paths(run))
+
+
+def artifact_paths(run: Run) -> dict[str, str]:
+    """The same with the file behind each name."""
+    logs = {
+        name: os.path.join(run.attempt, file) for name, file in (("control_log", "runner.log"), ("driver_log", "log"))
+    }
+    found = {name: path for name, path in logs.items() if os.path.exists(path)}
+    for row in output_rows(run):
+        found[f"outputs/{row['path']}"] = output_manifest.path_of(run, row)
+    return found
+
+
+def artifact_path(run: Run, name: str) -> str | None:
+    """The file behind an artifact's name; None for a name this run does not have."""
+    plain = {
+        "driver_log": "log",
+        "driver_log.txt": "log",
+        "control_log": "runner.log",
+        "control_log.txt": "runner.log",
+    }
+    if name in plain:
+        return os.path.join(run.attempt, plain[name])
+    return artifact_paths(run).get(name)
+
+
+def output_rows(run: Run) -> list[Json]:
+    return output_manifest.rows(run)
+
+
+def utc(wall_ns: object) -> str | None:
+    """ISO 8601 with microseconds and +00:00."""
+    if not isinstance(wall_ns, int):
+        return None
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(wall_ns // _NS))
+    return f"{whole}.{wall_ns % _NS // 1000:06d}+00:00"
+
+
+def duration(start: Json | None, end: Json | None) -> str | None:
+    """h:mm:ss.ffffff between two events, by the clock that nobody can set where both come from one boot."""
+    length = length_ns(start, end)
+    if length is None:
+        return None
+    whole, rest = divmod(length, _NS)
+    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}.{rest // 1000:06d}"
+
+
+def length_ns(start: Json | None, end: Json | None) -> int | None:
+    if start is None:
+        return None
+    end = end or _now()
+    clock = "mono_ns" if start.get("boot_id") == end.get("boot_id") else "wall_ns"
+    before, after = start.get(clock), end.get(clock)
+    return max(0, after - before) if isinstance(before, int) and isinstance(after, int) else None
+
+
+def _now() -> Json:
+    """This moment by both clocks; the second one is comparable within one boot of one machine only."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as source:
+            boot_id = source.read().strip()
+    except OSError:
+        boot_id = ""
+    return {"wall_ns": time.time_ns(), "mono_ns": time.monotonic_ns(), "boot_id": boot_id}
+
+
+def _event(events: list[Json], kind: str) -> Json | None:
+    return next((event for event in events if event.get("type") == kind), None)
+
+
+def _last(lines: list[Json], key: str) -> object:
+    return next((line[key] for line in reversed(lines) if key in line), None)
+
+
+def _labels(run: Run) -> Json:
+    """What people added afterwards; the last note is the description, an empty one is none."""
+    notes = [str(line.get("text") or "") for line in run.client if line.get("type") == "note"]
+    return {
+        "name": _last(run.client, "name"),
+        "description": (notes[-1] if notes else "") or run.request.get("description"),
+        "hidden": bool(_last(run.client, "hidden")),
+        "tags": tags(run),
+    }
+
+
+def _properties(request: Json) -> Json:
+    """CommitId is forty hexadecimal digits in the original; ours is the beginning of the snapshot's own hash."""
+    tree = str(request.get("tree", ""))
+    return {"CommitId": tree[:40], "Snapshot": tree}
+
+
+def _outputs(run: Run) -> Json:
+    """``complete`` is null until the run has ended; ``problems`` names what was not kept, or not brought here."""
+    rows, problems = output_rows(run), output_manifest.problems(run)
+    ended = _event(run.events, "closed") is not None
+    return {
+        "files": len(rows),
+        "bytes": sum(int(str(row["size"])) for row in rows),
+        "complete": not problems if ended else None,
+        "problems": problems,
+    }
+
+
+def _few(problems: list[str]) -> list[str]:
+    more = len(problems) - _FEW
+    return problems[:_FEW] + ([f"and {more} more"] if more > 0 else [])
+
+
+def _guid(user: str) -> str:
+    digits = hashlib.sha256(user.encode("utf-8", "surrogateescape")).hexdigest()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))

@@ -1,0 +1,96 @@
+"""Runs by a condition, in an order, with the columns that were asked for: ``history list --where --sort --columns``."""
+
+from __future__ import annotations
+
+import time
+
+from holdfast.record import Record
+from holdfast.store.index.index import WHERE_IT_IS
+from holdfast.store.where import grammar, sql
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.model import Json
+    from holdfast.store.index.index import Index
+
+_NEWEST_FIRST = {True: "r.stamp DESC", False: "r.run_number DESC"}
+
+
+class Wish(Record):
+    """``project_id`` None means all projects, ``limit`` None all runs, ``columns`` None whole records."""
+
+    project_id: str | None = None
+    where: str | None = None
+    sort: str | None = None
+    limit: int | None = None
+    columns: str | None = None
+    archived: bool = False
+
+
+def select(index: Index, wish: Wish) -> tuple[list[Json], list[str] | None]:
+    """Records; or objects of the columns alone, and their titles as they were asked for."""
+    now = time.time()
+    columns = _columns(index, wish, now)
+    numbers = _numbers(index, wish, now)
+    if columns is None:
+        query = f"SELECT {WHERE_IT_IS} FROM runs WHERE id = ?"
+        return [index.record_at(*index.db.execute(query, (number,)).fetchone()) for number in numbers], None
+    query = f"SELECT {', '.join(column.sql for column in columns)} FROM runs r WHERE r.id = ?"
+    values = tuple(value for column in columns for value in column.values)
+    rows = (index.db.execute(query, (*values, number)).fetchone() for number in numbers)
+    found = [
+        {column.title: _shown(column.kind, value) for column, value in zip(columns, row, strict=True)} for row in rows
+    ]
+    return found, [column.title for column in columns]
+
+
+def _columns(index: Index, wish: Wish, now: float) -> list[sql.Column] | None:
+    if wish.columns is None:
+        return None
+    source, names = grammar.read_names("--columns", wish.columns)
+    return [_with_truth(sql.resolve(source, name, index, now)) for name in names]
+
+
+def _with_truth(column: sql.Column) -> sql.Column:
+    """The index keeps true and false of a parameter as numbers, with a note; no parameter is the text true."""
+    if column.kind != "param":
+        return column
+    worded = "CASE WHEN v.points IS NULL THEN v.last WHEN v.last THEN 'true' ELSE 'false' END"
+    return column._replace(sql=column.sql.replace("v.last", worded, 1))
+
+
+def _shown(kind: str, value: object) -> object:
+    if kind == "param" and value in ("true", "false"):
+        return value == "true"
+    return bool(value) if kind == "truth" and value is not None else value
+
+
+def _numbers(index: Index, wish: Wish, now: float) -> list[int]:
+    """Which runs, in order; what to show of them is looked up for these alone."""
+    joins = sql.Joins()
+    conditions: list[sql.Clause] = []
+    orders = [sql.Clause(_NEWEST_FIRST[wish.project_id is None])]
+    if wish.project_id is not None:
+        conditions.append(sql.Clause("r.experiment_id = ?", (wish.project_id,)))
+    if not wish.archived:
+        conditions.append(sql.Clause("r.hidden = 0"))
+    if wish.where is not None:
+        conditions.append(sql.where(*grammar.read_where(wish.where), index, now, joins))
+    if wish.sort is not None:
+        orders.insert(0, sql.order(*grammar.read_sort(wish.sort), index, now, joins))
+    query = (
+        f"SELECT r.id FROM runs r{_way(index, wish)}{joins.sql}"
+        f" WHERE {' AND '.join(clause.sql for clause in conditions) or '1'}"
+        f" ORDER BY {', '.join(clause.sql for clause in orders)} LIMIT ?"
+    )
+    values = [value for clause in (*conditions, *orders) for value in clause.values]
+    limit = -1 if wish.limit is None else wish.limit
+    return [row[0] for row in index.db.execute(query, (*joins.values, *values, limit))]
+
+
+def _way(index: Index, wish: Wish) -> str:
+    """Values lie in the order of runs: of a project with many of them, all are passed in that order, at a run."""
+    if wish.project_id is None or (wish.where is None and wish.sort is None):
+        return ""
+    mine = index.db.execute("SELECT count(*) FROM runs WHERE experiment_id = ?", (wish.project_id,)).fetchone()[0]
+    return " NOT INDEXED" if mine * 8 > index.count() else ""

@@ -1,0 +1,133 @@
+"""The manifest of a run's outputs: which files it left, and which could not be kept, or brought to this machine."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.runner import untrusted
+from holdfast.runner.store.jsonl import read_lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.model import Json
+    from holdfast.store.runs import Run
+
+NOTE = "outputs"  # type of the line in client.jsonl that says which outputs could not be brought here
+MOST_NOTED = 100  # names in such a line
+_LONGEST = 300  # characters of a name that cannot be used
+
+
+def rows(run: Run) -> list[Json]:
+    """Files and links whose names can be used on this system; ``path`` is then safe below the run's outputs/."""
+    return _sorted_out(run)[0]
+
+
+def refused(run: Run) -> dict[str, str]:
+    """Rows that cannot be used here, by name, and why."""
+    return _sorted_out(run)[1]
+
+
+def unkept(run: Run) -> dict[str, str]:
+    """What the script left and the runner did not keep, by name, and why."""
+    return {str(row.get("path")): str(row["skipped"]) for row in _lines(run) if "skipped" in row}
+
+
+def unread(run: Run) -> dict[str, str]:
+    """Those of them that could not be read, by name, and why."""
+    return {str(row.get("path")): str(row.get("skipped")) for row in _lines(run) if "unread" in row}
+
+
+def path_of(run: Run, row: Json) -> str:
+    return untrusted.below(os.path.join(run.attempt, "outputs"), local_name(str(row["path"])))
+
+
+def local_name(name: str) -> str:
+    """The name as this process spells it, whose locale may know fewer characters than the manifest's UTF-8."""
+    return os.fsdecode(name.encode("utf-8", "surrogateescape"))
+
+
+def is_here(run: Run, row: Json) -> bool:
+    """Whether the file is in this store with the promised length; ``store verify`` compares contents."""
+    try:
+        return os.lstat(path_of(run, row)).st_size == row.get("size") or "link" in row
+    except (OSError, ValueError):
+        return False
+
+
+def not_brought(run: Run) -> dict[str, str]:
+    """Outputs that were to come to this machine and could not, as last noted, by name, and why."""
+    note = next((line for line in reversed(run.client) if line.get("type") == NOTE), {})
+    problems = note.get("problems")
+    return {str(name): str(why) for name, why in problems.items()} if isinstance(problems, dict) else {}
+
+
+def trouble(run: Run) -> list[str]:
+    """Line by line what the runner could not keep when the script ended."""
+    closed = next((event for event in run.events if event.get("type") == "closed"), {})
+    lines = str(closed.get("outputs_trouble") or "").splitlines()
+    if not is_late(run, closed):
+        return lines
+    late = [f"outputs/{name} could not be read: {why}" for name, why in unread(run).items()]
+    return [line for line in lines if line != closed.get("unlisted")] + late
+
+
+def is_late(run: Run, closed: Json) -> bool:
+    """Whether the manifest was written after the run had been closed: the disk was full before."""
+    return not is_vouched_for(closed) and os.path.lexists(os.path.join(run.attempt, "outputs.jsonl"))
+
+
+def is_missing(run: Run) -> bool:
+    """Whether the run has ended without a manifest, and its target may have one by now or be able to write it."""
+    kinds = {str(event.get("type")): event for event in run.events}
+    if "exited" not in kinds or "closed" not in kinds or is_vouched_for(kinds["closed"]):
+        return False
+    return not os.path.lexists(os.path.join(run.attempt, "outputs.jsonl"))
+
+
+def is_vouched_for(closed: Json) -> bool:
+    """Whether the closing event has the manifest's hash."""
+    files = closed.get("files")
+    return isinstance(files, dict) and "outputs.jsonl" in files
+
+
+def problems(run: Run) -> list[str]:
+    """One line for everything that makes the outputs of a closed run incomplete; empty when all is well."""
+    missing = [f"outputs/{name} was not brought here: {why}" for name, why in not_brought(run).items()]
+    return trouble(run) + missing
+
+
+def _sorted_out(run: Run) -> tuple[list[Json], dict[str, str]]:
+    usable: dict[str, Json] = {}
+    unusable: dict[str, str] = {}
+    for row in _lines(run):
+        if "skipped" in row:
+            continue
+        why = _problem(row)
+        name = str(row.get("path"))
+        if not why and name in usable:
+            why = "the manifest has it twice"
+        if why:
+            unusable[name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..."] = why
+        else:
+            usable[name] = row
+    return list(usable.values()), unusable
+
+
+def _problem(row: Json) -> str:
+    try:
+        untrusted.relative(row.get("path"))  # type: ignore[type-var]
+        if "sha256" in row:
+            untrusted.hexadecimal(row["sha256"], 64)
+    except untrusted.Untrusted as error:
+        return str(error)
+    size = row.get("size")
+    if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+        return "its size makes no sense"
+    return "" if "sha256" in row or isinstance(row.get("link"), str) else "the manifest has no hash of it"
+
+
+def _lines(run: Run) -> list[Json]:
+    try:
+        return read_lines(os.path.join(run.attempt, "outputs.jsonl").encode("utf-8", "surrogateescape"))
+    except OSError:
+        return []  # a file that cannot be read costs this field, not the history; `store verify` tells of it

@@ -1,0 +1,217 @@
+"""From a tree to SQL. Names become numbers that the index gave them and values are bound: no text of a person's is SQL.
+
+A comparison with something that a run does not have is false, so ``not (Accuracy > 0.9)`` finds runs without one too.
+"""
+
+from __future__ import annotations
+
+from math import inf, nextafter
+
+from holdfast.quantities import parse_duration
+from holdfast.record import Record
+from holdfast.store.where.fields import FIELDS, KEY_SHIFT, column, less_is_better, storable
+from holdfast.store.where.grammar import Many, Not, Test
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Protocol, TypeAlias
+
+    from holdfast.errors import UsageError
+    from holdfast.store.where.grammar import Name, Node, Order, Value
+    from holdfast.store.where.tokens import Source
+
+    class Names(Protocol):
+        """What the index knows: the number of a name of one kind (param, metric, tag), and all names."""
+
+        def number(self, kind: str, name: str) -> int | None: ...
+
+        def known(self) -> Sequence[str]: ...
+
+
+Bound: TypeAlias = "int | float | str | None"
+_PREFIXES = {
+    "params": "param",
+    "param": "param",
+    "parameters": "param",
+    "metrics": "metric",
+    "metric": "metric",
+    "tags": "tag",
+    "tag": "tag",
+}
+_PARTS = ("last", "min", "max", "best", "points")
+_EXACT_INTEGERS = 2**53
+
+
+class Column(Record):
+    """``kind`` is that of a field, param, metric, tag, or nothing: a name that was said to be one and no run has."""
+
+    title: str
+    kind: str
+    sql: str
+    values: tuple[Bound, ...] = ()
+
+
+class Joins:
+    """The values that a statement speaks of, each name joined once: in a pass over all runs, twice as quick as
+    looking each value up by itself."""
+
+    _MOST = 50  # SQLite joins 64 tables at most
+
+    def __init__(self) -> None:
+        self.sql = ""
+        self.values: tuple[Bound, ...] = ()
+        self._known: dict[int, str] = {}
+
+    def alias(self, number: int) -> str | None:
+        """What a name's row is called; None when there is no room for one more."""
+        if number not in self._known:
+            if len(self._known) == self._MOST:
+                return None
+            alias = self._known[number] = f"v{len(self._known)}"
+            self.sql += f" LEFT JOIN vals {alias} ON {alias}.key = ? + r.id"
+            self.values += (number << KEY_SHIFT,)
+        return self._known[number]
+
+
+class Clause(Record):
+    sql: str
+    values: tuple[Bound, ...] = ()
+
+
+def where(source: Source, node: Node, names: Names, now: float, joins: Joins) -> Clause:
+    """A condition over ``runs r`` and what is joined to it."""
+    return _Compiler(source, names, now, joins).condition(node)
+
+
+def order(source: Source, found: Sequence[Order], names: Names, now: float, joins: Joins) -> Clause:
+    """What stands after ORDER BY: runs without a value come last, either way."""
+    parts = [(resolve(source, item.name, names, now, joins), item.descending) for item in found]
+    sql = ", ".join(f"{part.sql} {'DESC' if descending else 'ASC'} NULLS LAST" for part, descending in parts)
+    return Clause(sql, tuple(value for part, _ in parts for value in part.values))
+
+
+def resolve(source: Source, name: Name, names: Names, now: float, joins: Joins | None = None) -> Column:
+    """A fixed field, else a parameter, else a metric; ``params.``, ``metrics.`` and ``tags.`` say which is meant."""
+    text = name.text
+    if text in FIELDS:
+        return _field(text, now)
+    prefix, _, rest = text.partition(".")
+    if prefix in _PREFIXES and rest:
+        return _of_kind(_PREFIXES[prefix], text, rest, names, joins) or Column(text, "nothing", "NULL")
+    found = _of_kind("param", text, text, names, joins) or _of_kind("metric", text, text, names, joins)
+    if found is None:
+        raise _unknown(source, name, names)
+    return found
+
+
+def _field(name: str, now: float) -> Column:
+    if name == "duration":  # of a run that goes on: until now
+        return Column(name, "duration", "coalesce(r.duration, ? - r.started)", (now,))
+    if name == "arguments":
+        return Column(name, "text", "(SELECT w.text FROM words w WHERE w.run = r.id)")
+    return Column(name, FIELDS[name], f"r.{column(name)}")
+
+
+def _of_kind(kind: str, title: str, name: str, names: Names, joins: Joins | None) -> Column | None:
+    number = names.number(kind, name)
+    if number is not None:
+        return _stored(kind, title, number, "last", joins)
+    base, _, part = name.rpartition(".")
+    if kind != "metric" or part not in _PARTS or not base:
+        return None
+    number = names.number(kind, base)
+    if part == "best":
+        part = "min" if less_is_better(base) else "max"
+    return None if number is None else _stored(kind, title, number, part, joins)
+
+
+def _stored(kind: str, title: str, number: int, part: str, joins: Joins | None) -> Column:
+    joined = joins.alias(number) if joins is not None else None
+    row = joined or "v"
+    # A metric that was logged once has its extremes in its last value.
+    extremes = {"min": f"coalesce({row}.least, {row}.last)", "max": f"coalesce({row}.greatest, {row}.last)"}
+    wanted = extremes.get(part, f"{row}.{part}")
+    if joined:
+        return Column(title, kind, wanted)
+    return Column(title, kind, f"(SELECT {wanted} FROM vals v WHERE v.key = ? + r.id)", (number << KEY_SHIFT,))
+
+
+def _unknown(source: Source, name: Name, names: Names) -> UsageError:
+    from difflib import get_close_matches
+
+    known = {known.lower(): known for known in (*names.known(), *FIELDS)}
+    near = [known[match] for match in get_close_matches(name.text[:200].lower(), list(known), n=3)]
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    explicit = f"metrics.{name.text} asks for it all the same" if name.text.isidentifier() else ""
+    what = f"no run has a field, parameter or metric {name.text[:200]!r}"
+    return source.mistake(what, name.at, hint + explicit)
+
+
+class _Compiler:
+    def __init__(self, source: Source, names: Names, now: float, joins: Joins) -> None:
+        self._source = source
+        self._names = names
+        self._now = now
+        self._joins = joins
+
+    def condition(self, node: Node) -> Clause:
+        if isinstance(node, Many):
+            parts = [self.condition(part) for part in node.parts]
+            sql = f" {node.joint} ".join(part.sql for part in parts)
+            return Clause(f"({sql})", tuple(value for part in parts for value in part.values))
+        if isinstance(node, Not):
+            part = self.condition(node.part)
+            return Clause(f"(NOT {part.sql})", part.values)
+        found = resolve(self._source, node.name, self._names, self._now, self._joins)
+        if node.sign == "null":
+            return Clause(f"({found.sql} IS NULL)", found.values)
+        sql, values = self._test(node, found)
+        return Clause(f"ifnull({sql}, 0)", values)
+
+    def _test(self, node: Test, found: Column) -> tuple[str, tuple[Bound, ...]]:
+        if node.sign in ("like", "~"):
+            sign = "LIKE" if node.sign == "like" else "GLOB"
+            return f"{found.sql} {sign} ?", (*found.values, storable(str(node.values[0])))
+        values = tuple(self._value(value, found, node.at) for value in node.values)
+        if node.sign == "in":
+            return f"{found.sql} IN ({', '.join('?' * len(values))})", (*found.values, *values)
+        return _compared(found, node.sign, values[0])
+
+    def _value(self, value: Value, found: Column, at: int) -> int | float | str:
+        """The value as the column holds it."""
+        if found.kind == "duration" and isinstance(value, str):
+            seconds = parse_duration(value)
+            if seconds is None:
+                raise self._source.mistake("this is no duration", at, "seconds, or text as '90s', '2h', '1h30m'")
+            return seconds
+        if found.kind == "text":
+            return storable(_spelled(value))
+        if found.kind in ("number", "truth", "duration") and isinstance(value, str):
+            what = {"truth": "true or false"}.get(found.kind, "a number")
+            raise self._source.mistake(
+                f"{found.title} is {what}", at, "numbers, true and false are written without quotes"
+            )
+        if isinstance(value, str):
+            return storable(value)
+        return int(value) if isinstance(value, bool) else value
+
+
+def _compared(found: Column, sign: str, value: int | float | str) -> tuple[str, tuple[Bound, ...]]:
+    """For SQLite all text is greater than all numbers; a person compares numbers with numbers and text with text."""
+    if isinstance(value, str) and sign in ("<", "<=") and found.kind != "text":
+        return f"({found.sql} >= '' AND {found.sql} {sign} ?)", (*found.values, *found.values, value)
+    if not isinstance(value, str) and sign in (">", ">="):
+        return f"{found.sql} BETWEEN ? AND ?", (*found.values, value if sign == ">=" else _above(value), inf)
+    return f"{found.sql} {sign} ?", (*found.values, value)
+
+
+def _above(value: int | float) -> int | float:
+    """The least number greater than this one."""
+    if isinstance(value, int) and abs(value) >= _EXACT_INTEGERS:
+        return value + 1
+    return nextafter(value, inf)
+
+
+def _spelled(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
