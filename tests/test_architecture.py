@@ -33,13 +33,13 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "holdfast"
 DOCS = ROOT / "docs"
 SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if "templates" not in path.parts)
-TRAVELLERS = [
-    *(path for room in ("runner", "compat", "script_api") for path in sorted((PACKAGE / room).rglob("*.py"))),
+PYTHON_3_6 = [
+    *(path for folder in ("runner", "compat", "script_api") for path in sorted((PACKAGE / folder).rglob("*.py"))),
 ]
-OURS = ("src", "tests", "tools", "bench", "docs", "packages", ".github", ".ci")
+OUR_FOLDERS = ("src", "tests", "tools", "bench", "docs", "packages", ".github", ".ci")
 
 
-def test_nobody_imports_upwards() -> None:
+def test_imports_follow_the_layers() -> None:
     linter = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
@@ -60,11 +60,10 @@ def test_functions_are_short() -> None:
     assert {name: length for name, length in lengths.items() if length >= 40} == {}
 
 
-@pytest.mark.parametrize("path", TRAVELLERS, ids=lambda path: path.relative_to(PACKAGE).as_posix())
-def test_what_travels_needs_nothing_but_python(path: Path) -> None:
+@pytest.mark.parametrize("path", PYTHON_3_6, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_runner_modules_import_the_standard_library_only(path: Path) -> None:
     foreign = {name for name in _imported(_tree(path)) if name not in sys.stdlib_module_names}
-    # boot.py hands over to the runner it has just unpacked, track.py to an installed Holdfast behind it, and what
-    # stands in for the original logs through track.py.
+    # bootstrap.py imports the runner that it unpacked, track.py an installed Holdfast; compat/ logs through track.py.
     allowed = {
         "runner/bootstrap.py": {"runner"},
         "runner/container/init.py": {"nested_runs"},
@@ -73,18 +72,18 @@ def test_what_travels_needs_nothing_but_python(path: Path) -> None:
     assert foreign <= allowed.get(_name(path), {"holdfast", "azureml"} if "compat" in path.parts else set())
 
 
-def test_what_travels_compiles_on_the_oldest_python(tmp_path: Path) -> None:
+def test_runner_modules_compile_on_python_3_6(tmp_path: Path) -> None:
     compiler = "import py_compile, sys\nfor path in sys.argv[2:]: py_compile.compile(path, sys.argv[1], doraise=True)"
-    command = [_oldest_python(), "-c", compiler, str(tmp_path / "compiled"), *map(str, TRAVELLERS)]
+    command = [_oldest_python(), "-c", compiler, str(tmp_path / "compiled"), *map(str, PYTHON_3_6)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def test_nobody_asks_a_port_what_it_is() -> None:
+def test_no_isinstance_check_of_hosts_launchers_or_runtimes() -> None:
     ports = {
         node.name: path
-        for room in ("hosts", "launchers", "runtimes")
-        for path in (PACKAGE / room).glob("*.py")
+        for folder in ("hosts", "launchers", "runtimes")
+        for path in (PACKAGE / folder).glob("*.py")
         for node in _tree(path).body
         if isinstance(node, ast.ClassDef)
     }
@@ -117,13 +116,13 @@ def test_commands_use_a_target_only_after_it_was_confirmed() -> None:
 
 
 @pytest.mark.parametrize("words", ["shell" + "=True", "StrictHostKey" + "Checking=no"])
-def test_never_said(words: str) -> None:
+def test_source_never_contains(words: str) -> None:
     assert [_name(path) for path in SOURCES if words in path.read_text(encoding="utf-8")] == []
 
 
-def test_nothing_names_the_place_it_was_written_at() -> None:
+def test_no_file_names_the_development_folder() -> None:
     place = re.compile(r"""(?:^|[\s"'`(=:,])/""" + "work/", re.MULTILINE)
-    texts = chain.from_iterable((ROOT / name).rglob("*") if (ROOT / name).is_dir() else () for name in OURS)
+    texts = chain.from_iterable((ROOT / name).rglob("*") if (ROOT / name).is_dir() else () for name in OUR_FOLDERS)
     top = (path for path in ROOT.iterdir() if path.name != ".git")  # a file in a linked work tree
     files = [path for path in (*texts, *top) if path.is_file() and path.suffix != ".pyc"]
     assert len(files) > 100
@@ -161,10 +160,12 @@ def test_environment_variables_are_documented() -> None:
     _assert_named("settings.md", chain(sorted(found), INHERITED))
 
 
-def test_what_a_notification_is_told_is_documented(tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    assert "code 0" in notify.notify(f"env > '{told}'", {"run_id": "digits_1", "script": "train.py"}, "failed", 1, "")
-    found = set(re.findall(r"^(HOLDFAST_\w+)=", told.read_text(), re.MULTILINE)) - set(os.environ)
+def test_variables_of_a_notification_are_documented(tmp_path: Path) -> None:
+    variables = tmp_path / "variables"
+    assert "code 0" in notify.notify(
+        f"env > '{variables}'", {"run_id": "digits_1", "script": "train.py"}, "failed", 1, ""
+    )
+    found = set(re.findall(r"^(HOLDFAST_\w+)=", variables.read_text(), re.MULTILINE)) - set(os.environ)
     assert "HOLDFAST_STATUS" in found
     _assert_named("settings.md", sorted(found))
 
@@ -194,7 +195,7 @@ def test_modules_beside_a_program_do_not_hide_the_standard_library(folder: str) 
     assert {path.stem for path in (PACKAGE / folder).glob("*.py")} & sys.stdlib_module_names == set()
 
 
-def test_links_between_pages_lead_somewhere() -> None:
+def test_links_between_pages_exist() -> None:
     pages = [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
     links = [(page, link) for page in pages for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8"))]
     assert links
@@ -220,14 +221,14 @@ COSTLY = {
 }
 
 
-def test_saying_the_version_imports_next_to_nothing(desk: Desk) -> None:
+def test_version_imports_almost_nothing(desk: Desk) -> None:
     code, imported = _imports_of(desk, "--version")
     assert code == 0
     assert "holdfast._version" in imported
     assert imported & (COSTLY | {"json", "re", "typing"}) == set()
 
 
-def test_a_submit_imports_nothing_costly(desk: Desk) -> None:
+def test_submit_imports_nothing_costly(desk: Desk) -> None:
     desk.script("print('done')")
     code, imported = _imports_of(desk, "submit", "-c", "local", "train.py")
     assert code == 0
