@@ -131,3 +131,20 @@ def test_csv_reads_back_to_what_it_was() -> None:
         "f": "1" + "0" * 20,
     }
     assert second["a"] == "é,"
+
+
+def test_every_command_agrees_on_the_best_value(desk: Desk) -> None:
+    lines = ("import holdfast", "for step, value in enumerate((0.5, 0.25, 0.75, 0.625)):")
+    names = ("latency", "preferred_acc")
+    desk.script("\n".join((*lines, *(f"    holdfast.log({name!r}, value, step=step)" for name in names))))
+    ended = desk.submit("train.py")
+    assert "latency 0.25 (best) · preferred_acc 0.75 (best)" in ended.err
+    assert desk.submit("train.py").code == 0
+    expected = {"latency": 0.25, "preferred_acc": 0.75}
+    metrics = desk.holdfast("history", "metrics", "-r", "1").json
+    assert {row["name"]: row["best"] for row in metrics} == expected
+    listed = desk.holdfast("history", "list", "--columns", "latency.best,preferred_acc.best", "--limit", "1").json
+    assert listed == [{f"{name}.best": value for name, value in expected.items()}]
+    compared = desk.holdfast("history", "compare", "-r", "1", "-r", "2", "-o", "json").json
+    rows = {row["name"]: row["values"] for section in compared["sections"] for row in section["rows"]}
+    assert {name: rows[f"{name} (best)"] for name in names} == {name: [value] * 2 for name, value in expected.items()}

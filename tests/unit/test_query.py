@@ -15,7 +15,7 @@ from holdfast.errors import UsageError
 from holdfast.store.home import Home
 from holdfast.store.index.index import Index
 from holdfast.store.index.select import Wish, select
-from holdfast.store.where.fields import FIELDS, less_is_better
+from holdfast.store.where.fields import FIELDS
 from holdfast.store.where.grammar import DEEPEST
 from holdfast.store.where.tokens import LONGEST
 
@@ -335,11 +335,3 @@ def test_random_text_is_a_mistake_or_a_query_that_runs(index: Index, text: str) 
     for wish in (Wish(PROJECT, text), Wish(PROJECT, sort=text), Wish(None, columns=text)):
         with contextlib.suppress(UsageError):
             select(index, wish)
-
-
-@pytest.mark.parametrize(
-    ("name", "less"),
-    [("loss", True), ("val_loss", True), ("TestError", True), ("RMSE", True), ("Accuracy", False), ("glossary", False)],
-)
-def test_what_best_means(name: str, less: bool) -> None:
-    assert less_is_better(name) is less

@@ -14,6 +14,7 @@ from array import array
 from itertools import accumulate, chain, compress
 
 from holdfast.metrics import lines as metric_lines
+from holdfast.metrics.direction import less_is_better
 from holdfast.metrics.lines import LineReader
 from holdfast.metrics.values import brief
 from holdfast.record import Record
@@ -66,6 +67,10 @@ class Digest(Record):
     greatest: float | None
     first_step: int
     last_step: int
+
+    @property
+    def best(self) -> float | None:
+        return self.least if less_is_better(self.name) else self.greatest
 
 
 def read_dir(folder: str) -> Metrics:

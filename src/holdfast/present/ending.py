@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 _MARKS = {"Completed": ("✓", "32"), "Canceled": ("■", "33")}
 _INCOMPLETE = ("!", "33")
 _SHOWN = 10  # outputs that are missing
-_BEST_LOW = ("loss", "error", "err", "rmse", "mse", "mae", "perplexity")
 
 
 def tell(home: Home, uid: str, emit: Callable[[object], None] | None, stopwatch: Stopwatch | None = None) -> int:
@@ -175,7 +174,7 @@ def _seconds(run: Run) -> float:
 
 
 def _best(run: Run) -> list[str]:
-    """Up to three metrics: a series by its best value, for losses and errors the lowest."""
+    """Up to three metrics, each with its best value."""
     folder = os.path.join(run.attempt, "metrics")
     if not os.path.isdir(folder) or not os.listdir(folder):
         return []
@@ -184,9 +183,9 @@ def _best(run: Run) -> list[str]:
     found = []
     for series in reader.read_dir(folder).by_name.values():
         row = reader.digest(series)
-        best = row.least if any(word in row.name.lower() for word in _BEST_LOW) else row.greatest
-        if best is not None:
-            found.append(f"{show(row.name)} {best:.4g}" + (" (best)" if row.points > 1 and best != row.last else ""))
+        if row.best is not None:
+            mark = " (best)" if row.points > 1 and row.best != row.last else ""
+            found.append(f"{show(row.name)} {row.best:.4g}{mark}")
     return found[:3]
 
 

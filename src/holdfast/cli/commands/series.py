@@ -13,7 +13,6 @@ from holdfast.present import csv_table
 from holdfast.present.output import emit
 from holdfast.present.terminal import is_tty, show
 from holdfast.store import history_record
-from holdfast.store.where.fields import less_is_better
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,14 +68,13 @@ def _series(found: Metrics, name: str, run_id: str) -> Series:
 
 def _digest(series: Series) -> Json:
     found = reader.digest(series)
-    best = found.least if less_is_better(series.name) else found.greatest
     values = (
         found.name,
         found.points,
         found.last,
         found.least,
         found.greatest,
-        best,
+        found.best,
         found.first_step,
         found.last_step,
     )

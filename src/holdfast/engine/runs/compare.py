@@ -15,7 +15,6 @@ from holdfast.metrics import reader
 from holdfast.metrics import values as logged
 from holdfast.record import Record
 from holdfast.store import history_record, runs
-from holdfast.store.where.fields import less_is_better
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -133,7 +132,7 @@ def _metrics(found: Metrics) -> Json:
         digest = reader.digest(series)
         row[series.name] = _plain(digest.last)
         if digest.points > 1 and digest.least is not None:
-            row[f"{series.name} (best)"] = digest.least if less_is_better(series.name) else digest.greatest
+            row[f"{series.name} (best)"] = digest.best
     return row
 
 

@@ -33,26 +33,12 @@ FIELDS = {
 }
 IN_ROW = tuple(name for name in FIELDS if name != "arguments")  # long text lies apart, so that rows are quick to pass
 KEY_SHIFT = 32  # a value's key in the index is its name's number, then its run's
-_LESS_IS_BETTER = frozenset(
-    (
-        *("loss", "losses", "error", "errors", "err", "perplexity", "ppl", "mae", "mse", "rmse", "mape", "wer", "cer"),
-        *("fid", "nll", "bpc", "bpb", "latency", "seconds", "regret", "distance", "divergence", "kl"),
-    )
-)
 _LONGEST_TEXT = 1000  # characters of a value; the run itself has all of them
 
 
 def column(field: str) -> str:
     """The column of a fixed field, a name of ours and nobody else's."""
     return f'"{field.replace(".", "_")}"'
-
-
-def less_is_better(metric: str) -> bool:
-    """Whether ``best`` is the least of this metric's values: by its name, as in val_loss, TestError, rmse."""
-    import re
-
-    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", metric)
-    return any(part.lower() in _LESS_IS_BETTER for part in parts)
 
 
 def storable(text: str) -> str:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from math import inf, nextafter
 
+from holdfast.metrics.direction import less_is_better
 from holdfast.quantities import parse_duration
 from holdfast.record import Record
-from holdfast.store.where.fields import FIELDS, KEY_SHIFT, column, less_is_better, storable
+from holdfast.store.where.fields import FIELDS, KEY_SHIFT, column, storable
 from holdfast.store.where.grammar import Many, Not, Test
 
 TYPE_CHECKING = False
