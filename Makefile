@@ -32,11 +32,16 @@ fix: $(VENV)/.ready
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# make bench OLD=COMMIT compares that commit with the working tree and measures nothing else.
 bench: $(VENV)/.ready
+ifdef OLD
+	$(BIN)/python bench/compare.py --old $(OLD)
+else
 	@sh tools/packages.sh $(PACKAGES)
 	@[ -x .tools/dvc/bin/dvc ] || { $(BIN)/uv venv -q .tools/dvc && $(BIN)/uv pip install -q --python .tools/dvc/bin/python dvc==3.67.1; }
 	@[ -x .tools/mlflow/bin/mlflow ] || { $(BIN)/uv venv -q .tools/mlflow && $(BIN)/uv pip install -q --python .tools/mlflow/bin/python mlflow==3.17.2; }
 	PATH="$$PATH:$(CURDIR)/.tools/dvc/bin" $(BIN)/python bench/run.py
+endif
 
 soak: $(VENV)/.ready
 	@sh tools/packages.sh $(PACKAGES)
