@@ -1,5 +1,5 @@
-"""The one program that goes to every target: standard library only, Python 3.6 and newer.
+"""The program that runs on every target: standard library only, Python 3.6 and newer.
 
-It imports nothing of Holdfast outside this folder, because on a target there is nothing else. Paths are bytes
-throughout: what came as JSON text is turned into bytes here, so that no locale can lose a name.
+It imports nothing of Holdfast outside this folder, because nothing else is installed on a target. Paths are bytes:
+JSON text is converted to bytes here, so that names survive in any locale.
 """

@@ -1,7 +1,6 @@
-# The first words spoken to a target: sent whole as `python -c`, with what is asked as the word behind it: over SSH a
-# command is heard a trip before what follows it on stdin. It finds or installs the runner of the asked content hash,
-# says so behind the nonce, and hands over. Names here are one letter short
-# of the rest of the house because this text travels with every connection.
+# The first program on a target: sent as the text of `python -c` with the request as its argument. Over SSH a command
+# arrives one round trip before its stdin. It finds or installs the runner with the requested content hash, answers
+# after the nonce, and starts it. Names are short here because this text is sent with every connection.
 import _frozen_importlib_external as external
 import binascii
 import errno

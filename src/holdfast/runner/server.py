@@ -1,6 +1,6 @@
-"""One conversation with a client: hello, then one request at a time until the client hangs up.
+"""Serves one client connection: hello, then one request at a time until the client disconnects.
 
-Nothing here outlives the connection except what ``launch`` started.
+Nothing outlives the connection except the processes that ``launch`` started.
 """
 
 import errno
@@ -29,7 +29,7 @@ def main(home: "bytes", runner: "str", umask: "int") -> "None":
         session.converse()
     except wire.Closed:
         session.keep_arrivals()
-        os._exit(0)  # nothing is left to tidy up, and somebody may be waiting for this process
+        os._exit(0)  # nothing is left to clean up, and a caller may be waiting for this process
 
 
 class Session:
@@ -74,7 +74,7 @@ class Session:
     def converse(self) -> "None":
         try:
             wire.send(1, {"hello": self._hello()})
-        except OSError as error:  # no room even for a name
+        except OSError as error:  # the disk is too full even for a directory entry
             wire.send(1, {"refused": errno.errorcode.get(error.errno or 0, "?")})
             raise wire.Closed(str(error)) from error
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # guardians that end while this session lasts

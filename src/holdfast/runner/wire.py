@@ -1,7 +1,7 @@
 """Frames between client and runner: a big-endian u32, that many bytes of JSON, then the payload the JSON announces.
 
-Both sides import this module. Whatever arrives is checked before it is believed: the client reads these frames
-from machines it does not control.
+Client and runner import this module. Every frame is checked before it is used: the client reads frames from machines
+that it does not control.
 """
 
 import json

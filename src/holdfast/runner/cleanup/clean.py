@@ -1,8 +1,8 @@
-"""Giving room back on this machine: what Holdfast brought here and nobody uses.
+"""Frees disk space on this machine: files that Holdfast put here and that are not in use.
 
-Everything is first looked at and only then, if that is wanted, removed. Whoever uses a thing holds a lock on it; the
-one that removes it must hold that lock alone. A folder first loses its name by a rename, so that a cleaning that is
-killed leaves nothing that looks usable.
+Everything is listed first and removed only if requested. A user of a file holds a shared lock on it; removal needs the
+exclusive lock. A folder is renamed before it is removed, so that an interrupted cleanup leaves nothing that looks
+usable.
 """
 
 import os
@@ -148,7 +148,7 @@ def _remove_tools(home: "bytes", place: "bytes") -> "None":
 
 
 def _is_building(home: "bytes") -> "bool":
-    """Somebody holds the lock of an environment that is made, or asks the builder something else."""
+    """Whether a process holds the lock of an environment being built, or uses the builder."""
     locks = [lock for lock in _inside(home, b"locks") if os.path.basename(lock).startswith(b"env-")]
     if any(map(is_used, [*locks, os.path.join(home, b"builder", b"lock")])):
         return True
@@ -216,7 +216,7 @@ def _remove_unfinished(home: "bytes", place: "bytes") -> "None":
 
 
 def _build_lock(home: "bytes", place: "bytes") -> "bytes":
-    """Held by whoever makes this environment."""
+    """The lock of the process that builds this environment."""
     return os.path.join(home, b"locks", b"env-" + os.path.basename(place).split(b".")[0])
 
 

@@ -1,4 +1,4 @@
-"""What Holdfast brought to a container engine and nobody uses: containers without a live run, images."""
+"""Unused containers and images that Holdfast created: containers without a live run, images without a user."""
 
 import json
 import os

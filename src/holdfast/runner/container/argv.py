@@ -1,7 +1,7 @@
-"""A container's command line as a pure function of the plan, the engine and the places on this machine.
+"""The command line of a container, as a pure function of the plan, the engine and the paths on this machine.
 
-What belongs to a run: a name that everybody can work out from the run's id, and labels. Nothing of the machine is given
-away that was not asked for: no socket, no privileges, no namespace of the host.
+A container has labels and a name derived from the run's id. It gets nothing of the machine that was not requested: no
+socket, no privileges, no namespace of the host.
 """
 
 import os
@@ -18,7 +18,7 @@ def name_of(uid: "str", attempt: "str") -> "str":
 class Places:
     """Where the run's parts are, here and in the container: at the same paths, but for the shared folder.
 
-    ``ours``: the user and group ids of whoever asked; ``selinux``: whether labels keep containers from files of theirs.
+    ``ours``: the user and group ids of the caller; ``selinux``: whether labels keep containers from files of theirs.
     """
 
     def __init__(

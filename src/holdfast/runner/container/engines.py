@@ -1,7 +1,7 @@
-"""The container engines of this machine: which one to use, what it can do, what an image brings.
+"""The container engines of this machine: which one to use, what it can do, what an image contains.
 
-An engine is driven by its own command line. Asking it takes tens of milliseconds, so what does not change is
-remembered: what an engine is until the next boot, what an image brings for as long as it is the same image.
+An engine is driven by its command line. A query takes tens of milliseconds, so answers are cached: facts about the
+engine until the next boot, facts about an image under its id.
 """
 
 import json
@@ -108,7 +108,7 @@ def ask(program: "str", *words: "str", said: "bytes" = b"", patience: "float" = 
 
 
 def is_silent(error: "EngineTrouble") -> "bool":
-    """Whether nobody answered at all, as while a daemon is started again."""
+    """Whether there was no answer at all, as while a daemon restarts."""
     text = str(error).lower()
     return any(words in text for words in (*_NOBODY, "connection refused", "did not answer", "unexpected eof"))
 

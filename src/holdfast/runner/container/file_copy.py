@@ -1,4 +1,4 @@
-"""Files into a container and out of it, for engines that cannot see this machine's folders (sharedVolumes: false)."""
+"""Copies files into and out of a container, for engines that cannot mount host folders (sharedVolumes: false)."""
 
 import errno
 import io
@@ -110,7 +110,7 @@ def _link(first: "str", place: "str", top: "str") -> "None":
 
 
 def _parents(parcel: "tarfile.TarFile", there: "str", made: "set[str]") -> "None":
-    """The folders above, which anybody may pass through."""
+    """The parent folders, with mode 0755."""
     above = os.path.dirname(there)
     todo = []
     while above not in ("/", "") and above not in made:

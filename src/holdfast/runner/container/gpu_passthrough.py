@@ -1,4 +1,4 @@
-"""How ``nvidiaDocker: true`` is honoured here: the one way to hand NVIDIA's cards to a container that this engine has.
+"""Chooses how this engine gives NVIDIA GPUs to a container (``nvidiaDocker: true``).
 
 The ways, best first. By CDI the engine itself knows the devices, so that they stay when the machine's services are
 loaded anew; by a hook or a runtime of NVIDIA's they are put in behind its back. Without NVIDIA's toolkit the device

@@ -1,4 +1,4 @@
-"""An image made from a Dockerfile of the project, named by the content that it is made from."""
+"""Builds an image from a Dockerfile of the project; its tag is the hash of its content."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Images of the container engine here: which there are, one handed out as an archive, one taken in."""
+"""Images of the container engine: list, export as an archive, import."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def brought(home: "bytes", engine: "dict[str, object]") -> "dict[str, str]":
 
 
 def use_lock(home: "bytes", image: "str") -> "bytes":
-    """Shared by whoever is about to run something in an image."""
+    """Shared lock of processes that are about to use an image."""
     return os.path.join(
         home, b"locks", b"use-image-" + image.replace("/", "-").encode("utf-8", "surrogateescape")[-64:]
     )
@@ -78,7 +78,7 @@ def use_lock(home: "bytes", image: "str") -> "bytes":
 def use(home: "bytes", image: "str") -> "bool":
     """Until this process ends and all that it started: a run holds its image even before it has a container.
 
-    False where somebody was just removing it; it is not held then, and may be gone.
+    False if another process is removing it; the lock is not held then, and the image may be gone.
     """
     os.makedirs(os.path.join(home, b"locks"), 0o700, exist_ok=True)
     path = use_lock(home, image)

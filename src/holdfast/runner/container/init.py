@@ -305,7 +305,7 @@ def _tell(number):
 
 def _own(told, owner):
     # type: (dict[str, Any], Any) -> None
-    """Give the run's folders to somebody: where the container's user is root, the caller gets them back at the end."""
+    """Change the owner of the run's folders; if the container's user is root, the caller gets them back at the end."""
     if not owner:
         return
     for place in told["folders"]:
@@ -348,7 +348,7 @@ def _say_so(path):
     try:
         os.write(os.open(_name(path), os.O_WRONLY | os.O_NONBLOCK), b"!")
     except OSError:
-        return  # nobody listens any more
+        return  # the reading end is closed
 
 
 def _name(text):

@@ -1,8 +1,7 @@
-"""Looking after one container, in a process of its own: start it, pass stops on, learn how it ended, take it away.
+"""The monitor of one container, in its own process: starts it, forwards stops, reads its result, removes it.
 
-The engine's client is only a messenger: when it breaks off, because somebody killed it or because the daemon is started
-again, the container may well run on. What counts is the note that the first process of the container leaves in the
-run's folder, and where there is none what the engine says about the container.
+The container may outlive the engine's client, which can be killed or lose its daemon. So the result is read from the
+note that the container's first process writes into the run's folder, or else from the engine's state of the container.
 """
 
 import json
@@ -30,7 +29,7 @@ NOTE_SIZE = 1 << 20
 
 
 class Charge:
-    """A container to look after. ``line`` is told to its first process; ``limit`` is its memory, for people."""
+    """A container to monitor. ``line`` is told to its first process; ``limit`` is its memory, for people."""
 
     def __init__(self, program: "str", name: "str", words: "list[str]", line: "bytes", attempt: "bytes") -> "None":
         self.program = program
@@ -48,7 +47,7 @@ class Charge:
 
 
 def begin(charge: "Charge", again: "bool") -> "tuple[int, int]":
-    """The pid of the process that looks after it, and the pipe on which its verdict will come.
+    """Start the monitor; returns its pid and the pipe on which it reports the result.
 
     ``again``: the one before was killed, and the container may have been started.
     """
@@ -219,7 +218,7 @@ class _Tender:
 def judge(
     note: "dict[str, object] | None", state: "dict[str, object]", charge: "Charge", broken: "bool", asked: "bool"
 ) -> "dict[str, object]":
-    """``code`` as a script's own (minus the signal), ``reason`` where others ended it, ``lost`` where nobody knows."""
+    """``code`` as a script's own (minus the signal), ``reason`` where others ended it, ``lost`` where it is unknown."""
     engine = os.path.basename(charge.program)
     if note is not None:
         return _by_note(note, charge, engine, broken, asked)
@@ -288,7 +287,7 @@ def _answers(program: "str") -> "bool":
 
 
 def read_note(path: "bytes") -> "dict[str, object] | None":
-    """How the script ended (``status`` or ``trouble``), ``left``, ``told``, ``out_of_memory``; None where nobody says.
+    """How the script ended (``status`` or ``trouble``), ``left``, ``told``, ``out_of_memory``; None if unknown.
 
     It comes from within the container, where the script may have put anything in its place.
     """
@@ -311,7 +310,7 @@ def read_note(path: "bytes") -> "dict[str, object] | None":
 
 
 def plain_content(path: "bytes") -> "bytes":
-    """Of a file, but not by way of a link that leads elsewhere, nor of a pipe that nobody writes to."""
+    """Of a file, but not by way of a link that leads elsewhere, nor of a FIFO."""
     note = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         return os.read(note, NOTE_SIZE) if stat.S_ISREG(os.fstat(note).st_mode) else b""

@@ -1,4 +1,4 @@
-"""What this machine has to hand to a container: NVIDIA's driver, its device nodes and libraries, and its tools."""
+"""Finds NVIDIA's driver, device nodes, libraries and tools on this machine, to pass them to a container."""
 
 import os
 import re
@@ -33,7 +33,7 @@ _LONGEST = 1 << 20
 def facts(cdi_folders: "Iterable[str]" = (), root: "bytes" = b"/") -> "dict[str, Any]":
     """``root`` is where the machine's files begin, for those who look at one from outside.
 
-    ``driver``: kernel, wsl, tegra, or empty; ``cards``: how many are on the bus, None where nobody knows; ``cdi``: the
+    ``driver``: kernel, wsl, tegra, or empty; ``cards``: how many are on the bus, None if unknown; ``cdi``: the
     file that tells engines of all cards, with the first thing in it that is ``missing`` since the driver changed.
     """
     return {

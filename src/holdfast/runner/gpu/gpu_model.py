@@ -1,4 +1,4 @@
-"""The shape of what is known about GPUs, and the five lines in which people know a card. Pure."""
+"""Types for GPUs and their state, and the families of cards that are known by name. Pure."""
 
 MYPY = False
 if MYPY:
@@ -13,11 +13,11 @@ _CARD = (
 
 
 class Trouble(Exception):
-    """Whoever is asked answers, and cannot tell of cards; the text says why."""
+    """The source answered but could not list GPUs; the text says why."""
 
 
 def nothing(state: "str", trouble: "str") -> "dict[str, Any]":
-    """No card, because there is none or because nobody could look; ``trouble`` says why."""
+    """An answer without GPUs: there are none, or they could not be read; ``trouble`` says why."""
     return {"state": state, "source": "", "driver": "", "cuda": "", "gpus": [], "trouble": trouble}
 
 

@@ -1,7 +1,7 @@
-"""A run's place in the queue for GPUs, and then its cards.
+"""Waits in the queue for GPUs and takes them when it is the run's turn.
 
-Cards are held by ``gpu_reservation``, which other users cannot disturb; the order comes from ``gpu_tickets``. Where
-the order cannot be kept, runs take free cards without it, and the reason that is told to those who wait says so.
+GPUs are held by ``reservation``, which other users cannot disturb; the order comes from ``tickets``. Where the
+order cannot be kept, runs take free GPUs without it, and the reason that waiting runs show says so.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""A run that has nothing to do with GPUs, on a machine that has none: the same questions, answered at no cost."""
+"""The stand-in for ``run_gpus`` on a machine without GPUs: the same methods, at no cost."""
 
 import os
 
@@ -38,7 +38,7 @@ class NoHold:
         return []
 
     def hear(self, _events: "Any") -> "None":
-        """Nobody speaks."""
+        """There are no messages."""
 
     def mind(self, _events: "Any", _now: "float") -> "str":
         return ""

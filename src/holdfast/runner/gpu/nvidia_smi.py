@@ -1,4 +1,4 @@
-"""NVIDIA's own program as the second source about GPUs, where its library cannot be loaded."""
+"""Reads GPUs through ``nvidia-smi``, for machines where NVML cannot be loaded."""
 
 import re
 import subprocess
@@ -34,7 +34,7 @@ class Program:
         return dict(found, source="nvidia-smi", driver=driver, cuda=cuda.group(1) if cuda else "", gpus=cards)
 
     def tick(self, index: "int", _thorough: "bool" = True) -> "dict[str, Any]":
-        """As the library's; it takes so long that whoever asks often asks less often."""
+        """As in ``nvml``; it is slow, so frequent callers wait longer between two calls."""
         card = next((card for card in self.look()["gpus"] if card["index"] == index), None)
         if card is None:
             raise gpu_model.Trouble("nvidia-smi does not name GPU %d any more" % index)
@@ -68,7 +68,7 @@ class Program:
         return said, [_named(fields, row) for row in rows if len(row) == len(fields)]
 
     def _said(self, words: "list[str]") -> "str":
-        """By what it prints: a failure is told there as well. No time limit, as whoever asks us has one."""
+        """Its output: failures are printed there as well. No time limit here; the caller has one."""
         nothing, pipe, same = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
         done = subprocess.run([self._path, *words], check=False, stdin=nothing, stdout=pipe, stderr=same)
         return done.stdout.decode("utf-8", "replace").strip()
@@ -111,7 +111,7 @@ def _pci(word: "str") -> "str | None":
 
 
 def _number(word: "str | None") -> "float | None":
-    """Nobody knows where it says [N/A] or [Not Supported]."""
+    """None where it prints [N/A] or [Not Supported]."""
     try:
         found = float(word or "")
     except ValueError:

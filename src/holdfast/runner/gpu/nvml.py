@@ -1,7 +1,7 @@
-"""Which GPUs are here, who holds them and what they do, by NVIDIA's management library (NVML).
+"""Reads GPUs, their processes and their load through NVIDIA's management library (NVML).
 
-The only module that imports the binding, and only ever in a child of our own: the library may hang or crash with the
-driver under it, and neither may happen to whoever asks. The child is asked through a pipe and has a time limit.
+The only module that imports the binding, and only in a child process: the library may hang or crash together with the
+driver. The child answers through a pipe and has a time limit.
 """
 
 import json
@@ -44,7 +44,7 @@ class Reader:
         self._given_up = ""
 
     def read(self) -> "dict[str, Any]":
-        """``state``: measured, none (there is no NVIDIA GPU), or unmeasured: nobody could look, ``trouble`` says why.
+        """``state``: measured, none (there is no NVIDIA GPU), or unmeasured (could not be read; ``trouble`` says why).
 
         Never raises. Who has once kept us waiting is not asked again: a process stuck in the kernel cannot be ended.
         """
@@ -111,7 +111,7 @@ def _end(pid: "int") -> "None":
         while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.monotonic() < deadline:
             time.sleep(0.001)
     except OSError:
-        return  # somebody else reaps children here
+        return  # other code of this process reaps children
 
 
 def stand_alone(asks: "int", answers: "int") -> "None":
@@ -129,7 +129,7 @@ def stand_alone(asks: "int", answers: "int") -> "None":
 
 
 def look_with(source: "Any") -> "tuple[Any, dict[str, Any]]":
-    """One look by this source, or by whoever can tell where there is none yet. For a process that may hang."""
+    """One reading from this source, or from the first that works. For a process that may hang."""
     try:
         source = source or opened()
         return source, source.look()
@@ -149,7 +149,7 @@ def _answer(asks: "int", answers: "int") -> "None":
 
 
 def opened() -> "Any":
-    """Whoever can tell here: the library, else NVIDIA's own program."""
+    """The source that works here: the library, else ``nvidia-smi``."""
     from ..machine import facts as machine
 
     try:

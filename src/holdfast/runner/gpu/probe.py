@@ -1,8 +1,8 @@
-"""Is the GPU reached from here? Run by the very Python that a script will be run by, whatever its version (2.7 too).
+"""Tests whether the script's Python can use the GPU. Runs under any Python that a script may use (2.7 too).
 
-``touch.py look`` asks the driver what it shows and reads which builds of torch, tensorflow and jax this Python would
-import, without importing them. ``touch.py run`` takes memory on each card, computes there and compares what comes back.
-One line of JSON, begun by ``MARK``, is printed; whatever start files of this Python print is not ours.
+``probe.py look`` asks the driver which GPUs it shows, and reads which builds of torch, tensorflow and jax this Python
+would import, without importing them. ``probe.py run`` also allocates memory on each GPU, computes there and compares
+the result. It prints one line of JSON that begins with ``MARK``; other output comes from Python's start files.
 """
 
 import ctypes

@@ -1,7 +1,7 @@
-"""Whether a script will reach the GPU: ``touch.py`` run in the script's own runtime, and what its answer means.
+"""Runs ``probe.py`` in the script's runtime and reads its answer.
 
-An answer may come from within a container or from a Python that prints what it likes, so it is data: cut to size and
-cleaned before anybody sees it.
+The answer may come from a container or from a Python that prints other things, so it is untrusted: it is cut to size
+and cleaned before it is shown.
 """
 
 import json
@@ -25,7 +25,7 @@ _KILLED_S = 1.0
 def here(argv0: "bytes", env: "dict[bytes, bytes]", folder: "bytes", limit_s: "float" = LOOK_S) -> "dict[str, Any]":
     """``ok``, ``why`` and ``fix`` in words, ``facts``, as a script that ``argv0`` runs here would meet it.
 
-    Never raises. Where nobody could look, ``ok`` holds, ``facts`` is empty and ``why`` says why.
+    Never raises. Where the probe could not run, ``ok`` is true, ``facts`` is empty and ``why`` says why.
     """
     return run([argv0, b"-B", PROGRAM, b"look"], env, folder, limit_s)
 
@@ -70,7 +70,7 @@ def unknown(why: "str") -> "dict[str, Any]":
 
 
 def told(attempt: "bytes") -> "dict[str, Any] | None":
-    """What was found out within the container of a run; None where nobody has looked yet."""
+    """The answer of the probe in the container of a run; None before it has run."""
     found = _read(os.path.join(attempt, b"inside", b"touch"))
     if found is None:
         return None

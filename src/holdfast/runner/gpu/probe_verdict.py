@@ -1,4 +1,4 @@
-"""What ``touch.py`` found out, cut to size, cleaned and judged: is the GPU reached, why not, what to do. Pure."""
+"""Judges the answer of ``probe.py``: whether the GPU can be used, why not, and what to do. Pure."""
 
 import json
 import re

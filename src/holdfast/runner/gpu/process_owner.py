@@ -1,4 +1,4 @@
-"""Who a process that holds a GPU belongs to: a run of ours, or somebody else."""
+"""Finds out whether a process on a GPU belongs to a run of Holdfast."""
 
 import os
 import pwd
@@ -14,7 +14,7 @@ _MARK = b"HOLDFAST_RUN_UID="
 def holder(pid: "int", memory: "int | None") -> "dict[str, Any]":
     """``user`` and ``program`` are None where this machine does not tell; ``run`` is the uid of a run of ours.
 
-    The environment of other people's processes cannot be read, so theirs are strangers by that alone.
+    The environment of other people's processes cannot be read, so theirs count as foreign processes.
     """
     run, run_id = _run_of(pid)
     program = _read(pid, "comm").strip().decode("utf-8", "replace") or None

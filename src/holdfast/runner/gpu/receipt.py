@@ -1,4 +1,4 @@
-"""What a run did with its GPUs, added up look by look; and the verdict. Pure: nothing is asked here."""
+"""Adds up the readings of a run's GPUs into its receipt, and judges whether they were used. Pure."""
 
 MYPY = False
 if MYPY:
@@ -89,7 +89,7 @@ class Card:
         return is_news
 
     def stranger(self, now: "float", who: "dict[str, Any]") -> "bool":
-        """Somebody else is on it; whether that is news."""
+        """Note a process of another user on the GPU; returns whether it is new."""
         is_news = who["pid"] not in self.strangers
         if is_news and len(self.strangers) < _MOST:
             facts = {name: who.get(name) for name in ("pid", "user", "program", "run_id")}

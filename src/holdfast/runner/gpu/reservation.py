@@ -1,4 +1,4 @@
-"""Possession of a GPU, by names in Linux's abstract socket namespace.
+"""Reserves a GPU by binding a name in Linux's abstract socket namespace.
 
 A bound name belongs to the processes that have its socket open. It is free again when the last of them is gone, however
 it ended, and no other unprivileged user can remove, rename or take over it. See docs/decisions/0016.

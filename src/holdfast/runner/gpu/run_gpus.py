@@ -1,7 +1,7 @@
-"""The GPUs of one run as its supervisor sees them: taken before the script, watched beside it, judged after it.
+"""The GPUs of one run: reserved before the script starts, monitored while it runs, judged after it.
 
-Made in the guardian, so that the watching process is no child of the supervisor and the cards have a second holder:
-copies of their descriptors lie in a socket of the guardian's that is never read, and end with it.
+Created in the guardian, so that the monitoring process is not a child of the supervisor and the reservation has a
+second holder: copies of its descriptors stay unread in a socket of the guardian and are closed with it.
 """
 
 import array
@@ -21,7 +21,7 @@ if MYPY:
 
     from ..store.run_files import Events
 
-_ANSWER_S = 3.0  # for whoever watches, when the run is over
+_ANSWER_S = 3.0  # for the watcher, after the run has ended
 _LONGEST_S = 40.0
 _FIRST_S, _LOOK_S = 0.5, 5.0
 _FACTS = ("state", "driver", "cuda", "trouble")
@@ -309,7 +309,7 @@ class Hold:
                 self._lost_after = after
 
     def _without_watcher(self) -> "dict[str, Any]":
-        """Nobody watched, or whoever did has never said a word."""
+        """There was no watcher, or it sent no message."""
         facts = self._facts or _unmeasured(_SILENT)
         if facts.get("state") == gpu_model.MEASURED:
             facts = dict(facts, state=gpu_model.UNMEASURED, trouble=_SILENT)

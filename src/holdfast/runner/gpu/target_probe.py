@@ -1,4 +1,4 @@
-"""The verb ``touch``: memory and a kernel on every card, in the runtime that a target's runs will have."""
+"""The verb ``touch``: runs the GPU probe on a target, in the runtime that its runs use."""
 
 import os
 

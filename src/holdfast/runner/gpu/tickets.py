@@ -1,6 +1,6 @@
 """The order in which runs get GPUs: a folder that all users of a machine share, with a ticket for each run.
 
-Tickets say who waits, who holds a card, and who came first. They give no card: that is ``gpu_reservation``. Other users
+Tickets say who waits, who holds a card, and who came first. They reserve no GPU: ``reservation`` does. Other users
 write here, and the owner of the folder can delete or rename any file at any time, so links, FIFOs, huge files and lies
 are expected, and whatever fails costs the order and nothing else. Every access goes through one descriptor of the
 folder, so that a link put in its place later leads nowhere.

@@ -1,4 +1,4 @@
-"""Numbers over time in the format of metrics (docs/formats.md), for what the runner itself observes."""
+"""Writes numbers over time in the format of metrics (docs/formats.md), for GPU readings."""
 
 import json
 import os

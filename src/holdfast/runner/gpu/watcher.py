@@ -1,7 +1,7 @@
-"""Watching the GPUs of a run from a process of its own, as the driver may hang or crash with whoever asks it.
+"""Monitors the GPUs of a run from its own process, because the driver may hang or crash the process that asks it.
 
-It is a child of the guardian and thus nobody's family but its own: what ends the script's family leaves it alone. The
-supervisor orders over one pipe and hears over another, a line of JSON each: facts, events, and the receipt.
+It is a child of the guardian, so ending the script's process tree does not end it. The supervisor sends commands over
+one pipe and reads another, one line of JSON each: facts, events, and the receipt.
 """
 
 import json
@@ -48,7 +48,7 @@ class Watcher:
         os.close(self.answers)
 
     def tell(self, **order: "object") -> "bool":
-        """False where nobody listens any more."""
+        """False if the reading end is closed."""
         try:
             wire.write_all(self._asks, wire.dumps(order) + b"\n")
             return True

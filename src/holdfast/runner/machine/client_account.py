@@ -1,4 +1,4 @@
-"""What a client leaves on a machine besides its runs: its name in a list, its key; and the way to leave nothing."""
+"""What a client leaves on a target besides runs: its entry in a list and its SSH key; and how both are removed."""
 
 import json
 import os
@@ -89,7 +89,7 @@ def _is_discarded(folder: "bytes") -> "bool":
 
 
 def _leave_engines(home: "bytes", mine: "list[bytes]", last: "bool") -> "None":
-    """Containers that a run left though nobody looks after it any more, and images."""
+    """Containers of runs without a supervisor, and images."""
     if os.path.exists(os.path.join(home, b"cache", b"engines.jsonl")):
         from ..cleanup import unused_containers
 

@@ -1,4 +1,4 @@
-"""Whether the clock can be believed, before anything is deleted because of its age.
+"""Checks the system clock before anything is deleted because of its age.
 
 A store notes in its file ``clock`` when it last looked. A clock that has moved much further since than time can have
 passed, or backwards, is doubted: nothing has an age then. The doubt ends when the clock has gone on evenly for a week,

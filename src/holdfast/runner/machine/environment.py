@@ -1,7 +1,7 @@
-"""Making sure that a run's environment is there: one builder per environment, everybody else waits and watches.
+"""Provides the environment of a run: one process builds it, others wait for it and show its progress.
 
-An environment is a folder named by its content key. It appears whole, by a rename, or not at all. This program only
-locks, starts the builder and publishes; what is in an environment is the builder's business.
+An environment is a folder named by its content key. It appears complete, by a rename, or not at all. This module only
+locks, starts the builder and renames; the builder decides what is in an environment.
 """
 
 import json
@@ -32,7 +32,7 @@ class CannotBuild(Exception):
 
 
 class Stopped(Exception):
-    """Somebody asked to stop while the environment was being made."""
+    """A stop was requested while the environment was being built."""
 
 
 def ensure(
@@ -235,7 +235,7 @@ def _build(
     remove_tree(beside)  # what a builder left that was killed
     os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
     lock_file = dict(environment["lock"])  # type: ignore[call-overload]
-    project = environment.get("own_package")  # True where nobody said in which folder it is
+    project = environment.get("own_package")  # True where its folder is unknown
     project = project if isinstance(project, str) else None
     request = {
         "verb": "install",
@@ -327,7 +327,7 @@ def ask_builder(
 ) -> "dict[str, object]":
     """One question to the builder; its progress is told, its last line is the answer.
 
-    The builder ends when we do, for it holds the other end of a pipe of ours. It shares the lock, so that nobody
+    The builder ends when we do, for it holds the other end of a pipe of ours. It shares the lock, so that no process
     builds at the same place before it really is gone.
     """
     argv = [builder_python(home, tell, log, stopped), "-I", "-B", program]
@@ -357,7 +357,7 @@ def ask_builder(
 
 
 def _lines(builder: "subprocess.Popen[bytes]", stopped: "Callable[[], bool]") -> "Iterator[dict[str, object]]":
-    """What the builder says, line by line; it is told to end as soon as somebody wants to stop."""
+    """The builder's output, line by line; it is told to end as soon as a stop is requested."""
     fd = builder.stdout.fileno()  # type: ignore[union-attr]
     held = b""
     asked = False

@@ -1,4 +1,4 @@
-"""Finding the lock of an environment on the target, where packages have to be built for that."""
+"""Solves the lock of an environment on the target, where packages must be built for that."""
 
 import os
 

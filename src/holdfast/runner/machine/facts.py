@@ -1,4 +1,4 @@
-"""What an environment is made for: platform, C library, driver, and the interpreter that a name stands for here."""
+"""Facts that an environment depends on: platform, C library, NVIDIA driver, and the interpreter behind a name."""
 
 import os
 import sys
@@ -50,7 +50,7 @@ def platform() -> "str":
 
 
 def virtual_packages(cards: "dict[str, object] | None") -> "dict[str, object]":
-    """Conda's names for what the machine itself brings; None where it is not there, no name where nobody knows."""
+    """Conda's names for what the machine itself brings; None where it is absent, no name where it is unknown."""
     found = {"__unix": "0", "__linux": None, "__glibc": None, "__osx": None}  # type: dict[str, object]
     if sys.platform == "darwin":
         found["__osx"] = os.uname().release
@@ -119,7 +119,7 @@ def _gpu_state(program: "str | None") -> "str":
 
 
 def _ask_nvidia_smi(program: "str") -> "dict[str, object] | None":
-    """By what it prints, for its exit code is lost where nobody waits for children."""
+    """Judged by its output: the exit code is lost where SIGCHLD is ignored."""
     import re
 
     told = _printed([program, "--query-gpu=driver_version,compute_cap", "--format=csv,noheader"], _NVIDIA_SMI_S)

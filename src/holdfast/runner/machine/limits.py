@@ -1,4 +1,4 @@
-"""Limits of the operating system on a process, named when one of them has stopped something."""
+"""Names the limit of the operating system that stopped a process."""
 
 import errno
 import os

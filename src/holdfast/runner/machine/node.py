@@ -1,4 +1,4 @@
-"""Which node wrote a file. A folder may be shared by machines whose locks and boot ids mean nothing to each other.
+"""Tells which node wrote a file, for folders that several machines share without sharing locks.
 
 A node concludes something only from what it wrote itself. It is known by its boot id and, after a reboot, by machine id
 and host name together: images that are cloned share the first, machines that are set up anew may share the second.

@@ -1,4 +1,4 @@
-"""What this machine says about itself and its processes: boot id, start times, family trees."""
+"""Reads the boot id, start times of processes and process trees from the operating system."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Whether a store can do its work where it is. Told with every hello, so it must cost nothing."""
+"""Checks whether the folder of a store can be used. Part of every hello, so it must be cheap."""
 
 import errno
 import fcntl
@@ -9,7 +9,7 @@ from .. import wire
 from ..store import jsonl
 from . import processes
 
-# Said elsewhere, and better: no room, no right.
+# Reported elsewhere, with a better message: disk full, permission denied.
 _NO_LOCKS_MATTER = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 
 

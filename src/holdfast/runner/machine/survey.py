@@ -1,4 +1,4 @@
-"""What a machine has that a person attaching it wants to know. Asked once, so it may take its time."""
+"""Describes a machine to a person who attaches it: system, disk, Python, engines, GPUs."""
 
 import os
 import pwd
@@ -67,7 +67,7 @@ def _engine(home: "bytes", name: "str") -> "dict[str, str]":
 
 
 def _gpus() -> "list[dict[str, str]]":
-    """Each card; or why nobody knows of any, where the machine looks as if it had one."""
+    """Each GPU; or why none could be read, where the machine seems to have one."""
     from ..container import nvidia_files
     from ..gpu import nvml
 

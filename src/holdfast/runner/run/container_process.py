@@ -1,4 +1,4 @@
-"""The script in a container, as the supervisor sees it: something to start, to stop, to end, and to ask how it went."""
+"""The script's process when it runs in a container: start, stop, kill, result."""
 
 import json
 import os
@@ -14,7 +14,7 @@ if MYPY:
     from .supervisor import Supervisor
 
 LATE_S = 1.0
-AGAIN = 5  # so often the process that looks after a container is started anew
+AGAIN = 5  # how often the monitor of a container is restarted
 
 
 class Contained:
@@ -31,7 +31,7 @@ class Contained:
     def start(
         self, asked: "dict[bytes, bytes]", environment: "dict[str, object]"
     ) -> "tuple[int, int, dict[str, object]]":
-        """Pid of who looks after it, the end of its stream, and what to write down about it."""
+        """Start it; returns the monitor's pid, the end of its stream and the fields for the event."""
         try:
             engine = engines.find(self._run.home, str(self._wish["engine"]))
             self._charge = self._make_charge(engine, asked, environment)
@@ -44,17 +44,17 @@ class Contained:
         return pid, output, dict(told, argv=self._charge.words)
 
     def tell(self, pid: "int", number: "int") -> "None":
-        """The one who looks after the container passes it on; nobody else here belongs to the script."""
+        """The monitor forwards it; no other process on this machine belongs to the script."""
         process_tree.tell([pid], number)
 
     def end(self) -> "dict[int, int]":
-        """At once and for good; first whoever may still be starting it."""
+        """Kill it at once; first the process that may still be starting it."""
         ended = process_tree.end_family(str(self._run.plan["uid"]))
         destroy(self._run.plan)
         return ended
 
     def goes_on(self) -> "int":
-        """Another process to look after the container, where the last one said nothing before it ended."""
+        """Restart the monitor if the last one ended without a result."""
         if self._said() or self._charge is None or self._tries >= AGAIN:
             return 0
         self._tries += 1
@@ -124,7 +124,7 @@ class Contained:
         """What the first process of the container is told."""
         run = self._run
         ours, first = workdir.variables(run.home, run.runner, run.attempt, run.plan, environment)
-        ours[b"HOME"] = b"/tmp"  # the caller is nobody in an image
+        ours[b"HOME"] = b"/tmp"  # the caller has no user in an image
         ours[b"HOLDFAST_HOME"] = os.path.join(ours[b"HOLDFAST_OUTPUTS"], b".holdfast")  # outlives the container
         ours.update((_bytes(name), _bytes(value)) for name, value in gpu.items())
         if b"LD_LIBRARY_PATH" in ours:  # the driver's libraries, before those that an image may have
@@ -155,7 +155,7 @@ class Contained:
         return json.dumps(told).encode("ascii") + b"\n"
 
     def _touch_words(self) -> "list[str]":
-        """Whether the GPU is reached is asked by whoever will run the script."""
+        """The GPU probe is run by the interpreter that will run the script."""
         run = self._run
         program = os.path.join(run.home, b"runner", run.runner.encode("ascii"), b"runner", b"gpu", b"probe.py")
         return [str(run.plan["argv"][0]), "-B", _text(program), "look"]  # type: ignore[index]
@@ -185,7 +185,7 @@ class Contained:
 
 
 def destroy(plan: "dict[str, object]", settled: "bool" = False) -> "None":
-    """End the container of a run, if it has one, whoever still looks after it.
+    """Kill the container of a run, if it has one, even if a monitor is still running.
 
     Unless it is ``settled`` that it ran, an engine that was asked to start it a moment ago may do so after all.
     """

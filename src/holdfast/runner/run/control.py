@@ -1,4 +1,4 @@
-"""Looking after attempts that are already there: is it alive, please stop, and the last rites for one that is gone."""
+"""Operations on existing attempts: check whether it is alive, stop it, close one whose supervisor is gone."""
 
 import fcntl
 import os
@@ -74,7 +74,7 @@ def _request_cancel(attempt: "bytes", by: "str") -> "None":
 
 
 def bury(attempt: "bytes") -> "str":
-    """Close an attempt whose watchers are gone. Holding its lock makes sure that there is one undertaker at a time."""
+    """Close an attempt whose supervisor and guardian are gone. Its lock ensures that one process at a time does so."""
     state = look(attempt)
     if state not in ("gone", "alive"):  # another client that looks may hold the lock
         return state
@@ -168,7 +168,7 @@ def _close_unaccepted(attempt: "bytes", outcome: "str", reason: "str") -> "str":
 
 
 def _take(lock: "int") -> "bool":
-    """Take the lock that means alive. Whoever looks or buries holds it for a moment; only watchers hold on to it."""
+    """Take the ``alive`` lock. Checks and ``bury`` hold it for a moment, supervisor and guardian all the time."""
     for _ in range(200):
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

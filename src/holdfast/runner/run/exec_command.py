@@ -1,5 +1,5 @@
-"""A command beside a run: with its variables (less the values that nobody kept), in its folder or its container, for as
-long as the client listens to it."""
+"""Runs a command (``holdfast exec``) in the folder or container of a run, with the run's variables, while the client
+is connected. Values of variables that are not kept are missing."""
 
 import os
 import select
@@ -134,7 +134,7 @@ class _Attendance:
         header, payload = self._reader.frame()
         if self._input is None:
             if payload:
-                self._say(taken=len(payload))  # it wants no more, and nobody should wait for it
+                self._say(taken=len(payload))  # it reads no more input; do not wait for it
             return
         self._to_command += payload
         self._is_last = self._is_last or bool(header.get("last"))

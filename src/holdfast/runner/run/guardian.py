@@ -1,4 +1,4 @@
-"""The guardian: parent of a run's supervisor, and the one that ends the run where the supervisor cannot.
+"""The guardian: parent process of a run's supervisor; it ends the run if the supervisor cannot.
 
 A supervisor that dies is noticed at once. One that is stopped (SIGSTOP, a debugger) is continued; where that does not
 help and the run should have ended by now, because of its timeout or a cancel, the guardian ends it in its place.

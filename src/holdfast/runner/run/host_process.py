@@ -1,4 +1,4 @@
-"""The script as a child of the supervisor itself."""
+"""The script's process when it runs directly on the host, as a child of the supervisor."""
 
 import os
 

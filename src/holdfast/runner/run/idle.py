@@ -1,7 +1,7 @@
-"""The tail of the last run on a machine: when nothing has run for so long, the machine is switched off.
+"""Switches off a machine that had no run for the configured time (``stopWhenIdleMinutes``).
 
-Not a daemon: it is what the guardian of a run becomes when that run is over, for as long as the machine's file says. It
-ends as soon as another run is there, whose own tail will see to it.
+There is no daemon: the guardian of a run waits here after the run has ended. It ends as soon as there is a newer run,
+whose guardian waits in its place.
 """
 
 import os
@@ -40,7 +40,7 @@ def main(words: "list[str]") -> "None":
 
 
 def _take_over(home: "bytes", uid: "str") -> "None":
-    """The newest run's tail waits; whoever waited before sees another name here and leaves."""
+    """Only the guardian of the newest run waits; an earlier one sees another name here and ends."""
     path = os.path.join(home, b"idle")
     beside = path + b".%d.tmp" % os.getpid()
     jsonl.write_new(beside, uid.encode("ascii"))

@@ -1,9 +1,8 @@
-"""From a start request to two watchers that need nobody: the guardian, and below it the supervisor.
+"""Starts the two detached processes of a run: the guardian and, as its child, the supervisor.
 
-The guardian is the supervisor's parent; the supervisor holds the reading end of a pipe whose other end only the
-guardian has. Whichever dies, the other notices, ends the family and writes the outcome; whichever is stopped, the other
-continues it.
-Both inherit the locked ``alive`` file, so that "alive" means: at least one of them is.
+The supervisor holds the reading end of a pipe whose writing end only the guardian has. If one of them dies, the other
+notices, ends the script's process tree and writes the outcome; if one is stopped, the other continues it. Both inherit
+the locked ``alive`` file: a held lock means that at least one of them lives.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Telling a person that a run has ended: by a command or by a POST, both chosen by the user and never by a project."""
+"""Notifies the user that a run has ended (setting ``onEnd``), by a command or an HTTP POST."""
 
 import os
 import signal

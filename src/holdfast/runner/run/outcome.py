@@ -1,4 +1,4 @@
-"""How a run ended, from its script's own end and why it was asked to end. Pure."""
+"""Decides the outcome of a run from the script's exit code and the reason it was stopped. Pure."""
 
 import signal
 
@@ -12,7 +12,7 @@ def judge(
 ) -> "tuple[str, int, str]":
     """(outcome, exit code for the client, reason in words) from the script's own end and why it was asked to end.
 
-    ``told`` is what others say about its end, ``lost`` that nobody knows it.
+    ``told`` is what other sources say about its end, ``lost`` that it is unknown.
     """
     exit_code = 128 - code if code < 0 else code
     if stopping == "canceled":

@@ -1,4 +1,4 @@
-"""What a script left in outputs/: moved out of its folder and listed with size and hash."""
+"""Collects the files of outputs/: moves them out of the script's folder and lists their sizes and hashes."""
 
 import errno
 import hashlib
@@ -11,7 +11,7 @@ from ..machine import limits
 from ..store.files import unlink_quietly
 
 MANIFEST = b"outputs.jsonl"
-RESERVE = b"reserve"  # a file whose room on the disk is given back when the disk is full
+RESERVE = b"reserve"  # a reserve file, removed when the disk is full
 _RESERVE_KEPT = 32 * 1024  # bytes of it that are left to the last events
 _NAMED = 20  # files that the closing event names; the manifest has them all
 _LARGEST_HOLE = (

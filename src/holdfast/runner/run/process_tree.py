@@ -1,4 +1,4 @@
-"""Ending a whole family of processes: double forks, new sessions and those that ignore SIGTERM included."""
+"""Ends a whole process tree, including double forks, new sessions and processes that ignore SIGTERM."""
 
 import os
 import signal

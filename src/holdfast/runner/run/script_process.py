@@ -1,4 +1,4 @@
-"""Starting the script: its environment, its folder, its two streams in one pipe."""
+"""Starts the script: its environment variables, its working folder, stdout and stderr in one pipe."""
 
 import os
 import signal
@@ -6,7 +6,7 @@ import signal
 from ..machine import limits, processes
 
 # What a script may inherit of the machine it runs on. Everything else must be asked for by name (-e, --env-file,
-# --secret, EnvironmentVariables), so that a token in somebody's shell does not end up in somebody's log.
+# --secret, EnvironmentVariables), so that a token of the user's shell does not end up in a log.
 INHERITED = (
     "PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TMPDIR LD_LIBRARY_PATH DYLD_LIBRARY_PATH "
     "CUDA_HOME CUDA_VISIBLE_DEVICES HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy"
@@ -83,7 +83,7 @@ def _become(
     os.dup2(nothing, 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    os.closerange(3, report)  # what somebody's shell had open is none of the script's business
+    os.closerange(3, report)  # the script inherits no open files of the caller's shell
     os.closerange(report + 1, 4096)
     os.umask(umask)
     os.chdir(folder)

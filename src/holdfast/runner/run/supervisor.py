@@ -1,4 +1,4 @@
-"""The supervisor: prepares the folder, runs the script, writes down everything it says and how it ended."""
+"""The supervisor: prepares the working folder, runs the script, records its output and how it ended."""
 
 import errno
 import hashlib
@@ -23,7 +23,7 @@ if MYPY:
 
 BLOCK = 256 * 1024
 LEFTOVER_GRACE = 5.0
-LOOK_S = 1.0  # how often the other processes that look after this run are looked at
+LOOK_S = 1.0  # how often the guardian and the container monitor are checked
 
 
 class Secrets:
@@ -87,7 +87,7 @@ class Supervisor:
         self._log = Log(self.attempt, int(str(self.plan["max_log"])))
         self.events = run_files.Events(self.attempt)
         processes.adopt_orphans()
-        wakeup = _wakeup_pipe()  # before our pid is known to anybody: a stop that comes at once must find a listener
+        wakeup = _wakeup_pipe()  # before our pid is published: a stop that comes at once must find the handler
         self._accept()
         try:
             workdir.prepare(self.home, self.attempt, self.plan)
@@ -124,7 +124,7 @@ class Supervisor:
         os.close(self._says_ready)
 
     def _make_environment(self) -> "dict[str, object]":
-        """The environment of the plan, built now if nobody has built it; what it says of itself."""
+        """The environment of the plan, built now if it does not exist; returns its description."""
         wanted = self._secrets.environment
         if not wanted:
             return {}
@@ -203,7 +203,7 @@ class Supervisor:
         return max(0.0, min([self._look_at, *times]) - time.monotonic())
 
     def _continue_helpers(self) -> "None":
-        """The guardian, and the process that looks after a container, must not be kept from their work by a signal."""
+        """Continue the guardian and the container monitor if a signal has stopped them."""
         helpers = [os.getppid(), *([] if isinstance(self._way, Direct) else [self._script])]
         process_tree.tell([pid for pid in helpers if pid > 1 and processes.is_stopped(pid)], signal.SIGCONT)
 

@@ -1,4 +1,4 @@
-"""The script's folder: an isolated copy of the project, with outputs/, links and the shared folder in place."""
+"""Makes the script's working folder: a copy of the project with outputs/, links and the shared folder."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Materialise a stored tree as ordinary files, checking every byte that passes through our hands."""
+"""Writes a stored tree as ordinary files and verifies every byte that it copies."""
 
 import errno
 import hashlib

@@ -1,4 +1,4 @@
-"""Being the only one who uses a thing, whose users share a lock for as long as they live."""
+"""Exclusive lock on a shared resource, whose users each hold the shared lock."""
 
 import fcntl
 import os
@@ -8,11 +8,11 @@ assert sys.platform != "win32"  # a target is never Windows
 
 
 class InUse(Exception):
-    """Somebody uses it."""
+    """The resource is in use."""
 
 
 class Alone:
-    """``with Alone(lock):`` nobody else begins to use it meanwhile; InUse where somebody does already."""
+    """``with Alone(lock):`` no other process can begin to use it; raises InUse if one does already."""
 
     def __init__(self, lock: "bytes") -> "None":
         self._lock = lock
@@ -32,7 +32,7 @@ class Alone:
 
 
 def is_used(lock: "bytes") -> "bool":
-    """Whether somebody holds the lock; looking makes none."""
+    """Whether a process holds the lock; the lock file is not created."""
     if not os.path.exists(lock):
         return False
     try:

@@ -1,4 +1,4 @@
-"""Getting files onto the disk for certain. A sync that failed is never tried again: the data may be gone."""
+"""Durable writes. A failed fsync is never tried again: the data may be lost."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Files of JSON lines, read with patience: whatever was cut off or scribbled over costs that line and no other."""
+"""Reads files of JSON lines; a torn or damaged line is skipped and the others are kept."""
 
 import binascii
 import json

@@ -1,4 +1,4 @@
-"""Which processes hold a lock on a file, and whether they are stopped; Linux tells it in /proc."""
+"""Finds the processes that hold a lock on a file, and whether they are stopped (Linux, from /proc)."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Waiting for a lock on a file with a deadline: no command waits for ever on a process that was stopped."""
+"""Waits for a file lock with a deadline, so that no command waits forever for a stopped process."""
 
 import errno
 import os

@@ -1,7 +1,7 @@
-"""Handing over what a run has written: every file that grew, from the length the other side has.
+"""Sends what a run has written: every file that grew, from the length that the client has.
 
-Where client and target share one store there is nothing to carry; the sizes alone are told. Events go last in every
-round, so that whoever sees the closing event already has all that it speaks of.
+Where client and target share one store only the sizes are sent. Events go last in every round, so that a client that
+has the closing event also has all files that it lists.
 """
 
 import hashlib

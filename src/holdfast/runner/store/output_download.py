@@ -1,4 +1,4 @@
-"""Handing over one file of outputs/, from any byte on. The path is walked folder by folder and no link is followed."""
+"""Sends one file of outputs/ from a given offset. The path is opened folder by folder and no link is followed."""
 
 import os
 import sys

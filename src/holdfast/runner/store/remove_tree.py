@@ -1,4 +1,4 @@
-"""Removing a folder with all that is in it, however deep it goes and whatever its modes are."""
+"""Removes a folder with its content, at any depth and with any file modes."""
 
 import os
 import stat
@@ -9,7 +9,7 @@ if MYPY:
 
 
 def remove_tree(path: "bytes") -> "None":
-    """Gone, or as much of it as can go; what is open elsewhere or protected stays, and nobody is stopped by it.
+    """Remove as much as possible; what is open elsewhere or protected stays. Never raises for it.
 
     Folders inside are moved up to the top one before they are emptied. So no path grows longer than two names and
     nothing recurses: a script may well leave a folder nested deeper than any path or stack can be.

@@ -22,7 +22,7 @@ def now() -> "dict[str, object]":
 
 
 def make_reserve(attempt: "bytes") -> "None":
-    """Room on the disk for the last events, given back when they need it: a full disk must not hide how a run ended."""
+    """Reserve disk space for the last events, released when they need it, so that they are kept on a full disk."""
     fd = os.open(os.path.join(attempt, outputs.RESERVE), os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         wire.write_all(fd, bytes(_RESERVE_SIZE))

@@ -1,4 +1,4 @@
-"""Which runs there are in this store, whoever brought them."""
+"""Lists the runs in this store, of all clients."""
 
 import json
 import os
@@ -14,7 +14,7 @@ if MYPY:
 def runs(home: "bytes") -> "Iterator[dict[str, object]]":
     """Every run that was started here: its uid, what its client wrote of it, and its attempts in order.
 
-    One that has no attempt yet belongs to the client that is just starting it, and to nobody else.
+    One that has no attempt yet belongs to the client that is starting it and is left out.
     """
     folder = os.path.join(home, b"runs")
     try:

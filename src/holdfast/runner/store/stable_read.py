@@ -1,4 +1,4 @@
-"""Reading a file once, from its beginning to its end, and making sure that it held still meanwhile."""
+"""Reads a file once from beginning to end and checks that it did not change meanwhile."""
 
 import hashlib
 import os

@@ -1,7 +1,7 @@
-"""Objects on their way in: pieces are put down where they belong, and become an object if they hash as promised.
+"""Receives objects: pieces are written to a partial file, which becomes an object if its hash is the announced one.
 
-Small ones, which come in one piece, become visible together: when the client asks, when it is gone, or when there are
-many. A large one lies under its own name until it is whole, so that a client that was cut off can go on with it.
+Small objects come in one piece and become visible together: on request, when the client disconnects, or when there are
+many. A large one stays in a partial file of its own until it is complete, so that an interrupted upload can resume.
 """
 
 import hashlib
@@ -52,7 +52,7 @@ class Arrivals:
                 at, size, span = (int(str(header.get(name) or 0)) for name in ("at", "size", "span"))
                 self._put_down(piece, digest, at, size, str(header.get("copy") or ""), span)
         except objects.Damaged:
-            # What it was to be made from is not here, or not whole. Nobody is to blame: it is still lacking.
+            # The base of the delta is missing or damaged: the object is reported as still missing.
             self._unmade.add(digest)
             self._leave()
         except (OSError, ValueError, stable_read.Unreadable, stable_read.Changed) as error:
@@ -149,7 +149,7 @@ class Arrivals:
         return self._clock.is_older(path, _FORGET_AFTER_S)
 
     def _halves_by_place(self) -> "dict[bytes, int]":
-        """How much there is of each; those that nobody went on with for long are taken away."""
+        """The length of each partial upload; old ones that were not resumed are removed."""
         found = {}
         try:
             names = os.listdir(self._halves)
