@@ -63,7 +63,7 @@ def test_nothing_of_a_run_or_project_acts_on_the_terminal(hostile: Desk) -> None
     found = {}
     for command in COMMANDS:
         shown = at_terminal(hostile, *command.split())
-        assert "there is no command" not in shown
+        assert "unknown command" not in shown
         assert "Traceback" not in shown
         found[command] = [code for code in FORBIDDEN if code in shown]
     assert {command: codes for command, codes in found.items() if codes} == {}

@@ -22,7 +22,7 @@ def main() -> int:
         from holdfast.cli.main import run
 
         conceal(words)
-        return run(words[1:])
+        return run(words)
     real = _real_az()
     if real is not None:
         os.execv(real, [real, *words])

@@ -86,11 +86,15 @@ class Command(Record):
 
 
 class Parsed(Record):
-    """A command with a value for each of its options and positionals, and the script's own words."""
+    """A command with a value for each of its options and positionals, and the script's own arguments.
+
+    ``compatible``: it was typed as ``ml ...``, so its output has the columns and names of the original.
+    """
 
     command: Command
     values: Mapping[str, Value]
     rest: tuple[str, ...] = ()
+    compatible: bool = False
 
     def flag(self, name: str) -> bool:
         return self.values[name] is True
@@ -143,7 +147,7 @@ def parse(commands: Sequence[Command], argv: Sequence[str]) -> Parsed | HelpWant
         rest = _take_trailing(rest, values)
     _place(command, loose, values.values)
     _check_required(command, values.values, rest)
-    return Parsed(command, values.values, tuple(rest))
+    return Parsed(command, values.values, tuple(rest), compatible=list(argv[:1]) == ["ml"])
 
 
 def usage_line(command: Command) -> str:
@@ -205,16 +209,16 @@ class _Values:
             self.refuse(f"{flag} needs a value")
         if words[at] == "--" or self.is_flag(words[at]):
             self.refuse(
-                f"{flag} needs a value, but the next word is {_quoted(words[at])}",
-                hint=f"if it is meant as the value, join them by an equals sign: {flag}=VALUE",
+                f"{flag} needs a value, but the next argument is {_quoted(words[at])}",
+                hint=f"if this is the value, write {flag}=VALUE",
             )
         return words[at]
 
     def _store(self, option: Option, flag: str, value: str) -> None:
         if option.choices and value not in option.choices:
             self.refuse(
-                f"{flag} cannot be {_quoted(value)}",
-                hint=_did_you_mean(value, option.choices) + f"it is one of {', '.join(option.choices)}",
+                f"invalid value {_quoted(value)} for {flag}",
+                hint=f"{_nearest(value, option.choices)} the choices are {', '.join(option.choices)}".lstrip(),
             )
         if option.kind == "repeat":
             so_far = self.values[option.name]
@@ -224,11 +228,8 @@ class _Values:
 
     def _unknown(self, flag: str) -> NoReturn:
         visible = [known for known, option in self.by_flag.items() if not option.hidden]
-        self.refuse(
-            f"unknown option {_quoted(flag)}",
-            hint=_did_you_mean(flag, visible)
-            + f"{self.command.title if self.command else PROGRAM} -h lists the options",
-        )
+        title = self.command.title if self.command else PROGRAM
+        raise UsageError(f"unknown option {_quoted(flag)}; {_nearest(flag, visible) or f'see {title} -h'}")
 
 
 def _without_prefixes(argv: Sequence[str]) -> list[str]:
@@ -258,15 +259,14 @@ def _find_command(
 
 
 def _unknown_command(table: Mapping[tuple[str, ...], Command], named: tuple[str, ...], word: str) -> NoReturn:
-    where = " ".join((PROGRAM, *named))
+    """One line with the nearest name in the same group, or else a command of another group that ends in ``word``."""
     depth = len(named)
-    siblings = sorted({name[depth] for name in table if name[:depth] == named and not table[name].hidden})
-    raise UsageError(
-        f"there is no command {_quoted(word)}",
-        where=where,
-        answer=f"known here: {', '.join(siblings)}",
-        hint=_did_you_mean(word, siblings) + f"{where} -h lists the commands",
-    )
+    visible = [name for name, command in table.items() if not command.hidden]
+    siblings = sorted({name[depth] for name in visible if len(name) > depth and name[:depth] == named})
+    others = [" ".join(name) for name in visible if name[-1] == word]
+    near = _nearest(word, siblings, " ".join((*named, ""))) or (f"did you mean '{others[0]}'?" if others else "")
+    near = near or "see " + " ".join((PROGRAM, *named, "-h"))
+    raise UsageError(f"unknown command {_quoted(' '.join((*named, word)))}; {near}")
 
 
 def _read_options(
@@ -306,7 +306,7 @@ def _place(command: Command, loose: list[str], values: dict[str, Value]) -> None
             values[positional.name] = loose[0] if loose else None
             loose = loose[1:]
     if loose:
-        raise _misuse(command, f"one word too many: {_quoted(loose[0])}", "a value with blanks in it needs quotes")
+        raise _misuse(command, f"unexpected argument {_quoted(loose[0])}", "quote a value that contains spaces")
 
 
 def _check_required(command: Command, values: Mapping[str, Value], rest: Sequence[str]) -> None:
@@ -315,7 +315,7 @@ def _check_required(command: Command, values: Mapping[str, Value], rest: Sequenc
     if command.rest and command.rest.required and not rest:
         missing.append(command.rest.label)
     if missing:
-        raise _misuse(command, f"{' and '.join(missing)} must be given", f"{command.title} -h explains each")
+        raise _misuse(command, f"missing {' and '.join(missing)}", f"see {command.title} -h")
 
 
 def _misuse(command: Command, what: str, hint: str) -> UsageError:
@@ -334,8 +334,8 @@ def _quoted(word: str) -> str:
     return f"'{show(word)}'"
 
 
-def _did_you_mean(word: str, known: Iterable[str]) -> str:
+def _nearest(word: str, known: Iterable[str], before: str = "") -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(word, known, n=1)
-    return f"did you mean {near[0]}? " if near else ""
+    return f"did you mean '{before}{near[0]}'?" if near else ""

@@ -49,7 +49,7 @@ def _limit(parsed: Parsed) -> int | None:
     if asked is None:
         return None
     if not (asked.isascii() and asked.isdigit() and len(asked) < 10):
-        raise UsageError(f"--limit {asked}: that is not a number of runs", hint="--limit 20")
+        raise UsageError(f"--limit {asked}: not a whole number", hint="for example --limit 20")
     return int(asked)
 
 
@@ -61,7 +61,7 @@ def _print_chosen(parsed: Parsed, index: Index, project_id: str, limit: int | No
     found, titles = select(index, wish)
     fmt, query = parsed.text("output"), parsed.text("query")
     if not found and fmt is None and query is None and is_tty(sys.stdout):
-        sys.stderr.write("no run is like that\n")
+        sys.stderr.write("no runs match\n")
     elif titles is None:
         _emit_records(parsed, found)
     elif fmt == "tsv" and query is None:
@@ -72,12 +72,27 @@ def _print_chosen(parsed: Parsed, index: Index, project_id: str, limit: int | No
 
 
 def _emit_records(parsed: Parsed, found: list[Json]) -> None:
-    """A table says in its column of states that outputs are missing; other formats have ``outputs`` for that."""
+    """At a terminal the table for people; with a format, a query or as ``az ml ...`` the original's columns.
+
+    A table shows missing outputs in its status column; other formats have ``outputs`` for that.
+    """
     fmt, query = parsed.text("output"), parsed.text("query")
+    if fmt is None and query is None and is_tty(sys.stdout) and not parsed.compatible:
+        _print_table(parsed, found)
+        return
     columns = _columns(parsed, found)
     if query is None and (fmt == "table" or (fmt is None and is_tty(sys.stdout))):
         found = [{**record, "status": history_record.state_words(record)} for record in found]
     emit(found, fmt=fmt, query=query, columns=columns)
+
+
+def _print_table(parsed: Parsed, found: list[Json]) -> None:
+    import time
+
+    from holdfast.present.run_table import table
+
+    first = [name.strip().lstrip("+-") for name in (parsed.text("sort") or "").split(",")]
+    sys.stdout.write(table(found, sys.stdout, time.time(), all_projects=parsed.flag("all"), first=first))
 
 
 def _columns(parsed: Parsed, found: list[Json]) -> list[str] | None:

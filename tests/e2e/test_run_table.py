@@ -1,0 +1,109 @@
+"""``history list`` and ``runs`` at a terminal: a table for people that fits its width."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+from typing import Any
+
+import pytest
+
+from conftest import Desk
+from holdfast.present.run_table import age
+
+SCRIPT = """
+import sys, holdfast
+rate = float(sys.argv[2])
+holdfast.log("accuracy", 0.9 + rate / 10)
+holdfast.log("val_loss", rate)
+holdfast.log("epochs", 10)
+sys.exit(3 if rate > 0.25 else 0)
+"""
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    desk = Desk(tmp_path_factory.mktemp("runs"))
+    desk.script(SCRIPT)
+    for rate in ("0.1", "0.2", "0.3"):
+        desk.submit("train.py", "--lr", rate, "--optimizer", "adam")
+    return desk
+
+
+def at_terminal(desk: Desk, columns: int, *argv: str, **env: str) -> list[str]:
+    """The lines that a command writes to a terminal of that width."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    pipes: dict[str, Any] = {"stdin": theirs, "stdout": theirs, "stderr": subprocess.STDOUT}
+    blocks = []
+    with desk.start(*argv, env={"TERM": "xterm", **env}, **pipes):
+        os.close(theirs)
+        try:
+            while block := os.read(ours, 65536):
+                blocks.append(block)
+        except OSError:  # the terminal was closed
+            pass
+    os.close(ours)
+    return b"".join(blocks).decode().splitlines()
+
+
+def test_terminal_shows_age_duration_arguments_and_best_metrics(runs: Desk) -> None:
+    title, *rows, note = at_terminal(runs, 120, "runs", NO_COLOR="1")
+    assert title.split() == ["#", "age", "duration", "status", "target", "script", "accuracy", "val_loss"]
+    cells = [re.split(r" {2,}", row.strip()) for row in rows]
+    assert [row[0] for row in cells] == ["3", "2", "1"]
+    assert all(row[1].endswith("ago") or row[1] == "just now" for row in cells)
+    assert all(row[2].endswith(" s") for row in cells)
+    assert [row[3] for row in cells] == ["Failed", "Completed", "Completed"]
+    assert [row[5] for row in cells] == [f"train.py --lr {rate} --optimizer adam" for rate in ("0.3", "0.2", "0.1")]
+    assert [row[6:] for row in cells] == [["0.93*", "0.3"], ["0.92", "0.2"], ["0.91", "0.1*"]]
+    assert note == "* best"
+    assert at_terminal(runs, 120, "history", "list", NO_COLOR="1")[0] == title
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 80, 120])
+def test_table_fits_the_terminal(runs: Desk, columns: int) -> None:
+    lines = at_terminal(runs, columns, "runs")
+    assert len(lines) >= 4
+    assert max(len(COLOUR.sub("", line)) for line in lines) <= columns
+    assert [COLOUR.sub("", line).split()[0] for line in lines[1:4]] == ["3", "2", "1"]
+    if columns == 60:
+        assert "not shown: accuracy, val_loss; -o json shows all" in COLOUR.sub("", lines[4])
+
+
+def test_colour_only_at_a_terminal_that_wants_it(runs: Desk) -> None:
+    assert COLOUR.search("".join(at_terminal(runs, 80, "runs")))
+    assert not COLOUR.search("".join(at_terminal(runs, 80, "runs", NO_COLOR="1")))
+    assert "\x1b" not in runs.holdfast("runs", "-o", "table").text
+
+
+def test_sorted_metric_comes_first(runs: Desk) -> None:
+    assert at_terminal(runs, 120, "runs", "--sort", "-val_loss", NO_COLOR="1")[0].split()[-2:] == [
+        "val_loss",
+        "accuracy",
+    ]
+
+
+def test_original_columns_stay_for_formats_and_for_the_az_commands(runs: Desk) -> None:
+    original = "Accuracy Duration Epochs Run_id Run_number Script_name Start_time_utc Status Target Val_loss"
+    assert at_terminal(runs, 200, "ml", "history", "list")[0].split() == original.split()
+    assert at_terminal(runs, 200, "runs", "-o", "table")[0].split() == original.split()
+    assert runs.holdfast("runs", "-o", "table").text.split()[:10] == original.split()
+    assert [record["run_number"] for record in runs.holdfast("runs").json] == [3, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        *((-5, "just now"), (4.9, "just now"), (42, "42 s ago"), (200, "3 min ago"), (3599, "59 min ago")),
+        *((7200, "2 h ago"), (86400, "1 day ago"), (40 * 86400, "40 days ago")),
+    ],
+)
+def test_age_is_written_in_its_largest_unit(seconds: float, text: str) -> None:
+    assert age(seconds) == text
