@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # The part of the runner that lives on targets only; targets are Linux or macOS.
 POSIX_ONLY := runner/(run|container|gpu|machine|cleanup)/|runner/(bootstrap|server)\.py|builder/
 # program=package: what tests, benches and soaks drive for real.
-PACKAGES := git=git zsh=zsh fish=fish tcsh=tcsh strace=strace faketime=faketime cc=gcc rsync=rsync ssh=openssh-client \
+PACKAGES := git=git zsh=zsh fish=fish tcsh=tcsh strace=strace faketime=faketime cc=gcc /usr/include/stdlib.h=libc6-dev rsync=rsync ssh=openssh-client \
 	sshd=openssh-server ip=iproute2 iptables=iptables nsenter=util-linux dockerd=docker.io podman=podman \
 	runc=runc debootstrap=debootstrap newuidmap=uidmap slirp4netns=slirp4netns \
 	/usr/lib/podman/netavark=netavark bindfs=bindfs

@@ -5,7 +5,10 @@ set -eu
 PATH="$PATH:/usr/sbin:/sbin"  # where servers and network tools live
 missing=""
 for pair in "$@"; do
-  command -v "${pair%%=*}" >/dev/null 2>&1 || missing="$missing ${pair#*=}"
+  case $pair in
+    /*) [ -e "${pair%%=*}" ] ;;
+    *) command -v "${pair%%=*}" >/dev/null 2>&1 ;;
+  esac || missing="$missing ${pair#*=}"
 done
 [ -n "$missing" ] || exit 0
 if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
