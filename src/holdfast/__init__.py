@@ -1,7 +1,7 @@
 """Holdfast: run a training script on any machine you can reach, and prove afterwards what happened.
 
 A script needs ``import holdfast`` and ``holdfast.log("loss", 0.3, step=10)``; the rest of this package is the
-``holdfast`` command. Names are brought in when they are first asked for, so that the command starts fast.
+``holdfast`` command. Names are imported on first use, so that the command starts fast.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Typed reading of what a target answers: a field is what it must be, or the answer is refused with its name."""
+"""Typed access to the answers of a target: a field of the wrong type raises an error that names it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytecode of our own modules that was cut short, by a full disk for example: Python would fail on it for ever."""
+"""Removes truncated bytecode of our own modules (after a full disk, for example), on which Python would always fail."""
 
 from __future__ import annotations
 

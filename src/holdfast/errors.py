@@ -1,4 +1,4 @@
-"""Every way Holdfast can fail, sorted by whose move is next.
+"""All errors of Holdfast, with their exit codes.
 
 HoldfastError
 ├── UsageError          2   the command line names something that is not there or makes no sense
@@ -20,7 +20,7 @@ HoldfastError
 ├── GpuIdleError       79   a run that had to use its GPU did not
 ├── PassportError      80   a passport is not what was signed, or not by whom it should be
 ├── TimedOutError     124   the run reached its time limit
-├── LostError         125   the run ended and nobody can know how
+├── LostError         125   the run ended and it is unknown how
 └── Detached          130   the person stopped watching; the run goes on
 
 A class knows its exit code; the raiser passes the facts: what happened, where, what was answered and what

@@ -1,4 +1,4 @@
-"""Names of images: which ones an engine can read, and what stands in for those that were withdrawn."""
+"""Parses names of container images, and replaces images that were withdrawn."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where the time of a run went, from the moment its command was typed until all of it was here.
+"""Adds up where the time of a run went, from the start of the command until all results were fetched.
 
-Two machines have two clocks that nobody compares: the client tells how long each of its own steps took, one after the
-other without a gap, the runner's events tell how long those on the target took, and only lengths are put together.
+The clocks of two machines are not compared: the client measures its own steps, the runner's events measure those on the
+target, and only durations are combined.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NS = 1_000_000_000
 
 
 def now_ns() -> int:
-    """Since some moment, by a clock that nobody can set and that goes on while this machine sleeps."""
+    """Nanoseconds by a clock that cannot be set and that runs on while this machine sleeps."""
     if sys.platform == "win32":
         return time.monotonic_ns()
     clock: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -72,7 +72,7 @@ def since_start_ns() -> int:
 
 
 def ledger(client: list[Json], events: list[Json], attempt: int = 1) -> Json | None:
-    """``wall_s``, ``whole`` and the seconds of each of the parts, null where nobody knows; None before any is known.
+    """``wall_s``, ``whole`` and the seconds of each of the parts, null where unknown; None before any is known.
 
     ``whole`` says that one command saw all of it, so that ``wall_s`` is what that command took.
     """
@@ -164,7 +164,7 @@ def _close_gap(parts: dict[str, int | None], spent: dict[str, int], there: int, 
 
 
 def _between(start: Json | None, end: Json | None) -> int:
-    """By the clock that nobody can set where both are of one boot, else by the wall clock of that same machine."""
+    """By the monotonic clock where both are of one boot, else by the wall clock of that machine."""
     if start is None or end is None:
         return 0
     clock = "mono_ns" if start.get("boot_id") == end.get("boot_id") else "wall_ns"

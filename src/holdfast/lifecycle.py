@@ -1,6 +1,6 @@
-"""What state a run is in, from the facts alone: (State, Fact) -> State, nothing read and nothing written here.
+"""The state machine of a run: (State, Fact) -> State. Pure.
 
-The runner's events decide. A launcher's sighting can only show that nobody answers; it never ends a run.
+The runner's events decide. A launcher's answer can only show that the target does not answer; it never ends a run.
 """
 
 from __future__ import annotations

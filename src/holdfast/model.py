@@ -1,4 +1,4 @@
-"""The nouns of the house, all frozen."""
+"""The main value types, all frozen: project, job, plan, identity, login."""
 
 from __future__ import annotations
 

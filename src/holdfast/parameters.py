@@ -1,7 +1,7 @@
-"""A script's arguments as a person reads them: ``--lr 0.1``, ``--lr=0.1``, ``lr=0.1``, ``-b 32``, ``--fast`` (pure).
+"""Parses a script's arguments into names and values: ``--lr 0.1``, ``--lr=0.1``, ``lr=0.1``, ``-b 32``, ``--fast``.
 
-Nobody knows what the script itself makes of its words. So this is a reading, good for finding runs again, and the words
-themselves are kept beside it.
+The script may parse them differently. So the result only serves to find runs, and the arguments themselves are kept
+beside it. Pure.
 """
 
 from __future__ import annotations

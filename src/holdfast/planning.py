@@ -1,4 +1,4 @@
-"""A plan from a request, without touching anything: the same plan is printed, sent and kept."""
+"""Makes the plan of a run, a pure function: the same plan is printed, sent and stored."""
 
 from __future__ import annotations
 

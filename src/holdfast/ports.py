@@ -1,4 +1,4 @@
-"""The three ports: host (where commands go), launcher (who starts our runner), runtime (the script's command line)."""
+"""The three ports: host (where commands run), launcher (starts the runner), runtime (the script's command line)."""
 
 from __future__ import annotations
 

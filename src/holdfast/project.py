@@ -1,4 +1,4 @@
-"""Which project a folder belongs to, and who that project is.
+"""Finds the project that a folder belongs to, and its identity.
 
 A project is the nearest folder upwards that has an identity (``.holdfast-project``, or the original's
 ``.azureml/project.json``) or an ``aml_config`` folder; where there is none, the current folder becomes one the first
@@ -43,7 +43,7 @@ def remember(project: Project) -> Project:
             target.write(json.dumps({"id": named.id, "name": named.name}, indent=2) + "\n")
         os.link(beside, path)
     except FileExistsError:
-        return find(project.root)  # somebody else submitted first
+        return find(project.root)  # another process submitted first
     except OSError:
         return project._replace(is_new=False)
     finally:

@@ -1,4 +1,4 @@
-"""Frozen values with named fields, at no cost worth measuring when a program starts.
+"""Frozen records with named fields that cost almost nothing at start-up.
 
 A frozen dataclass costs 16 ms to import and most of a millisecond a class, a NamedTuple brings ``typing`` (5 ms) and
 takes a tenth of a millisecond a class; a submit meets forty of them and has 80 ms for everything. Type checkers see a

@@ -1,8 +1,7 @@
-"""Text made fit to be shown to strangers: secrets that are known, and what looks like one, taken out (pure).
+"""Removes secrets from text: known values, and text that looks like a secret (pure).
 
-Nobody can know every secret. So two things work together: values that we have seen in a place where secrets stand are
-taken out wherever they come again, in the spellings that programs give them; and text that has the shape of a secret is
-taken out even if nobody knows it.
+Values that were seen where secrets are stored are removed wherever they occur again, in the encodings that programs
+use. Text with the shape of a secret is removed even if its value is unknown.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}")
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether what stands under this name is nobody else's business: DB_PASSWORD, api-key, sasToken."""
+    """Whether a value of this name is a secret: DB_PASSWORD, api-key, sasToken."""
     return name not in ("PWD", "OLDPWD") and bool(_NAME.search(name))
 
 

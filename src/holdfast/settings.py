@@ -1,4 +1,4 @@
-"""What a user has set once for all projects: a small JSON file in the store. A project cannot set these."""
+"""Settings of the user for all projects: a small JSON file in the store. A project cannot set these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a name on the command line to a target: the kinds table, and where its rows take their settings from.
+"""Resolves a name on the command line to a target: the kinds table, and the files with its settings.
 
 Targets and run configurations are files, in the project's ``aml_config`` or once for the user in the store's
 ``targets`` folder; the project's own win. ``local`` needs no file at all.

@@ -1,4 +1,4 @@
-"""Why a run left its GPU idle, or half idle: the classic causes, each with the line to change. Pure."""
+"""Explains why a run left its GPU idle or half idle: known causes, each with the line to change. Pure."""
 
 from __future__ import annotations
 

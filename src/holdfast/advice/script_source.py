@@ -1,4 +1,4 @@
-"""What the source of a training script shows of its use of a GPU, by its syntax; nothing is run. Pure."""
+"""Finds how a training script uses a GPU, from its syntax tree; nothing is executed. Pure."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _tree(text: str) -> ast.AST:
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of somebody else's strings
+            warnings.simplefilter("ignore")  # of strings in the script
             return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ast.Module([], [])

@@ -1,4 +1,4 @@
-"""All findings of a project at once, and whether what its files name is there."""
+"""Checks all ``aml_config`` files of a project, and whether the files that they name exist."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FOLDER = "aml_config"
 CONDA_FILE = f"{FOLDER}/conda_dependencies.yml"
 SPARK_FILE = f"{FOLDER}/spark_dependencies.yml"
-# This machine is a target without anybody having to say so.
+# ``local`` needs no .compute file.
 _ALWAYS_THERE = frozenset({"local"})
 
 

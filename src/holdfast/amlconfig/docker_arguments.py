@@ -1,8 +1,8 @@
-"""What ``dockerArguments`` may hold: options for the engine's ``run``, taken apart as docker and podman do it.
+"""Parses and checks ``dockerArguments``: options for the engine's ``run``, parsed as docker and podman do it.
 
-The list is closed. What Holdfast decides itself is refused with the key to use instead, and so is what nobody knows:
-a later engine may give it a meaning that takes the run over. What gives the machine away is let through, because it
-was asked for, with a warning that says what it means.
+The list of options is closed. Options that Holdfast sets itself are refused with the key to use instead. Unknown ones
+are refused too: a later engine may give them a meaning that breaks runs. Options that weaken isolation are accepted
+with a warning.
 """
 
 from __future__ import annotations

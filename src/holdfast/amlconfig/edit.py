@@ -1,4 +1,4 @@
-"""One change to the text of a file, made where the tree says the key or its value stands."""
+"""Changes one value in the text of a file, at the position that the parsed tree gives."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class Flow:
         return self.lines[self.line][self.column : self.column + 2] in ("-", "- ", "-\t")
 
     def _separate(self, closing: str) -> None:
-        """Step over the comma after an entry, or over what somebody wrote in its place."""
+        """Skip the comma after an entry, or what was typed in its place."""
         line, column = self.line, self.column
         self._skip_blanks()
         here = self._here()

@@ -1,4 +1,4 @@
-"""Reading a map key by key: each question names its key and the type wanted, and answers or leaves a finding."""
+"""Reads a map key by key: each method takes a key and a type, and returns the value or adds a finding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _TRUE = ("true", "yes", "on")
 _FALSE = ("false", "no", "off")
-# Looking for a similar word is slow; nobody reads more than this of them.
+# Looking for a similar word is slow, so only this many get a suggestion.
 _UNKNOWN_NAMED = 20
 _LONGEST_WORD = 60
 MOST_GPUS = 1024
@@ -194,7 +194,7 @@ class Form:
         return GpuRequest(1 if count is None else count, form.size("memory"), form.text("name"), shared)
 
     def extra(self) -> dict[str, Raw]:
-        """The keys nobody asked for, warned about and kept."""
+        """The keys that were not read: each gets a warning and is kept."""
         self.warn_unknown()
         return {name: raw(node) for name, node in self.nodes.items() if name not in self.known}
 

@@ -1,4 +1,4 @@
-"""The tree both YAML readers build: structure, text and place of everything, and no opinion on types.
+"""The tree that both YAML readers build: structure, text and position of every node, without types.
 
 Whether ``3.5`` is a number or ``yes`` a truth value is decided by the key it stands under (``form``), so a
 version stays the text its author wrote. Lines and columns count from 0, ends are exclusive.

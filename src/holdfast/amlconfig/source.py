@@ -1,8 +1,8 @@
-"""From a file's bytes to its tree: decoding, slips of the pen, and the choice of reader.
+"""Decodes a file, repairs common mistakes, and chooses the YAML reader for it.
 
-What can be read as its author meant it is mended here and warned about, so that the readers see plain
-YAML: tabs, a missing blank after a known key's colon, a lone ``...`` copied from the guide. What cannot be
-(conflict markers, binary data) is refused with its place. Mending moves columns; ``Source.at`` undoes that.
+Mistakes with one obvious meaning are repaired here with a warning, so that the readers see plain YAML:
+tabs, a missing space after a known key's colon, a lone ``...`` copied from the guide. Other damage (conflict markers,
+binary data) is refused with its position. Repairs move columns; ``Source.at`` undoes that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the files of ``aml_config`` say, as frozen values.
+"""The content of ``aml_config`` files as frozen values.
 
-A field is ``None`` where its key is absent or null: defaults belong to whoever uses the value, because they
-differ by target. ``extra`` holds the keys we do not know, with every scalar as the text in the file.
+A field is ``None`` where its key is absent or null: the caller chooses the default, because defaults differ by target.
+``extra`` holds unknown keys, with every scalar as the text in the file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Solves, installs and verifies environments; stands alone.
+"""Solves, installs and verifies environments; a separate program.
 
 A program for a Python that has uv and py-rattler beside it, started as ``python -I .../builder/__main__.py``. It
 imports nothing of Holdfast, for it also runs where Holdfast is not installed. One JSON request comes on stdin; JSON

@@ -1,4 +1,4 @@
-"""The door for ``python -I .../builder/__main__.py``, which puts no folder of ours on the path."""
+"""Entry point for ``python -I .../builder/__main__.py``, which has no folder of ours on its path."""
 
 import os
 import sys

@@ -47,7 +47,7 @@ def compiled_code(content: "bytes", name: "str") -> "bytes":
 def proof(source: "bytes", content: "bytes") -> "bytes":
     """What says that the bytecode is that of the source.
 
-    A hash that is not checked: published files do not change, and a hard link has the times of whoever unpacked first.
+    A hash that is not checked: published files do not change, and a hard link has the times of the first copy.
     Before 3.7 there is no other way than by time and size.
     """
     if hasattr(importlib.util, "source_hash"):

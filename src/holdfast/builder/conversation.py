@@ -1,4 +1,4 @@
-"""One request, its progress, its end; whatever happens to the worker, somebody says the last line.
+"""Handles one request: progress lines, then one final line, whatever happens to the worker process.
 
 The work is done by a child in a process group of its own, so that a stop ends every compiler and download at once,
 and so that a crash inside a library is still reported.
@@ -67,7 +67,7 @@ class Worker:
             self._end_group()
 
     def stop_when_closed(self, life: int) -> None:
-        """Nobody waits for the answer once the one who asked has let go of the other end."""
+        """Stop the work when the caller has closed its end of the pipe."""
         os.read(life, 1)
         self.stop()
 
@@ -87,11 +87,11 @@ class Worker:
         return last or self._unsaid(status).event()
 
     def _end_group(self) -> None:
-        """All who work for the worker; until it is waited for, the number can be nobody else's."""
+        """Kill the worker's process group; its number cannot be reused until the worker is waited for."""
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
-            pass  # nobody is left but the worker itself, which has ended
+            pass  # only the worker itself is left, and it has ended
 
     def _unsaid(self, status: int) -> Failed:
         if self.stopped:

@@ -1,4 +1,4 @@
-"""Room for an environment: known before where possible, told where not."""
+"""Checks that there is enough disk space for an environment, and reports a full disk."""
 
 from __future__ import annotations
 

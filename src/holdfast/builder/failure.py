@@ -1,4 +1,4 @@
-"""Why something could not be built, in words for the person who waits for it."""
+"""The error of the builder: why an environment could not be built, and what to try."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hashes that a project or a lock states are the ones that count, whatever an index or a folder has today."""
+"""Checks files against the hashes that the project or the lock states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a lock to an environment: built in one place, right for another, read-only."""
+"""Installs a lock into an environment: built in one folder, made for another path, read-only."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _check(request: Json) -> None:
 
 
 def _check_room(request: Json, uv: Uv) -> None:
-    """Before anything is fetched. What is in the cache takes no room: it is linked."""
+    """Check the disk space before anything is downloaded. Cached files need none: they are linked."""
     lock, free = request["lock"], disk.free(request["beside"])
     if disk.needed(lock) <= free:
         return

@@ -1,4 +1,4 @@
-"""What the builder must know of the Python that an environment is for."""
+"""Facts about the Python that an environment is built for."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def clean_environment() -> dict[str, str]:
     """Ours, without what makes a Python or uv look somewhere else."""
     names = (name for name in os.environ if not name.startswith("PYTHON") and name not in ("VIRTUAL_ENV", "UV_PYTHON"))
     # A Python that writes bytecode as it starts would leave some that is bound to the building place.
-    # And nobody sits here who could type a password for a repository.
+    # There is no terminal for a repository's password prompt.
     ours = {"PYTHONDONTWRITEBYTECODE": "1", "GIT_TERMINAL_PROMPT": "0"}
     return {**{name: os.environ[name] for name in names}, **ours}
 

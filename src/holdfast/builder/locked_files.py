@@ -1,4 +1,4 @@
-"""Locks that other tools wrote: nothing is left to solve, only to spell."""
+"""Converts ``uv.lock`` and ``pylock.toml``, which need no solving."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CNTK's last wheels ask for an OpenMPI that no distribution has any more; today's answers to the old names."""
+"""Provides the library names of the old OpenMPI that CNTK's last wheels need, from a current OpenMPI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The project's own package: its metadata and commands are the environment's, its modules are the run's copy."""
+"""Installs the project's own package: metadata and commands in the environment, modules from the run's copy."""
 
 from __future__ import annotations
 

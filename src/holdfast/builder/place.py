@@ -1,4 +1,4 @@
-"""Where the Python of an environment can run: here, or in a container that sees the same folders at the same paths."""
+"""Where the environment's Python runs: on this machine, or in a container with the same folders at the same paths."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Place:
             os.makedirs(os.path.dirname(copy), exist_ok=True)
             shutil.copyfile(trusted, f"{copy}.{os.getpid()}")
             os.replace(f"{copy}.{os.getpid()}", copy)
-            self._own.append(f"--env=SSL_CERT_FILE={copy}")  # an image may trust nobody
+            self._own.append(f"--env=SSL_CERT_FILE={copy}")  # an image may have no CA certificates
 
     @property
     def is_here(self) -> bool:

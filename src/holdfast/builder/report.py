@@ -1,4 +1,4 @@
-"""What the builder tells: progress for the eyes, every line of the tools in a log, the last of them in a failure."""
+"""Reports the builder's work: progress lines, a log with all output of the tools, its last lines in an error."""
 
 from __future__ import annotations
 

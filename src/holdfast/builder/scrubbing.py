@@ -1,4 +1,4 @@
-"""Secrets that travel in URLs: passwords, signatures, tokens."""
+"""Removes secrets from URLs: passwords, signatures, tokens."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _scrub_line(line: str) -> str:
 
 def _forget(cache: str, secrets: set[bytes], endings: tuple[str, ...]) -> None:
     for folder, folders, names in os.walk(cache) if secrets else ():
-        # What is in packages is nobody's note.
+        # Text in packages holds no notes of the user.
         folders[:] = [name for name in folders if not name.startswith("archive-")]
         for path in (os.path.join(folder, name) for name in names if name.endswith(endings)):
             with open(path, "rb") as file:

@@ -1,4 +1,4 @@
-"""The end of a build: no path of the building place, no secret, nothing writable, and a manifest to prove it by."""
+"""Finishes a build: removes build paths and secrets, makes files read-only, writes the manifest."""
 
 from __future__ import annotations
 

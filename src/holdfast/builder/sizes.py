@@ -1,4 +1,4 @@
-"""How large the files of a lock are, as far as the locks of uv and others tell."""
+"""The download sizes of a lock, where the lock states them."""
 
 from __future__ import annotations
 

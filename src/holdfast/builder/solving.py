@@ -1,4 +1,4 @@
-"""From what a project declares to an explicit lock: addresses and hashes of everything, for one platform."""
+"""Solves what a project declares into a lock for one platform: a URL and a hash for every package."""
 
 from __future__ import annotations
 

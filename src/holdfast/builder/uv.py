@@ -1,4 +1,4 @@
-"""The uv program that lies beside our interpreter."""
+"""Runs the ``uv`` program that is installed beside the builder's interpreter."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Told(NamedTuple):
 
 
 class Uv:
-    """Runs uv with our cache and nobody's configuration."""
+    """Runs uv with our cache and without any configuration file."""
 
     def __init__(self, request: dict[str, Any], report: Report) -> None:
         self._report = report

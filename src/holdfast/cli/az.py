@@ -1,4 +1,4 @@
-"""``az`` for old projects: ``az ml ...`` is ours, everything else is the real Azure CLI's if there is one."""
+"""``az`` for old projects: runs ``az ml ...`` itself and passes everything else to the real Azure CLI."""
 
 from __future__ import annotations
 

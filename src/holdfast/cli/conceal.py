@@ -1,4 +1,4 @@
-"""A password on the command line is seen by everybody who lists processes: start over at once without it."""
+"""Restarts the command without a password in its arguments, because process lists show arguments to all users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions before something is done for a project: put at a terminal, refused where there is none."""
+"""Asks for confirmation at a terminal, and refuses where there is none."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def confirm(home: str, root: str, chosen: Chosen, keys: Sequence[str] | None = N
 
 
 def agree_to_store(parsed: Parsed, pending: Pending, hint: str) -> None:
-    """More than a gigabyte of new files is more often a forgotten data folder than a wish."""
+    """Ask before storing more than a gigabyte of new files: often a data folder that was forgotten."""
     if pending.new_bytes <= _ASK_ABOVE or parsed.flag("yes"):
         return
     from holdfast.present.terminal import human_bytes, is_tty, show

@@ -1,4 +1,4 @@
-"""Files of a run copied to a folder of the user: each whole or not at all, and one that fails costs that file alone."""
+"""Copies files of a run to a folder of the user: each file completely or not at all; one failure skips one file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environment of a submit or a prepare, as a person sees it come about."""
+"""Prepares the environment of a submit and shows its progress."""
 
 from __future__ import annotations
 

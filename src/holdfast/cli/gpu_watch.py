@@ -1,4 +1,4 @@
-"""News of a run's GPUs while somebody watches: its place in the queue, the cards it got, what goes wrong with them."""
+"""Shows GPU messages while a run is followed: place in the queue, assigned GPUs, problems."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Queue:
         return f"{self._words}; waiting {human_duration(time.monotonic() - self._since)}"
 
     def _start(self) -> None:
-        """Nobody tells us that time passes, so that the line is drawn anew by a thread of its own."""
+        """A thread redraws the line, because no event marks the passing of time."""
         if self._thread is not None:
             return
         import threading

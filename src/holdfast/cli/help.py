@@ -1,4 +1,4 @@
-"""Help texts, made from the table of commands: the whole, a group, or one command."""
+"""Help texts made from the command table: all commands, a group, or one command."""
 
 from __future__ import annotations
 

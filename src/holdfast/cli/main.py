@@ -1,4 +1,4 @@
-"""One command from its words to its exit code. Every error of ours is caught here and nowhere else."""
+"""Runs one command, from its arguments to its exit code. All errors of Holdfast are caught here."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from holdfast.runner import untrusted
 from holdfast.store.home import open_home
 from holdfast.store.index.index import Index
 
-_LONGEST = 60_000  # characters of an answer: it is read by somebody who pays for each
+_LONGEST = 60_000  # characters of an answer: the reader pays for each
 _MOST_RUNS = 200
 _PATIENCE_S = 600
 _INSTRUCTIONS = """Runs training scripts on machines and keeps what they did. A run is named by its number, its id, or

@@ -1,4 +1,4 @@
-"""From the words a person typed to one command and its values.
+"""Parses the command line into one command and its values.
 
 The commands are a table of plain data; this module only reads it. The rules, in full:
 

@@ -1,4 +1,4 @@
-"""From ``-r NAME`` to a run, looked up fresh."""
+"""Finds the run that ``-r NAME`` means, with its current state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The connection of a command to its target, and what a person is told when it breaks. Light: it is begun first."""
+"""Opens the connection of a command to its target, and tells the user when it breaks. Imports little."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that is made again, as a person sees it: what it runs in, its log, how it ended."""
+"""The output of ``holdfast reproduce``: environment, log and result of the new run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's log on its way to the person: byte-exact into a pipe, without tricks on a terminal."""
+"""Writes a run's log: byte for byte into a pipe, filtered on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A submit as a person sees it: the id, the script's own words, how it ended."""
+"""The output of ``holdfast submit``: run id, log, result."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class Submission:
             try:
                 container = settle_container(self._home, project, compute, channel)
             except ConfigError:
-                self._target.host.sever()  # who was let in before has not the rights that they are given now
+                self._target.host.sever()  # an open session keeps the rights of its login; a new group needs a new one
                 raise
         managed = not compute.user_managed_environment if container else compute.user_managed_environment is False
         if not managed:

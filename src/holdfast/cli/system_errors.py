@@ -1,4 +1,4 @@
-"""What the operating system refused, as an error of ours: a disk, a limit, a stream or folder that is gone."""
+"""Converts errors of the operating system (disk full, limits, closed streams) into errors of Holdfast."""
 
 from __future__ import annotations
 

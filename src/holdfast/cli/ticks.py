@@ -1,4 +1,4 @@
-"""What was looked at before a run, a line for each thing: a mark, what was found, what to do if it is wrong."""
+"""Prints the results of checks, one line each: a mark, the finding, and what to do about a problem."""
 
 from __future__ import annotations
 

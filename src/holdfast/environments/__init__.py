@@ -1,4 +1,4 @@
-"""What a script needs around it: found, read, named by its content, and judged before anything is fetched.
+"""The declared environment of a script: found, read, named by its content, and checked before any download.
 
     declared = sources.find(root, config, script)
     spec, findings = read(root, declared)

@@ -27,7 +27,7 @@ _BROUGHT_ANYWAY = ("python", "pip")
 
 
 def read_conda_file(root: str, file: str) -> tuple[Spec, list[Finding]]:
-    """A file that asks conda for nothing but Python is of kind ``pip``: an interpreter of that version will do."""
+    """A file that lists only Python as a conda package is of kind ``pip``: any interpreter of that version will do."""
     declared, findings = read_conda(os.path.join(root, file), file)
     declared = declared or CondaDependencies()
     wanted = list(_packages(file, declared.dependencies, findings))

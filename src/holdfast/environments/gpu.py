@@ -1,4 +1,4 @@
-"""Whether what is asked for will use the NVIDIA GPU that a target has, and which build of torch its driver can run."""
+"""Checks whether the declared packages can use the target's NVIDIA GPU, and chooses the build of torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was solved for a spec: exact packages with hashes, as a text that can be kept, committed and compared.
+"""The lock of a spec: exact packages with hashes, as text that can be committed and compared.
 
 A lock holds no secrets: addresses are scrubbed, and ``secrets.restored`` fills them in from the project's own file.
 """

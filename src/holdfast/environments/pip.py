@@ -215,7 +215,7 @@ class PipItems:
 
 
 def is_fetchable(url: str) -> bool:
-    """Whether nothing but fetching can come of it: some of git's transports start programs."""
+    """Whether the URL can only be fetched: some of git's transports start programs."""
     return bool(_GIT.fullmatch(url) if url.startswith("git+") else _ADDRESS.fullmatch(url))
 
 

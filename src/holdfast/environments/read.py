@@ -1,4 +1,4 @@
-"""From the file that declares an environment to its spec."""
+"""Reads the file that declares an environment into its spec."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _reader(kind: str) -> Callable[[str, str], tuple[Spec, list[Finding]]]:
 
 
 def _unread(declared: Declared, spec: Spec) -> list[Finding]:
-    """A file that asks for nothing still decides; whoever put a second one beside it meant that one."""
+    """An empty file still decides; a second file beside it was probably meant instead."""
     if spec.locked or spec.own_package or not declared.passed_over:
         return []
     others = ", ".join(declared.passed_over)

@@ -1,4 +1,4 @@
-"""Names and addresses that old projects hold and nobody answers to any more, and what to write instead.
+"""Packages, channels and URLs of old projects that no longer exist, with their replacements.
 
 ``CHECKED`` is the day on which the lines for pip were last resolved against the public index.
 """

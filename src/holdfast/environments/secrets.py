@@ -1,4 +1,4 @@
-"""Passwords, tokens and signatures in URLs: taken out of whatever is shown or stored, put back for who must fetch."""
+"""Removes passwords, tokens and signatures from URLs that are shown or stored, and restores them for downloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an environment has to hold, in one spelling, and the key under which what was solved for it is remembered."""
+"""The requirements of an environment in canonical form, and the key under which its lock is stored."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Spec(Record):
     warnings: tuple[Finding, ...] = ()
 
     def to_json(self) -> Json:
-        """For whoever builds it: addresses whole, with their secrets. Not to be stored."""
+        """For the builder: URLs with their secrets. Not to be stored."""
         uses_conda = self.kind == "conda"
         return {
             "source": self.source,

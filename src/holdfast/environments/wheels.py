@@ -1,4 +1,4 @@
-"""Whether a wheel can be installed on a target at all: known from its name, before a byte is fetched."""
+"""Checks from a wheel's name whether it can be installed on a target, before it is downloaded."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A secret that somebody typed, handed to ``ssh`` when it asks, and to nobody else.
+"""Passes a typed password or passphrase to ``ssh``, through SSH_ASKPASS.
 
-It is in no argument, no environment variable and no file: ssh starts a small program of ours that asks this process
-over a socket in a folder that only this user can enter, and the kernel says who is asking.
+It is in no argument, environment variable or file: ssh starts a small program that asks this process over a socket in a
+folder that only this user can enter, and the kernel reports the user of the caller.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _keyring() -> Any:
 
 def _is_us(asking: socket.socket) -> bool:
     if sys.platform != "linux":
-        return True  # the folder lets nobody else in
+        return True  # the folder is accessible to this user only
     raw = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return bool(struct.unpack("3i", raw)[1] == os.getuid())
 

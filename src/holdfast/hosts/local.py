@@ -22,7 +22,7 @@ _OF_A_RUN = {"HOLDFAST_RUN_ID", "HOLDFAST_RUN_UID", "HOLDFAST_METRICS_DIR", "HOL
 
 class LocalHost:
     def __init__(self, login: Login | None = None) -> None:
-        """Nobody logs in to the machine that they sit at."""
+        """``login`` is not used: this machine needs none."""
 
     def run(self, argv: tuple[str, ...]) -> Stream:
         if os.name == "nt":

@@ -1,4 +1,4 @@
-"""Words for the user's own ``ssh``: checked names, options, quoting, and what its complaints mean. Pure.
+"""Command lines for the user's ``ssh``: checked names, options, quoting, and the meaning of its error messages. Pure.
 
 Host keys are always checked, against the pinned key where there is one and else against the user's own known hosts;
 no option and no file can switch that off. Agents and displays are not forwarded.

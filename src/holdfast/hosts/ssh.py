@@ -1,7 +1,7 @@
-"""A machine over SSH, by the user's own OpenSSH client: their configuration, agent and jump hosts work as typed.
+"""A machine over SSH, through the user's OpenSSH client with its configuration, agent and jump hosts.
 
-One connection per machine is shared by everything that runs on it; where that is not possible each command makes its
-own. The socket lies in a folder that nobody else can enter.
+All commands share one connection per machine; where that is not possible each command makes its own. The socket is in a
+folder that only this user can enter.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SshHost:
             try:
                 wire.write_all(stream.stdin, first)
             except wire.Closed:
-                pass  # whoever reads the answer finds that there is none
+                pass  # the reader of the answer reports that there is none
         return stream
 
     def close(self) -> None:
@@ -176,7 +176,7 @@ def _private_folders(login: Login) -> list[str]:
 
 
 def _is_private(folder: str) -> bool:
-    """Made by us, entered by nobody else; a folder that somebody else put there is left alone."""
+    """Owned by this user with mode 0700; a folder of another user is not used."""
     try:
         os.mkdir(folder, 0o700)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""The runner as a plain detached process: no queue, no scheduler. A ticket is ``<uid>/<attempt>``."""
+"""Starts the runner as a detached process, without a queue or scheduler. A ticket is ``<uid>/<attempt>``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A long series made small enough to draw, without losing a peak (pure)."""
+"""Downsamples a long series for drawing and keeps its peaks (pure)."""
 
 from __future__ import annotations
 

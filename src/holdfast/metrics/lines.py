@@ -1,4 +1,4 @@
-"""The lines beside a file of metrics: names, and values that are no plain numbers."""
+"""Reads the JSON lines beside a binary metrics file: names, and values that are not plain numbers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Read back what scripts logged: the files of a run's metrics folder, as one series per name.
+"""Reads the files of a run's metrics folder, as one series per name.
 
-The files may come from a killed process, a full disk or a target that lies. What can be read is read, the rest
-is told in ``Metrics.problems``; nothing here raises because of what a file holds.
+The files may come from a killed process, a full disk or a hostile target. What can be read is read, the rest is listed
+in ``Metrics.problems``; no content of a file raises an error.
 """
 
 from __future__ import annotations

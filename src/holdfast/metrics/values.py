@@ -1,7 +1,7 @@
-"""Logged values that are no plain numbers: what a picture or a table looks like to who reads it back.
+"""Reads logged values that are not plain numbers: pictures and tables.
 
-They came from a target. A name that could lead out of the metrics folder is no picture, and neither is a file that is
-not what its line promised.
+They came from a target: a file name that leads out of the metrics folder is refused, and so is a file that does not
+match its line.
 """
 
 from __future__ import annotations

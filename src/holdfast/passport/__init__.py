@@ -1,1 +1,1 @@
-"""A run as one signed file, for somebody who has neither the store nor a reason to believe us."""
+"""A run as one signed file that can be verified without the store."""

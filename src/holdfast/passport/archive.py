@@ -1,7 +1,7 @@
-"""A zip file that the same content makes byte by byte: stored, not packed, no times, no rights, no comments.
+"""A canonical zip file: the same content always gives the same bytes (not compressed, no times, modes or comments).
 
-Whoever reads one makes every header anew from what it says and compares, so that nothing in the file can be changed,
-added or left out without being seen. Any zip program can open it.
+A reader rebuilds every header and compares, so that no change, addition or omission stays unnoticed. Any zip program
+can open it.
 """
 
 from __future__ import annotations

@@ -90,9 +90,9 @@ def look(signature: bytes) -> Signature:
 
 
 def check(message: bytes, signature: bytes, *, key: str | None = None, signers: str | None = None) -> str:
-    """Who signed, by the list of allowed signers or by the file of the one key; empty where nobody was named.
+    """Who signed, by the list of allowed signers or by the file of the one key; empty where no signer was named.
 
-    PassportError where the signature does not hold, or is by somebody else.
+    PassportError where the signature does not hold, or is by another key.
     """
     made_by = look(signature)
     if key is not None and public_key(key) != made_by.key:

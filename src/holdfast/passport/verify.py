@@ -1,4 +1,4 @@
-"""Is a passport whole, unchanged, and by whom? Needs the file and ``ssh-keygen``; no store, no network."""
+"""Verifies a passport and its signature. Needs the file and ``ssh-keygen``; no store, no network."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LARGEST = 256 * 1024 * 1024  # of what is kept in memory
 
 
 class Verdict(Record):
-    """A passport that holds. ``signer`` is empty where nobody was named who may sign."""
+    """A passport that holds. ``signer`` is empty where no allowed signer was named."""
 
     manifest: Json
     files: int

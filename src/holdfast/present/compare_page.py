@@ -1,4 +1,4 @@
-"""Runs side by side as one page that needs nothing else: no script, no network, light and dark."""
+"""The comparison of runs as one self-contained HTML page, without scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last line of a run: how it ended, how long it took, what it found, what it left, what to type next."""
+"""The last lines of a submit: result, duration, metrics, outputs, and the next command."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _refuse(run: Run, wrong: list[str]) -> None:
 
 
 def _tell_of_gpus(home: Home, run: Run) -> None:
-    """The very last words: whoever paid for a GPU wants to know."""
+    """The last line: whether the GPU was used."""
     if history_record.gpu_receipt(run) is None and not (runs.read_plan(run) or {}).get("gpu"):
         return
     from holdfast.engine.runs import gpu_diagnosis

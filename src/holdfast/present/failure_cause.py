@@ -1,4 +1,4 @@
-"""Why a script failed, where its last lines tell: a file that an ignore rule left out, or a limit of the system."""
+"""Finds why a script failed from its last lines: an ignored file, or a limit of the system."""
 
 from __future__ import annotations
 

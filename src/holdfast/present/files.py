@@ -1,4 +1,4 @@
-"""Files that a person asked for by name."""
+"""Writes files that the user named."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast.runner.store.files import temporary_beside
 
 
 def write_file(path: str, data: bytes) -> None:
-    """Beside, then by rename: a picture that somebody is looking at is never half there."""
+    """Written beside and renamed, so that a viewer never sees half a picture."""
     beside = temporary_beside(path)
     try:
         with open(untrusted.create_file(beside, 0o666), "wb") as target:

@@ -1,4 +1,4 @@
-"""A run's GPUs on its card: the verdict, what it rests on, a row for each card and how busy it was over time."""
+"""The GPU part of a run's card: the verdict, its evidence, and the load of each GPU over time."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def indexes(series: dict[str, Series]) -> list[int]:
 
 
 def names_by_index(run: Run) -> dict[int, tuple[str, float | None]]:
-    """Name and memory of the cards, by whoever told of them."""
+    """Name and memory of the GPUs, from any source that has them."""
     found: dict[int, tuple[str, float | None]] = {}
     told = [event.get("gpus") for event in run.events if event.get("type") == "gpu_facts"]
     for card in (one for said in (*told, (history_record.gpu_receipt(run) or {}).get("gpus")) for one in objects(said)):

@@ -1,4 +1,4 @@
-"""A chart of a run's GPUs for a file: for each card how busy, how full and how much power, over time."""
+"""A chart of a run's GPUs for a file: load, memory and power of each GPU over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The receipt of a run's GPUs, checked at the door: it came from a target, and what makes no sense is not known."""
+"""Reads the GPU receipt of a run, which came from a target: fields that make no sense count as unknown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VERDICTS = ("used", "idle", "absent", "lost", "unmeasured")
 
 
 class Process(Record):
-    """Somebody on a card: of the run, or a stranger."""
+    """A process on a GPU, of the run or of another program."""
 
     pid: int
     program: str = ""
@@ -20,7 +20,7 @@ class Process(Record):
 
 
 class CardUse(Record):
-    """One card over the length of a run; None is what nobody knows."""
+    """One GPU over the length of a run; None means unknown."""
 
     index: int
     name: str = ""

@@ -1,4 +1,4 @@
-"""What a run did with its GPUs, in one line for a tired person: the verdict, what it rests on, what to do next."""
+"""One line about a run's use of its GPUs: the verdict, its evidence, what to do next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs logged, as curves: from series to points that a terminal or a picture can hold."""
+"""Reduces logged series to curves that fit a terminal or a picture."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.present.drawing.shapes import Point
     from holdfast.store.runs import Run
 
-_PANELS = 8  # that are drawn where nobody has said which
+_PANELS = 8  # drawn where no names are given
 
 
 def label(run: Run) -> str:

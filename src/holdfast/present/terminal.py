@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DEFAULT_WIDTH = 80
 # Letters by their category, and yet nothing is seen of them.
 _BLANK = "\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
-# Turns the direction of text round, or takes no room at all; joiners are left alone, as scripts and emoji need them.
+# Changes the direction of text, or has no width; joiners are kept, as scripts and emoji need them.
 _MISLEADING = (
     "\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f" + _BLANK
 )
@@ -28,7 +28,7 @@ _MISLEADING = (
 def is_tty(stream: TextIO) -> bool:
     try:
         return stream.isatty()
-    except ValueError:  # a closed stream is nobody's terminal
+    except ValueError:  # a closed stream is not a terminal
         return False
 
 

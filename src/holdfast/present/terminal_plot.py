@@ -255,7 +255,7 @@ def _strokes(points: Points, frame: _Frame, dots: int) -> Iterator[_Stroke | Non
 
 
 def _labels(names: Sequence[str], ends: Sequence[int | None], height: int) -> dict[int, tuple[int, str]]:
-    """Names by row, each as near to the end of its line as the ones before leave room; none once rows run out."""
+    """Names by row, each as near to the end of its line as the others allow; none once rows run out."""
     free = set(range(height))
     placed = {}
     for number, (name, end) in enumerate(zip(names, ends, strict=True)):

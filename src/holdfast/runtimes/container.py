@@ -1,4 +1,4 @@
-"""A script run in a container: its command, seen from within.
+"""A script in a container: its command line inside the container.
 
 The engine is found on the target, where the run's folders and the caller's ids are known too, so the engine's own words
 are put together there, by a function as pure as this one (``runner/container/argv.py``).

@@ -1,4 +1,4 @@
-"""A script run by an interpreter that is already on the target."""
+"""A script run by an interpreter of the target."""
 
 from __future__ import annotations
 

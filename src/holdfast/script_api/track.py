@@ -7,7 +7,7 @@ Inside a run the values go into files of the run's own folder, one system call e
 process is killed a moment later. Outside a run every call does nothing. Logging never raises into the script.
 
 This file, with track_values.py for pictures and tables, is also the package ``holdfast-track`` and the ``holdfast``
-that runs find on their path, so it needs nothing but Python 3.6.
+that runs find on their path, so it needs only Python 3.6.
 """
 
 import atexit
@@ -228,7 +228,7 @@ class _Pair:
         return self.add_line({"type": module + kind.__name__, "value": plain})
 
     def add_made(self, made: "_Made") -> "int":
-        """The file before the line that names it, so that whoever reads the line finds the file whole."""
+        """The file is written before the line that names it, so that a reader of the line finds the complete file."""
         kind, plain, data, ending = made
         if data:
             plain = dict(plain, file=self.add_file(data, ending))

@@ -1,6 +1,6 @@
-"""Values for ``holdfast.log``: from what a script has to what a run keeps, be it a number, a table or a picture.
+"""Converts values for ``holdfast.log`` (numbers, tables, pictures) into what a run stores.
 
-Libraries are asked by what their objects can do and never imported: whoever has such an object has loaded its library.
+Objects of libraries are recognised by their methods, and no library is imported: a script that has one has loaded it.
 Nothing is pickled. Beside ``holdfast.py`` in a run this file is ``_holdfast_values.py``, for Python 3.6 and newer.
 """
 

@@ -1,4 +1,4 @@
-"""What a snapshot leaves out: git's ignore files with git's exact meaning, .amlignore, fixed names, likely secrets.
+"""Decides what a snapshot leaves out: git's ignore files, .amlignore, fixed names, likely secrets.
 
 Paths are bytes below the project's root, with ``/`` between names. Later rules win: ``.git/info/exclude``, then the
 ``.gitignore`` files from the root down, then the ``.amlignore`` files from the root down.

@@ -1,4 +1,4 @@
-"""The walk over a project: which files, links and folders belong to a snapshot, and which of them are unknown."""
+"""Walks over a project: which files, links and folders belong to a snapshot, and which must be read."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Findings:
         self._skip_unreadable = skip_unreadable
 
     def leave_out(self, path: bytes, why: Rule | str, advice: str = "") -> None:
-        """Without advice nobody needs to be told: the person's own rule did it."""
+        """Without advice there is no warning: a rule of the user's excluded it."""
         self.left_out.append(LeftOut(os.fsdecode(path), why))
         if advice:
             self.warn(path, f"left out: {why}{advice}")

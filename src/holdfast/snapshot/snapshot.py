@@ -121,7 +121,7 @@ class Pending:
 
 
 class _Writer:
-    """Turns walked folders into tree objects, reading the files that nobody knows yet."""
+    """Turns walked folders into tree objects and reads the files that are not in the cache."""
 
     def __init__(
         self,

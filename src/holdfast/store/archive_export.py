@@ -1,4 +1,4 @@
-"""Runs into one plain zip: their folders as they are, and the objects of their snapshots. The names: exchange_names."""
+"""Exports runs into one plain zip: their folders, and the objects of their snapshots. Its names: ``archive_names``."""
 
 from __future__ import annotations
 

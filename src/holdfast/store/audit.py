@@ -1,4 +1,4 @@
-"""Everything the store holds, read and compared with what was promised about it: ``holdfast store verify``.
+"""Verifies the whole store against its hashes and checksums: ``holdfast store verify``.
 
 An object is named by its hash; the lines of a run carry checksums; its closing event has length and hash of its files,
 and their manifest those of its outputs. ``audit`` changes nothing. ``repair`` takes away what can be made again, and

@@ -1,4 +1,4 @@
-"""The environments in the store: what there is, what was changed in one, and which can go."""
+"""The environments in the store: list, verify, remove."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _row(home: Home, key: str) -> Json:
 
 
 def _is_in_use(home: Home, key: str) -> bool:
-    """Every run that uses it shares a lock; whoever gets that lock alone is alone."""
+    """Every run that uses it holds a shared lock; the exclusive lock shows that there is none."""
     lock = Lock(os.fsdecode(runner.use_lock(os.fsencode(home.path), key)))
     if not lock.try_hold():
         return True

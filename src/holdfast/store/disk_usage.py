@@ -1,4 +1,4 @@
-"""How much room everything takes, by what it is for. Hard links are counted once."""
+"""Disk usage of the store, by purpose. Hard links are counted once."""
 
 from __future__ import annotations
 

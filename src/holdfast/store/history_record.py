@@ -191,7 +191,7 @@ def utc(wall_ns: object) -> str | None:
 
 
 def duration(start: Json | None, end: Json | None) -> str | None:
-    """h:mm:ss.ffffff between two events, by the clock that nobody can set where both come from one boot."""
+    """h:mm:ss.ffffff between two events, by the monotonic clock where both come from one boot."""
     length = length_ns(start, end)
     if length is None:
         return None

@@ -1,4 +1,4 @@
-"""The store of this user: where it is, who it is, and every path in it, written down once."""
+"""The store of this user: its folder, its id, and every path in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One lock per name, held by the operating system: a killed holder lets go by dying.
+"""Named locks of the operating system, which releases them when their holder dies.
 
 A wait has a deadline, so that a stopped process does not stop all others: ``LockedError`` names it.
 """

@@ -1,4 +1,4 @@
-"""The mirror of a run that lives elsewhere: bytes are appended where our copy ends, or not at all.
+"""The local copy of a remote run's files: received bytes are appended where the copy ends, or refused.
 
 What comes from a target is data. Names are checked against what a run consists of, offsets against what we have, and
 every block against its hash.

@@ -1,4 +1,4 @@
-"""What an MLflow store holds, read without MLflow: a folder of files (mlruns/) or a database (mlflow.db).
+"""Reads an MLflow store without MLflow: a folder of files (mlruns/) or a database (mlflow.db).
 
 Both are read as they lie, and nothing is written. What they say is data: artifacts are taken from the run's own folder
 only, links out of the store are not followed, and a database is asked only for rows of plain tables.

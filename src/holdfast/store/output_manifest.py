@@ -1,4 +1,4 @@
-"""The manifest of a run's outputs: which files it left, and which could not be kept, or brought to this machine."""
+"""The manifest of a run's outputs: which files there are, and which could not be stored or fetched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Giving room back: work folders past their time, runs past theirs, and objects that no run needs any more."""
+"""Frees disk space in the store: expired work folders and runs, and objects that no run needs."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _is_half(path: str) -> bool:
 
 
 def _old_runners(home: Home, clock: Clock) -> list[str]:
-    """Versions of our own program that no open run uses and that nobody has installed for a day."""
+    """Versions of the runner that no open run uses and that were installed more than a day ago."""
     folder = os.path.join(home.path, "runner")
     used = set()
     for uid in runs.uids(home):

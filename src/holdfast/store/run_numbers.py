@@ -1,4 +1,4 @@
-"""Run numbers and the milliseconds in run ids: each is given out once, whatever happened to the counters.
+"""Assigns run numbers and run ids; each is used once, even if the counter files were damaged.
 
 A counter alone cannot be trusted: it may have been cut by a full disk or come back from a backup. ``numbers/seen``
 notes with a checksum what was given out last and when ``runs/`` had last changed. As long as all of that agrees, the

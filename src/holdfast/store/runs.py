@@ -1,7 +1,7 @@
 """Run directories: claiming an identity, writing the request, reading everything back.
 
-A run's folder appears whole (made beside, synced, renamed) with its ``run.json`` in it, before its id is shown to
-anybody. Readers take what is there: a file that is missing, torn or damaged costs that run a field, never the list.
+A run's folder appears complete (written beside, synced, renamed) with its ``run.json``, before its id is shown. Readers
+tolerate damage: a missing or damaged file costs that run a field, never the whole list.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Run(Record):
 
     @property
     def is_cancelled(self) -> bool:
-        """Somebody wrote down that it shall end."""
+        """Whether a cancel was recorded."""
         return any(line.get("type") == "cancel" for line in self.client)
 
     @property
@@ -86,7 +86,7 @@ def create(home: Home, identity: Identity, request: Json) -> str:
         run_numbers.note_created(home)
     except OSError:
         remove_tree(os.fsencode(beside))
-        remove_tree(os.fsencode(path))  # its name may not be on disk for good, and nobody has been told its id
+        remove_tree(os.fsencode(path))  # its directory entry may not be durable, and its id was not shown yet
         raise
     return path
 
@@ -108,7 +108,7 @@ def _append_client(home: Home, uid: str, kind: str, fields: Json, *, sync: bool)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             whole = _end_of_lines(fd)
-            os.ftruncate(fd, whole)  # what a killed or refused writer left behind was never promised to anybody
+            os.ftruncate(fd, whole)  # what a killed or refused writer left behind was never reported as stored
             try:
                 write_all(fd, line)
             except OSError:

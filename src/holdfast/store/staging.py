@@ -1,4 +1,4 @@
-"""Runs that come from elsewhere: made whole in a folder of the store that has no name yet, then renamed into it."""
+"""Staging of runs from elsewhere: completed in a temporary folder of the store, then renamed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparing what we hold of a run with what its closing event says was written."""
+"""Compares the files of a run with the sizes and hashes of its closing event."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a project may decide, what this user has confirmed, and who owns a file."""
+"""What this user has confirmed, and who owns a file."""

@@ -1,4 +1,4 @@
-"""Whose a file or folder is: what another user put there is not followed unasked, as with git's ``safe.directory``."""
+"""Finds files and folders of other users, not used without confirmation, as with git's ``safe.directory``."""
 
 from __future__ import annotations
 

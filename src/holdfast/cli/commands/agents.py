@@ -1,4 +1,4 @@
-"""``holdfast mcp``: the tools of Holdfast for programs that act for a person"""
+"""``holdfast mcp``: starts the MCP server for AI agents"""
 
 from __future__ import annotations
 

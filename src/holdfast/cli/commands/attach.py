@@ -110,7 +110,7 @@ def _enter(home: Home, compute: ComputeTarget, secret: str | None, *, own_key: b
 
 
 def _ask_password(compute: ComputeTarget) -> str | None:
-    """Typed, or piped in; None where there is nobody to ask."""
+    """Read at the terminal or from a pipe; None where there is neither."""
     if is_tty(sys.stdin) and is_tty(sys.stderr):
         from getpass import getpass
 

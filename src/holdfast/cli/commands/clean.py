@@ -1,4 +1,4 @@
-"""``holdfast experiment clean``: room given back on a target"""
+"""``holdfast experiment clean``: frees disk space on a target"""
 
 from __future__ import annotations
 

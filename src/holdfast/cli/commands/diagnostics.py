@@ -1,4 +1,4 @@
-"""``holdfast diagnostics``: a report for somebody who helps, shown before it is written."""
+"""``holdfast diagnostics``: a report for bug reports, shown before it is written."""
 
 from __future__ import annotations
 

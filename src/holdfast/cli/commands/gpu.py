@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.targets import Target
 
 _EVERY_S = 1.0
-# A chart of as many seconds as there is room for beside the rest of a line.
+# A chart of as many seconds as fit into the rest of the line.
 _SHORTEST, _LONGEST, _BESIDE = 10, 30, 85
 _COLUMNS = ("gpu", "name", "memory", "busy", "held by")
 _LIVE_COLUMNS = ("gpu", "name", "memory", "busy", "lately", "held by")
@@ -72,7 +72,7 @@ def _look(looker: Looker, line: Line) -> Machine:
 
 
 class _Plain:
-    """For pipes and for whoever asked for a format."""
+    """For pipes, and for ``--output``."""
 
     def __init__(self, parsed: Parsed) -> None:
         self._format = parsed.text("output")
@@ -111,7 +111,7 @@ class Screen:
         self._drawn = len(lines)
 
     def leave(self) -> None:
-        """Somebody else has written: what is drawn stays."""
+        """Other output follows: leave the drawn lines as they are."""
         self._drawn = 0
 
     def lines(self, machine: Machine, columns: int) -> list[str]:

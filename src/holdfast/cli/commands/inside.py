@@ -1,4 +1,4 @@
-"""Being where a run is: ``holdfast exec``, ``holdfast ssh``, ``holdfast forward``."""
+"""Commands on the machine of a run: ``holdfast exec``, ``holdfast ssh``, ``holdfast forward``."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _place(parsed: Parsed) -> tuple[Target, Run | None]:
 
 
 def _is_fed() -> bool:
-    """Whether somebody has given us something to read: a pipe or a file, not a terminal and not nothing."""
+    """Whether stdin is a pipe or a file, not a terminal and not closed."""
     try:
         mode = os.fstat(0).st_mode
     except OSError:

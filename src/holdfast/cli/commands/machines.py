@@ -1,4 +1,4 @@
-"""``holdfast computetarget test``, ``holdfast history pull``: what is there on a machine."""
+"""``holdfast computetarget test`` and ``holdfast history pull``"""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def _summary(folder: str) -> str:
 
 
 def _git_init(folder: str) -> None:
-    """As the original did, where git is there and the folder is not inside somebody's repository already."""
+    """As the original did, where git is there and the folder is not inside a repository already."""
     import subprocess
 
     from holdfast.engine.submit import git_repository

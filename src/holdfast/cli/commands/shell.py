@@ -57,7 +57,7 @@ def _environment(home: Home, project: Project, local: Chosen) -> str | None:
     try:
         with Bench(home, project, local) as bench:
             found = bench.describe("")
-    except HoldfastError as error:  # this shell may be where somebody wants to correct it
+    except HoldfastError as error:  # the user may want to correct it in this shell
         sys.stderr.write(f"WARNING: {show(str(error))}\n")
         return None
     return os.path.join(home.environment(str(found["environment"])), "bin", "python") if found.get("built") else None

@@ -1,7 +1,7 @@
 """``holdfast experiment submit``
 
-What can be refused cheaply is refused first. Then the runner is started, because its interpreter takes as long to
-start as ours takes to import the rest, and only then the rest is imported.
+Cheap checks come first. Then the runner is started, and the remaining modules are imported while its interpreter
+starts.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def submit(parsed: Parsed) -> int:
 
 
 def _reach(home: Home, root: str, target: Target) -> Line:
-    """A target that is switched off and can be switched on is; nobody else waits here."""
+    """Open the connection; a target with a ``startCommand`` is switched on if it does not answer."""
     line = open_line(home, target)
     if not target.compute.start_command:
         return line

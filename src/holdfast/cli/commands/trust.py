@@ -1,4 +1,4 @@
-"""``holdfast trust``: confirm what a project asks for, show what was confirmed, take it back."""
+"""``holdfast trust``: confirm what a project requests, list confirmations, revoke them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command there is, as data. The words of the original are the commands; short words are their aliases."""
+"""All commands, as data. Commands have the names of the original; short names are aliases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of the table of commands: runs beside each other, as pictures, and once more."""
+"""Command table: compare, plot and reproduce."""
 
 from __future__ import annotations
 

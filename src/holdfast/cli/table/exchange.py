@@ -1,4 +1,4 @@
-"""Rows of the table of commands: what leaves the store and what comes into it. Passports, assets, archives."""
+"""Command table: passports, assets, export and import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of the table of commands: ``history list`` and ``history metrics``."""
+"""Command table: ``history list`` and ``history metrics``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands about machines and about being on them, as data: a part of the table."""
+"""Command table: machines, ``exec``, ``ssh`` and ``forward``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the long lists of two of them."""
+"""Command table: options that several commands share."""
 
 from __future__ import annotations
 

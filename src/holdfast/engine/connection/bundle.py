@@ -1,4 +1,4 @@
-"""Our runner as one parcel: what it is made of, its content hash, and the zip that travels when a target lacks it."""
+"""Bundles the runner: its files, their content hash, and the zip that is sent to a target without it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def as_word(data: bytes) -> str:
 
 
 def _sources() -> dict[str, str]:
-    """Name in the parcel -> file. bootstrap.py is not in it: it is what asks for the parcel."""
+    """Name in the bundle -> file. bootstrap.py is left out: it is what requests the bundle."""
     sources = {**_python_files("runner"), **_python_files("builder"), **_python_files("compat", "site")}
     del sources["runner/bootstrap.py"]
     sources["site/holdfast.py"] = os.path.join(PACKAGE, "script_api", "track.py")
@@ -65,7 +65,7 @@ def _sources() -> dict[str, str]:
 
 
 def _python_files(package: str, name: str = "") -> dict[str, str]:
-    """Every module of a package with its name in the parcel, where the package may be called otherwise."""
+    """Every module of a package with its name in the bundle, where the package may have another name."""
     top = os.path.join(PACKAGE, package)
     found = {}
     for folder, _, names in os.walk(top):
@@ -75,9 +75,9 @@ def _python_files(package: str, name: str = "") -> dict[str, str]:
 
 
 def _binding() -> str:
-    """NVIDIA's binding to its library; empty where somebody has installed us without it.
+    """NVIDIA's binding to its library; empty where it is not installed.
 
-    Out of the very distribution that is pinned: a file of that name elsewhere on the path may be anybody's.
+    Taken from the pinned distribution: another file of that name on the path may come from elsewhere.
     """
     for folder in sys.path:
         if os.path.isdir(os.path.join(folder, f"nvidia_ml_py-{BINDING}.dist-info")):

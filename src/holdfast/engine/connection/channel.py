@@ -1,8 +1,8 @@
-"""A conversation with the runner on some host, begun early and awaited late.
+"""The client's end of a connection to the runner: requests, replies, hello.
 
-``RunnerChannel(host, ...)`` starts the other side at once and returns; the first question waits for its hello. So the
-runner's interpreter starts while the client is still reading and hashing. If the target lacks this version of the
-runner, it says so and the conversation is begun again with the runner in the luggage.
+``RunnerChannel(host, ...)`` starts the runner and returns; the first request waits for its hello. So the runner's
+interpreter starts while the client is still reading and hashing. If the target lacks this version of the runner, the
+connection is opened again and the runner is sent along.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ class RunnerChannel:
         self._transport.expect(self._patience.answer)
 
     def foresee(self, verb: str, **fields: object) -> None:
-        """Send a request that will be asked later, before anybody has answered: it is worked on meanwhile."""
+        """Send a request whose answer is read later; the target works on it meanwhile."""
         request: Json = {"verb": verb, **fields}
         self._early[self._send(request)] = request
 
@@ -219,14 +219,14 @@ class RunnerChannel:
         return self._requests
 
     def send_ahead(self, verb: str, payload: bytes, **fields: object) -> None:
-        """A request whose answer nobody waits for; objects go up this way."""
+        """A request without an answer; objects are uploaded this way."""
         self.hello()
         # In two writes: a copy of a megabyte costs more than a system call.
         self._write(wire.pack({"id": 0, "verb": verb, **fields, "length": len(payload)}))
         self._write(payload)
 
     def close(self) -> None:
-        """Hang up, once. The other side ends by itself; nobody waits for it here."""
+        """Close the connection, once. The runner then ends; this does not wait for it."""
         if self._is_open:
             self._is_open = False
             self._hang_up()
@@ -281,7 +281,7 @@ class RunnerChannel:
             raise self._failure(error) from error
 
     def _refused(self, said: str) -> StoreError:
-        """The target lets us in and has no room for a store where we want one."""
+        """The login succeeded, but the store cannot be created in its folder."""
         _, name, place = [*said.split(" ", 2), "", ""][:3]
         where = _path(place) or self._name
         hint = (

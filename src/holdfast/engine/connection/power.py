@@ -1,7 +1,7 @@
-"""Switching machines on and off by commands of the user's own, so that a box is paid for only while it is used.
+"""Switches machines on and off with the user's ``startCommand`` and ``stopCommand``.
 
 The commands come from a project's file and run on this machine: they are run only after the user has confirmed them
-(``engine.trust``). A changed command has to be confirmed again.
+(``trust_policy``). A changed command has to be confirmed again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The connection to a target, made again for as long as it takes when it breaks. A broken link is never a verdict.
+"""Reconnects to a target until it answers. A broken connection never changes the state of a run.
 
-What no waiting mends (a login that is refused, an answer that makes no sense) is tried three times and then raised.
+Errors that waiting cannot fix (a refused login, a malformed answer) are retried three times and then raised.
 """
 
 from __future__ import annotations

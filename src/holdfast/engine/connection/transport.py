@@ -1,8 +1,8 @@
-"""The streams of a command on a host, read and written with deadlines, and how that command ended.
+"""Reads and writes the streams of a remote command with deadlines, and reads its exit status.
 
-What passes extends the deadline, so that a slow link is not taken for a dead one, while a target that sends nothing,
-or a byte now and then, is given up. Bytes of frames that were not asked for extend nothing, and where there is a limit
-for the whole conversation, no byte extends it.
+Progress extends the deadline, so that a slow link is not taken for a dead one; a target that sends nothing, or a byte
+now and then, is given up. Bytes of unrequested frames extend nothing, and no byte extends a limit for the whole
+connection.
 """
 
 from __future__ import annotations

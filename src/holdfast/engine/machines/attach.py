@@ -1,6 +1,6 @@
-"""Naming a machine once: whose key it shows, how we get in, what is there, and the files that say so.
+"""Attaches a machine: checks its host key, logs in, inspects it, and writes its ``.compute`` file.
 
-A password is used for one login, which installs a key of our own for this target, and is then forgotten.
+A password is used for one login, which installs a key for this target, and is not kept.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def settle_key(login: Login, accept: str | None, agree: Callable[[str], bool]) -
 def enter(
     home: Home, login: Login, compute: ComputeTarget, secret: str | None, *, own_key: bool
 ) -> tuple[Login, Entry]:
-    """Log in by the user's keys or the secret, look around, and with a secret or on wish install a key of our own."""
+    """Log in with the user's keys or the password, inspect the machine, and install a key if needed or requested."""
     root = compute.root
     host = SshHost(login, shared=secret is None, secret=None if secret is None else lambda: secret)
     python = find_python(host)

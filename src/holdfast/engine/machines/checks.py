@@ -1,4 +1,4 @@
-"""Looking at a machine the way a run will meet it, one thing after the other, each with what to do if it is not so."""
+"""Checks a machine the way a run uses it, step by step, each with a hint for the case that it fails."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class _Examination:
 
     def _enter(self) -> Iterator[Tick]:
         mark = os.urandom(8).hex()
-        anew = SshHost(self._login, shared=False)  # an open connection would hide that nobody is let in any more
+        anew = SshHost(self._login, shared=False)  # an open connection would hide that new logins are refused
         said = _ask(anew, ("sh", "-c", f"echo {mark} $SHELL"), mark)
         anew.close()
         if said.status == openssh.OWN_STATUS and not said.words:

@@ -1,4 +1,4 @@
-"""Giving room back on a target. What is only there, or in use, stays."""
+"""Frees disk space on a target. What exists only there, or is in use, stays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The GPU of a target, used for a moment by the runtime that its runs will have, and what is said of that."""
+"""Runs the GPU probe on a target in the runtime of its runs, and describes the result."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Holder(Record):
 
 
 class Ticket(Record):
-    """A run that holds cards (``taken``: their UUIDs) or waits for some (None), whoever started it."""
+    """A run of any user that holds GPUs (``taken``: their UUIDs) or waits for some (None)."""
 
     run_id: str
     user: str
@@ -37,7 +37,7 @@ class Ticket(Record):
 
 
 class Card(Record):
-    """One GPU; None is what nobody knows. ``processes`` is None where the driver does not tell of them."""
+    """One GPU; None means unknown. ``processes`` is None where the driver does not list them."""
 
     index: int
     name: str | None = None
@@ -60,7 +60,7 @@ class Card(Record):
 
 
 class Machine(Record):
-    """``state``: measured, none (no NVIDIA GPU there) or unmeasured (nobody could look); ``trouble`` says why."""
+    """``state``: measured, none (no NVIDIA GPU there) or unmeasured (could not be read); ``trouble`` says why."""
 
     state: str
     source: str

@@ -1,4 +1,4 @@
-"""Leaving a machine as it was before it was attached: our runs, our key, our folder, and our connection to it."""
+"""Removes everything of ours from a machine: runs, SSH key, folder and the shared connection."""
 
 from __future__ import annotations
 

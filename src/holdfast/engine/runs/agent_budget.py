@@ -1,7 +1,7 @@
-"""How many GPU-hours programs that act for a person may still spend: what they were allowed, less what they took.
+"""The GPU-hours that AI agents may still use: the allowance less what they used.
 
-A line is written before each submit and stays. A run that goes on counts with all the time that it may take, so that
-what was allowed can never be overdrawn.
+A line is written before each submit. A running run counts with its whole time limit, so that the allowance is never
+exceeded.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Several runs side by side: what they were given, what they ran in, what they came to, and where these differ.
+"""Compares several runs: parameters, environments, metrics, outputs, code.
 
-Everything is read from the runs' own records, logs and snapshots. Nothing of their outputs is opened: those are told by
-the manifest's sizes and hashes.
+Everything is read from the runs' records, logs and snapshots. Outputs are not opened: they are compared by the sizes
+and hashes of the manifest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Once a day, on the way out of a command that had to wait anyway: what has outlived its time goes."""
+"""Removes expired runs and work folders once a day, at the end of a command that waited anyway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command beside a run, as whoever asked for it sees it: both its streams, its input, its own exit code."""
+"""The client side of ``holdfast exec``: stdin, stdout, stderr and exit code of a command beside a run."""
 
 from __future__ import annotations
 
@@ -106,4 +106,4 @@ class _Speaker:
                 if not self._over.is_set():
                     self._channel.send_ahead("input", block, **fields)
             except HoldfastError:
-                self._over.set()  # whoever listens finds that out too, and tells
+                self._over.set()  # the reading side notices it too, and reports it

@@ -1,4 +1,4 @@
-"""Watching a run: what grew on the target comes into the mirror, and the caller is told."""
+"""Follows a run: copies new bytes from the target into the mirror and calls the listener."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a run left its GPU idle or half idle, told from what the run itself has kept: its events and its snapshot."""
+"""Diagnoses an idle GPU from the events and the snapshot of a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DEPTH = 6
 
 
 def lines_for(home: Home, run: Run) -> list[str]:
-    """For people, two lines for each cause; nothing where all is well or nobody knows. Never raises."""
+    """Two lines of text for each cause; none where all is well or the cause is unknown. Never raises."""
     return [line for found in of_run(home, run) for line in (f"{found.where}: {found.what}", f"    try: {found.fix}")]
 
 

@@ -81,7 +81,7 @@ def bring(home: Home, run: Run, names: list[str] | None = None) -> Problems:
 
 
 def list_late(home: Home, run: Run, channel: RunnerChannel | None = None) -> None:
-    """Have the target write the manifest that its full disk had no room for when the script ended, and bring it."""
+    """Have the target write the manifest that did not fit on its full disk when the script ended, and fetch it."""
     opened = connect(home, target_of(run.request, home.path)) if channel is None else channel
     try:
         bring_up_to_date(home, opened, run)
@@ -130,7 +130,7 @@ def _fetch_one(channel: RunnerChannel, run: Run, row: Json, private: str) -> Non
         os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
         os.replace(part, target)
     except (_CannotFetch, OSError):
-        unlink_quietly(os.fsencode(part))  # a disk that is full gets its room back
+        unlink_quietly(os.fsencode(part))  # free the space on a full disk
         if not output_manifest.is_here(run, row):  # another command may have been faster
             raise
 

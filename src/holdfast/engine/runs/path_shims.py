@@ -1,4 +1,4 @@
-"""Small programs that stand first on a PATH: ``az`` and ``holdfast``, and for shells ``python`` and ``pip``.
+"""Small programs that come first on PATH: ``az`` and ``holdfast``, and in shells ``python`` and ``pip``.
 
 Real projects sweep with ``os.system('az ml experiment submit ...')``, so an ``az`` is part of what a script may expect.
 They start Python isolated (-I): a module of the project can never stand in for one of ours.

@@ -1,7 +1,7 @@
-"""A port of a machine's own loopback, reachable on the loopback here: each connection is one stream of the host.
+"""Forwards a local port to a port on a target's loopback interface: each connection is one stream of the host.
 
-We listen ourselves, and on 127.0.0.1 alone. So nobody else's forwardings are touched, nothing stays open when this
-process ends however it ends, and a link that was down for a while is only missed by those who connect meanwhile.
+This process listens itself, on 127.0.0.1 only. So other forwardings are not touched, nothing stays open when this
+process ends, and a link that was down affects only connections made meanwhile.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def open_lane(there: int, wanted: int) -> Lane:
 
 
 def serve(host: Host, lanes: list[Lane], tell: Callable[[str], None]) -> None:
-    """Until somebody interrupts it. ``tell`` hears why a connection could not be made."""
+    """Serve until interrupted. ``tell`` is called with the reason if a connection fails."""
     lane_of = {lane.listener: lane for lane in lanes}
     while True:
         for listener in select.select(list(lane_of), [], [])[0]:

@@ -1,4 +1,4 @@
-"""Finding out what became of runs since they were last seen. Called by every command that shows or changes runs.
+"""Updates the state of open runs from their targets. Called by every command that shows or changes runs.
 
 Nothing here starts a script: a lost run is started again by the submit that still waits for it, or by ``retry``.
 """
@@ -246,7 +246,7 @@ def _settle_absent(home: Home, channel: RunnerChannel, run: Run) -> None:
 
 
 def _is_cancel_pending(run: Run) -> bool:
-    """Somebody wrote down that it shall end, and perhaps was killed before the target heard of it."""
+    """A cancel was recorded, and its command may have been killed before it reached the target."""
     return run.is_cancelled and not any(event.get("type") == "stopping" for event in run.events)
 
 

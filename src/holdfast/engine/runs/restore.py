@@ -1,4 +1,4 @@
-"""Bringing back the code of a run, and comparing it.
+"""Restores the code of a run, and compares it with the project.
 
 Over the project's own folder: what is there now is snapshotted first, so that nothing is ever lost; then files are
 written beside and renamed one by one, and files that the run did not have are removed. What a snapshot leaves out
@@ -123,7 +123,7 @@ def _now(home: Home, project: Project, agree: Agree) -> snapshot.Snapshot:
 
 
 def _check_room(folder: str, needed: int) -> None:
-    """A project that is restored by half helps nobody: better not begin."""
+    """Check the disk space first, so that no project is restored partially."""
     if not hasattr(os, "statvfs"):
         return
     room = os.statvfs(folder)

@@ -1,4 +1,4 @@
-"""The target of a run, from what the run itself remembers: its .compute file may be gone or changed by now."""
+"""The target of a run, from what the run recorded: its .compute file may have changed since."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shell on the machine of a run, in the run's folder, whatever shell that person has there."""
+"""Opens the user's login shell on the machine of a run, in the run's folder."""
 
 from __future__ import annotations
 

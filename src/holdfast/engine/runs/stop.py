@@ -1,4 +1,4 @@
-"""Asking a run to end."""
+"""Cancels a run."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def _failure(compute: ComputeTarget, failed: Json) -> ConfigError:
 def wish(
     compute: ComputeTarget, image: str, engine: Json, found: Json, python: str, *, gpu: bool | None = None
 ) -> Json:
-    """What a plan says of its container. ``python`` is the interpreter, seen from within; ``gpu`` is the run's word."""
+    """The container part of a plan. ``python`` is the interpreter, seen from within; ``gpu`` is the run's word."""
     return {
         "engine": engine["name"],
         "program": engine["program"],

@@ -1,4 +1,4 @@
-"""What git knows of a project when it is submitted: commit, branch, whether anything differs, and the difference.
+"""Git facts of a project at submit: commit, branch, whether there are changes, and their diff.
 
 The configuration of a repository can name programs: filters, hooks, file monitors, transports. So git never reads it:
 it runs on a folder of our own with a fixed configuration, which borrows the repository's index and objects. Git is
@@ -56,7 +56,7 @@ class Begun:
             try:
                 self._comparison = _Comparison(root, self._repository, self._commit, cache)
             except OSError:
-                self._comparison = None  # the store has no room for the folder that git needs
+                self._comparison = None  # the disk has no space for the folder that git needs
 
     def result(self) -> Json | None:
         """``commit``, ``branch`` (None if detached) and, if git answered in time, ``dirty`` and ``diff``.

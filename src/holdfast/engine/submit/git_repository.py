@@ -1,4 +1,4 @@
-"""A git repository as its files show it: where it is, what is checked out, and the settings that only describe data.
+"""Reads a git repository from its files: its folder, its HEAD, and the settings that only describe data.
 
 Nothing here runs a program, follows a link out of the repository or waits for a FIFO. A repository of another user is
 not looked at, as git does it.

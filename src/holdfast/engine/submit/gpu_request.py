@@ -1,4 +1,4 @@
-"""What a person said about GPUs, on the command line and in the run configuration, as one wish."""
+"""Combines the GPU options of the command line and the run configuration into one request."""
 
 from __future__ import annotations
 

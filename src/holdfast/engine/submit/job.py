@@ -1,4 +1,4 @@
-"""From the options of ``submit`` and the run configuration to one job."""
+"""Combines the options of ``submit`` and the run configuration into one job."""
 
 from __future__ import annotations
 

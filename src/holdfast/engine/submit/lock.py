@@ -1,4 +1,4 @@
-"""Finding the lock of an environment without running anything of the project on the wrong machine.
+"""Finds or solves the lock of an environment without running code of the project on the wrong machine.
 
 A package without a wheel says only through its own build program what it requires. For a target that is not this
 machine itself, such a program is run on the target, in a container of the image where the run will be in one. The same

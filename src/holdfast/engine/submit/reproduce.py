@@ -1,4 +1,4 @@
-"""A run once more, as a new run: the same snapshot, environment and words; and whether it came out alike."""
+"""Repeats a run as a new run, with the same snapshot, environment and arguments, and compares the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starting a run again that was lost with its machine: a new attempt of the same run.
+"""Starts a new attempt of a run that was lost with its machine.
 
 Only two commands do it: the submit that still waits for the run, as often as ``--retries`` allows, and ``retry``.
 Values of ``-e``, ``--env-file`` and ``--secret`` are kept nowhere, so a run that was given some is not started again.

@@ -1,7 +1,7 @@
-"""From a request to a running script.
+"""Submits a job: snapshot, run folder, start.
 
-The order is the promise: content first, then the run's folder, synced, then the id is shown, then the start. A client
-killed anywhere in between leaves either no id, or a run that the next command finds.
+The order matters: the content is stored first, then the run's folder is written and synced, then the id is shown, then
+the run is started. A client that is killed in between leaves either no id, or a run that the next command finds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a project may decide alone, what needs one confirmation on this machine, and what never comes from a project.
+"""The trust rules: what a project may decide, what needs a confirmation on this machine, what it may never set.
 
 Submitting a project runs its script: what the script could do itself needs no confirmation. What goes beyond it does:
 another machine, a credential, a folder or a device of the machine in a container, a program that runs outside the

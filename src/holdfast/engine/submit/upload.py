@@ -1,9 +1,9 @@
-"""Bringing a snapshot to a target whose store is another one: what it lacks, each object once, checked on arrival.
+"""Uploads a snapshot to a target with its own store: only missing objects, each once, verified on arrival.
 
 The last tree that a store is known to hold is remembered, so that what changed since then can be sent along with the
 start, without asking first. Small objects travel together. Of what replaces something at the same path only what
-differs is sent: lines, rows of a folder, or chunks of a large file; the target takes the rest from what it has. What a
-broken connection left half there is gone on with.
+differs is sent: lines, rows of a folder, or chunks of a large file; the target takes the rest from what it has. A
+partial upload is resumed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a bug report needs, and nothing that is somebody's secret: a closed list of files, each of them redacted.
+"""Collects a bug report without secrets: a closed list of files, each of them redacted.
 
 Code, outputs, metrics and project files other than those of ``aml_config`` are never part of it; the script's log is
 only where it is asked for. Of configuration files the values of a closed list of keys are shown and of others the keys.
@@ -109,7 +109,7 @@ def _configuration(home: Home, project: Project) -> Iterator[tuple[str, str]]:
 
 
 def _outline(text: str) -> str:
-    """A configuration file as its keys, with the values that say nothing about anybody."""
+    """A configuration file reduced to its keys and the values that identify no person or machine."""
     lines = []
     for line in text.splitlines():
         found = _key(line)

@@ -1,4 +1,4 @@
-"""Images between machines, over the connection that there is to each: no registry takes part.
+"""Copies images between machines over their existing connections, without a registry.
 
 An archive travels in frames. What is on its way is bounded, and an engine names an image only after it has read all of
 its archive, so that a cut leaves nothing behind.

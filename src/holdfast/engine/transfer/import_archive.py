@@ -1,7 +1,7 @@
-"""Runs from an archive of ours into the store. All is unpacked beside and checked before the first run is let in.
+"""Imports runs from an archive. Everything is unpacked to a staging folder and checked before the first run appears.
 
-A run is believed as one of a strange machine is (engine/gather): every field must be of the kind that we would have
-written, its files must have the hashes that its closing event says, and where to reach its machine is not taken over.
+A run is checked like one from another machine (``pull_runs``): every field must have its type, its files must have the
+hashes of the closing event, and the address of its machine is not imported.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _opened(path: str) -> BinaryIO:
 
 
 def _unpack(home: Home, archive: zipfile.ZipFile, stage: Staging, path: str, tell: Callable[[int, int], None]) -> None:
-    """Everything but what the store has already: to import again costs a look, and no room."""
+    """Unpack everything that the store does not have: a repeated import needs no disk space."""
     entries = archive.infolist()
     for done, entry in enumerate(entries):
         tell(done, len(entries))
@@ -165,7 +165,7 @@ def _wrong_outputs(run: runs.Run) -> list[str]:
 def _parts(home: Home, stage: Staging, tree: str, path: str) -> list[str]:
     """The objects of a snapshot that are new here, folders behind what they hold; none where the code did not come.
 
-    A tree is let in only whole: that it is there speaks for all its parts.
+    A tree is stored only when complete: its presence implies that of all its parts.
     """
     here, there = os.fsencode(home.objects), os.fsencode(os.path.join(stage.path, "objects"))
     if objects.has(here, tree) or not objects.has(there, tree):

@@ -1,4 +1,4 @@
-"""Runs of MLflow as runs of ours: parameters as arguments, metrics with their steps, tags, state, times, artifacts."""
+"""Imports MLflow runs: parameters as arguments, metrics with their steps, tags, state, times, artifacts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Runs that other clients started on a machine which we use too: made known here, then brought up to date.
+"""Fetches runs that other clients started on a target (``holdfast history pull``).
 
-What the target tells is data: a run is believed only if every field of it is of the kind that we would have written,
-and where it is to be found is what we know ourselves.
+The target's answer is untrusted: a run is accepted only if every field has its type, and the address of its target is
+the one that this client uses.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def _bring(home: Home, channel: RunnerChannel, offer: Offer) -> dict[str, str]:
 
 
 def _unheard(_block: bytes) -> None:
-    """Nobody is watching; the mirror alone wants these bytes."""
+    """No listener: the bytes only go into the mirror."""
 
 
 def _is_run_id(text: str) -> bool:

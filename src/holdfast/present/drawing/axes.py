@@ -1,4 +1,4 @@
-"""Round numbers along the edges of a picture (pure)."""
+"""Axis ticks at round numbers (pure)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Curves over one pair of axes, panel below panel (pure)."""
+"""Line charts, panel below panel (pure)."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _pieces(points: Sequence[Point], *, log: bool) -> Iterator[list[Point]]:
 
 
 def _span(values: Sequence[float], room: float) -> tuple[float, float]:
-    """From the least to the greatest and a little beyond; a single value gets some room of its own."""
+    """From the least to the greatest value and a little beyond; a single value gets a margin."""
     low, high = min(values), max(values)
     rim = high * room - low * room
     if low / 2 == high / 2:

@@ -1,4 +1,4 @@
-"""What a picture consists of. Places count from the upper left corner; colours are ``#rrggbb``."""
+"""The shapes of a picture. Coordinates count from the upper left corner; colours are ``#rrggbb``."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 SQLite does not notice a flipped bit, so the database is summed whole whenever it is opened. Above ``LARGE`` that would
 take longer than the answer; there the file's time of change has to be the one that its last writer gave it, which
-notices whoever wrote to it and not a disk that forgets. Records are larger still and few are wanted at a time: each
+notices other writers but not damaged disks. Records are larger still and few are wanted at a time: each
 has a sum of its own in the database.
 """
 
@@ -65,7 +65,7 @@ class Records:
         try:
             self._file.close()
         except OSError:
-            return  # a full disk: whoever flushed was told, and the database knows nothing of these
+            return  # a full disk: the flush has failed, and the database has no entry for these
 
 
 def connect(path: str) -> sqlite3.Connection:
@@ -115,7 +115,7 @@ def seal(path: str, *, whole: bool) -> None:
 
 
 def _set_stamp(path: str) -> int:
-    """A time that no clock will show again: whoever writes to the file afterwards, however soon, changes it."""
+    """Set a modification time that no clock will show again, so that every later write changes it."""
     past = time.time_ns() - 10**9 - int.from_bytes(os.urandom(3), "big")
     os.utime(path, ns=(past, past))
     return os.stat(path).st_mtime_ns

@@ -1,7 +1,7 @@
-"""The index over the run directories: derived, rebuilt at will, asked for nothing that a run does not say itself.
+"""The SQLite index over the run folders: derived from them and rebuilt when needed.
 
-How it stays true without anybody telling it: the modification time of ``runs/`` changes with every run that comes or
-goes, and a run that is not final is read again each time. One writer at a time under a file lock, and a rollback
+How it stays current: the modification time of ``runs/`` changes when a run is added or removed, and a run that is not
+final is read again each time. One writer at a time under a file lock, and a rollback
 journal, because SQLite before 3.51.3 can damage a WAL file that two processes write. Where the index cannot be kept (a
 full or read-only disk, a stopped process that holds its lock), it is made in memory for the one command that asks.
 """
@@ -130,7 +130,7 @@ class Index:
             self._refresh()
 
     def _in_file(self, begin: Callable[[], None]) -> None:
-        """Work on the file while nobody else does; where the disk does not let us, go on in memory."""
+        """Work on the file under its lock; where the disk refuses, continue in memory."""
         try:
             with self._home.lock("index"):
                 begin()
@@ -318,7 +318,7 @@ def problems(home: Home) -> list[str]:
     except LockedError as error:
         return [f"it could not be read: {error.by} holds its lock"]
     except OSError:
-        return []  # where it cannot be locked, nobody uses it
+        return []  # where it cannot be locked, it is not used
     kept, fresh = Index(home), Index(home, keep=False)
     try:
         if kept.has_damaged_records():

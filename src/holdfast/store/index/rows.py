@@ -1,4 +1,4 @@
-"""A run as the index keeps it: its fixed fields, one row for each of its parameters, metrics and tags, its record.
+"""The rows of a run in the index: fixed fields, one row per parameter, metric and tag, its record.
 
 Read from the run's own small files; no hash is checked and no log is opened. With many runs to read, several processes
 do it, each over a pipe of its own: one whose reader was killed ends at its next word.
@@ -144,7 +144,7 @@ def _fork() -> int:
 
 
 def _widen(sink: int) -> None:
-    """Room for what it reads while we write: otherwise each waits for the other."""
+    """Enlarge the pipe's buffer: otherwise reader and writer wait for each other."""
     if sys.platform == "linux":
         import fcntl
 

@@ -1,4 +1,4 @@
-"""Runs by a condition, in an order, with the columns that were asked for: ``history list --where --sort --columns``."""
+"""Selects runs from the index: ``history list --where --sort --columns``."""
 
 from __future__ import annotations
 

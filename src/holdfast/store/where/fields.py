@@ -1,4 +1,4 @@
-"""What every run has and a query may name: the field, the index's column behind it, and what it holds (pure)."""
+"""The fixed fields of a run that a query may name, with their columns and types (pure)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LONGEST_TEXT = 1000  # characters of a value; the run itself has all of them
 
 
 def column(field: str) -> str:
-    """The column of a fixed field, a name of ours and nobody else's."""
+    """The column of a fixed field; never a name from the user."""
     return f'"{field.replace(".", "_")}"'
 
 

@@ -1,4 +1,4 @@
-"""From a tree to SQL. Names become numbers that the index gave them and values are bound: no text of a person's is SQL.
+"""Compiles a query tree to SQL. Names become ids of the index and values are bound: no text of the user becomes SQL.
 
 A comparison with something that a run does not have is false, so ``not (Accuracy > 0.9)`` finds runs without one too.
 """
@@ -65,7 +65,7 @@ class Joins:
         self._known: dict[int, str] = {}
 
     def alias(self, number: int) -> str | None:
-        """What a name's row is called; None when there is no room for one more."""
+        """The alias of a name's row; None when there are too many."""
         if number not in self._known:
             if len(self._known) == self._MOST:
                 return None

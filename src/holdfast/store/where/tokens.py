@@ -1,4 +1,4 @@
-"""The words of a query, each with the place it stands at, and how a mistake is shown under the text."""
+"""The tokens of a query with their positions, and error messages that point at them."""
 
 from __future__ import annotations
 
