@@ -83,7 +83,8 @@ def _run_columns(records: Sequence[Json], now: float, all_projects: bool) -> dic
 
 
 def _metric_columns(records: Sequence[Json], first: Sequence[str]) -> list[Column]:
-    """Metrics that differ between runs; where only one run has a metric, that one too."""
+    """Metrics that differ between runs, by their last values; where only one run has a metric, that one too."""
+    records = [{name: _last(value) for name, value in record.items()} for record in records]
     names = {name for record in records for name, value in record.items() if _is_metric(name, value)}
     order = sorted(names, key=lambda name: (first.index(name) if name in first else len(first), name))
     columns = []
@@ -144,6 +145,11 @@ def _line(cells: Sequence[str], columns: Sequence[Column], styles: Sequence[str]
 
 def _is_metric(name: str, value: object) -> bool:
     return name not in history_record.FIXED and (isinstance(value, str) or _is_number(value))
+
+
+def _last(value: object) -> object:
+    """The last value of a series; anything else as it is."""
+    return value[-1] if isinstance(value, list) and value else value
 
 
 def _is_number(value: object) -> bool:
