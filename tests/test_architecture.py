@@ -19,6 +19,7 @@ from holdfast.amlconfig import compute, runconfig
 from holdfast.cli.parse import GLOBAL_OPTIONS
 from holdfast.cli.table.commands import COMMANDS
 from holdfast.errors import HoldfastError
+from holdfast.runner.plan import Plan
 from holdfast.runner.run import notify
 from holdfast.runner.run.script_process import INHERITED
 from holdfast.settings import SETTINGS
@@ -162,9 +163,8 @@ def test_environment_variables_are_documented() -> None:
 
 def test_variables_of_a_notification_are_documented(tmp_path: Path) -> None:
     variables = tmp_path / "variables"
-    assert "code 0" in notify.notify(
-        f"env > '{variables}'", {"run_id": "digits_1", "script": "train.py"}, "failed", 1, ""
-    )
+    plan = Plan({"uid": "0" * 32, "run_id": "digits_1", "argv": ["true"], "tree": "0" * 64, "script": "train.py"})
+    assert "code 0" in notify.notify(f"env > '{variables}'", plan, "failed", 1, "")
     found = set(re.findall(r"^(HOLDFAST_\w+)=", variables.read_text(), re.MULTILINE)) - set(os.environ)
     assert "HOLDFAST_STATUS" in found
     _assert_named("settings.md", sorted(found))

@@ -4,6 +4,7 @@ HoldfastError
 ├── UsageError          2   the command line names something that is not there or makes no sense
 │   └── NoPythonError        the target has no Python that the runner can use
 ├── ConfigError        65   a project or settings file says something we cannot follow
+│   └── BuildNeededError     its environment needs a program of a package to be run, which was not asked for
 ├── UnreachableError   69   the target did not answer; nothing is concluded about its runs
 │   ├── SilentError          it sent nothing within the time it was given
 │   │   └── UnfinishedError  it sent more than could be received in that time; what came is kept
@@ -61,6 +62,10 @@ class ConfigError(HoldfastError):
     """A file written by a person (project, target, settings) cannot be followed."""
 
     exit_code = 65
+
+
+class BuildNeededError(ConfigError):
+    """An environment's lock can only be found by running a program of a package, or by a login of git."""
 
 
 class UnreachableError(HoldfastError):

@@ -12,6 +12,7 @@ import pytest
 
 from conftest import eventually
 from holdfast.runner.gpu.gpu_queue import Claim
+from holdfast.runner.plan import GpuRequest, gpu_request
 
 from .campaign import Campaign
 from .neighbour import NAME, Neighbour, as_user
@@ -34,7 +35,7 @@ WORKERS, TAKES = 4, 60
 class HeldByFile:
     """Possession as it was once: by a lock on a file in the shared folder."""
 
-    def __init__(self, uid: str, about: dict[str, Any], wish: dict[str, Any]) -> None:
+    def __init__(self, uid: str, about: dict[str, Any], request: GpuRequest) -> None:
         self._folder = os.environ["HOLDFAST_GPU_LOCKS"]
         self._held: list[int] = []
 
@@ -61,8 +62,8 @@ def take_and_leave(make: Callable[..., Any], place: Path, seed: int) -> None:
     chance = random.Random(seed)
     for number in range(TAKES):
         count, shared = (chance.choice((1, 1, 2)), chance.random() < 0.3) if make is Claim else (1, False)
-        wish = {"count": count, "memory": None, "name": None, "shared": shared}
-        claim = make(f"{seed:016x}{number:016x}", {"run_id": f"run_{seed}_{number}", "user": "ada"}, wish)
+        request = gpu_request({"count": count, "memory": None, "name": None, "shared": shared})
+        claim = make(f"{seed:016x}{number:016x}", {"run_id": f"run_{seed}_{number}", "user": "ada"}, request)
         while not (taken := claim.take(CARDS).cards):
             time.sleep(chance.uniform(0, 0.005))
         held = []
@@ -172,7 +173,7 @@ def test_ticket_names_its_owner_and_not_who_it_claims_to_be(tmp_path: Path, monk
     pid = as_user(shared, wait_in_front)
     try:
         assert os.read(heard, 1) == b"!"
-        mine = Claim("1" * 32, {"run_id": "mine", "user": "ada"}, {"count": 1, "memory": None, "shared": False})
+        mine = Claim("1" * 32, {"run_id": "mine", "user": "ada"}, gpu_request({"count": 1}))
         answer = mine.take(CARDS)
         assert answer.reason == "first?[2J? of nobody came first"
         mine.leave()

@@ -17,6 +17,7 @@ import pytest
 from holdfast.amlconfig.types import ComputeTarget
 from holdfast.engine.submit import container
 from holdfast.runner.container import argv
+from holdfast.runner.plan import container as parse_container
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "container"
 UID = "0123456789abcdef0123456789abcdef"
@@ -61,7 +62,7 @@ class Row(NamedTuple):
         return container.wish(self.compute, "python:3.11", self.engine, self.found, "/usr/bin/python3")
 
     def words(self) -> list[str]:
-        return argv.words(self.engine, self.wish(), self.places(), NAME, list(self.gpu))
+        return argv.words(self.engine, parse_container(self.wish()), self.places(), NAME, list(self.gpu))
 
 
 ROWS = {
@@ -110,9 +111,9 @@ BESIDE = {
 @pytest.mark.parametrize("row", BESIDE)
 def test_a_command_beside_the_script(row: str) -> None:
     first, variables = BESIDE[row]
-    plan: dict[str, object] = {"uid": UID, "attempt": "a1", "container": ROWS["docker"].wish()}
     places = {b"PATH": first, b"PYTHONPATH": [b"/site", b"/attempt/src"], b"LD_LIBRARY_PATH": []}
-    found = argv.beside(plan, [b"ls", b"-l", b"\xff '"], b"/attempt/\xe9", variables, places)
+    wish = parse_container(ROWS["docker"].wish())
+    found = argv.beside(wish, NAME, [b"ls", b"-l", b"\xff '"], b"/attempt/\xe9", variables, places)
     compare(f"{row}.txt", "\n".join(shlex.quote(os.fsdecode(word)) for word in found) + "\n")
 
 
@@ -164,8 +165,7 @@ def test_engines_read_any_path_as_it_is(path: str, read_only: bool) -> None:
     ],
 )
 def test_root_is_known(user: str, root: bool) -> None:
-    assert argv.is_root({"user": user}) is root
-    assert argv.is_root({"user": user or None}) is root
+    assert argv.is_root(user) is root
 
 
 @pytest.mark.parametrize(

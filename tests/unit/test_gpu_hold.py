@@ -9,6 +9,7 @@ import pytest
 
 from gpuruns import WISH
 from holdfast.runner.gpu import run_gpus
+from holdfast.runner.plan import Plan
 from holdfast.runner.store import run_files
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ def test_run_that_is_stopped_while_the_driver_is_asked_takes_nothing_and_does_no
 ) -> None:
     """Its outcome is that of the stop; ``take`` used to raise as if the machine had no GPU."""
     attempt = os.fsencode(tmp_path)
-    hold = run_gpus.Hold(attempt, {"uid": "1" * 32, "run_id": "r_1", "gpu": {**WISH, "count": count}})
+    plan = {"uid": "1" * 32, "run_id": "r_1", "argv": ["true"], "tree": "0" * 64, "gpu": {**WISH, "count": count}}
+    hold = run_gpus.Hold(attempt, Plan(plan))
     events = run_files.Events(attempt)
     try:
         assert not hold.take(events, lambda wait, sources: False)

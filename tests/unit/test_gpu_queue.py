@@ -10,6 +10,7 @@ import pytest
 from holdfast.runner.gpu import gpu_queue
 from holdfast.runner.gpu.gpu_queue import Claim
 from holdfast.runner.gpu.matching import fitting, impossible, visible
+from holdfast.runner.plan import GpuRequest, gpu_request
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,20 +30,24 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "locks"
 
 
+def asked(**changes: Any) -> GpuRequest:
+    return gpu_request({**ONE, **changes})
+
+
 def claim(number: int, **wish: Any) -> Claim:
-    return Claim(f"{number:032x}", {"run_id": f"run_{number}", "user": "ada"}, {**ONE, **wish})
+    return Claim(f"{number:032x}", {"run_id": f"run_{number}", "user": "ada"}, asked(**wish))
 
 
 def test_what_fits() -> None:
-    assert [card["index"] for card in fitting(CARDS, ONE)] == [0, 1]
-    assert [card["index"] for card in fitting(CARDS, {**ONE, "name": "a100"})] == [0]
-    assert [card["index"] for card in fitting(CARDS, {**ONE, "memory": 24e9})] == [0]
-    assert impossible(CARDS, {**ONE, "count": 2}) == ""
-    assert impossible(CARDS, {**ONE, "count": 2, "name": "T4", "memory": 8e9}) == (
+    assert [card["index"] for card in fitting(CARDS, asked())] == [0, 1]
+    assert [card["index"] for card in fitting(CARDS, asked(name="a100"))] == [0]
+    assert [card["index"] for card in fitting(CARDS, asked(memory=24e9))] == [0]
+    assert impossible(CARDS, asked(count=2)) == ""
+    assert impossible(CARDS, asked(count=2, name="T4", memory=8e9)) == (
         "2 GPUs named T4 with 8 GB asked for, and this machine has NVIDIA A100-SXM4-80GB (85.9 GB), "
         "Tesla T4 (17.2 GB), Tesla T4 (17.2 GB, divided by MIG), Tesla T4 (17.2 GB, it is lost)"
     )
-    assert impossible([], {**ONE, "count": "all"}) == "1 GPU asked for, and this machine has none"
+    assert impossible([], asked(count="all")) == "1 GPU asked for, and this machine has none"
 
 
 def test_what_the_machine_leaves_us() -> None:

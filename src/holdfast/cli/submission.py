@@ -9,7 +9,7 @@ from holdfast import targets
 from holdfast.cli.confirm import agree_to_store
 from holdfast.cli.show import LogWriter, watch
 from holdfast.engine.submit import submit as engine
-from holdfast.errors import ConfigError, StoreError, UnreachableError
+from holdfast.errors import BuildNeededError, ConfigError, StoreError, UnreachableError
 from holdfast.present import ending
 from holdfast.present.output import emit
 from holdfast.present.terminal import Progress, human_bytes, show
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from holdfast.engine.connection.reconnect import Line
     from holdfast.engine.submit.container import Container
     from holdfast.engine.submit.environment import Environment
-    from holdfast.engine.submit.lock import BuildNeeded
     from holdfast.ledger import Stopwatch
     from holdfast.model import Identity, Job, Plan, Project
     from holdfast.snapshot.snapshot import Snapshot
@@ -46,7 +45,7 @@ class Submission:
         self._stopwatch = stopwatch
         self._for_machines = parsed.text("output") is not None or parsed.text("query") is not None
         self._log = LogWriter(sys.stderr if self._for_machines else sys.stdout)
-        self._unsolved: BuildNeeded | None = None
+        self._unsolved: BuildNeededError | None = None
 
     def run(self, project: Project, job: Job) -> int:
         project = remember(project)
@@ -144,13 +143,12 @@ class Submission:
         if not managed:
             return None, container
         from holdfast.cli.environments import settle
-        from holdfast.engine.submit.lock import BuildNeeded
 
         looking = self._parsed.flag("preflight")
         try:
             place = (self._home, project, self._chosen, job.script, channel, container)
             return settle(*place, may_build=not looking), container
-        except BuildNeeded as error:
+        except BuildNeededError as error:
             if not looking:
                 raise
             self._unsolved = error

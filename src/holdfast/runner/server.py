@@ -11,6 +11,7 @@ import sys
 
 from . import wire
 from .machine import limits, processes, store_health
+from .plan import Plan
 from .run import control, launch
 from .run.supervisor import Secrets
 from .store import jsonl, mirror, objects, output_download, uploads
@@ -249,13 +250,13 @@ class Session:
             pass
 
     def _start(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
-        plan, secrets = header["plan"], header["secrets"]
-        if not isinstance(plan, dict) or not isinstance(secrets, dict):
-            raise ValueError("a start without plan or secrets")
+        plan, secrets = Plan(header["plan"]), header["secrets"]
+        if not isinstance(secrets, dict):
+            raise ValueError("a start without secrets")
         request = secrets.get("request")
         if isinstance(request, dict):
             refused = self._arrivals.take_refusal()
-            if refused or self._lacks_any(str(plan["tree"])):
+            if refused or self._lacks_any(plan.tree):
                 reply.end(state="missing", refused=refused)
                 return
             launch.introduce(self.home, request)

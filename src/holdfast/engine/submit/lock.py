@@ -12,7 +12,7 @@ import os
 
 from holdfast.environments import lock, secrets
 from holdfast.environments.requirement import normal
-from holdfast.errors import ConfigError, InternalError
+from holdfast.errors import BuildNeededError, ConfigError, InternalError
 from holdfast.location import PACKAGE
 from holdfast.model import Json
 from holdfast.runner import untrusted
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
 
 HERE = ""
 _LARGEST = 32 << 20  # of a lock
-
-
-class BuildNeeded(ConfigError):
-    """A lock can only be found by running a program of a package or by a login, and that was not asked for."""
 
 
 def place_of(channel: RunnerChannel, image: str) -> str:
@@ -70,7 +66,7 @@ def solve(
 ) -> lock.Lock:
     """Ask a builder for a lock with the target's facts, and remember what it finds.
 
-    Without ``may_build``, BuildNeeded is raised where a package would have to be built.
+    Without ``may_build``, BuildNeededError is raised where a package would have to be built.
     """
     request, log = _request(project, asked), os.path.join(home.path, "cache", "solve.log")
     place = HERE
@@ -167,7 +163,7 @@ def _send_packages(home: Home, project: Project, asked: Asked, channel: RunnerCh
     return tree
 
 
-def _build_needed(asked: Asked, answer: Json) -> BuildNeeded:
+def _build_needed(asked: Asked, answer: Json) -> BuildNeededError:
     if answer.get("kind") == "login":
         return _login_needed(asked, answer)
     package = str(answer.get("package") or "")
@@ -175,10 +171,10 @@ def _build_needed(asked: Asked, answer: Json) -> BuildNeeded:
     where = f"{entry.file}:{entry.line}" if entry is not None and entry.line else asked.declared.file
     what = f"{package or 'a package'} has no wheel for this target, so its own build program would have to run"
     hint = "pin a version that has a wheel, or put a wheel into the project: pip wheel -w wheels NAME"
-    return BuildNeeded(what, where=where, answer=secrets.scrub(str(answer.get("what") or "")), hint=hint)
+    return BuildNeededError(what, where=where, answer=secrets.scrub(str(answer.get("what") or "")), hint=hint)
 
 
-def _login_needed(asked: Asked, answer: Json) -> BuildNeeded:
+def _login_needed(asked: Asked, answer: Json) -> BuildNeededError:
     """The user's keys and passwords are not used for an address that a project names."""
     by_git = [entry for entry in asked.spec.pip if "git+" in entry.text]
     entry = next((entry for entry in by_git if "git+ssh:" in entry.text), by_git[0] if by_git else None)
@@ -186,7 +182,7 @@ def _login_needed(asked: Asked, answer: Json) -> BuildNeeded:
     what = "a repository needs a login, and this machine does not log in to an address that a project names"
     at = "" if asked.is_here else " on the target, with the credentials that are there"
     hint = f"submit fetches it{at}; or name a public https address, or put a wheel into the project"
-    return BuildNeeded(what, where=where, answer=secrets.scrub(str(answer.get("what") or "")), hint=hint)
+    return BuildNeededError(what, where=where, answer=secrets.scrub(str(answer.get("what") or "")), hint=hint)
 
 
 def _name(requirement: str) -> str:

@@ -6,6 +6,7 @@ import os
 from ..container import engines, images, monitor
 from ..container.argv import LABEL
 from ..machine import processes
+from ..plan import read_plan
 from ..run import launch
 from ..store import jsonl, run_files, run_list
 from ..store.exclusive_lock import Alone, is_used
@@ -118,9 +119,9 @@ def _in_live_plans(home: "bytes") -> "set[str]":
     for run in run_list.runs(home):
         for attempt in run["attempts"]:  # type: ignore[attr-defined]
             place = launch.attempt_path(home, str(run["uid"]), str(attempt))
-            wish = run_files.may_live(place) and run_files.read_plan(place).get("container")
-            if isinstance(wish, dict):
-                found.add(str(wish.get("image_id")))
+            plan = read_plan(place) if run_files.may_live(place) else None
+            if plan is not None and plan.container is not None:
+                found.add(plan.container.image_id)
     return found
 
 

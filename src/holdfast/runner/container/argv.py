@@ -6,6 +6,10 @@ socket, no privileges, no namespace of the host.
 
 import os
 
+MYPY = False
+if MYPY:
+    from ..plan import Container
+
 INIT = ("-E", "-s", "-S")
 SHARE = "/azureml-share"
 LABEL = "holdfast.run"
@@ -54,50 +58,51 @@ PARTS = ("work", "metrics", "inside")
 
 
 def words(
-    engine: "dict[str, object]", wish: "dict[str, object]", places: "Places", name: "str", gpu: "list[str]"
+    engine: "dict[str, object]", wish: "Container", places: "Places", name: "str", gpu: "list[str]"
 ) -> "list[str]":
     """``wish`` is the plan's own part on the container. Whatever is secret comes on the container's stdin."""
-    found = [str(engine["program"]), "create" if wish.get("copied") else "run", "--name", name, "--interactive"]
+    found = [str(engine["program"]), "create" if wish.copied else "run", "--name", name, "--interactive"]
     found += ["--label", "%s=%s" % (LABEL, name)]
-    if wish.get("gpu"):  # by which its processes are known on a card
+    if wish.gpu:  # by which its processes are known on a card
         found += ["--cidfile", os.path.join(places.attempt, "cid")]
-    found += user_words(engine, str(wish.get("user") or ""), places.ours)
+    found += user_words(engine, wish.user, places.ours)
     found += ["--workdir", "/"]
-    if not str(wish["image_id"]).startswith("rootfs:"):
+    if not wish.image_id.startswith("rootfs:"):
         found += ["--pull", "never"]
-    if not wish.get("copied"):
+    if not wish.copied:
         found += ["--log-driver", "none"]
         for here, there, read_only in places.mounts():
             found += ["--mount", mount(here, there, read_only)]
     if places.selinux:
         found += ["--security-opt", "label=disable"]
-    for option, key in (("--network", "network"), ("--shm-size", "shm"), ("--memory", "memory"), ("--cpus", "cpus")):
-        if wish.get(key):
-            found += [option, str(wish[key])]
+    limits = (("--network", wish.network), ("--shm-size", wish.shm), ("--memory", wish.memory), ("--cpus", wish.cpus))
+    for option, value in limits:
+        if value:
+            found += [option, str(value)]
     found += gpu
-    found += [str(word) for word in wish.get("arguments") or ()]  # type: ignore[attr-defined]
-    found += ["--entrypoint", str(wish["python"])]
-    found += image_words(str(wish["image_id"]))
+    found += wish.arguments
+    found += ["--entrypoint", wish.python]
+    found += image_words(wish.image_id)
     return [*found, *INIT, os.path.join(places.runner, "runner", "container", "init.py")]
 
 
 def beside(
-    plan: "dict[str, object]",
+    wish: "Container",
+    name: "str",
     argv: "list[bytes]",
     work: "bytes",
     variables: "dict[bytes, bytes]",
     first: "dict[bytes, list[bytes]]",
 ) -> "list[bytes]":
     """A command in the container of a run that goes on; what it is told stands on a command line and is no secret."""
-    wish = plan["container"]
-    found = [_bytes(wish["program"]), b"exec", b"--interactive", b"--workdir", work]  # type: ignore[index]
+    found = [_bytes(wish.program), b"exec", b"--interactive", b"--workdir", work]
     told = {**variables, b"HOME": b"/tmp"}
     if b"AZUREML_NATIVE_SHARE_DIRECTORY" in told:
         told[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = SHARE.encode() + b"/"
     told[b"PYTHONPATH"] = b":".join(first[b"PYTHONPATH"])
-    for name, value in sorted(told.items()):
-        found += [b"--env", name + b"=" + value]
-    found.append(_bytes(name_of(str(plan["uid"]), str(plan["attempt"]))))
+    for variable, value in sorted(told.items()):
+        found += [b"--env", variable + b"=" + value]
+    found.append(_bytes(name))
     if not first[b"PATH"]:
         return found + argv
     look_first = b'PATH="$1:$PATH"; export PATH; shift; exec "$@"'
@@ -109,8 +114,9 @@ def image_words(image_id: "str") -> "list[str]":
     return ["--rootfs", image_id[len("rootfs:") :] + ":O"] if image_id.startswith("rootfs:") else [image_id]
 
 
-def is_root(wish: "dict[str, object]") -> "bool":
-    return is_root_name(str(wish.get("user") or "").split(":")[0])
+def is_root(user: "str") -> "bool":
+    """``user`` as an engine reads it: a name or a number, perhaps with a group."""
+    return is_root_name(user.split(":")[0])
 
 
 def is_root_name(name: "str") -> "bool":
@@ -132,12 +138,12 @@ def user_words(engine: "dict[str, object]", asked: "str", ours: "tuple[int, int]
     """The caller, so that what is written is theirs. Where the engine is the caller's own, root is the caller."""
     if engine.get("rootless") and engine["name"] == "docker":
         return ["--user", asked or "0:0"]
-    keep = ["--userns", "keep-id"] if engine.get("rootless") and not is_root({"user": asked}) else []
+    keep = ["--userns", "keep-id"] if engine.get("rootless") and not is_root(asked) else []
     return [*keep, "--user", asked or "%d:%d" % ours]
 
 
-def _bytes(value: "object") -> "bytes":
-    return str(value).encode("utf-8", "surrogateescape")
+def _bytes(value: "str") -> "bytes":
+    return value.encode("utf-8", "surrogateescape")
 
 
 def has_selinux() -> "bool":

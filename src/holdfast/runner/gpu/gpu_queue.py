@@ -17,6 +17,7 @@ MYPY = False
 if MYPY:
     from typing import Any
 
+    from ..plan import GpuRequest
     from .tickets import Folder, Ticket
 
 FOLDER = b"/tmp/holdfast-gpu"
@@ -36,13 +37,13 @@ class Answer:
 class Claim:
     """A run's ticket and cards. All that it holds are descriptors, which end with the processes that have them."""
 
-    def __init__(self, uid: "str", about: "dict[str, Any]", wish: "dict[str, Any]") -> "None":
+    def __init__(self, uid: "str", about: "dict[str, Any]", request: "GpuRequest") -> "None":
         """``about``: run_id and user, for those who wait."""
         self._folder = place()
         self._uid = uid
-        self._told = dict(about, wish=wish)
-        self._wish = wish
-        self._shared = bool(wish.get("shared"))
+        self._told = dict(about, wish=request.source)
+        self._request = request
+        self._shared = request.shared
         self._ticket = -1
         self._cards = {}  # type: dict[str, int]
         self._files = {}  # type: dict[str, int]
@@ -61,7 +62,7 @@ class Claim:
 
     def take(self, cards: "list[dict[str, Any]]") -> "Answer":
         """Take what was asked for if it is free and no other run came first; ``cards`` as they are at this moment."""
-        mine = matching.fitting(cards, self._wish)
+        mine = matching.fitting(cards, self._request)
         try:
             with gpu_tickets.Folder(self._folder) as folder, folder.order(self._patience) as trouble:
                 self._patience = _LITTLE_S if trouble else _PATIENCE_S
@@ -116,10 +117,10 @@ class Claim:
         """Those who were here before and wait for a card that we could take as well."""
         ours = {card["uuid"] for card in mine}
         waiting = [one for one in tickets if one.place < (self.number, self._uid) and one.taken is None]
-        return [one for one in waiting if ours & {card["uuid"] for card in matching.fitting(cards, one.wish)}]
+        return [one for one in waiting if ours & {card["uuid"] for card in matching.fitting(cards, one.request)}]
 
     def _take(self, mine: "list[dict[str, Any]]", tickets: "list[Ticket]", folder: "Folder | None") -> "Answer":
-        wanted = len(mine) if self._wish["count"] == "all" else int(self._wish["count"])
+        wanted = self._request.count if isinstance(self._request.count, int) else len(mine)
         troubles = []  # type: list[str]
         free = []  # type: list[dict[str, Any]]
         for card in sorted(mine, key=lambda card: -(card.get("memory_free") or 0)):

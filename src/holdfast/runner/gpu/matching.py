@@ -4,30 +4,31 @@ MYPY = False
 if MYPY:
     from typing import Any
 
+    from ..plan import GpuRequest
 
-def fitting(cards: "list[dict[str, Any]]", wish: "dict[str, Any]") -> "list[dict[str, Any]]":
+
+def fitting(cards: "list[dict[str, Any]]", request: "GpuRequest") -> "list[dict[str, Any]]":
     """Cards that this request could be served with at some time, whatever runs on them now."""
-    name, memory = str(wish.get("name") or "").lower(), wish.get("memory") or 0
     return [
         card
         for card in cards
         if card.get("uuid")
         and not card.get("trouble")
         and not card.get("mig")
-        and name in str(card.get("name") or "").lower()
-        and (card.get("memory_total") or 0) >= memory
+        and request.name.lower() in str(card.get("name") or "").lower()
+        and (card.get("memory_total") or 0) >= request.memory
     ]
 
 
-def impossible(cards: "list[dict[str, Any]]", wish: "dict[str, Any]") -> "str":
+def impossible(cards: "list[dict[str, Any]]", request: "GpuRequest") -> "str":
     """Why this request can never be served here; empty if it can."""
-    fits = fitting(cards, wish)
-    wanted = 1 if wish["count"] == "all" else int(wish["count"])
+    fits = fitting(cards, request)
+    wanted = request.count if isinstance(request.count, int) else 1
     if len(fits) >= wanted:
         return ""
     asked = "%d GPU%s" % (wanted, "s" if wanted > 1 else "")
-    asked += " named %s" % wish["name"] if wish.get("name") else ""
-    asked += " with %.3g GB" % (wish["memory"] / 1e9) if wish.get("memory") else ""
+    asked += " named %s" % request.name if request.name else ""
+    asked += " with %.3g GB" % (request.memory / 1e9) if request.memory else ""
     there = ", ".join(
         "%s (%.3g GB%s%s)"
         % (

@@ -6,12 +6,14 @@ MYPY = False
 if MYPY:
     from typing import Any
 
+    from ..plan import Plan
+
 _DRIVERS = (b"/dev/nvidiactl", b"/dev/nvidia0", b"/dev/dxg", b"/dev/nvmap")
 
 
-def concerns(plan: "dict[str, Any]") -> "bool":
+def concerns(plan: "Plan") -> "bool":
     """Whether a run is to be watched: it asks for GPUs, or there is a driver that it may use unasked."""
-    return isinstance(plan.get("gpu"), dict) or any(os.path.exists(path) for path in _DRIVERS)
+    return plan.gpu is not None or any(os.path.exists(path) for path in _DRIVERS)
 
 
 class NoHold:

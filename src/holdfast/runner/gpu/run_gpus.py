@@ -19,6 +19,7 @@ if MYPY:
     from collections.abc import Callable
     from typing import Any
 
+    from ..plan import GpuRequest, Plan
     from ..store.run_files import Events
 
 _ANSWER_S = 3.0  # for the watcher, after the run has ended
@@ -37,11 +38,10 @@ class CannotTake(workdir.CannotPrepare):
 
 
 class Hold:
-    def __init__(self, attempt: "bytes", plan: "dict[str, Any]") -> "None":
-        wish = plan.get("gpu")
+    def __init__(self, attempt: "bytes", plan: "Plan") -> "None":
         self._attempt = attempt
         self._plan = plan
-        self.wish = wish if isinstance(wish, dict) else None
+        self._request = plan.gpu
         self.given = None  # type: list[dict[str, Any]] | None
         self._facts = {}  # type: dict[str, Any]
         self._receipt = {}  # type: dict[str, Any]
@@ -65,30 +65,29 @@ class Hold:
         """Wait for what was wished for; False if the run was told to stop meanwhile. ``rest`` waits, and says so."""
         if self._letters is not None:
             self._letters[0].close()
-        if self.wish is None:
+        if self._request is None:
             return True
-        if self.wish["count"] == 0:
+        if self._request.count == 0:
             self.given = []
             return True
-        if not self._ask(rest) or (self._counts() and not self._queue(events, rest)):
+        if not self._ask(rest) or (self._counts() and not self._queue(self._request, events, rest)):
             return False
         seen = self.given if self.given is not None else self._facts["gpus"]
         shown = [{name: value for name, value in card.items() if name != "processes"} for card in seen]
         events.add("gpu_facts", gpus=shown, **{name: self._facts.get(name) for name in _FACTS})
-        if self.wish["require"] and not seen and self._facts["state"] != gpu_model.UNMEASURED:
+        if self._request.require and not seen and self._facts["state"] != gpu_model.UNMEASURED:
             why = self._facts.get("trouble") or "this run has no GPU"
             raise CannotTake("%s: %s" % (outcome.GPU_IDLE, why), outcome.GPU_IDLE_CODE)
         return True
 
     @property
     def wants(self) -> "bool":
-        return self.wish is not None and self.wish.get("count") != 0
+        return self._request is not None and self._request.count != 0
 
     @property
     def chosen(self) -> "list[dict[str, Any]] | None":
         """Cards that are this run's and no others; None where it may see all there are."""
-        wish = self.wish or {}
-        return None if wish.get("shared") and wish.get("count") == "all" else self.given
+        return None if self._request is not None and _shares_all(self._request) else self.given
 
     def variables(self) -> "dict[bytes, bytes]":
         """By UUID, as numbers mean another card in a container or after a restart."""
@@ -107,13 +106,13 @@ class Hold:
         self._began = now = time.monotonic()
         if self._watcher is not None:
             uuids = [card["uuid"] for card in self.given] if self.given is not None else None
-            container = os.path.join(self._attempt, b"cid") if self._plan.get("container") else None
+            container = os.path.join(self._attempt, b"cid") if self._plan.container is not None else None
             place = container.decode("utf-8", "surrogateescape") if container else None
-            self._watcher.tell(do="watch", uid=self._plan["uid"], uuids=uuids, container=place)
-        if self.wish is not None:
-            if self.wish["require"]:
-                self._idle_at = now + float(self.wish["grace_s"])
-            if self._plan.get("container"):
+            self._watcher.tell(do="watch", uid=self._plan.uid, uuids=uuids, container=place)
+        if self._request is not None:
+            if self._request.require:
+                self._idle_at = now + self._request.grace_s
+            if self._plan.container is not None:
                 self._look_at = now + _FIRST_S
 
     @property
@@ -146,7 +145,7 @@ class Hold:
             return self._refused
         if self._idle_at and now >= self._idle_at:
             self._idle_at = 0.0
-            within = (self.wish or {}).get("grace_text")
+            within = self._request.grace_text if self._request is not None else ""
             return "%s: no process of the run was seen on its GPU within %s (gpuGrace)" % (outcome.GPU_IDLE, within)
         return ""
 
@@ -172,20 +171,20 @@ class Hold:
         if self._lost:
             evidence = "it was taken from the container %.1f s after the start: %s" % (self._lost_after, self._lost)
             found.update(verdict=receipt.LOST, evidence=evidence, lost_after_s=self._lost_after)
-        if self.wish is None and not any(card["context_after_s"] is not None for card in found["gpus"]):
+        if self._request is None and not any(card["context_after_s"] is not None for card in found["gpus"]):
             return {}
         events.add("gpu_receipt", **found)
         return found
 
     def verdict(self, found: "dict[str, Any]", code: "int") -> "str":
         """Why a script that ended well has failed all the same; empty if it has not."""
-        required = self.wish is not None and self.wish["require"]
+        required = self._request is not None and self._request.require
         if code or not required or found.get("verdict") not in (receipt.IDLE, receipt.ABSENT):
             return ""
         return "%s: %s" % (outcome.GPU_IDLE, found["evidence"])
 
     def _counts(self) -> "bool":
-        return self.wish is not None and self.wish.get("count") not in (None, 0)
+        return self._request is not None and self._request.count not in (None, 0)
 
     def _ask(self, rest: "Callable[[float, list[int]], bool]") -> "bool":
         """Read what the machine has now; False if the run was told to stop. A silent driver is not asked again."""
@@ -211,42 +210,44 @@ class Hold:
                 return False
         return True
 
-    def _queue(self, events: "Events", rest: "Callable[[float, list[int]], bool]") -> "bool":
-        wish = self.wish or {}
+    def _queue(self, request: "GpuRequest", events: "Events", rest: "Callable[[float, list[int]], bool]") -> "bool":
         if self._facts["state"] != gpu_model.MEASURED or not self._facts["gpus"]:
-            if wish.get("shared") and wish.get("count") == "all":
+            if _shares_all(request):
                 return True  # whether a container can have any is its engine's to say
-            raise CannotTake("%s GPUs asked for: %s" % (wish["count"], self._facts["trouble"]), 65)
-        never = matching.impossible(self._seen(), wish)
+            raise CannotTake("%s GPUs asked for: %s" % (request.count, self._facts["trouble"]), 65)
+        never = matching.impossible(self._seen(), request)
         if never:
             raise CannotTake(never, 65)
         try:
             user = os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.getuid())
-            about = {"run_id": self._plan["run_id"], "user": user}
-            self._claim = gpu_queue.Claim(str(self._plan["uid"]), about, wish)
-            return self._wait_for(self._claim, events, rest)
+            about = {"run_id": self._plan.run_id, "user": user}
+            self._claim = gpu_queue.Claim(self._plan.uid, about, request)
+            return self._wait_for(self._claim, request, events, rest)
         except OSError as error:
             raise CannotTake("the GPUs of this machine cannot be queued for: %s" % error, 74) from error
 
     def _wait_for(
-        self, claim: "gpu_queue.Claim", events: "Events", rest: "Callable[[float, list[int]], bool]"
+        self,
+        claim: "gpu_queue.Claim",
+        request: "GpuRequest",
+        events: "Events",
+        rest: "Callable[[float, list[int]], bool]",
     ) -> "bool":
         began, told, told_at = time.monotonic(), None, 0.0
-        limit = (self.wish or {}).get("wait_s")
+        limit = request.wait_s
         while True:
             answer = claim.take(self._seen())
             now = time.monotonic()
             if answer.cards:
                 self.given = answer.cards
                 self._post(claim.descriptors)
-                shared = bool((self.wish or {}).get("shared"))
                 uuids = [card["uuid"] for card in answer.cards]
                 waited = round(now - began, 3)
-                events.add("gpu_taken", uuids=uuids, shared=shared, waited_s=waited, ticket=claim.number)
+                events.add("gpu_taken", uuids=uuids, shared=request.shared, waited_s=waited, ticket=claim.number)
                 return True
             if limit is not None and now - began >= limit:
                 claim.leave()
-                when = "within %s" % (self.wish or {}).get("wait_text") if limit else "now"
+                when = "within %s" % request.wait_text if limit else "now"
                 raise CannotTake("no GPU is free %s: %s" % (when, answer.reason), 124)
             position = len(answer.ahead) + 1
             if (position, answer.reason) != told and (told is None or now - told_at > 1.0):
@@ -291,7 +292,7 @@ class Hold:
         events.add("gpu_check", **found)
         # A build that cannot use the card is told; that there is no card at all cannot be a mistake of ours.
         devices = (found.get("facts") or {}).get("devices")
-        if not found.get("ok") and not devices and (self.wish or {}).get("require"):
+        if not found.get("ok") and not devices and self._request is not None and self._request.require:
             words = "%s: %s\n%s" % (outcome.GPU_IDLE, found.get("why"), found.get("fix") or "")
             self._refused = words.strip()
 
@@ -314,6 +315,11 @@ class Hold:
         if facts.get("state") == gpu_model.MEASURED:
             facts = dict(facts, state=gpu_model.UNMEASURED, trouble=_SILENT)
         return receipt.receipt([], facts, 0.0, 0)
+
+
+def _shares_all(request: "GpuRequest") -> "bool":
+    """Every card, together with other runs: nothing is taken from anyone."""
+    return request.shared and request.count == "all"
 
 
 def _unmeasured(why: "str") -> "dict[str, Any]":

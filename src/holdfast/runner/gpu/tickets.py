@@ -14,12 +14,15 @@ import re
 import stat
 import time
 
+from ..plan import PlanError, gpu_request
 from ..store import lock_holders
 
 MYPY = False
 if MYPY:
     from collections.abc import Iterator
     from typing import Any
+
+    from ..plan import GpuRequest
 
 _TICKET = re.compile(r"(\d{12})-([0-9a-f]{32})\.ticket")
 _OURS = re.compile(r"\d{12}-[0-9a-f]{32}\.ticket|order\.lock|gpu-[\w.-]+\.lock|\.\d+-[0-9a-f]{32}")
@@ -40,16 +43,16 @@ class Ticket:
         told = lines[0]
         self.number = number
         self.uid = uid
-        self.wish = _request(told.get("wish"))
+        self.request = _request(told.get("wish"))
         self.run_id = _plain(told.get("run_id") or uid)
         self.user = _user(owner, _plain(told.get("user") or "?"))
         taken = next((line["taken"] for line in lines if isinstance(line.get("taken"), list)), None)
         self.taken = [_plain(uuid) for uuid in taken[:1000]] if taken is not None else None
 
     def brief(self) -> "dict[str, Any]":
-        count = self.wish.get("count")
-        known = count == "all" or (isinstance(count, int) and 0 <= count < 10**6)
-        return {"run_id": self.run_id, "user": self.user, "count": count if known else None}
+        count = self.request.count
+        shown = None if isinstance(count, int) and count >= 10**6 else count
+        return {"run_id": self.run_id, "user": self.user, "count": shown}
 
     @property
     def place(self) -> "tuple[int, str]":
@@ -252,10 +255,12 @@ def _objects(content: "bytes") -> "list[dict[str, Any]]":
     return found
 
 
-def _request(told: "object") -> "dict[str, Any]":
-    request = told if isinstance(told, dict) else {}
-    memory = request.get("memory")
-    return dict(request, memory=memory if isinstance(memory, (int, float)) else 0)
+def _request(told: "object") -> "GpuRequest":
+    """What another run asked for; one that cannot be understood may want any card."""
+    try:
+        return gpu_request(told)
+    except PlanError:
+        return gpu_request({})
 
 
 def _plain(value: "object") -> "str":

@@ -11,6 +11,7 @@ from . import process_tree, script_process, workdir
 
 MYPY = False
 if MYPY:
+    from ..plan import Container, Plan
     from .supervisor import Supervisor
 
 LATE_S = 1.0
@@ -18,10 +19,10 @@ AGAIN = 5  # how often the monitor of a container is restarted
 
 
 class Contained:
-    def __init__(self, supervisor: "Supervisor", wish: "dict[str, object]") -> "None":
+    def __init__(self, supervisor: "Supervisor", wish: "Container") -> "None":
         self._run = supervisor
         self._wish = wish
-        self._name = argv.name_of(str(supervisor.plan["uid"]), str(supervisor.plan["attempt"]))
+        self._name = argv.name_of(supervisor.plan.uid, supervisor.plan.attempt)
         self._inside = os.path.join(supervisor.attempt, b"inside")
         self._charge = None  # type: monitor.Charge | None
         self._verdict = -1
@@ -33,14 +34,14 @@ class Contained:
     ) -> "tuple[int, int, dict[str, object]]":
         """Start it; returns the monitor's pid, the end of its stream and the fields for the event."""
         try:
-            engine = engines.find(self._run.home, str(self._wish["engine"]))
+            engine = engines.find(self._run.home, self._wish.engine)
             self._charge = self._make_charge(engine, asked, environment)
         except engines.EngineTrouble as error:
             raise workdir.CannotPrepare(str(error)) from error
         output = self._open_stream()
         pid, self._verdict = monitor.begin(self._charge, again=False)
         told = {"engine": engine["name"], "version": engine["version"], "name": self._name}
-        told.update(image=self._wish["image"], image_id=self._wish["image_id"], digest=self._wish["digest"])
+        told.update(image=self._wish.image, image_id=self._wish.image_id, digest=self._wish.digest)
         return pid, output, dict(told, argv=self._charge.words)
 
     def tell(self, pid: "int", number: "int") -> "None":
@@ -49,7 +50,7 @@ class Contained:
 
     def end(self) -> "dict[int, int]":
         """Kill it at once; first the process that may still be starting it."""
-        ended = process_tree.end_family(str(self._run.plan["uid"]))
+        ended = process_tree.end_family(self._run.plan.uid)
         destroy(self._run.plan)
         return ended
 
@@ -72,7 +73,7 @@ class Contained:
 
     def tidy(self) -> "None":
         """When all is written down: take the container away, and what the engine's client left."""
-        process_tree.end_family(str(self._run.plan["uid"]))
+        process_tree.end_family(self._run.plan.uid)
         destroy(self._run.plan, settled=bool(self._words) and not self._words.get("lost"))
         for name in (b"stream", b"ended"):
             unlink_quietly(os.path.join(self._inside, name))
@@ -95,8 +96,8 @@ class Contained:
         words = argv.words(engine, wish, places, self._name, gpu[0])
         line = self._line(engine, gpu[1], asked, environment)
         charge = monitor.Charge(str(engine["program"]), self._name, words, line, run.attempt)
-        charge.limit = str(wish.get("memory_text") or "")
-        if wish.get("copied"):
+        charge.limit = wish.memory_text
+        if wish.copied:
             from ..container import file_copy
 
             charge.load = lambda: file_copy.load(charge, places)
@@ -105,11 +106,10 @@ class Contained:
 
     def _places(self) -> "argv.Places":
         run = self._run
-        chosen = run.plan.get("environment")
-        prefix = str(chosen["prefix"]) if isinstance(chosen, dict) else None
+        prefix = run.plan.environment.prefix if run.plan.environment is not None else None
         runner = os.path.join(run.home, b"runner", run.runner.encode("ascii"))
-        links = [str(link["target"]) for link in run.plan["links"]]  # type: ignore[attr-defined]
-        share = _text(workdir.share_of(run.plan)) if run.plan.get("share") else None
+        links = [link.target for link in run.plan.links]
+        share = _text(workdir.share_path(run.plan.share)) if run.plan.share else None
         return argv.Places(
             _text(run.attempt), _text(runner), prefix, share, links, (os.getuid(), os.getgid()), argv.has_selinux()
         )
@@ -129,7 +129,7 @@ class Contained:
         ours.update((_bytes(name), _bytes(value)) for name, value in gpu.items())
         if b"LD_LIBRARY_PATH" in ours:  # the driver's libraries, before those that an image may have
             first[b"LD_LIBRARY_PATH"].insert(0, ours.pop(b"LD_LIBRARY_PATH"))
-        if run.plan.get("share") and not self._wish.get("copied"):
+        if run.plan.share and not self._wish.copied:
             ours[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = argv.SHARE.encode() + b"/"
         else:
             ours.pop(b"AZUREML_NATIVE_SHARE_DIRECTORY", None)
@@ -137,20 +137,20 @@ class Contained:
         ours.update(run.gpu.variables())
         if b"PYTHONPATH" in asked:
             ours[b"PYTHONPATH"] = b":".join([*first.pop(b"PYTHONPATH", []), asked[b"PYTHONPATH"]])
-        is_root = argv.is_root(self._wish) and not engine.get("rootless")
+        is_root = argv.is_root(self._wish.user) and not engine.get("rootless")
         told = {
-            "argv": run.plan["argv"],
+            "argv": run.plan.argv,
             "folder": _text(os.path.join(run.attempt, b"work")),
             "env": {_text(name): _text(value) for name, value in ours.items()},
             "first": {_text(name): [_text(place) for place in places] for name, places in first.items()},
             "umask": run.umask,
-            "grace": run.plan["grace"],
-            "stream": None if self._wish.get("copied") else _text(os.path.join(self._inside, b"stream")),
+            "grace": run.plan.grace,
+            "stream": None if self._wish.copied else _text(os.path.join(self._inside, b"stream")),
             "note": _text(os.path.join(self._inside, b"note")),
-            "ended": None if self._wish.get("copied") else _text(os.path.join(self._inside, b"ended")),
+            "ended": None if self._wish.copied else _text(os.path.join(self._inside, b"ended")),
             "folders": [_text(os.path.join(run.attempt, part.encode())) for part in argv.PARTS],
             "after": [os.getuid(), os.getgid()] if is_root else None,
-            "touch": self._touch_words() if self._wish.get("gpu") else None,
+            "touch": self._touch_words() if self._wish.gpu else None,
         }
         return json.dumps(told).encode("ascii") + b"\n"
 
@@ -158,11 +158,11 @@ class Contained:
         """The GPU probe is run by the interpreter that will run the script."""
         run = self._run
         program = os.path.join(run.home, b"runner", run.runner.encode("ascii"), b"runner", b"gpu", b"probe.py")
-        return [str(run.plan["argv"][0]), "-B", _text(program), "look"]  # type: ignore[index]
+        return [run.plan.argv[0], "-B", _text(program), "look"]
 
     def _gpu(self, engine: "dict[str, object]") -> "tuple[list[str], dict[str, str]]":
         """Words for the engine and variables for the script."""
-        if not self._wish.get("gpu"):
+        if not self._wish.gpu:
             return [], {}
         from ..container import gpu_passthrough
 
@@ -179,25 +179,24 @@ class Contained:
         os.mkfifo(os.path.join(self._inside, b"ended"), 0o600)
         output = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # with a writing end of our own it never comes to its end
         script_process.widen(output)
-        if self._charge is not None and self._wish.get("copied"):
+        if self._charge is not None and self._wish.copied:
             self._charge.output = os.open(path, os.O_WRONLY)
         return output
 
 
-def destroy(plan: "dict[str, object]", settled: "bool" = False) -> "None":
+def destroy(plan: "Plan", settled: "bool" = False) -> "None":
     """Kill the container of a run, if it has one, even if a monitor is still running.
 
     Unless it is ``settled`` that it ran, an engine that was asked to start it a moment ago may do so after all.
     """
-    wish = plan.get("container")
-    if not isinstance(wish, dict):
+    if plan.container is None:
         return
-    name = argv.name_of(str(plan["uid"]), str(plan["attempt"]))
+    name, program = argv.name_of(plan.uid, plan.attempt), plan.container.program
     for wait in (0.0,) if settled else (0.0, LATE_S):
         time.sleep(wait)
-        process_tree.end_marked(str(plan["uid"]).encode("ascii"))  # what runs as us needs no engine to be ended
-        if not monitor.remove(str(wish["program"]), name):
-            sys.stderr.write("the container %s could not be removed: %s does not answer\n" % (name, wish["program"]))
+        process_tree.end_marked(plan.uid.encode("ascii"))  # what runs as us needs no engine to be ended
+        if not monitor.remove(program, name):
+            sys.stderr.write("the container %s could not be removed: %s does not answer\n" % (name, program))
             return
 
 

@@ -6,6 +6,7 @@ import signal
 import time
 
 from ..machine import node, processes
+from ..plan import read_plan
 from ..store import evidence, jsonl, run_files
 from ..store.remove_tree import remove_tree
 from . import guardian, process_tree
@@ -109,7 +110,7 @@ def _are_stopped(watchers: "list[int]") -> "bool":
 
 def _end_stopped(attempt: "bytes", watchers: "list[int]") -> "str":
     """End a run in place of its watchers. They stay stopped, and parents of all its orphans, until nothing is left."""
-    plan = run_files.read_plan(attempt)
+    plan = read_plan(attempt)
     uid = os.path.basename(os.path.dirname(attempt)).decode("ascii")
     until = time.monotonic() + END_S
     while time.monotonic() < until:
@@ -121,13 +122,13 @@ def _end_stopped(attempt: "bytes", watchers: "list[int]") -> "str":
         time.sleep(0.002)
     process_tree.tell(watchers, signal.SIGKILL)
     process_tree.end_marked(uid.encode("ascii"))
-    if plan.get("container"):
+    if plan is not None and plan.container is not None:
         from . import container_process
 
         container_process.destroy(plan)
-    why = guardian.reason_to_end(attempt, plan)
+    why = guardian.reason_to_end(attempt, plan.timeout if plan is not None else None)
     who = "supervisor and guardian were both stopped, and a client ended the run"
-    guardian.close_in_place(attempt, plan, why, who, ended_by="client")
+    guardian.close_in_place(attempt, plan.timeout_text if plan is not None else "", why, who, ended_by="client")
     return "closed"
 
 
@@ -194,8 +195,8 @@ def _close_for_the_dead(attempt: "bytes") -> "None":
     if damage:
         reason = "its events.jsonl is damaged and its outcome is unknown: %s" % "; ".join(damage)
         told = {"damaged": damage}
-    plan = run_files.read_plan(attempt) if first is not None or damage else {}
-    if plan.get("container"):
+    plan = read_plan(attempt) if first is not None or damage else None
+    if plan is not None and plan.container is not None:
         from . import container_process
 
         container_process.destroy(plan)

@@ -9,11 +9,12 @@ import time
 
 from .. import wire
 from ..machine import environment, processes
-from ..store import run_files
+from ..plan import read_plan
 from . import control, process_tree, script_process, workdir
 
 MYPY = False
 if MYPY:
+    from ..plan import Plan
     from ..store.mirror import Reply
 
 BLOCK = 64 * 1024
@@ -37,16 +38,16 @@ def execute(
     reply: "Reply",
 ) -> "None":
     """``asked`` has argv, whether there will be input, and for how many seconds at most the client may be silent."""
-    plan = run_files.read_plan(attempt)
-    if not plan:
+    plan = read_plan(attempt)
+    if plan is None:
         reply.end(refused="it was never started on this machine, or is gone from it")
         return
-    if plan.get("container") and control.look(attempt) != "alive":
+    if plan.container is not None and control.look(attempt) != "alive":
         reply.end(refused="its container went with it when it ended")
         return
     work = os.path.join(attempt, b"work")
     folder = work if os.path.isdir(work) else attempt
-    mark = os.urandom(8).hex().encode("ascii") if plan.get("container") else b""
+    mark = os.urandom(8).hex().encode("ascii") if plan.container is not None else b""
     argv, env = _command(home, runner, attempt, plan, [_bytes(word) for word in asked["argv"]], mark)  # type: ignore[attr-defined]
     stdin = subprocess.PIPE if asked.get("input") else subprocess.DEVNULL
     processes.adopt_orphans()
@@ -188,24 +189,25 @@ def _spawn(
 
 
 def _command(
-    home: "bytes", runner: "str", attempt: "bytes", plan: "dict[str, object]", argv: "list[bytes]", mark: "bytes"
+    home: "bytes", runner: "str", attempt: "bytes", plan: "Plan", argv: "list[bytes]", mark: "bytes"
 ) -> "tuple[list[bytes], dict[bytes, bytes]]":
     """Words and variables as they are started here, for a command that may belong into a container."""
     variables = workdir.variables(home, runner, attempt, plan, _note(home, plan))
-    if not plan.get("container"):
+    if plan.container is None:
         return argv, script_process.environment(dict(os.environb), {}, workdir.merged(variables))
     from ..container import argv as container
 
     variables[0][MARK] = mark
-    return container.beside(plan, argv, os.path.join(attempt, b"work"), *variables), dict(os.environb)
+    return container.beside(
+        plan.container, container.name_of(plan.uid, plan.attempt), argv, os.path.join(attempt, b"work"), *variables
+    ), dict(os.environb)
 
 
-def _note(home: "bytes", plan: "dict[str, object]") -> "dict[str, object]":
+def _note(home: "bytes", plan: "Plan") -> "dict[str, object]":
     """What the environment of the run says of itself."""
-    chosen = plan.get("environment")
-    if not isinstance(chosen, dict):
+    if plan.environment is None:
         return {}
-    return environment.read_note(os.path.join(home, b"envs", _bytes(chosen["key"]))) or {}
+    return environment.read_note(os.path.join(home, b"envs", _bytes(plan.environment.key))) or {}
 
 
 def _end(command: "subprocess.Popen[bytes]", before: "list[int]", mark: "bytes") -> "None":

@@ -13,6 +13,10 @@ from ..machine import processes
 from ..store import jsonl, run_files
 from . import outcome, outputs, process_tree
 
+MYPY = False
+if MYPY:
+    from ..plan import Plan
+
 LOOK_S = 1.0
 BEAT_S = 10.0  # how often the guardian shows other nodes that it lives
 CONTINUE_S = 0.02  # a script that stops its supervisor in a loop is answered no faster than this
@@ -25,12 +29,11 @@ STOPPED = "the runner's supervisor was stopped, and its guardian ended the run"
 
 
 class Guardian:
-    def __init__(self, attempt: "bytes", supervisor: "int", plan: "dict[str, object]") -> "None":
+    def __init__(self, attempt: "bytes", supervisor: "int", plan: "Plan") -> "None":
         self._attempt = attempt
         self._supervisor = supervisor
         self._plan = plan
-        self._uid = str(plan["uid"])
-        self._grace = float(str(plan["grace"]))
+        self._uid = plan.uid
         self._began = time.monotonic()
         self._status = None  # type: int | None
         self._held_at = self._canceled_at = self._beat_at = 0.0
@@ -83,8 +86,8 @@ class Guardian:
         if not self._canceled_at and os.path.exists(os.path.join(self._attempt, b"control.jsonl")):
             self._canceled_at = now
             process_tree.tell([self._supervisor], signal.SIGTERM)  # the request may come from another node
-        timeout = self._plan.get("timeout")
-        is_late = bool(timeout) and now - self._began > float(str(timeout))
+        timeout = self._plan.timeout
+        is_late = bool(timeout and now - self._began > timeout)
         is_held = now - self._held_at < HELD_S
         if not (is_late or self._canceled_at or is_held):
             return ""
@@ -93,7 +96,7 @@ class Guardian:
     def _overdue(self, now: "float", is_held: "bool") -> "str":
         """What the events say that should have happened by now, and has not."""
         events = jsonl.read_lines(os.path.join(self._attempt, b"events.jsonl"))
-        allowed = self._grace + (MARGIN_S if is_held else PATIENCE_S)
+        allowed = self._plan.grace + (MARGIN_S if is_held else PATIENCE_S)
         exited = _moment(events, "exited")
         if exited:
             return "finishing" if is_held and now > exited + allowed else ""
@@ -109,8 +112,8 @@ class Guardian:
 
     def _due(self, events: "list[dict[str, object]]") -> "float":
         """The moment at which the run should have been asked to end; 0 where there is none."""
-        started, timeout = _moment(events, "started"), self._plan.get("timeout")
-        moments = [self._canceled_at, started + float(str(timeout)) if started and timeout else 0.0]
+        started, timeout = _moment(events, "started"), self._plan.timeout
+        moments = [self._canceled_at, started + timeout if started and timeout else 0.0]
         return min([moment for moment in moments if moment] or [0.0])
 
     def _why(self, events: "list[dict[str, object]]") -> "str":
@@ -126,26 +129,26 @@ class Guardian:
             time.sleep(0.01)
         process_tree.end_family(self._uid)
         self._remove_container()
-        close_in_place(self._attempt, self._plan, why, STOPPED)
+        close_in_place(self._attempt, self._plan.timeout_text, why, STOPPED)
 
     def _remove_container(self) -> "None":
-        if self._plan.get("container"):
+        if self._plan.container:
             from . import container_process
 
             container_process.destroy(self._plan)
 
 
-def reason_to_end(attempt: "bytes", plan: "dict[str, object]") -> "str":
+def reason_to_end(attempt: "bytes", timeout: "float | None") -> "str":
     """Why a run that goes on should have ended: its cancel or its timeout; empty where there is neither."""
     events = jsonl.read_lines(os.path.join(attempt, b"events.jsonl"))
     told = [str(event.get("why")) for event in events if event.get("type") == "stopping"]
     if told or os.path.exists(os.path.join(attempt, b"control.jsonl")):
         return told[0] if told else "canceled"
-    started, timeout = _moment(events, "started"), plan.get("timeout")
-    return "timeout" if started and timeout and time.monotonic() > started + float(str(timeout)) else ""
+    started = _moment(events, "started")
+    return "timeout" if started and timeout and time.monotonic() > started + timeout else ""
 
 
-def close_in_place(attempt: "bytes", plan: "dict[str, object]", why: "str", who: "str", **told: "object") -> "None":
+def close_in_place(attempt: "bytes", timeout_text: "str", why: "str", who: "str", **told: "object") -> "None":
     """Close a run in place of its supervisor, when nothing of its family is left.
 
     ``why`` it was to end; empty where it should not have, and its outcome is unknown. ``told``: more of its last event.
@@ -164,7 +167,7 @@ def close_in_place(attempt: "bytes", plan: "dict[str, object]", why: "str", who:
     if not why or "exited" in kinds:
         end = "lost", 125, "the script's own outcome is unknown"
     else:
-        end = outcome.judge(-signal.SIGKILL, why, str(plan.get("timeout_text") or ""))
+        end = outcome.judge(-signal.SIGKILL, why, timeout_text)
     run_files.close(attempt, end[0], end[1], "%s; %s" % (end[2], who), **told)
 
 

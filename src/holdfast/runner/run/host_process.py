@@ -18,7 +18,7 @@ class Direct:
     ) -> "tuple[int, int, dict[str, object]]":
         run = self._run
         ours = workdir.merged(workdir.variables(run.home, run.runner, run.attempt, run.plan, environment))
-        argv = [word.encode("utf-8", "surrogateescape") for word in run.plan["argv"]]  # type: ignore[attr-defined]
+        argv = [word.encode("utf-8", "surrogateescape") for word in run.plan.argv]
         env = script_process.environment(dict(os.environb), asked, ours)
         env.update(run.gpu.variables())
         work = os.path.join(run.attempt, b"work")
@@ -30,10 +30,10 @@ class Direct:
         return pid, output, {}
 
     def tell(self, _pid: "int", number: "int") -> "None":
-        process_tree.tell(process_tree.family(os.getpid(), str(self._run.plan["uid"])), number)
+        process_tree.tell(process_tree.family(os.getpid(), self._run.plan.uid), number)
 
     def end(self) -> "dict[int, int]":
-        return process_tree.end_family(str(self._run.plan["uid"]))
+        return process_tree.end_family(self._run.plan.uid)
 
     def goes_on(self) -> "int":
         return 0

@@ -11,12 +11,16 @@ import time
 
 from ..store import jsonl, run_files
 
+MYPY = False
+if MYPY:
+    from ..plan import Idle
 
-def become(home: "bytes", runner: "str", uid: "str", wish: "dict[str, object]") -> "None":
+
+def become(home: "bytes", runner: "str", uid: "str", asked: "Idle") -> "None":
     """Turn this process, which has nothing left to do, into the one that waits. Returns only if that fails."""
     place = os.path.join(home, b"runner", runner.encode("ascii"))
     program = "import sys; sys.path.insert(0, sys.argv[1]); from runner.run import idle; idle.main(sys.argv[2:])"
-    words = [os.fsdecode(place), os.fsdecode(home), uid, str(wish["minutes"]), str(wish["command"])]
+    words = [os.fsdecode(place), os.fsdecode(home), uid, str(asked.minutes), asked.command]
     try:
         os.execv(sys.executable, [sys.executable, "-I", "-S", "-c", program, *words])
     except OSError:

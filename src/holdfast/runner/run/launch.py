@@ -20,6 +20,8 @@ MYPY = False
 if MYPY:
     from collections.abc import Callable
 
+    from ..plan import Plan
+
 CANNOT_START = 125
 
 
@@ -43,14 +45,14 @@ def introduce(home: "bytes", request: "dict[str, object]") -> "None":
     os.rename(beside, path)
 
 
-def launch(home: "bytes", runner: "str", plan: "dict[str, object]", secrets: "Secrets", umask: "int") -> "bool":
+def launch(home: "bytes", runner: "str", plan: "Plan", secrets: "Secrets", umask: "int") -> "bool":
     """Start an attempt; False if it was started before. Returns once the first event is on disk."""
-    attempt = attempt_path(home, str(plan["uid"]), str(plan["attempt"]))
+    attempt = attempt_path(home, plan.uid, plan.attempt)
     beside = attempt + b".%d.tmp" % os.getpid()
     os.makedirs(beside, 0o700)
     lock = run_files.hold(beside)
     try:
-        jsonl.write_new(os.path.join(beside, b"plan.json"), wire.dumps(plan))
+        jsonl.write_new(os.path.join(beside, b"plan.json"), wire.dumps(plan.source))
         run_files.make_reserve(beside)
         os.mkdir(os.path.join(beside, b"metrics"), 0o700)
         os.rename(beside, attempt)  # the claim: it fails where the attempt is there already
@@ -113,9 +115,8 @@ def _guard(attempt: "bytes", made: "Callable[[], Supervisor]", ready: "int") -> 
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # the supervisor is the one to talk to
         Guardian(attempt, pid, supervisor.plan).outlive()
-        wish = supervisor.plan.get("idle")
-        if isinstance(wish, dict):
-            idle.become(supervisor.home, supervisor.runner, str(supervisor.plan["uid"]), wish)
+        if supervisor.plan.idle is not None:
+            idle.become(supervisor.home, supervisor.runner, supervisor.plan.uid, supervisor.plan.idle)
     finally:
         os._exit(0)
 

@@ -3,19 +3,23 @@
 import os
 import signal
 
+MYPY = False
+if MYPY:
+    from ..plan import Plan
+
 LIMIT_S = 60
 
 
-def notify(target: "str", plan: "dict[str, object]", outcome: "str", exit_code: "int", reason: "str") -> "str":
+def notify(target: "str", plan: "Plan", outcome: "str", exit_code: "int", reason: "str") -> "str":
     """What became of it, in words: a notification that goes wrong never fails a run."""
     facts = {
-        "run_id": str(plan["run_id"]),
-        "run_number": plan.get("run_number"),
+        "run_id": plan.run_id,
+        "run_number": plan.run_number,
         "status": outcome.capitalize(),
         "exit_code": exit_code,
         "reason": _plain(reason),
-        "script_name": _plain(str(plan.get("script"))),
-    }
+        "script_name": _plain(plan.script),
+    }  # type: dict[str, object]
     try:
         return _post(target, facts) if target.startswith(("http://", "https://")) else _command(target, facts)
     except Exception as error:

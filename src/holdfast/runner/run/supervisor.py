@@ -19,6 +19,7 @@ MYPY = False
 if MYPY:
     from ..gpu.no_gpus import NoHold
     from ..gpu.run_gpus import Hold
+    from ..plan import Plan
     from .container_process import Contained
 
 BLOCK = 256 * 1024
@@ -46,7 +47,7 @@ class Supervisor:
         home: "bytes",
         runner: "str",
         attempt: "bytes",
-        plan: "dict[str, object]",
+        plan: "Plan",
         secrets: "Secrets",
         umask: "int",
         says_ready: "int",
@@ -70,12 +71,11 @@ class Supervisor:
         self._way = self._choose_way()
 
     def _choose_way(self) -> "Direct | Contained":
-        wish = self.plan.get("container")
-        if not isinstance(wish, dict):
+        if self.plan.container is None:
             return Direct(self)
         from .container_process import Contained  # drives another program, which takes its time to load
 
-        return Contained(self, wish)
+        return Contained(self, self.plan.container)
 
     def release(self) -> "None":
         """In the guardian: let go of what only the supervisor needs."""
@@ -84,7 +84,7 @@ class Supervisor:
         self._secrets = Secrets({}, "", {})
 
     def run(self, guardian: "int") -> "None":
-        self._log = Log(self.attempt, int(str(self.plan["max_log"])))
+        self._log = Log(self.attempt, self.plan.max_log)
         self.events = run_files.Events(self.attempt)
         processes.adopt_orphans()
         wakeup = _wakeup_pipe()  # before our pid is published: a stop that comes at once must find the handler
@@ -158,14 +158,14 @@ class Supervisor:
         self.gpu.begin()
         program = processes.program_of(pid)
         self.events.add("started", pid=pid, start_time=processes.start_time(pid), program=program, **self._built)
-        self._note("%s runs %s (%s)" % (program or "?", ascii(self.plan.get("script")), self._why_this_python()))
+        self._note("%s runs %s (%s)" % (program or "?", ascii(self.plan.script), self._why_this_python()))
         return pid, output
 
     def _why_this_python(self) -> "str":
-        chosen = self.plan.get("environment")
-        if not isinstance(chosen, dict):
+        chosen = self.plan.environment
+        if chosen is None:
             return "the interpreter of the target, as it is"
-        return "environment %s from %s: %s" % (chosen["key"], ascii(chosen["source"]), chosen["why"])
+        return "environment %s from %s: %s" % (chosen.key, ascii(chosen.source), chosen.why)
 
     def _rest(self, wait: "float", sources: "list[int]") -> "bool":
         """Until something is heard, or so long; False when nothing is to be started any more."""
@@ -178,8 +178,7 @@ class Supervisor:
     def _watch(self, output: "int", guardian: "int", wakeup: "int", started: "float") -> "None":
         """Copy output until the script is gone, minding the clock, stop requests and the guardian."""
         sources = [output, guardian, wakeup]
-        timeout = self.plan.get("timeout")
-        deadline = started + float(str(timeout)) if timeout else None
+        deadline = started + self.plan.timeout if self.plan.timeout else None
         while self._status is None:
             ready, _, _ = select.select([*sources, *self.gpu.sources], [], [], self._next_wait(deadline))
             if output in ready and not self._log.copy(output):
@@ -228,7 +227,7 @@ class Supervisor:
             self._stop(idle)
         if self._kill_at and now >= self._kill_at:
             self._kill_at = 0.0
-            self.events.add("killed", why="still running %s s after SIGTERM" % self.plan["grace"])
+            self.events.add("killed", why="still running %s s after SIGTERM" % self.plan.grace)
             ended = self._way.end()
             self._status = ended.get(self._script, self._status)
 
@@ -236,7 +235,7 @@ class Supervisor:
         self._stopping = why
         self.events.add("stopping", why=why)
         self._way.tell(self._script, signal.SIGTERM)
-        self._kill_at = time.monotonic() + float(str(self.plan["grace"]))
+        self._kill_at = time.monotonic() + self.plan.grace
 
     def _guardian_died(self) -> "None":
         self._stopping = outcome.GUARDIAN_DIED
@@ -259,20 +258,19 @@ class Supervisor:
         trouble = "\n".join(part for part in (str(said.get("not_copied") or ""), trouble) if part)
         self._note("outputs: %d files, %d bytes%s" % (files, size, "; " + trouble if trouble else ""))
         self._outputs_trouble = trouble
-        timeout = str(self.plan.get("timeout_text") or "")
         stopping = self._stopping or self.gpu.verdict(receipt, code)
-        self._close(*outcome.judge(code, stopping, timeout, str(said["reason"]), bool(said.get("lost"))))
+        self._close(*outcome.judge(code, stopping, self.plan.timeout_text, str(said["reason"]), bool(said.get("lost"))))
         self._way.tidy()
 
     def _end_leftovers(self, output: "int") -> "None":
         """A run ends when its script ends: what it left running is asked to go, then made to."""
-        own = str(self.plan["uid"])
+        own = self.plan.uid
         if not process_tree.reap_family(own)[1]:
             return
         left = process_tree.family(os.getpid(), own)
         self.events.add("leftovers", commands=[processes.command_of(pid) for pid in left[:20]], count=len(left))
         process_tree.tell(left, signal.SIGTERM)
-        until = time.monotonic() + min(LEFTOVER_GRACE, float(str(self.plan["grace"])))
+        until = time.monotonic() + min(LEFTOVER_GRACE, self.plan.grace)
         sources = [output]
         while time.monotonic() < until and process_tree.reap_family(own)[1]:
             if select.select(sources, [], [], 0.01)[0] and not self._log.copy(output):
@@ -292,7 +290,7 @@ class Supervisor:
             words = "\n".join(part for part in (reason, self._outputs_trouble) if part)
             answer = notify.notify(self._secrets.on_end, self.plan, outcome, exit_code, words)
             self._note("notification " + answer)
-        if outcome == "completed" and not self.plan.get("keep_work") and not self._outputs_trouble:
+        if outcome == "completed" and not self.plan.keep_work and not self._outputs_trouble:
             remove_tree(os.path.join(self.attempt, b"work"))
 
     def _note(self, text: "str") -> "None":
@@ -360,7 +358,7 @@ class Log:
             view = view[written:]
 
 
-def _hold(attempt: "bytes", plan: "dict[str, object]") -> "Hold | NoHold":
+def _hold(attempt: "bytes", plan: "Plan") -> "Hold | NoHold":
     from ..gpu import no_gpus
 
     if not no_gpus.concerns(plan):

@@ -5,6 +5,10 @@ import sys
 
 from ..store import checkout, objects
 
+MYPY = False
+if MYPY:
+    from ..plan import Plan
+
 
 class CannotPrepare(Exception):
     """The folder cannot be made; the text says what is wrong and with which file."""
@@ -12,17 +16,17 @@ class CannotPrepare(Exception):
     code = 74
 
 
-def prepare(home: "bytes", attempt: "bytes", plan: "dict[str, object]") -> "None":
+def prepare(home: "bytes", attempt: "bytes", plan: "Plan") -> "None":
     work = os.path.join(attempt, b"work")
     try:
-        checkout.checkout(os.path.join(home, b"objects"), str(plan["tree"]), work)
+        checkout.checkout(os.path.join(home, b"objects"), plan.tree, work)
         os.makedirs(os.path.join(work, b"outputs"), 0o700, exist_ok=True)
-        for link in plan["links"]:  # type: ignore[attr-defined]
-            _link(work, _bytes(link["name"]), _bytes(link["target"]))
-        if plan.get("share"):
-            os.makedirs(share_of(plan), 0o700, exist_ok=True)
+        for link in plan.links:
+            _link(work, _bytes(link.name), _bytes(link.target))
+        if plan.share:
+            os.makedirs(share_path(plan.share), 0o700, exist_ok=True)
     except objects.Damaged as error:
-        _forget(home, error.digest, str(plan["project_id"]))
+        _forget(home, error.digest, plan.project_id)
         cure = "the damaged copy was taken away; submit again to store it anew"
         raise CannotPrepare("a stored file is damaged: %s; %s" % (error, cure)) from error
     except OSError as error:
@@ -30,7 +34,7 @@ def prepare(home: "bytes", attempt: "bytes", plan: "dict[str, object]") -> "None
 
 
 def variables(
-    home: "bytes", runner: "str", attempt: "bytes", plan: "dict[str, object]", environment: "dict[str, object]"
+    home: "bytes", runner: "str", attempt: "bytes", plan: "Plan", environment: "dict[str, object]"
 ) -> "tuple[dict[bytes, bytes], dict[bytes, list[bytes]]]":
     """What every script finds in its environment, and the folders that it is to look in first.
 
@@ -39,22 +43,22 @@ def variables(
     site = os.path.join(home, b"runner", runner.encode("ascii"), b"site")
     found = {
         b"PYTHONUNBUFFERED": b"1",
-        b"HOLDFAST_RUN_ID": _bytes(plan["run_id"]),
-        b"HOLDFAST_RUN_UID": _bytes(plan["uid"]),
+        b"HOLDFAST_RUN_ID": _bytes(plan.run_id),
+        b"HOLDFAST_RUN_UID": _bytes(plan.uid),
         b"HOLDFAST_METRICS_DIR": os.path.join(attempt, b"metrics"),
         b"HOLDFAST_OUTPUTS": os.path.join(attempt, b"work", b"outputs"),
-        b"AZUREML_RUN_ID": _bytes(plan["run_id"]),
+        b"AZUREML_RUN_ID": _bytes(plan.run_id),
     }
     first = {b"PYTHONPATH": [site], b"PATH": [], b"LD_LIBRARY_PATH": []}  # type: dict[bytes, list[bytes]]
-    if plan.get("shims"):
-        first[b"PATH"].append(_bytes(plan["shims"]))
-    if environment:
-        first[b"PATH"].append(os.path.join(_bytes(plan["environment"]["prefix"]), b"bin"))  # type: ignore[index]
+    if plan.shims:
+        first[b"PATH"].append(_bytes(plan.shims))
+    if environment and plan.environment is not None:
+        first[b"PATH"].append(os.path.join(_bytes(plan.environment.prefix), b"bin"))
         own = environment.get("own_paths") or ()
         first[b"PYTHONPATH"] += [os.path.join(attempt, b"work", _bytes(name)) for name in own]  # type: ignore[attr-defined]
         first[b"LD_LIBRARY_PATH"] += [_bytes(name) for name in environment.get("library_path") or ()]  # type: ignore[attr-defined]
-    if plan.get("share"):
-        found[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = os.path.join(share_of(plan), b"")  # scripts join by `+`
+    if plan.share:
+        found[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = os.path.join(share_path(plan.share), b"")  # scripts join by `+`
     return found, first
 
 
@@ -69,9 +73,9 @@ def merged(asked: "tuple[dict[bytes, bytes], dict[bytes, list[bytes]]]") -> "dic
     return found
 
 
-def share_of(plan: "dict[str, object]") -> "bytes":
+def share_path(share: "str") -> "bytes":
     """The folder that outlives runs, on this machine."""
-    return os.path.expanduser(_bytes(plan["share"]))
+    return os.path.expanduser(_bytes(share))
 
 
 def _forget(home: "bytes", digest: "str", project_id: "str") -> "None":

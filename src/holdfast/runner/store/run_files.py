@@ -2,7 +2,6 @@
 
 import errno
 import fcntl
-import json
 import os
 import stat
 import sys
@@ -94,16 +93,6 @@ def close(attempt: "bytes", outcome: "str", exit_code: "int", reason: "str", **t
     if closed(attempt) is None:
         outputs.remove_partial(attempt)
         events.close(outcome, exit_code, reason, **dict(told, **hashes(attempt)[0]))
-
-
-def read_plan(attempt: "bytes") -> "dict[str, object]":
-    """What was sent for an attempt; nothing where it was never started here."""
-    try:
-        with open(os.path.join(attempt, b"plan.json"), "rb") as source:
-            found = json.loads(source.read().decode("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def closed(attempt: "bytes") -> "dict[str, object] | None":

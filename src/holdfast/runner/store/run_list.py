@@ -3,6 +3,7 @@
 import json
 import os
 
+from ..plan import read_plan
 from ..run import outputs
 from . import run_files
 
@@ -42,12 +43,9 @@ def environments_elsewhere(home: "bytes") -> "set[str]":
         folder = os.path.join(home, b"runs", str(run["uid"]).encode("utf-8", "surrogateescape"))
         for name in run["attempts"]:  # type: ignore[attr-defined]
             attempt = os.path.join(folder, name.encode("ascii"))
-            plan = (
-                run_files.read_plan(attempt) if not run_files.is_held(attempt) and run_files.may_live(attempt) else {}
-            )
-            chosen = plan.get("environment")
-            if isinstance(chosen, dict):
-                found.add(str(chosen.get("key")))
+            plan = read_plan(attempt) if not run_files.is_held(attempt) and run_files.may_live(attempt) else None
+            if plan is not None and plan.environment is not None:
+                found.add(plan.environment.key)
     return found
 
 
