@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from holdfast import kinds
 from holdfast.amlconfig import compute, runconfig
 from holdfast.cli.parse import GLOBAL_OPTIONS
 from holdfast.cli.table.commands import COMMANDS
@@ -100,6 +101,38 @@ def test_no_isinstance_check_of_hosts_launchers_or_runtimes() -> None:
     ]
     assert ports
     assert asked == []
+
+
+KNOWS_KINDS = ("kinds.py", "targets.py", "amlconfig/")
+
+
+def test_only_the_kinds_table_asks_what_type_a_target_is() -> None:
+    """Elsewhere ``compute.kind`` answers: ``in_container``, ``is_remote``, ``over_ssh``. A ``Login`` has an address."""
+    asked = [
+        f"{_name(path)}:{node.lineno} {ast.unparse(node)}"
+        for path in SOURCES
+        if not _name(path).startswith((*KNOWS_KINDS, "runner/", "hosts/", "builder/"))
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.Attribute)
+        and node.attr in ("type", "address")
+        and not ast.unparse(node.value).endswith("login")
+    ]
+    assert asked == []
+
+
+def test_only_the_kinds_table_compares_with_the_name_of_a_kind() -> None:
+    """``local`` is also the name of a target, and ``docker`` that of an engine."""
+    names = set(kinds.names()) - {"local", "docker"}
+    compared = [
+        f"{_name(path)}:{node.lineno} {ast.unparse(node)}"
+        for path in SOURCES
+        if not _name(path).startswith(KNOWS_KINDS)
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.Compare)
+        for part in ast.walk(node)
+        if isinstance(part, ast.Constant) and part.value in names
+    ]
+    assert compared == []
 
 
 def test_commands_use_a_target_only_after_it_was_confirmed() -> None:

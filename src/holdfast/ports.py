@@ -6,7 +6,7 @@ from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Protocol
 
     from holdfast.errors import HoldfastError
@@ -88,7 +88,23 @@ class Launcher(Protocol):
     def stop(self, channel: Channel, ticket: str, by: str) -> str: ...
 
 
+class RuntimeParts(Record):
+    """All that a runtime may need: the interpreter, the values of the ``.compute`` file, and the parts of the plan.
+
+    ``python`` is the path as the script will see it: of the target, of an environment, or inside the container.
+    ``environment``, ``container`` and ``gpu`` are as the plan has them; None where it has none.
+    """
+
+    python: str
+    settings: Mapping[str, object] = {}
+    environment: Json | None = None
+    container: Json | None = None
+    gpu: Json | None = None
+
+
 class Runtime(Protocol):
-    """What the script's command line looks like. Pure: words in, words out."""
+    """What the script's command line looks like. Pure: made from ``RuntimeParts``, asked once, reads nothing."""
+
+    def __init__(self, parts: RuntimeParts) -> None: ...
 
     def argv(self, script: str, arguments: tuple[str, ...]) -> tuple[str, ...]: ...

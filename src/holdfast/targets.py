@@ -1,4 +1,4 @@
-"""Resolves a name on the command line to a target: the kinds table, and the files with its settings.
+"""Resolves a name on the command line to a target: its row of the kinds table, and the files with its settings.
 
 Targets and run configurations are files, in the project's ``aml_config`` or once for the user in the store's
 ``targets`` folder; the project's own win. ``local`` needs no file at all.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
+from holdfast import kinds
 from holdfast.amlconfig.types import ComputeTarget, Finding, RunConfig
 from holdfast.errors import ConfigError, UsageError
 from holdfast.model import Login
@@ -18,36 +19,23 @@ from holdfast.trust.ownership import foreign_owner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from holdfast.ports import Host, Launcher, Runtime
-
-_LOCAL, _SSH = "holdfast.hosts.local:LocalHost", "holdfast.hosts.ssh:SshHost"
-_PROCESS = "holdfast.launchers.process:ProcessLauncher"
-_PYTHON, _CONTAINER = "holdfast.runtimes.python:PythonRuntime", "holdfast.runtimes.container:ContainerRuntime"
-# type in a .compute file -> host, launcher, runtime; imported when a row is used.
-KINDS = {
-    "local": (_LOCAL, _PROCESS, _PYTHON),
-    "docker": (_LOCAL, _PROCESS, _CONTAINER),
-    "localdocker": (_LOCAL, _PROCESS, _CONTAINER),
-    "remote": (_SSH, _PROCESS, _PYTHON),
-    "remotedocker": (_SSH, _PROCESS, _CONTAINER),
-    "virtualmachine": (_SSH, _PROCESS, _CONTAINER),
-}
-# These are this machine: the runner is started by our own interpreter, and scripts find az and holdfast on their PATH.
-_HERE = ("local", "docker", "localdocker")
-CONTAINED = ("docker", "localdocker", "remotedocker", "virtualmachine")
-_LATER = ("cluster", "slurm", "ray")
+    from holdfast.kinds import Kind
+    from holdfast.ports import Host, Launcher, Runtime, RuntimeParts
 
 
 class Target(Record):
-    """A row of the table with its settings: all that is needed to reach a machine and start a script there."""
+    """A row of the table with its settings: all that is needed to reach a machine and start a script there.
+
+    ``runtime`` is made once it is known what it is to run: environment, container and GPUs are found out on the target.
+    """
 
     name: str
-    kind: str
+    kind: Kind
     host: Host
     launcher: Launcher
-    runtime: Runtime
+    runtime: Callable[[RuntimeParts], Runtime]
     runner_python: str
     home: str | None
     share_base: str | None
@@ -97,26 +85,26 @@ def resolve(compute: ComputeTarget, home: str, *, patience: int = 10) -> Target:
 
     ``patience``: how many seconds a machine may take to answer at all.
     """
-    row = KINDS.get(compute.type)
-    if row is None:
-        known = compute.type in _LATER
-        what = f"targets of type {compute.type} come later" if known else f"{compute.type!r} is no type of target"
-        raise ConfigError(what, where=f"{compute.name}.compute", hint=f"this version has: {', '.join(KINDS)}")
-    host, launcher, runtime = (_import(place) for place in row)
-    here = compute.type in _HERE
-    python = compute.python_location or "python"
+    kind = compute.kind
+    if not kind.is_available:
+        known = kinds.is_known(kind.name)
+        what = f"targets of type {kind.name} are not supported yet" if known else f"{kind.name!r} is no type of target"
+        hint = f"this version has: {', '.join(kinds.available())}"
+        raise ConfigError(what, where=f"{compute.name}.compute", hint=hint)
+    host, launcher = _import(kind.host), _import(kind.launcher)
+    here = not kind.is_remote
     root, share, shims = compute.root, compute.native_shared_directory, None
     if here:
         root = os.path.abspath(os.path.expanduser(root)) if root else home
         share = os.path.expanduser(share) if share else None
-        shims = os.path.join(home, "shims", "run") if compute.type not in CONTAINED else None
-    runner = sys.executable if here else _runner_python("" if compute.type in CONTAINED else python)
+        shims = os.path.join(home, "shims", "run") if not kind.in_container else None
+    runner = sys.executable if here else _runner_python("" if kind.in_container else compute.python_location or "")
     return Target(
         name=compute.name,
-        kind=compute.type,
+        kind=kind,
         host=host(login(compute, home)._replace(patience=patience)),
         launcher=launcher(),
-        runtime=runtime(python),
+        runtime=_import(kind.runtime),
         runner_python=runner,
         home=root,
         share_base=share,
@@ -127,7 +115,7 @@ def resolve(compute: ComputeTarget, home: str, *, patience: int = 10) -> Target:
 
 def login(compute: ComputeTarget, home: str) -> Login:
     """How a target is reached. What we keep for it is filed under its key and user: its address may change."""
-    address, port = split_address(compute.address or "", compute.port)
+    address, port = endpoint(compute)
     who = f"{compute.host_key or f'{address}:{port}'} {compute.username or ''}"
     import hashlib
 
@@ -157,9 +145,14 @@ def _runner_python(python: str) -> str:
     return python if "/" in python else "python3"
 
 
-def running_in(target: Target, python: str) -> Target:
-    """The same target with another interpreter: that of an environment of ours."""
-    return target._replace(runtime=_import(KINDS[target.kind][2])(python))
+def as_machine(compute: ComputeTarget) -> ComputeTarget:
+    """The target as a plain machine, whatever will run on it: containers and Spark are reached the same way."""
+    return compute._replace(type=compute.kind.machine_kind or compute.type)
+
+
+def endpoint(compute: ComputeTarget) -> tuple[str, int | None]:
+    """The host name and port that a target is reached at; an empty name where its file has no address."""
+    return split_address(compute.address or "", compute.port)
 
 
 def targets(places: Sequence[str]) -> list[str]:
@@ -204,8 +197,8 @@ def _read_compute(
 ) -> ComputeTarget:
     path = find(places, f"{name}.compute")
     if path is None:
-        if name == "local":
-            return ComputeTarget(name="local", type="local", native_shared_directory="~/.azureml/share/")
+        if name == kinds.DEFAULT:
+            return ComputeTarget(name=name, type=kinds.DEFAULT, native_shared_directory="~/.azureml/share/")
         _refuse_missing(places, name, named_by, config)
     from holdfast import amlconfig
 

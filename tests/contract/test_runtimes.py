@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from holdfast.ports import RuntimeParts
+from holdfast.runtimes.container import ContainerRuntime
 from holdfast.runtimes.python import PythonRuntime
 
 if TYPE_CHECKING:
@@ -14,17 +16,13 @@ if TYPE_CHECKING:
     from holdfast.ports import Runtime
 
 
-def _python() -> Runtime:
-    return PythonRuntime("/opt/python")
-
-
-RUNTIMES: list[Callable[[], Runtime]] = [_python]
+RUNTIMES: list[Callable[[RuntimeParts], Runtime]] = [PythonRuntime, ContainerRuntime]
 ARGUMENTS = ("", " ", "it's", "$(id)", "a\nb", "--", "-rf", "caf\udce9", "é", "x" * 100_000)
 
 
 @pytest.fixture(params=RUNTIMES, ids=lambda made: made.__name__)
 def runtime(request: pytest.FixtureRequest) -> Runtime:
-    made: Runtime = request.param()
+    made: Runtime = request.param(RuntimeParts("/opt/python"))
     return made
 
 

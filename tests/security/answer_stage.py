@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from conftest import eventually
-from holdfast import targets
+from holdfast import kinds
 from holdfast.cli import main
 from security.replay import Change, Conversation, Recording
 from security.sentinel import Sentinel
@@ -193,17 +193,18 @@ class Stage:
     @contextmanager
     def _settings(self, host: str, launcher: str = "") -> Iterator[None]:
         before, folder = dict(os.environ), os.getcwd()
-        kinds = dict(targets.KINDS)
         variables = {"HOME": str(self.top / "user"), "HOLDFAST_HOME": str(self.top / "store"), "USER": "ada"}
         os.environ.update(variables, PATH=f"{self.top}/stubs:{before['PATH']}")
-        for kind in ("local", "docker"):
-            targets.KINDS[kind] = (host, launcher or kinds[kind][1], kinds[kind][2])
+        rows = [kinds.of(name) for name in ("local", "docker")]
+        for row in rows:
+            kinds.register(row._replace(host=host, launcher=launcher or row.launcher))
         os.chdir(self.top / "project")
         try:
             yield
         finally:
             os.chdir(folder)
-            targets.KINDS.update(kinds)
+            for row in rows:
+                kinds.register(row)
             os.environ.clear()
             os.environ.update(before)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from holdfast import kinds
 from holdfast.amlconfig.form import Form
 from holdfast.amlconfig.nodes import Scalar, Sequence
 from holdfast.amlconfig.source import Source
@@ -48,10 +49,6 @@ KEYS = (
     "stopOnTarget",
     "stopWhenIdleMinutes",
 )
-TYPES = ("local", "docker", "localdocker", "remote", "remotedocker", "virtualmachine", "cluster", "slurm", "ray")
-_NEED_ADDRESS = ("remote", "remotedocker", "virtualmachine")
-_NEED_IMAGE = ("docker", "localdocker", "remotedocker", "virtualmachine")
-_WITHOUT_CONTAINER = ("local", "remote")
 _OF_CONTAINERS = ("dockerfile", "containerUser", "shmSize", "memory", "cpus", "network", "dockerArguments")
 # Docker refuses less memory; so little of either is a number without its unit.
 _LEAST_MEMORY = 6 << 20
@@ -140,9 +137,9 @@ def _target(form: Form, name: str) -> ComputeTarget:
 def _type(form: Form) -> str | None:
     kind = form.text("type")
     if kind is not None:
-        if kind.lower() in TYPES:
+        if kinds.is_known(kind.lower()):
             return kind.lower()
-        form.warn("type", f"type {kind!r} is not one that Holdfast brings", f"one of: {', '.join(TYPES)}")
+        form.warn("type", f"type {kind!r} is not one that Holdfast brings", f"one of: {', '.join(kinds.names())}")
         return kind
     # Before 08-2017 two flags stood in for the type, and a virtual machine with Docker was the default.
     if form.flag("cluster"):
@@ -242,9 +239,9 @@ def _check_password(form: Form, target: str) -> None:
 
 
 def _check_completeness(form: Form, target: ComputeTarget) -> None:
-    if target.type in _NEED_ADDRESS and form.absent("address"):
+    if target.kind.is_remote and form.absent("address"):
         _ask_for(form, "address", f"a {target.type} target needs an address", "write address: host.example.org")
-    if target.type in _NEED_IMAGE and form.absent("baseDockerImage") and form.absent("dockerfile"):
+    if target.kind.in_container and form.absent("baseDockerImage") and form.absent("dockerfile"):
         _ask_for(form, "baseDockerImage", f"a {target.type} target needs an image", "write baseDockerImage: name:tag")
 
 
@@ -254,7 +251,8 @@ def _check_containers(form: Form, target: ComputeTarget) -> None:
         form.error("baseDockerImage", "docker cannot run a plain folder", "write engine: podman, or name an image")
     if target.dockerfile and target.base_docker_image:
         form.warn("baseDockerImage", "an image is built from dockerfile; this one is not used", "delete one of the two")
-    for name in _OF_CONTAINERS if target.type in _WITHOUT_CONTAINER else ():
+    has_none = target.kind.is_available and not target.kind.in_container
+    for name in _OF_CONTAINERS if has_none else ():
         if not form.absent(name):
             hint = "delete this line, or use a target of type docker or remotedocker"
             form.warn(name, f"{name} is for containers; a {target.type} target has none", hint)

@@ -22,7 +22,6 @@ _ENVIRONMENT = ("environmentVariables", "python", "docker", "spark")
 _PYTHON = ("userManagedDependencies", "interpreterPath", "condaDependenciesFile")
 _DOCKER = ("enabled", "baseImage", "sharedVolumes", "gpuSupport", "shmSize", "arguments", "baseImageRegistry")
 _REGISTRY = ("address", "username", "password")
-_IN_CONTAINER = {"local": "docker", "remote": "remotedocker"}
 
 
 def read_successor(source: Source, root: Mapping, name: str) -> RunConfig:
@@ -54,7 +53,7 @@ def in_container(target: ComputeTarget, config: RunConfig) -> ComputeTarget:
     said = {name: value for name, value in config.container._asdict().items() if value is not None}
     for name in ("name", "type", "extra"):
         del said[name]
-    joined = target._replace(type=_IN_CONTAINER.get(target.type, target.type), **said)
+    joined = target._replace(type=target.kind.container_kind or target.type, **said)
     if not joined.base_docker_image and not joined.dockerfile:
         what = "docker is enabled, and neither this file nor its target names an image"
         hint = "write environment.docker.baseImage: name:tag"

@@ -6,12 +6,15 @@ A field is ``None`` where its key is absent or null: the caller chooses the defa
 
 from __future__ import annotations
 
+from holdfast import kinds
 from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Literal, TypeAlias
+
+    from holdfast.kinds import Kind
 
     Raw: TypeAlias = "str | list[Raw] | dict[str, Raw] | None"
     Severity: TypeAlias = Literal["error", "warning"]
@@ -73,6 +76,11 @@ class ComputeTarget(Record):
     stop_on_target: str | None = None
     stop_when_idle_minutes: float | None = None
     extra: Mapping[str, Raw] = {}
+
+    @property
+    def kind(self) -> Kind:
+        """The row of its type, which answers every question about what it is."""
+        return kinds.of(self.type)
 
 
 class RunConfig(Record):

@@ -22,7 +22,7 @@ from holdfast.runner import untrusted
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.amlconfig.emit import Settings
-    from holdfast.amlconfig.types import Raw
+    from holdfast.amlconfig.types import ComputeTarget, Raw
 
 _KEYS = (*compute.KEYS, *runconfig.KEYS)
 
@@ -30,6 +30,20 @@ _KEYS = (*compute.KEYS, *runconfig.KEYS)
 def new_compute(settings: Settings) -> str:
     """The text of a ``.compute`` file: keys in alphabetical order, ``None`` as null."""
     return _new(settings)
+
+
+def reached_by(target: ComputeTarget) -> dict[str, str | int | bool]:
+    """The settings by which a machine is reached, under the names that they have in the file."""
+    values = {
+        "type": target.type,
+        "address": target.address or "",
+        "username": target.username,
+        "port": target.port,
+        "hostKey": target.host_key,
+        "privateKeyFile": target.private_key_file,
+        "root": target.root,
+    }
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def new_runconfig(target: str, settings: Settings | None = None) -> str:

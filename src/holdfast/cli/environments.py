@@ -90,9 +90,7 @@ class Bench:
         self.target = targets.resolve(chosen.compute, home.path)
         self.channel = connect(home, self.target)
         self.container = (
-            settle_container(home, project, chosen.compute, self.channel)
-            if containers.is_contained(chosen.compute)
-            else None
+            settle_container(home, project, chosen.compute, self.channel) if chosen.compute.kind.in_container else None
         )
 
     def __enter__(self) -> Bench:

@@ -63,7 +63,7 @@ class Reproduction:
         from holdfast.cli import environments as screen
 
         compute, container = self._chosen.compute, None
-        if compute.type in targets.CONTAINED:
+        if compute.kind.in_container:
             container = screen.settle_container(self._home, project, compute, line.channel)
             self._compare_image(container)
         if not environments.is_managed(self._chosen):

@@ -131,7 +131,7 @@ class Submission:
     def _settle(self, project: Project, job: Job) -> tuple[Environment | None, Container | None]:
         """What the script will run in; most runs of the machine's own Python need not ask."""
         compute, channel, container = self._chosen.compute, self._line.channel, None
-        if compute.type in targets.CONTAINED:
+        if compute.kind.in_container:
             from holdfast.cli.environments import settle_container
 
             try:
@@ -161,7 +161,7 @@ class Submission:
         facts = {
             "project": project.root,
             "snapshot": f"{stored}, {len(taken.left_out)} left out",
-            "target": f"{plan.target} ({self._target.kind})",
+            "target": f"{plan.target} ({self._target.kind.name})",
             "command": " ".join(plan.argv),
             "folder": self._home.run(plan.uid),
         }

@@ -1,11 +1,15 @@
-"""A script run by an interpreter of the target."""
+"""A script run by an interpreter of the target or of an environment."""
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.ports import RuntimeParts
+
 
 class PythonRuntime:
-    def __init__(self, interpreter: str) -> None:
-        self._interpreter = interpreter
+    def __init__(self, parts: RuntimeParts) -> None:
+        self._interpreter = parts.python
 
     def argv(self, script: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
         return (self._interpreter, f"./{script}" if script.startswith("-") else script, *arguments)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from holdfast import kinds, targets
 from holdfast import project as projects
-from holdfast import targets
 from holdfast.amlconfig.types import ComputeTarget
 from holdfast.cli.conceal import concealed
 from holdfast.engine.machines import attach as engine
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
     from holdfast.model import Json
     from holdfast.store.home import Home
-
-KINDS = ("remotedocker", "remote", "cluster")
 
 
 def attach(parsed: Parsed) -> int:
@@ -49,13 +47,14 @@ def attach(parsed: Parsed) -> int:
 
 def _understand(parsed: Parsed) -> tuple[ComputeTarget, str]:
     word = parsed.text("kind") or ""
-    short = bool(word) and word not in KINDS
+    attachable = kinds.attachable()
+    short = bool(word) and word not in attachable
     if short and parsed.text("address"):
-        raise UsageError(f"{word!r} is no kind of target to attach", hint=f"kinds: {', '.join(KINDS)}")
-    kind = parsed.text("type") or ("cluster" if parsed.flag("cluster") else "remotedocker")
-    kind = ("remote" if not parsed.text("type") else kind) if short else word or kind
-    if kind not in KINDS:
-        raise UsageError(f"{kind!r} is no kind of target to attach", hint=f"kinds: {', '.join(KINDS)}")
+        raise UsageError(f"{word!r} is no kind of target to attach", hint=f"kinds: {', '.join(attachable)}")
+    kind = parsed.text("type") or ("cluster" if parsed.flag("cluster") else kinds.DEFAULT_ATTACHED)
+    kind = (kinds.DEFAULT_MACHINE if not parsed.text("type") else kind) if short else word or kind
+    if kind not in attachable:
+        raise UsageError(f"{kind!r} is no kind of target to attach", hint=f"kinds: {', '.join(attachable)}")
     user, _, address = word.rpartition("@") if short else ("", "", parsed.text("address") or "")
     if not address:
         raise UsageError("no machine was named", hint="--address HOST, or: holdfast attach USER@HOST")
@@ -103,7 +102,7 @@ def _enter(home: Home, compute: ComputeTarget, secret: str | None, *, own_key: b
             raise
     line = engine.make_key(login)
     sys.stdout.write(f"{line}\n")
-    where = show(f"{compute.username or 'you'}@{compute.address}")
+    where = show(f"{compute.username or 'you'}@{login.address}")
     test = f"holdfast computetarget test {show(compute.name)}"
     sys.stderr.write(f"add the line above to ~/.ssh/authorized_keys of {where}, then: {test}\n")
     return None
@@ -114,7 +113,7 @@ def _ask_password(compute: ComputeTarget) -> str | None:
     if is_tty(sys.stdin) and is_tty(sys.stderr):
         from getpass import getpass
 
-        account = show(f"{compute.username or ''}@{compute.address}")
+        account = show(f"{compute.username or ''}@{targets.endpoint(compute)[0]}")
         return getpass(f"no key of yours fits; {account}'s password: ")
     import stat
 
@@ -199,13 +198,11 @@ def _write(folder: str, compute: ComputeTarget, entry: engine.Entry | None) -> N
         sys.stderr.write(f"made {show(path)}\n")
     runconfig = os.path.join(folder, f"{compute.name}.runconfig")
     if not os.path.exists(runconfig):
-        save(
-            runconfig,
-            new_runconfig(compute.name, {"Framework": "PySpark"} if compute.type == "cluster" else None).encode(),
-        )
+        framework = compute.kind.framework
+        save(runconfig, new_runconfig(compute.name, {"Framework": framework} if framework else None).encode())
         sys.stderr.write(f"made {show(runconfig)}\n")
-    if entry is not None:
-        sys.stderr.write(f"now: holdfast submit -c {show(compute.name)} SCRIPT\n" if compute.type == "remote" else "")
+    if entry is not None and compute.kind.is_available and not compute.kind.in_container:
+        sys.stderr.write(f"now: holdfast submit -c {show(compute.name)} SCRIPT\n")
 
 
 def _confirm(home: Home, folder: str, name: str) -> None:

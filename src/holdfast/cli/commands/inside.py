@@ -66,7 +66,7 @@ def forward(parsed: Parsed) -> int:
     wanted = [_ports(word) for word in parsed.texts("ports")]
     home, run = _run(parsed)
     target = target_of(run.request, home.path)
-    if not target.compute.address:
+    if not target.kind.is_remote:
         for there, _ in wanted:
             sys.stdout.write(f"http://127.0.0.1:{there}/\n")
         sys.stderr.write("the run is on this machine: it can be reached there already\n")

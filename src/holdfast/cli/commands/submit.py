@@ -39,7 +39,7 @@ def submit(parsed: Parsed) -> int:
     line = _reach(home, project.root, target)
     stopwatch.lap("connect")
     stopwatch.waited = lambda: line.waited_ns
-    if target.kind in targets.CONTAINED and not target.compute.dockerfile:
+    if target.kind.in_container and not target.compute.dockerfile:
         from holdfast.engine.submit.container import question
 
         line.channel.foresee("image", **question(target.compute))

@@ -107,7 +107,7 @@ def _readable(row: confirmations.Confirmation) -> str:
     address = ""
     try:
         compute = targets.choose(targets.folders(row.project, location()), "local", row.target).compute
-        address = compute.address or "" if compute.host_key and rest.startswith(compute.host_key) else ""
+        address = targets.endpoint(compute)[0] if compute.host_key and rest.startswith(compute.host_key) else ""
         shown = fingerprint(key)
     except (HoldfastError, ValueError, IndexError):
         return row.value
@@ -122,7 +122,7 @@ def _forget(parsed: Parsed, word: str, folder: str) -> int:
         root, name, machine = _root(parsed), word, ""
         try:
             compute = targets.choose(targets.folders(root, home.path), word).compute
-            name, machine = compute.name, engine.machine_of(home.path, compute) if compute.address else ""
+            name, machine = compute.name, engine.machine_of(home.path, compute) if compute.kind.is_remote else ""
         except HoldfastError:
             pass  # the file is gone; what was confirmed for it can still be taken back
         count = trust_file.forget(home, engine.scope_of(home.path, root), name, machine)

@@ -59,7 +59,7 @@ class Line:
     def again(self, error: UnreachableError) -> None:
         """Connect anew. A target that never answered is waited for by the patient alone."""
         at_once = time.monotonic() - self._since < _AT_ONCE_S
-        is_strike = at_once and self.channel.has_answered and not self.target.compute.address
+        is_strike = at_once and self.channel.has_answered and not self.target.kind.is_remote
         self._strikes = self._strikes + 1 if is_strike else 0
         if self._strikes >= _STRIKES or not (self.channel.has_answered or self._patient):
             raise error

@@ -9,7 +9,7 @@ import os
 import subprocess
 
 from holdfast import answers
-from holdfast.amlconfig.types import ComputeTarget
+from holdfast.amlconfig.write import reached_by
 from holdfast.engine.connection.channel import RunnerChannel
 from holdfast.engine.connection.transport import run_to_end
 from holdfast.engine.machines import gpu_probe
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.amlconfig.emit import Settings
+    from holdfast.amlconfig.types import ComputeTarget
     from holdfast.ports import Host
     from holdfast.store.home import Home
 
@@ -131,14 +132,14 @@ def enter(
 
 def _test_gpu(channel: RunnerChannel, compute: ComputeTarget, facts: Json, python: str) -> gpu_probe.Outcome | None:
     """With the settings that the .compute file will have."""
-    if compute.type == "remote":
+    if not compute.kind.in_container:
         compute = compute._replace(user_managed_environment=True)
     else:
         found = _container_settings(facts)
         engine = str(found["engine"]) if "engine" in found else None
         image = compute.base_docker_image or IMAGE
         compute = compute._replace(engine=engine, base_docker_image=image, nvidia_docker=bool(found["nvidiaDocker"]))
-    due = compute.type != "cluster" and gpu_probe.is_due(compute, facts)
+    due = compute.kind.is_available and gpu_probe.is_due(compute, facts)
     return gpu_probe.trial(channel, compute, python) if due else None
 
 
@@ -156,26 +157,16 @@ def make_key(login: Login) -> str:
 
 def settings(compute: ComputeTarget, entry: Entry | None) -> Settings:
     """What the .compute file says, with what was found on the machine already set."""
-    said: dict[str, str | int | bool] = {"type": compute.type, "address": compute.address or ""}
-    optional = {
-        "username": compute.username,
-        "port": compute.port,
-        "hostKey": compute.host_key,
-        "privateKeyFile": compute.private_key_file,
-        "root": compute.root,
-        "pythonLocation": _absolute(entry) if entry is not None else None,
-    }
-    said.update({name: value for name, value in optional.items() if value is not None})
-    if compute.type == "remote":
-        said["userManagedEnvironment"] = True
-    elif compute.type == "cluster":
-        said["yarnDeployMode"] = "cluster"
-    else:
-        said.pop("pythonLocation", None)
-        said.update(baseDockerImage=compute.base_docker_image or IMAGE, sharedVolumes=True)
-        if entry is not None:
-            said.update(_container_settings(entry.facts))
-    return said
+    values = reached_by(compute)
+    python = _absolute(entry) if entry is not None else None
+    if compute.kind.in_container:
+        values["baseDockerImage"] = compute.base_docker_image or IMAGE
+    elif python is not None:
+        values["pythonLocation"] = python
+    values.update(compute.kind.attach_settings or ())
+    if compute.kind.in_container and entry is not None:
+        values.update(_container_settings(entry.facts))
+    return values
 
 
 def _container_settings(facts: Json) -> dict[str, str | bool]:

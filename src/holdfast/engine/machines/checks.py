@@ -47,7 +47,7 @@ _DEAF = {
 
 def machine(compute: ComputeTarget, home: str) -> Target:
     """The target as a plain machine, whatever will run on it: containers and Spark are reached the same way."""
-    return targets.resolve(compute._replace(type="remote") if compute.address else compute, home)
+    return targets.resolve(targets.as_machine(compute), home)
 
 
 def examine(home: Home, compute: ComputeTarget) -> Iterator[Tick]:
@@ -89,7 +89,7 @@ class _Examination:
 
     def steps(self) -> list[tuple[str, Callable[[], Iterator[Tick]]]]:
         way = [("dns", self._name), ("tcp", self._port_answers), ("host key", self._key), ("login", self._enter)]
-        return [*(way if self._compute.address else []), ("python", self._python), ("disk", self._store)]
+        return [*(way if self._compute.kind.over_ssh else []), ("python", self._python), ("disk", self._store)]
 
     def _name(self) -> Iterator[Tick]:
         config = _effective(self._login)
@@ -175,7 +175,7 @@ class _Examination:
         after = time.time()
         there = _seconds(said.words)
         if there is None:
-            if said.status == openssh.OWN_STATUS and self._compute.address:
+            if said.status == openssh.OWN_STATUS and self._compute.kind.over_ssh:
                 meant = self._target.host.meaning(said.complaint, said.status)
                 raise meant or UnreachableError("the SSH connection ended", answer=_last_line(said.complaint))
             found = f"{self._target.runner_python} does not run: {_last_line(said.complaint)}"
@@ -227,7 +227,14 @@ class _Examination:
 
     def _again(self) -> str:
         login = self._login
-        words = ["holdfast computetarget attach", self._compute.type, "--name", login.name, "--address", login.address]
+        words = [
+            "holdfast computetarget attach",
+            self._compute.kind.name,
+            "--name",
+            login.name,
+            "--address",
+            login.address,
+        ]
         words += ["--port", str(login.port)] if login.port else []
         words += ["--username", login.user] if login.user else []
         return " ".join(words)
@@ -279,7 +286,7 @@ def _engines(facts: Json, compute: ComputeTarget) -> Tick:
     found = ", ".join(f"{name} {row.get('version') or row.get('error')}" for name, row in rows.items())
     found = found or "no docker, no podman"
     usable = [name for name, row in rows.items() if row.get("version")]
-    wanted = compute.type in targets.CONTAINED
+    wanted = compute.kind.in_container
     if (compute.engine in usable if wanted and compute.engine else usable) or not (wanted or rows):
         return Tick("engines", OK, found)
     state, code = (FAILED, ConfigError.exit_code) if wanted else (WARNING, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast import answers, lifecycle, targets
+from holdfast import answers, lifecycle
 from holdfast.engine.runs import reconcile
 from holdfast.engine.transfer import pull_runs
 from holdfast.record import Record
@@ -106,8 +106,7 @@ def _is_attempt_here(run: Run) -> bool:
 def _ask(
     home: Home, target: Target, channel: RunnerChannel, whole: list[str], only_there: int, *, act: bool
 ) -> Findings:
-    contained = target.kind in targets.CONTAINED
-    asked = {"client": home.id, "runs": whole, "contained": contained, "engine": target.compute.engine}
+    asked = {"client": home.id, "runs": whole, "contained": target.kind.in_container, "engine": target.compute.engine}
     said = answers.rows(channel.ask("clean", act=act, **asked), "rows", target.name)
     rows = [_row(row, only_there) for row in said]
     return Findings(rows, whole, only_there)

@@ -25,7 +25,7 @@ class Outcome(Record):
 
 def is_due(compute: ComputeTarget, survey: Json) -> bool:
     """Where the machine has a GPU, or containers are to be given one."""
-    return has_cards(survey) or (container.is_contained(compute) and bool(compute.nvidia_docker))
+    return has_cards(survey) or (compute.kind.in_container and bool(compute.nvidia_docker))
 
 
 def has_cards(survey: Json) -> bool:
@@ -35,7 +35,7 @@ def has_cards(survey: Json) -> bool:
 
 def trial(channel: RunnerChannel, compute: ComputeTarget, python: str | None = None) -> Outcome:
     """``python`` is the interpreter of a target that names none."""
-    if container.is_contained(compute) and not compute.nvidia_docker:
+    if compute.kind.in_container and not compute.nvidia_docker:
         fix = f"nvidiaDocker: true in {compute.name}.compute"
         return Outcome(SKIPPED, "the machine has a GPU, and containers of this target are not given it", fix)
     found = channel.ask("touch", **question(compute, python)).get("found")
@@ -45,7 +45,7 @@ def trial(channel: RunnerChannel, compute: ComputeTarget, python: str | None = N
 def question(compute: ComputeTarget, python: str | None = None) -> Json:
     """An environment that is built for a run is not there yet: nothing is said of its packages."""
     bare = not compute.user_managed_environment
-    if not container.is_contained(compute):
+    if not compute.kind.in_container:
         return {"python": compute.python_location or python or "python", "bare": bare}
     asked = container.question(compute)
     wish: Json = {**asked, "user": compute.container_user, "arguments": list(compute.docker_arguments or ())}

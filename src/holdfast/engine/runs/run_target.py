@@ -17,9 +17,9 @@ _REACHED_BY = ("address", "username", "port", "host_key", "private_key_file", "p
 
 def remembered(target: Target) -> Json:
     """What a run keeps of its target, so that it can be found again."""
-    found: Json = {"kind": target.kind, "home": target.home}
-    reached = {name: getattr(target.compute, name) for name in _REACHED_BY}
-    if reached["address"]:
+    found: Json = {"kind": target.kind.name, "home": target.home}
+    if target.kind.is_remote:
+        reached = {name: getattr(target.compute, name) for name in _REACHED_BY}
         found["reached_by"] = {name: value for name, value in reached.items() if value is not None}
     return found
 
@@ -49,5 +49,5 @@ def _as_it_is_now(compute: ComputeTarget, root: str, home: str) -> ComputeTarget
     except (HoldfastError, OSError):
         return None
     found = chosen.compute
-    same = (found.type, found.host_key) == (compute.type, compute.host_key)
+    same = (found.kind, found.host_key) == (compute.kind, compute.host_key)
     return found._replace(root=compute.root) if same else None

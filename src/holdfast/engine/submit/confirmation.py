@@ -69,7 +69,7 @@ def look(home: str, root: str, chosen: Chosen, keys: Sequence[str] | None = None
     Without ``keys`` that is everything but the commands that switch the machine, which count when they are run.
     """
     compute = chosen.compute
-    if compute.type not in targets.KINDS:
+    if not compute.kind.is_available:
         return None  # refused for that, whatever else it asks for
     asked = [*trust_policy.wanted(compute, chosen.config, root), *_redirected(home, root, chosen)]
     if not asked:
@@ -147,7 +147,7 @@ def is_confirmed(home: str, root: str, compute: ComputeTarget, key: str) -> bool
 
 
 def _is_confirmed(said: Confirmations, scope: str, compute: ComputeTarget, home: str, one: Wanted) -> bool:
-    if one.key in trust_policy.ATTACHED and compute.address and machine_of(home, compute) in said.machines:
+    if one.key in trust_policy.ATTACHED and compute.kind.is_remote and machine_of(home, compute) in said.machines:
         return True
     if one.key in SWITCHES and said.old_commands:
         import hashlib

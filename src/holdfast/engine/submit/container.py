@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast import answers, image_names, targets
+from holdfast import answers, image_names
 from holdfast.errors import ConfigError
 from holdfast.model import Json
 from holdfast.record import Record
@@ -36,10 +36,6 @@ class Container(Record):
     @property
     def build(self) -> Json:
         return {"program": self.engine["program"], "image_id": self.found["id"]}
-
-
-def is_contained(compute: ComputeTarget) -> bool:
-    return compute.type in targets.CONTAINED
 
 
 def question(compute: ComputeTarget) -> Json:

@@ -10,7 +10,6 @@ import hashlib
 import os
 
 from holdfast import answers
-from holdfast.engine.submit.container import is_contained
 from holdfast.engine.submit.lock import place_of, text_of
 from holdfast.environments import gpu as flavour
 from holdfast.environments import lock, retired, secrets, sources, wheels
@@ -82,7 +81,7 @@ def is_managed(chosen: Chosen) -> bool:
 
     In containers it was the other way round.
     """
-    if is_contained(chosen.compute):
+    if chosen.compute.kind.in_container:
         return not chosen.compute.user_managed_environment
     return chosen.compute.user_managed_environment is False
 
@@ -110,7 +109,7 @@ def ask(
         raise ConfigError(
             f"there is no Python {location!r} to build on", where=f"{chosen.compute.name}.compute", hint=hint
         )
-    is_here = not chosen.compute.address and container is None
+    is_here = not chosen.compute.kind.is_remote and container is None
     return Asked(
         declared,
         spec,

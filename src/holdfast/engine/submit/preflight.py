@@ -224,14 +224,14 @@ class Preflight:
 
 def there_run(compute: ComputeTarget, command: str) -> str:
     """A command for the target's own shell."""
-    where = targets.split_address(compute.address, None)[0] if compute.address else ""
+    where = targets.endpoint(compute)[0]
     return f"on {where} run: {command}" if where else f"run: {command}"
 
 
 def mended(error: HoldfastError, target: Target, file: str) -> HoldfastError:
     """Why a target that lets us in cannot be used, with what would help; anything else stays as it was."""
     try:
-        if isinstance(error, RemoteCommandError) and target.compute.address:
+        if isinstance(error, RemoteCommandError) and target.kind.is_remote:
             return _other_python(error, target, file)
         if isinstance(error, NoPlaceError):
             return _other_place(error, target, file)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 
-from holdfast import targets
 from holdfast._version import __version__
 from holdfast.engine.runs import follow, path_shims
 from holdfast.engine.runs import run_target as known
@@ -18,7 +17,7 @@ from holdfast.engine.submit.upload import Shipment
 from holdfast.errors import ConfigError, HoldfastError, LockedError, StoreError, UnreachableError
 from holdfast.model import Identity, Json, Plan
 from holdfast.planning import make_plan, plan_gpu
-from holdfast.ports import Lacking
+from holdfast.ports import Lacking, RuntimeParts
 from holdfast.runner.machine import node, processes
 from holdfast.snapshot import ignore, snapshot
 from holdfast.store import run_numbers, runs
@@ -137,7 +136,7 @@ class Submitter:
 
     def _is_here(self) -> bool:
         """The target's store is our own: nothing is sent, and its disk was written to a moment ago."""
-        return not self._target.compute.address and self._target.home == self._home.path
+        return not self._target.kind.is_remote and self._target.home == self._home.path
 
     def _start(self, plan: Plan, job: Job, environment: Environment | None, request: Json) -> None:
         home, target = self._home, self._target
@@ -225,20 +224,22 @@ def _plan(
     container: Container | None = None,
 ) -> Plan:
     python = environment.python if environment is not None else container.python if container is not None else None
-    if python is not None:
-        target = targets.running_in(target, python)
-    gpu = plan_gpu(job.gpu, handed_in=target.kind in targets.CONTAINED and bool(target.compute.nvidia_docker))
+    gpu = plan_gpu(job.gpu, handed_in=target.kind.in_container and bool(target.compute.nvidia_docker))
+    wish = _wish(target, container, python, gpu is not None and gpu["count"] != 0)
+    kept = environment.in_plan() if environment is not None else None
+    default = target.compute.python_location or "python"
+    parts = RuntimeParts(python or default, target.compute._asdict(), kept, wish, gpu)
     return make_plan(
         job,
         project,
         identity,
         tree,
-        runtime=target.runtime,
+        runtime=target.runtime(parts),
         share_base=target.share_base,
         shims=target.shims,
-        environment=environment.in_plan() if environment is not None else None,
+        environment=kept,
         idle=_idle(target),
-        container=_wish(target, container, python, gpu is not None and gpu["count"] != 0),
+        container=wish,
         gpu=gpu,
     )
 

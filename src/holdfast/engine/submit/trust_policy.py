@@ -123,7 +123,7 @@ KEYS = tuple(rule.key for rule in TABLE if rule.rule == CONFIRM)
 
 def wanted(compute: ComputeTarget, config: RunConfig | None = None, root: str = "") -> list[Wanted]:
     """What must be confirmed before the target is used, or one of its commands is run, for the project in ``root``."""
-    contained = compute.type in targets.CONTAINED
+    contained = compute.kind.in_container
     found = [*_login(compute, contained), *_places(compute, root, contained)]
     if contained:
         found += _container(compute)
@@ -144,11 +144,11 @@ _IN_CONTAINER = " in a container"
 
 
 def _login(compute: ComputeTarget, contained: bool) -> Iterator[Wanted]:
-    if not compute.address:
+    host, port = targets.endpoint(compute)
+    if not host:
         return
     from holdfast.hosts.openssh import fingerprint
 
-    host, port = targets.split_address(compute.address, compute.port)
     identity = compute.host_key or f"{host}:{port or ''}"
     where = _IN_CONTAINER if contained else ""
     shown = f"log in to {f'{compute.username}@' if compute.username else ''}{host}{f':{port}' if port else ''}"
@@ -161,7 +161,7 @@ def _login(compute: ComputeTarget, contained: bool) -> Iterator[Wanted]:
 
 def _places(compute: ComputeTarget, root: str, contained: bool) -> Iterator[Wanted]:
     python = compute.python_location or ""
-    if ("/" in python or os.sep in python) and not contained and (compute.address or not _is_own(python, root)):
+    if ("/" in python or os.sep in python) and not contained and (compute.kind.is_remote or not _is_own(python, root)):
         yield Wanted("pythonLocation", python, f"run the interpreter {python}")
     if compute.root:
         yield Wanted("root", compute.root, f"keep runs in {compute.root}")
