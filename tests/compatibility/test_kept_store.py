@@ -144,13 +144,17 @@ def test_lost_run_is_started_again_by_the_present_client(kept: KeptStore, earlie
 
 def test_unfinished_run_of_another_machine_is_shown_and_can_be_closed(kept: KeptStore, earlier: Earlier) -> None:
     old = earlier.client(kept)
-    before = kept.record("10")
+    shown = kept.holdfast("history", "info", "-r", "10", "-o", "json")
+    before = shown.json
+    assert "another node (laptop)" in shown.err
+    assert "malformed" not in shown.err
     assert before["status"] == old.record("10")["status"] == "Running"
     assert before["end_time_utc"] is None
     assert kept.holdfast("logs", "-r", "10").text == "waiting\n"
     ended = kept.holdfast("cancel", "-r", "10")
     assert ended.code == 0, ended
-    assert kept.record("10")["status"] == old.record("10")["status"]
+    assert "already ended" not in ended.err
+    assert kept.record("10")["status"] == old.record("10")["status"] == "Canceled"
     assert kept.record("10")["end_time_utc"] is not None
 
 

@@ -81,7 +81,7 @@ class Follower:
                 state = answers.text(header, "state")
             elif empty > _MOST_EMPTY:
                 raise answers.malformed("file", None, f"there after {_MOST_EMPTY} frames without content")
-        if state not in (("closed", "gone") if wait else ("alive", "closed", "gone")):
+        if state not in (("closed", "gone") if wait else ("alive", "closed", "elsewhere", "gone")):
             raise answers.malformed("state", state, "one that a run can be in")
         return state
 

@@ -138,7 +138,7 @@ def _close_abandoned(attempt: "bytes", by: "str") -> "str":
     minutes = run_files.silent_for(attempt) / 60
     reason = "canceled by %s; %s, where it ran, has given no sign of life for %d minutes" % (by, where, minutes)
     run_files.close(attempt, "canceled", 143, reason)
-    return "closed"
+    return "ended"
 
 
 def discard(attempt: "bytes", outcome: "str", reason: "str") -> "str":
