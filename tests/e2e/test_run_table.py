@@ -20,7 +20,7 @@ SCRIPT = """
 import sys, holdfast
 rate = float(sys.argv[2])
 holdfast.log("accuracy", 0.9 + rate / 10)
-for step in (3, 2, 1): holdfast.log("val_loss", rate * step)
+holdfast.log("val_loss", rate)
 holdfast.log("epochs", 10)
 sys.exit(3 if rate > 0.25 else 0)
 """
@@ -107,3 +107,12 @@ def test_original_columns_stay_for_formats_and_for_the_az_commands(runs: Desk) -
 )
 def test_age_is_written_in_its_largest_unit(seconds: float, text: str) -> None:
     assert age(seconds) == text
+
+
+def test_series_shows_its_last_value(desk: Desk) -> None:
+    desk.script("import sys, holdfast\nfor step in (3, 2, 1): holdfast.log('loss', step * float(sys.argv[1]))")
+    for rate in ("0.1", "0.2"):
+        assert desk.submit("train.py", rate).code == 0
+    title, *rows = at_terminal(desk, 120, "runs", NO_COLOR="1")[:3]
+    assert title.split()[-1] == "loss"
+    assert [row.split()[-1] for row in rows] == ["0.2", "0.1*"]
