@@ -188,6 +188,28 @@ def test_settings_are_documented() -> None:
     _assert_named("settings.md", chain(SETTINGS, compute.KEYS, runconfig.KEYS))
 
 
+@pytest.mark.parametrize("kind", ["runconfig", "compute"])
+def test_settings_page_says_which_keys_are_used(kind: str) -> None:
+    """``no`` in the last column means that no module outside the readers looks at the value."""
+    section = _page("settings.md").partition(f"### NAME.{kind}\n")[2].partition("\n###")[0]
+    rows = re.findall(r"^\| (`.+?`) \| .* \| (yes|no) \|$", section, re.MULTILINE)
+    documented = {key: used == "yes" for keys, used in rows for key in re.findall(r"`(\w+)`", keys)}
+    assert set(documented) == set(runconfig.KEYS if kind == "runconfig" else compute.KEYS)
+    # A run configuration is called config, a target compute; the fields are named like their keys.
+    fields = {"conda_file": "conda_dependencies_file", "cluster": "type", "native": "type"}
+    holder = re.compile(r"config$" if kind == "runconfig" else r"compute$|^target$")
+    readers = {f"amlconfig/{name}.py" for name in ("types", "compute", "runconfig", "successor", "write")}
+    read = {
+        node.attr
+        for path in SOURCES
+        if _name(path) not in readers
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.Attribute) and holder.search(ast.unparse(node.value))
+    }
+    names = {key: re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower() for key in documented}
+    assert documented == {key: fields.get(name, name) in read for key, name in names.items()}
+
+
 def test_environment_variables_are_documented() -> None:
     found = {name for path in SOURCES for name in _variables(_tree(path))}
     assert {"HOLDFAST_HOME", "NO_COLOR", "HOLDFAST_METRICS_DIR", "AZUREML_NATIVE_SHARE_DIRECTORY"} <= found
@@ -210,11 +232,18 @@ def test_dependencies_are_documented() -> None:
     assert [name for name in pinned if f"| {name} |" not in page] == []
 
 
-def test_architecture_page_names_every_module() -> None:
-    page = set(re.findall(r"\w+", _page("architecture.md").split("```")[1]))
-    names = {part for path in SOURCES for part in path.relative_to(PACKAGE).with_suffix("").parts}
-    names -= {"__init__", "__main__"} | {part for path in (PACKAGE / "compat").rglob("*") for part in (path.stem,)}
-    assert sorted(names - page) == []
+def test_architecture_page_names_every_folder() -> None:
+    folders = {part for path in SOURCES for part in path.relative_to(PACKAGE).parts[:-1] if "compat" not in path.parts}
+    page = _page("architecture.md")
+    assert sorted(name for name in folders if f"  {name}/" not in page) == []
+
+
+def test_every_module_has_a_purpose_in_the_module_list() -> None:
+    """``make docs`` makes docs/modules.md from docstrings; tests/unit/test_docs.py checks that it is up to date."""
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", _page("modules.md"), re.MULTILINE)
+    assert [name for name, purpose in rows if not purpose] == []
+    modules = [path for path in SOURCES if path.stem != "__init__" and "compat" not in path.parts]
+    assert sorted(name for name, _ in rows) == sorted(path.stem for path in modules)
 
 
 def test_no_folder_holds_more_than_about_twenty_modules() -> None:

@@ -1,11 +1,12 @@
-"""Fills in the tables of the documentation that the source knows better: ``python tools/docs.py [--check]``.
+"""Generates tables of the documentation from the source: ``python tools/docs.py [--check]``.
 
-A page keeps its own words; what stands between ``<!-- made from ...: name -->`` and ``<!-- end -->`` is replaced.
-With ``--check`` nothing is written, and the exit code is 1 if a page is not what it would be made into.
+The text between ``<!-- made from ...: name -->`` and ``<!-- end -->`` of a page is replaced; the rest stays. With
+``--check`` nothing is written, and the exit code is 1 if a page is not up to date.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from pathlib import Path
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from holdfast.cli.parse import Command, Option, Positional
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-PAGES = ("commands.md", "errors.md", "settings.md", "trust.md")
+SOURCE = DOCS.parent / "src" / "holdfast"
+PAGES = ("commands.md", "errors.md", "modules.md", "settings.md", "trust.md")
 _PART = re.compile(r"(?P<head><!-- made from \S+: (?P<name>[\w ]+) -->\n).*?(?P<foot><!-- end -->)", re.DOTALL)
 
 
@@ -53,6 +55,7 @@ def filled(text: str) -> str:
         "exit codes": exit_codes,
         "user settings": user_settings,
         "inherited variables": inherited_variables,
+        "modules": modules,
         "trust table": trust_table,
         "harmless docker arguments": harmless_docker_arguments,
     }
@@ -105,6 +108,33 @@ def trust_table() -> str:
 
 def harmless_docker_arguments() -> str:
     return ", ".join(f"`{name}`" for name in sorted(HARMLESS))
+
+
+def modules() -> str:
+    """A table for each folder of the source, with the first sentence of each module's docstring."""
+    folders: dict[str, list[tuple[str, str]]] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        folder = path.parent.relative_to(SOURCE).as_posix()
+        if path.name != "__init__.py" and folder.partition("/")[0] not in ("templates", "compat"):
+            folders.setdefault(folder, []).append((f"`{path.stem}`", purpose(path)))
+    blocks = []
+    for folder in sorted(folders, key=lambda name: (name != ".", name)):
+        title = "Top level" if folder == "." else f"`{folder}/`"
+        blocks += [
+            f"## {title}",
+            purpose(SOURCE / folder / "__init__.py"),
+            table(("module", "purpose"), folders[folder]),
+        ]
+    return "\n\n".join(filter(None, blocks))
+
+
+def purpose(path: Path) -> str:
+    """The first sentence of a module's docstring, or of the comment that it begins with."""
+    text = path.read_text(encoding="utf-8")
+    comment = re.match(r"(#[^\n]*\n)+", text)
+    words = ast.get_docstring(ast.parse(text)) or (comment[0].replace("# ", "") if comment else "")
+    sentence = re.split(r"(?<=[.:]) (?=[A-Z])", " ".join(words.partition("\n\n")[0].split()))[0]
+    return sentence.replace("``", "`").removesuffix(":") + ("." if sentence[-1:] not in ".:" else "")
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

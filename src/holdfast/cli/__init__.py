@@ -1,0 +1,1 @@
+"""The command line: parsing, help, commands and their output."""

@@ -1,0 +1,1 @@
+"""What starts the runner on a target."""

@@ -1,0 +1,1 @@
+"""The store on this machine: run folders, index, locks, trash."""
