@@ -14,7 +14,7 @@ OUTPUT = "standard output"
 
 
 def main() -> NoReturn:
-    """Ends the process without Python's own tidying up, which takes longer than everything a small command does."""
+    """Ends the process without Python's own cleanup, which takes longer than everything a small command does."""
     _open_closed_streams()
     try:
         code = _main()

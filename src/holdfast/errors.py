@@ -133,7 +133,7 @@ class LockedError(StoreError):
 
 
 class NoPlaceError(StoreError):
-    """The target lets us in and has no folder that a store can be made in."""
+    """The login succeeded, but no folder on the target can hold a store."""
 
 
 class HostKeyError(HoldfastError):
@@ -149,7 +149,7 @@ class GpuIdleError(HoldfastError):
 
 
 class PassportError(HoldfastError):
-    """A passport was changed after it was signed, or was signed by somebody else."""
+    """A passport was changed after it was signed, or was signed by another key."""
 
     exit_code = 80
 

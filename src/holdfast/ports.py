@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from holdfast.errors import HoldfastError
     from holdfast.model import Json
 else:
-    Protocol = object  # ports are for the type checker; at run time nobody asks
+    Protocol = object  # ports are for the type checker only
 
 
 class Stream(Record):
@@ -33,7 +33,7 @@ class Host(Protocol):
     about the connection or the login, or None where they do not. ``reached`` is asked when nothing came in time: how
     far the connection got, and what to try. ``asks_person``: a person may have to type a password first.
 
-    ``at_terminal`` gives the words of a command that runs argv there at the terminal of whoever runs it here.
+    ``at_terminal`` gives the words of a command that runs argv there at the terminal of the caller.
     ``reach_port`` gives a stream to a port of the machine's own loopback, or None where that is our own. ``sever``
     ends what ``close`` leaves for the next command.
     """

@@ -97,10 +97,10 @@ class Need(Record):
     def room(
         self, *, lacking: tuple[int, int] | None = None, clones: bool = False, built: bool = False
     ) -> tuple[int, int]:
-        """Bytes and files. ``lacking`` is what of the project is not stored there yet; ``clones`` take no room."""
+        """Bytes and files. ``lacking`` is what of the project is not stored there yet; ``clones`` take no space."""
         missing, new = (self.bytes, self.files) if lacking is None else lacking
         size, files = _ROOM + missing + (0 if clones else self.bytes), _FILES + new + self.files
-        # A package takes at least its download; who builds it knows better, and nobody is refused on a guess.
+        # A package takes at least its download; the builder knows its real size. No run is refused on a guess.
         return size + (0 if built else self.environment), files
 
 
@@ -115,7 +115,7 @@ class Preflight:
     """``file`` is the target's .compute file, ``config`` the run configuration: what a fix may have to change.
 
     ``is_here``: its store is our own, written to a moment ago by our own clock: nothing of that need be asked.
-    ``lacking`` tells how much of the project is not there yet; it is asked only where room is short.
+    ``lacking`` tells how much of the project is not there yet; it is asked only where space is short.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ def there_run(compute: ComputeTarget, command: str) -> str:
 
 
 def mended(error: HoldfastError, target: Target, file: str) -> HoldfastError:
-    """Why a target that lets us in cannot be used, with what would help; anything else stays as it was."""
+    """Why a target that accepts the login cannot be used, with a fix; other errors stay as they are."""
     try:
         if isinstance(error, RemoteCommandError) and target.kind.is_remote:
             return _other_python(error, target, file)

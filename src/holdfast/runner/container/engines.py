@@ -166,7 +166,7 @@ def image(
 
 
 def remember(home: "bytes", engine: "dict[str, object]", image_id: "str", brought: "str") -> "None":
-    """How an image came here by us: fetched or built; empty when it is gone again."""
+    """Note how Holdfast got an image: fetched or built; empty when it was removed."""
     note = images_note(home)
     os.makedirs(os.path.dirname(note), 0o700, exist_ok=True)
     jsonl.append_line(note, {"id": image_id, "engine": engine["name"], "brought": brought})

@@ -162,7 +162,7 @@ def _become(told, report, argv):
 
 def _watch(pid, told):
     # type: (int, dict[str, Any]) -> int
-    """Wait for the script; an alarm looks at the cards meanwhile, so that nobody is collected any later for it."""
+    """Wait for the script; an alarm checks the GPUs meanwhile, so that orphans are collected without delay."""
     nodes = _nodes() if told.get("touch") else []
     if not nodes:
         return _wait_for(pid)
