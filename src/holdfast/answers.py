@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _STORE_DIGITS = 32
 _TEXTS = ("runner", "boot_id", "host", "python", "platform", "home")
-_NAMES = {dict: "an object", list: "a list", str: "text", int: "a number", float: "a number", bool: "a truth value"}
+_NAMES = {dict: "an object", list: "a list", str: "text", int: "a number", float: "a number", bool: "a boolean"}
 _MOST = 2**63  # what a store and its index can hold
 
 
@@ -21,7 +21,7 @@ def malformed(name: str, value: object, expected: str, where: str = "") -> Malfo
         "the target sent a malformed answer",
         where=where,
         answer=f"{name!a} is {shown}, not {expected}",
-        hint="is that machine what it should be? Other targets are not affected",
+        hint="check that this is the right machine; other targets are not affected",
     )
 
 
@@ -62,7 +62,7 @@ def rows(answer: Json, name: str, where: str = "") -> list[Json]:
 def texts(answer: Json, name: str, where: str = "") -> list[str]:
     value = answer.get(name)
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise malformed(name, value, "a list of texts", where)
+        raise malformed(name, value, "a list of strings", where)
     return value
 
 
@@ -76,10 +76,10 @@ def check_hello(hello: object, where: str) -> Json:
         raise malformed("hello", hello, "an object", where)
     if type(hello.get("protocol")) is not int or hello["protocol"] != wire.PROTOCOL:
         raise MalformedAnswerError(
-            "the runner on the target speaks another protocol",
+            "the runner on the target uses another protocol version",
             where=where,
             answer=f"{hello.get('protocol')!a:.100}, not {wire.PROTOCOL}",
-            hint="is that machine what it should be?",
+            hint="check that this is the right machine",
         )
     try:
         store = untrusted.hexadecimal(hello.get("store"), _STORE_DIGITS)

@@ -63,7 +63,7 @@ def test_what_could_change_is_not_pinned() -> None:
 
 
 def test_what_nobody_tells_a_hash_of_is_refused() -> None:
-    with pytest.raises(Failed, match=r"nobody tells a hash of bare==1\.0") as caught:
+    with pytest.raises(Failed, match=r"no hash is available for bare==1\.0") as caught:
         completed(["bare==1.0"], {"source": "requirements.txt"}, "")
     assert (caught.value.kind, caught.value.where) == ("hash", "requirements.txt")
 
@@ -103,7 +103,7 @@ def test_sizes_are_those_of_the_platform(platform: str, size: int) -> None:
         ),
         (["error: Failed to build `a`", "  cause: No space left on device (os error 28)"], "disk", "Failed to build"),
         (["something else"], "internal", "something else"),
-        ([], "internal", "it ended without a word"),
+        ([], "internal", "it ended without a message"),
     ],
 )
 def test_a_tools_last_words(told: list[str], kind: str, what: str) -> None:

@@ -135,9 +135,9 @@ def test_a_file_is_not_overwritten_and_never_half_there(seat: Desk, tmp_path: Pa
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("./absent.tar", "there is no such file"),
+        ("./absent.tar", "no such file"),
         ("Not A Name", "is not the name of an image"),
-        ("rootfs:/srv", "a folder is no image"),
+        ("rootfs:/srv", "a folder is not an image"),
         ("nobody/has:this", "there is no image nobody/has:this"),
     ],
 )

@@ -83,7 +83,7 @@ def test_a_read_error_names_the_file(desk: Desk, tmp_path: Path, name: str, word
     path = desk.attempt() / name
     result, _ = _under_strace(desk, tmp_path, "read,pread64", "", *words, path=path)
     assert result.code == 74
-    assert "the disk fails" in result.err
+    assert "disk I/O error" in result.err
     assert str(path) in result.err
 
 

@@ -118,7 +118,7 @@ def test_a_full_disk_leaves_every_answer_as_it_was(desk: Desk, store: Volume) ->
 
 
 def test_a_mirror_without_room_loses_nothing_of_the_run(desk: Desk, store: Volume, tmp_path: Path) -> None:
-    """The target has room, the client has not: the run goes on, and what it wrote comes home when there is room."""
+    """The target has room, the client has not: the run continues, and what it wrote comes home when there is room."""
     (desk.project / "aml_config").mkdir()
     (desk.project / "aml_config" / "local.compute").write_text(f"type: local\nroot: {tmp_path / 'elsewhere'}\n")
     assert store.holdfast("trust", "local").code == 0
@@ -134,7 +134,7 @@ def test_a_mirror_without_room_loses_nothing_of_the_run(desk: Desk, store: Volum
     (tmp_path / "go").touch()
     watched = store.holdfast("logs", "-f")
     assert watched.code == 74
-    assert "the run goes on" in watched.err
+    assert "the run continues" in watched.err
     assert str(desk.home) in watched.err
     assert store.holdfast("history", "list").code == 0
     store.free()

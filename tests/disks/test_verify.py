@@ -40,7 +40,7 @@ def test_what_is_damaged_is_named_with_its_use_and_what_to_do(desk: Desk, store:
     assert problem["todo"] == "holdfast store verify --repair"
     table = desk.holdfast("store", "verify", "-o", "table")
     assert str(damaged) in table.text
-    assert "1 to look at" in table.err
+    assert "1 remaining" in table.err
 
 
 def test_repair_and_the_next_submit_put_a_damaged_file_right(desk: Desk, store: Home) -> None:

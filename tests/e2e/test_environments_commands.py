@@ -66,7 +66,7 @@ def test_what_is_there_is_said_to_be_there(desk: Desk, index: Server) -> None:
         "check_s": again.json["check_s"],
     }
     assert 0 < again.json["check_s"] < time.monotonic() - started
-    assert f"already there: environment {first['environment']}, checked in {again.json['check_s']:.3f} s" in again.err
+    assert f"already built: environment {first['environment']}, checked in {again.json['check_s']:.3f} s" in again.err
     assert index.paths == []
 
 

@@ -25,7 +25,7 @@ def test_commands_that_only_look_run_no_program_of_a_package(desk: Desk) -> None
     mark = desk.user_home / "hidden-was-built"
     preflight = desk.submit("--preflight", "train.py")
     assert preflight.code == 0, preflight
-    assert "known when it is submitted: requirements.txt:2: hidden has no wheel" in preflight.text
+    assert "determined at submission: requirements.txt:2: hidden has no wheel" in preflight.text
     for words in (("submit", "-c", "local", "--dry-run", "train.py"), ("env", "show"), ("check",), ("env", "list")):
         assert desk.holdfast(*words).code == 0, words
     verified = desk.holdfast("env", "verify")

@@ -99,7 +99,7 @@ def test_again_changes_nothing(archive: Path, other: Desk) -> None:
     other.holdfast("history", "import", str(archive))
     before = sorted(str(path.relative_to(other.home)) for path in (other.home / "runs").rglob("*"))
     done = other.holdfast("history", "import", str(archive))
-    assert (done.code, "0 runs imported, 2 here already" in done.err) == (0, True)
+    assert (done.code, "0 runs imported, 2 already present" in done.err) == (0, True)
     assert sorted(str(path.relative_to(other.home)) for path in (other.home / "runs").rglob("*")) == before
 
 

@@ -91,7 +91,7 @@ def test_watching_in_a_pipe(desk: Desk) -> None:
         run.add("gpu_xid", uuid="GPU-1", xid=31, meaning="it touched memory that is not its own", after_s=4.0)
         run.add("gpu_lost", uuid="GPU-1", why="it has fallen off the bus", after_s=5.0)
         said = [process.stderr.readline().decode() for _ in range(3)]
-        assert "bob python3 (pid 7) is on it too, 3.00 s after the start" in said[0]
+        assert "another process uses the run's GPU: bob python3 (pid 7), 3.00 s after the start" in said[0]
         assert "Xid 31: it touched memory that is not its own" in said[1]
         assert "is lost, 5.00 s after the start: it has fallen off the bus" in said[2]
         run.add("gpu_held", holders=[{"pid": 9, "user": "ada", "program": "python"}])

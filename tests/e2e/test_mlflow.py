@@ -86,7 +86,7 @@ def test_what_mlflow_itself_writes(desk: Desk, tmp_path: Path, kind: str) -> Non
     assert {row["parent_run_id"] for row in children} == {of(desk, "alpha-run")["run_id"], run["run_id"]}
     assert desk.holdfast("store", "verify").code == 0
     again = desk.holdfast("history", "import", "--mlflow", str(place))
-    assert "0 runs imported, 5 here already" in again.err
+    assert "0 runs imported, 5 already present" in again.err
 
 
 def database(place: Path) -> Path:

@@ -41,7 +41,7 @@ def test_the_code_of_then_runs_and_not_that_of_now(ran: Desk) -> None:
     done = ran.holdfast("reproduce", "-r", "1", "-o", "json")
     assert done.code == 0, done.err
     assert "ran with None ['--rate', '0.5'] False" in done.err
-    assert "run 2, of run 1: the same within 1 %" in done.err
+    assert "run 2, of run 1: equal within 1 %" in done.err
     first, again = ran.record("1"), ran.record("2")
     assert done.json == {
         "run_id": again["run_id"],
@@ -99,7 +99,7 @@ holdfast.log("steady", 5)
     assert done.code == 1
     rows = [line.split() for line in done.text.splitlines()[2:]]
     assert [(row[0], row[-1]) for row in rows] == [("loss", "False"), ("steady", "True")]
-    assert "run 2, of run 1: more than 1 % apart in loss" in done.err
+    assert "run 2, of run 1: differ by more than 1 % in loss" in done.err
     assert desk.holdfast(*words, "--metric", "steady").code == 0
     assert desk.holdfast(*words, "--tolerance", "0.1").code == 0
     assert desk.holdfast("history", "list", "--where", "parent_run_id is not null").json
@@ -122,7 +122,7 @@ def test_a_run_without_numbers_is_refused_before_anything_runs(desk: Desk) -> No
     done = desk.holdfast("reproduce")
     assert done.code == 2
     assert "no number to judge" in done.err
-    assert "no share between 0 and 1" in desk.holdfast("reproduce", "--tolerance", "5").err
+    assert "not a number between 0 and 1" in desk.holdfast("reproduce", "--tolerance", "5").err
     assert len(desk.holdfast("history", "list").json) == 1
 
 

@@ -246,7 +246,7 @@ def test_ctrl_c_detaches_and_the_run_goes_on(desk: Desk, tmp_path: Path) -> None
         os.killpg(client.pid, signal.SIGINT)
         _, err = client.communicate(timeout=30)
     assert client.returncode == 130
-    assert b"the run goes on" in err
+    assert b"the run continues" in err
     assert b"holdfast logs -f -r project_" in err
     assert desk.record()["status"] == "Running"
     with desk.start("logs", "-f", "-r", "last") as second:

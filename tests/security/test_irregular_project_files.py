@@ -82,9 +82,9 @@ def test_a_linked_aml_config_is_refused_with_reason_and_advice(desk: Desk, tmp_p
     (desk.project / "aml_config").symlink_to(shared)
     result = desk.holdfast(*SUBMIT)
     assert result.code == 65, result
-    assert "ERROR: this file is a link, or in a linked folder, that leads out of the project\n" in result.err
+    assert "ERROR: this file is, or is below, a symbolic link that leads out of the project\n" in result.err
     assert f"at: {desk.project}/aml_config/local.runconfig" in result.err
-    assert "try: copy what the link leads to into the project; " in result.err
+    assert "try: copy the link's target into the project; " in result.err
     assert "holdfast attach --user" in result.err
 
 
@@ -107,9 +107,9 @@ def test_a_linked_requirements_file_is_refused_with_reason_and_advice(desk: Desk
     (desk.project / "requirements.txt").symlink_to(tmp_path / "elsewhere.txt")
     result = desk.holdfast("env", "show")
     assert result.code == 65, result
-    assert "ERROR: this file is a link" in result.err
+    assert "ERROR: this file is, or is below, a symbolic link" in result.err
     assert "at: requirements.txt" in result.err
-    assert "try: copy what the link leads to into the project\n" in result.err
+    assert "try: copy the link's target into the project\n" in result.err
 
 
 @pytest.mark.parametrize("name", [".amlignore", ".gitignore"])

@@ -190,7 +190,9 @@ def test_ten_minutes_of_silence(silence: Silence, lab: Lab, capsys: pytest.Captu
     silence.user.write("enough", "")
     healed = time.monotonic()
     lab.heal(lab["gpu2"])
-    eventually(lambda: "answers again" in silence.watcher.err or silence.watcher.process.poll() is not None, PATIENCE_S)
+    eventually(
+        lambda: "is reachable again" in silence.watcher.err or silence.watcher.process.poll() is not None, PATIENCE_S
+    )
     back = time.monotonic() - healed
     wrong = [*silence.watcher.finish(), *differences(silence.laptop, silence.user, silence.said, silence.watcher)]
     seconds = healed - silence.since
@@ -374,7 +376,7 @@ the machine, and in the end everything is the same bytes on both sides.
 """
 SILENCE_PAGE = """\
 Every packet was dropped for {seconds:.0f} s while a run printed. The watcher said so once, and said that the machine
-answers again {back:.1f} s after packets could pass.
+is reachable again {back:.1f} s after packets could pass.
 
 {wrong}
 """

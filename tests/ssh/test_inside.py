@@ -132,7 +132,7 @@ def test_a_port_of_its_machine(attached: Laptop, gpu1: Host) -> None:
             assert other.stdout is not None
             assert other.stdout.readline() == b"http://127.0.0.1:7001/\n"
             other.send_signal(signal.SIGINT)
-            assert b"port 7000 is taken here; 7001 is used instead" in other.communicate(timeout=60)[1]
+            assert b"port 7000 is in use here; using 7001 instead" in other.communicate(timeout=60)[1]
             assert other.returncode == 0
         assert attached.client.run(sys.executable, "-c", FETCH, urls[1]).stdout != ""
         forward.kill()
@@ -161,7 +161,7 @@ def test_a_run_on_this_machine_is_joined_the_same_way(desk: Desk) -> None:
         assert process.returncode == 6
     shown = desk.holdfast("forward", "6006")
     assert (shown.code, shown.text) == (0, "http://127.0.0.1:6006/\n")
-    assert "can be reached there already" in shown.err
+    assert "its ports need no forwarding" in shown.err
 
 
 @contextmanager

@@ -42,7 +42,7 @@ def test_a_cut_while_streaming_loses_and_repeats_nothing(
     ada.run("touch", "enough")
     lab.heal(gpu1)
     assert client.finish() == 0
-    assert "answers again" in client.err
+    assert "is reachable again" in client.err
     _check_equal(attached, ada, client)
 
 
@@ -157,7 +157,7 @@ def test_a_lost_run_is_started_again_as_often_as_was_asked_for(attached: Laptop,
     client = Watched(attached.start("submit", "-c", "lab1", "--retries", "1", "train.py"))
     client.wait_for(b"line 20\n")
     gpu1.reboot()
-    client.wait_for_words("answers again")
+    client.wait_for_words("is reachable again")
     eventually(lambda: b"started again" in client.out and client.out.count(b"line 20\n") == 2)
     ada.run("touch", "enough")
     assert client.finish() == 0, client.err
@@ -207,7 +207,7 @@ def test_a_slow_and_lossy_link_costs_time_and_nothing_else(attached: Laptop, gpu
     lab.slow(gpu1, bytes_per_second=64_000, loss=0.2)
     result = attached.holdfast("submit", "-c", "lab1", "train.py")
     assert result.code == 0, result
-    assert result.err.count("is unreachable") == result.err.count("answers again")
+    assert result.err.count("is unreachable") == result.err.count("is reachable again")
     assert attached.holdfast("logs").out == b"256000\n"
     assert [event["type"] for event in attached.events()].count("started") == 1
 

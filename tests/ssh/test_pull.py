@@ -35,7 +35,7 @@ def test_runs_of_another_client(attached: Laptop, second: Laptop, ada: User) -> 
     theirs = [attached.record("1"), attached.record("2")]
     shutil.copy(attached.project / ".holdfast-project", second.project)  # a second copy of the same project
     result = second.holdfast(*PULL)
-    assert (result.code, result.err) == (0, "2 runs came from lab1, 0 were here\n"), result
+    assert (result.code, result.err) == (0, "2 runs added from lab1, 0 were already known\n"), result
     for words in ((), ("--all",)):
         listed = second.holdfast("history", "list", *words, "-o", "json").json
         assert [row["run_id"] for row in listed] == [row["run_id"] for row in reversed(theirs)]
@@ -53,7 +53,7 @@ def test_runs_of_another_client(attached: Laptop, second: Laptop, ada: User) -> 
         assert watching.communicate(timeout=60)[0] == b"went on\n"
         assert watching.returncode == 0
     assert second.record(open_)["status"] == "Completed"
-    assert second.holdfast(*PULL).err == "0 runs came from lab1, 2 were here\n"
+    assert second.holdfast(*PULL).err == "0 runs added from lab1, 2 were already known\n"
 
 
 def test_one_client_ends_what_the_other_started(attached: Laptop, second: Laptop) -> None:
@@ -86,7 +86,7 @@ def test_runs_that_make_no_sense_stay_there(attached: Laptop, second: Laptop, ad
     before = {path for path in second.home.parent.rglob("*") if second.home not in path.parents}
     result = second.holdfast(*PULL)
     assert result.code == 0
-    assert "1 run came from lab1, 0 were here; 3 runs there cannot be understood" in result.err
+    assert "1 run added from lab1, 0 were already known; 3 runs there cannot be read" in result.err
     assert [path.name for path in (second.home / "runs").iterdir()] == [uid]
     assert {path for path in second.home.parent.rglob("*") if second.home not in path.parents} == before
 
@@ -95,5 +95,5 @@ def test_what_is_in_ones_own_store_need_not_come(desk: Desk) -> None:
     desk.script("print('said')")
     assert desk.submit("train.py").code == 0
     result = desk.holdfast("history", "pull", "-c", "local")
-    assert (result.code, result.err) == (0, "0 runs came from local, 1 was here\n")
+    assert (result.code, result.err) == (0, "0 runs added from local, 1 was already known\n")
     assert desk.holdfast("history", "pull").code == 2

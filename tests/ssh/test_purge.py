@@ -62,7 +62,7 @@ def test_what_others_have_there_stays(attached: Laptop, second: Laptop, gpu1: Ho
     lines = ada.path(".ssh/authorized_keys").read_text().splitlines()
     result = attached.holdfast(*PURGE)
     assert result.code == 0, result
-    assert "stays for 1 other client that uses it and 1 run that was not submitted from here" in result.err
+    assert "stays for 1 other client that uses it and 1 run that was not submitted from this client" in result.err
     left = ada.path(".ssh/authorized_keys").read_text().splitlines()
     assert left == [line for line in lines if line != lines[-2]]
     assert [path.name for path in ada.path(".holdfast/runs").iterdir()] == [second.record()["uid"]]
@@ -75,7 +75,7 @@ def test_outputs_that_are_nowhere_else_are_asked_for(attached: Laptop, ada: User
     assert attached.holdfast("submit", "-c", "lab1", "train.py").code == 0
     result = attached.holdfast(*PURGE)
     assert result.code == 2
-    assert "1 output (17.8 MB) of your runs are only there" in result.err
+    assert "1 output (17.8 MB) of your runs exist only there" in result.err
     assert ada.path(".holdfast").exists()
     assert attached.holdfast(*PURGE, "--yes").code == 0
     assert not ada.path(".holdfast").exists()
@@ -99,7 +99,7 @@ def test_outputs_that_no_manifest_lists_are_asked_for(attached: Laptop, ada: Use
     attached.holdfast("submit", "-c", "lab1", "killer.py")
     assert attached.record()["status"] == "Lost"
     result = attached.holdfast(*PURGE)
-    assert (result.code, "2 outputs (18 B) of your runs are only there" in result.err) == (2, True), result
+    assert (result.code, "2 outputs (18 B) of your runs exist only there" in result.err) == (2, True), result
     cleaned = attached.holdfast("clean", "-c", "lab1", "--yes")
     assert cleaned.code == 0, cleaned
     assert (
@@ -117,7 +117,7 @@ def test_second_purge_writes_nothing_about_runs_that_ended(laptop: Laptop, gpu1:
     eventually(lambda: ada.files() == before)
     assert laptop.attach(ada, gpu1, "--password", PASSWORD).code == 0
     result = laptop.holdfast(*PURGE)
-    assert (result.code, "all else of ours were removed" in result.err) == (0, True), result
+    assert (result.code, "all other Holdfast data were removed" in result.err) == (0, True), result
     eventually(lambda: ada.files() == before)
     assert laptop.record()["status"] == "Completed"
 
@@ -131,7 +131,7 @@ def test_runs_that_others_left_are_told(attached: Laptop, ada: User) -> None:
     result = attached.holdfast(*PURGE)
     assert result.code == 0, result
     assert "0 runs of this client were removed there" in result.err
-    assert ".holdfast stays for 1 run that was not submitted from here" in result.err
+    assert ".holdfast stays for 1 run that was not submitted from this client" in result.err
     assert run.exists()
 
 

@@ -205,7 +205,7 @@ def test_connections_refused_by_a_busy_server_are_retried(laptop: Laptop, ada: U
     far.set(refuse=False)
     ada.run("touch", "enough")
     assert client.finish() == 0, client.err
-    assert "answers again" in client.err
+    assert "is reachable again" in client.err
 
 
 def _timed(

@@ -254,7 +254,7 @@ def test_users_of_containers(tmp_path: Path, user: str) -> None:
 
 def test_a_password_of_a_registry_is_not_repeated() -> None:
     _, findings = read_runconfig(corpus("containers/old-form.runconfig"))
-    assert "never read" in render(findings)
+    assert "not used" in render(findings)
     assert "hunter2" not in render(findings)
 
 
@@ -325,7 +325,7 @@ def test_the_first_error_is_raised_and_the_others_counted() -> None:
         raise_errors(findings)
     assert caught.value.where == "my_dsvm.compute:1:10"
     assert "my_dsvm_ip_address" in caught.value.what
-    assert caught.value.hint == "put your own value there (1 more error: see holdfast check)"
+    assert caught.value.hint == "replace it with your own value (1 more error: see holdfast check)"
 
 
 def test_warnings_are_not_raised() -> None:

@@ -21,7 +21,7 @@ SUBMIT = Command(
     rest=Positional("script", "The script and its own arguments.", "SCRIPT [ARGUMENT ...]"),
     aliases=(("submit",),),
     examples=(("Run it here:", "holdfast submit -c local train.py --lr 0.1"),),
-    description="The project is copied first.\n\nCtrl-C stops watching, not the run.",
+    description="The project is copied first.\n\nCtrl-C stops the log stream, not the run.",
     essential=True,
 )
 STATUS = Command(("experiment", "status"), "Say how a run is doing.", "nowhere:run")
@@ -55,7 +55,7 @@ def test_top_level() -> None:
         "Groups and more commands:\n"
         "    du, experiment\n"
         "\n"
-        "-h after any of these says more; holdfast --version names the version.\n"
+        "Run any command with -h for details; holdfast --version shows the version.\n"
     )
 
 
@@ -76,11 +76,11 @@ def test_command() -> None:
     assert headings == ["Command", "Arguments", "Global Arguments", "Examples"]
     assert "    usage: holdfast experiment submit [OPTIONS] SCRIPT [ARGUMENT ...]\n" in text
     assert "    also:  holdfast submit\n" in text
-    assert "    The project is copied first.\n\n    Ctrl-C stops watching, not the run.\n" in text
+    assert "    The project is copied first.\n\n    Ctrl-C stops the log stream, not the run.\n" in text
     assert "    --run-configuration -c NAME      : Which run configuration to use.\n" in text
     assert "    SCRIPT [ARGUMENT ...] [Required] : The script and its own arguments.\n" in text
     assert "    --fetch FETCH                    : What to bring home. One of all, none.\n" in text
-    assert "May be given several times." in " ".join(text.split())
+    assert "May be repeated." in " ".join(text.split())
     assert "    Run it here:\n        holdfast submit -c local train.py --lr 0.1\n" in text
     assert "--runconfig " not in text
 

@@ -100,7 +100,7 @@ BUILDS: dict[str, tuple[dict[str, Any], dict[str, str], str, str, str]] = {
         {"env.yml": "dependencies:\n  - pytorch=2.5\n  - cpuonly\n"},
         "env.yml:3",
         "without CUDA",
-        "take this line away",
+        "delete this line",
     ),
     "torch in an environment of one's own": (
         CPU_TORCH,
@@ -162,7 +162,7 @@ def test_a_variable_that_hides_it() -> None:
     refused = {"step": "cuInit", "code": 100, "name": "CUDA_ERROR_NO_DEVICE"}
     said = check(refused=refused, devices=[], visible="")
     found = diagnose("idle", said, {"aml_config/box.runconfig": RUNCONFIG})
-    assert (found.where, found.fix) == ("aml_config/box.runconfig:4", "take this line away")
+    assert (found.where, found.fix) == ("aml_config/box.runconfig:4", "delete this line")
     found = diagnose("idle", said, {})
     assert (found.where, "CUDA_VISIBLE_DEVICES= hides every GPU" in found.what) == ("the target", True)
     assert found.fix
@@ -201,7 +201,7 @@ for batch in batches:
         (
             f"import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '-1'\n{NET}",
             "train.py:2",
-            "take this line away: os.environ['CUDA_VISIBLE_DEVICES'] = '-1'",
+            "delete this line: os.environ['CUDA_VISIBLE_DEVICES'] = '-1'",
         ),
         ('import torch\ndevice = torch.device("cpu")\n', "train.py:2", 'write device = torch.device("cuda")'),
         (

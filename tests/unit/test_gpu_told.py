@@ -190,7 +190,7 @@ def test_the_cards_in_the_words_of_the_guide() -> None:
         "GPU: this machine has no NVIDIA GPU"
     ]
     odd = {"name": 7, "memory_clock_mhz": "fast", "memory_total": None, "trouble": "lost"}
-    assert facts_lines({"gpus": [odd, "x"]})[0::5] == ["name: unknown", "trouble: lost"]
+    assert facts_lines({"gpus": [odd, "x"]})[0::5] == ["name: unknown", "problem: lost"]
 
 
 def test_the_card_of_a_run_that_ended(tmp_path: Path) -> None:

@@ -84,11 +84,11 @@ def _starved(receipt: Json, scripts: Mapping[str, str]) -> Iterator[Finding]:
     if is_busy:
         waits += f" while {cores * percent / 100:.1f} of {cores:.0f} processors were"
     if loader:
-        what = f"{waits}; this DataLoader prepares its batches in the training loop itself, and the GPU waits for it"
+        what = f"{waits}; this DataLoader prepares batches in the training process, and the GPU waits for it"
         yield Finding(loader.where, what, f"write {loader.new}")
     elif is_busy:
-        what = f"{waits}; the script is probably held up by what it does between two steps"
-        yield Finding("the script", what, "prepare batches in processes of their own, or in advance (prefetch)")
+        what = f"{waits}; the script probably spends its time between training steps"
+        yield Finding("the script", what, "prepare batches in worker processes, or prefetch them")
 
 
 def _unreached(check: Json, files: Mapping[str, str], compute: str) -> Iterator[Finding]:
@@ -99,7 +99,7 @@ def _unreached(check: Json, files: Mapping[str, str], compute: str) -> Iterator[
     if facts and facts["visible"] is not None:
         for name, number, line in _lines(files, (".runconfig", ".compute")):
             if re.match(r"""\s*-?\s*["']?CUDA_VISIBLE_DEVICES\b""", line):
-                yield Finding(f"{name}:{number}", why, "take this line away")
+                yield Finding(f"{name}:{number}", why, "delete this line")
                 return
     for name, number, line in _lines(files, (".compute",)):
         if name == compute and re.match(r"\s*nvidiaDocker\s*:\s*(false|no|off)\b", line, re.IGNORECASE):
@@ -135,7 +135,7 @@ def _torch(package: Json, what: str, facts: Json, files: Mapping[str, str]) -> F
         if new != line:
             return Finding(f"{name}:{number}", what, f"write {new.strip()}")
         if re.match(r"\s*-\s*cpuonly\b", line):
-            return Finding(f"{name}:{number}", what, "take this line away")
+            return Finding(f"{name}:{number}", what, "delete this line")
     install = f"pip install --index-url {_INDEX}/{build} '{wanted}'"
     place = _declared(files, ("torch", "pytorch", "pytorch-cpu"))
     if place is None:
@@ -197,11 +197,11 @@ def _unused(facts: Json, scripts: Mapping[str, str]) -> Iterator[Finding]:
     """The card was there, the packages are right, and the script did not use it."""
     hidden = script_source.hides_gpus(scripts)
     if hidden:
-        yield Finding(hidden.where, "the script hides every GPU from itself", f"take this line away: {hidden.text}")
+        yield Finding(hidden.where, "the script hides every GPU from itself", f"delete this line: {hidden.text}")
         return
     cpu = script_source.stays_on_cpu(scripts)
     if cpu:
-        yield Finding(cpu.where, "the script computes on the processor, as it says here", f"write {cpu.new}")
+        yield Finding(cpu.where, "the script selects the CPU here", f"write {cpu.new}")
         return
     names = [str(one["name"]) for one in _objects(facts.get("packages"))]
     model = script_source.unmoved_model(scripts) if not names or "torch" in names else None

@@ -139,7 +139,7 @@ def _type(form: Form) -> str | None:
     if kind is not None:
         if kinds.is_known(kind.lower()):
             return kind.lower()
-        form.warn("type", f"type {kind!r} is not one that Holdfast brings", f"one of: {', '.join(kinds.names())}")
+        form.warn("type", f"type {kind!r} is not supported", f"one of: {', '.join(kinds.names())}")
         return kind
     # Before 08-2017 two flags stood in for the type, and a virtual machine with Docker was the default.
     if form.flag("cluster"):
@@ -162,7 +162,7 @@ def _filled(form: Form, name: str) -> str | None:
         sample = node.text.strip()
     if sample is None:
         return form.text(name)
-    form.error(name, f"{name} is still the sample text {sample}", "put your own value there")
+    form.error(name, f"{name} still contains the sample text {sample}", "replace it with your own value")
     return None
 
 
@@ -174,7 +174,7 @@ def _login_word(form: Form, name: str) -> str | None:
     """Something that will stand on ssh's command line."""
     text = _filled(form, name)
     if text is not None and (text[0] == "-" or not text.isprintable() or " " in text):
-        form.error(name, f"{name} cannot be {text!r}", f"write {name}: without blanks and not beginning with '-'")
+        form.error(name, f"{name} cannot be {text!r}", f"write {name}: without spaces and not starting with '-'")
         return None
     return text
 
@@ -194,7 +194,7 @@ def _network(form: Form) -> str | None:
         form.error("network", f"network cannot be {text!r}", "write network: bridge, host, none or a network's name")
         return None
     if text == "host":
-        message = "the script shares the machine's network: it reaches what listens on localhost there, and is reached"
+        message = "the script uses the machine's network and can reach services on its localhost"
         form.warn("network", message)
     return text
 
@@ -209,7 +209,7 @@ def _host_key(form: Form) -> str | None:
     text = form.text("hostKey")
     words = (text or "").split()
     if text is not None and (len(words) != 2 or not is_host_key(*words)):
-        form.error("hostKey", "hostKey is not a public key of OpenSSH", "attach again, which writes it")
+        form.error("hostKey", "hostKey is not an OpenSSH public key", "attach the target again to write it")
         return None
     return text
 
@@ -233,9 +233,9 @@ def _check_password(form: Form, target: str) -> None:
         return
     hint = f"attach again (holdfast computetarget attach --name {target} ...), then delete this line"
     if isinstance(node, Scalar) and node.text.startswith("AzureMlSecret="):
-        form.warn("password", "this points into a key store that was shut down; it is not a password", hint)
+        form.warn("password", "this refers to a key store that was shut down; it is not a password", hint)
     else:
-        form.warn("password", "a password in a file is never read", hint)
+        form.warn("password", "passwords in files are not used", hint)
 
 
 def _check_completeness(form: Form, target: ComputeTarget) -> None:
@@ -248,14 +248,18 @@ def _check_completeness(form: Form, target: ComputeTarget) -> None:
 def _check_containers(form: Form, target: ComputeTarget) -> None:
     is_rootfs = (target.base_docker_image or "").startswith("rootfs:")
     if is_rootfs and target.engine == "docker":
-        form.error("baseDockerImage", "docker cannot run a plain folder", "write engine: podman, or name an image")
+        form.error(
+            "baseDockerImage",
+            "docker cannot use a folder as a root file system",
+            "write engine: podman, or name an image",
+        )
     if target.dockerfile and target.base_docker_image:
-        form.warn("baseDockerImage", "an image is built from dockerfile; this one is not used", "delete one of the two")
+        form.warn("baseDockerImage", "baseDockerImage is ignored because dockerfile is set", "delete one of the two")
     has_none = target.kind.is_available and not target.kind.in_container
     for name in _OF_CONTAINERS if has_none else ():
         if not form.absent(name):
             hint = "delete this line, or use a target of type docker or remotedocker"
-            form.warn(name, f"{name} is for containers; a {target.type} target has none", hint)
+            form.warn(name, f"{name} applies only to containers; a {target.type} target has none", hint)
 
 
 def _ask_for(form: Form, name: str, message: str, hint: str) -> None:

@@ -64,15 +64,13 @@ def _conda_packages(form: Form) -> tuple[tuple[Item, ...], tuple[Item, ...] | No
         elif isinstance(node, Mapping) and [key.text for key, _ in node.entries] == ["pip"]:
             pip = (pip or ()) + (Form(form.source, node, ("pip",)).items("pip") or ())
         else:
-            form.source.error(
-                node.line, node.column, "only a package or a pip: list can stand here", "write - name=1.2"
-            )
+            form.source.error(node.line, node.column, "expected a package or a pip: list", "write - name=1.2")
     return tuple(packages), pip
 
 
 def _check_package(form: Form, node: Scalar) -> None:
     if not node.text.strip():
-        form.source.error(node.line, node.column, "an empty item", "delete this line")
+        form.source.error(node.line, node.column, "empty list item", "delete this line")
     elif node.text in _STANDARD:
         form.source.warn(node.line, node.column, f"{node.text} is part of Python, not a package", "delete this line")
 

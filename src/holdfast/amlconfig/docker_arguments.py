@@ -43,8 +43,8 @@ _OURS = """
 --label-file --log-driver --log-opt --name --pidfile --pod --preserve-fds --pull --quiet --replace --restart --rm --rmi
 --sig-proxy --tty --workdir
 """
-_VISIBLE = "write EnvironmentVariables: in the .runconfig; a command line is seen by everybody on the machine"
-_CARDS = "write nvidiaDocker: true in the .compute file; how the engine is told depends on the machine"
+_VISIBLE = "write EnvironmentVariables: in the .runconfig; command lines are visible to all users of the machine"
+_CARDS = "write nvidiaDocker: true in the .compute file; Holdfast chooses the option for the engine"
 
 HARMLESS = frozenset(_CONFINED.split())
 FLAGS = frozenset(f"{_FLAGS} {_PODMAN_FLAGS}".split())
@@ -54,7 +54,7 @@ ENGINES = {
     **dict.fromkeys(f"{_PODMAN_VALUED} {_PODMAN_FLAGS}".split(), ("podman",)),
 }
 RESERVED = {
-    **dict.fromkeys(_OURS.split(), "Holdfast decides this for every run: delete it"),
+    **dict.fromkeys(_OURS.split(), "Holdfast sets this for every run: delete it"),
     **dict.fromkeys(("--env", "--env-file", "--env-host"), _VISIBLE),
     **dict.fromkeys(("--gpus", "--runtime"), _CARDS),
     **dict.fromkeys(("--network", "--net"), "write network: in the .compute file"),
@@ -63,10 +63,10 @@ RESERVED = {
     "--cpus": "write cpus: in the .compute file",
     "--shm-size": "write shmSize: in the .compute file",
     "--rootfs": "write baseDockerImage: rootfs:/folder in the .compute file",
-    "--platform": "environments are made for the machine they run on: name an image for that",
+    "--platform": "environments are built for the machine's platform: name an image for it",
     "--secret": "use --secret of holdfast submit",
     "--stop-timeout": "write grace: in the .runconfig",
-    "--stop-signal": "a run that shall end gets SIGTERM, and after grace: of the .runconfig it is killed",
+    "--stop-signal": "a canceled run gets SIGTERM, then SIGKILL after grace: of the .runconfig",
     "--timeout": "write timeout: in the .runconfig",
 }
 SHORT = {
@@ -89,10 +89,10 @@ SHORT = {
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _FALSE = ("0", "f", "F", "false", "FALSE", "False")
 _HOST_SPACES = {
-    "--pid": "the script sees every process of the machine and can look into those of its user",
+    "--pid": "the script sees every process of the machine and can inspect those of its user",
     "--ipc": "the script shares memory with every process of the machine; for more of /dev/shm write shmSize: 8GB",
     "--uts": "the script can change the machine's name",
-    "--userns": "ids in the container are those of the machine, even where the engine would keep them apart",
+    "--userns": "user ids in the container are those of the machine",
     "--cgroupns": "the script sees the control groups of the machine",
 }
 _STRONG = ("ALL", "SYS_ADMIN", "SYS_MODULE", "SYS_RAWIO", "SYS_BOOT", "DAC_READ_SEARCH", "BPF", "MAC_ADMIN")
@@ -114,7 +114,7 @@ class Remark(Record):
 def remarks(words: Sequence[str], engine: str | None) -> list[Remark]:
     """Errors where these words may not be handed to the engine, warnings where they give something away."""
     found = [
-        Remark("error", at, f"{word!r} holds signs that cannot be printed", "delete them")
+        Remark("error", at, f"{word!r} contains unprintable characters", "delete them")
         for at, word in enumerate(words)
         if not word.isprintable()
     ]
@@ -160,14 +160,14 @@ def _refusal(word: str, name: str, engine: str | None) -> tuple[str, str] | None
     """Why not, without a value that stands in the same word: it may be a secret."""
     typed = word.partition("=")[0] if word.startswith("--") else word[:2]
     if not name.startswith("-"):
-        return f"{word!r} stands where an option must", "an option begins with '-'; write its value behind it"
+        return f"expected an option, found {word!r}", "an option begins with '-', followed by its value"
     if name in RESERVED:
-        return f"{typed} is not for dockerArguments", RESERVED[name]
+        return f"{typed} is not allowed in dockerArguments", RESERVED[name]
     engines = ENGINES.get(name)
     if engines is None:
-        return f"{typed} is not an option that may be used here", _near(name)
+        return f"{typed} is not a supported option", _near(name)
     if len(engines) == 1 and engine not in engines:
-        return f"{name} is an option of {engines[0]} alone", f"write engine: {engines[0]} in the .compute file"
+        return f"{name} is an option of {engines[0]} only", f"write engine: {engines[0]} in the .compute file"
     return None
 
 
@@ -175,14 +175,14 @@ def _near(name: str) -> str:
     from difflib import get_close_matches
 
     close = get_close_matches(name[:60], sorted({*ENGINES, *RESERVED}), n=3, cutoff=0.7)
-    return f"did you mean {' or '.join(close)}?" if close else "docs/settings.md lists those that may"
+    return f"did you mean {' or '.join(close)}?" if close else "docs/settings.md lists the supported options"
 
 
 def _bad_value(name: str, value: str | None) -> tuple[str, str] | None:
     if name in FLAGS:
         if value is None or value in _TRUE or value in _FALSE:
             return None
-        return f"{name} is either there or not: it cannot be {value!r}", f"write {name}"
+        return f"{name} is a flag: it cannot be {value!r}", f"write {name}"
     # What looks like an option is one whose value was forgotten in the line before.
     if not value or value.startswith("--"):
         return f"{name} needs a value", f"write {name}=value"
@@ -192,17 +192,17 @@ def _bad_value(name: str, value: str | None) -> tuple[str, str] | None:
 def _given_away(name: str, value: str) -> str:
     """What a script could do with this that it could not do without; empty for nothing of weight."""
     if name == "--privileged" and value not in _FALSE:
-        return "the script can do on the machine whatever root can"
+        return "the script has root privileges on the machine"
     if value == "host" and name in _HOST_SPACES:
         return _HOST_SPACES[name]
     if name == "--cap-add" and value.upper().removeprefix("CAP_") in _STRONG:
-        return "with this capability a script can make itself root on the machine"
+        return "with this capability a script can become root on the machine"
     if name == "--security-opt" and ("unconfined" in value or value.replace(":", "=") == "label=disable"):
-        return "this takes away a wall between the script and the machine's kernel"
+        return "this removes an isolation between the script and the machine's kernel"
     if name == "--device" and value.startswith((*_DISKS, *_MEMORY)):
-        return "the script can read and change everything on it, past all rights of files"
+        return "the script can read and change everything on it, regardless of file permissions"
     if name == "--device-cgroup-rule" and value.strip()[:1] in ("a", "b"):
-        return "the script can make itself the nodes of disks"
+        return "the script can create device nodes of disks"
     if name in ("--volume", "--mount"):
         return _mounted(name, value)
     return ""
@@ -218,7 +218,7 @@ def _mounted(name: str, value: str) -> str:
         source = next((text for key, _, text in fields if key in ("source", "src")), "")
     path = posixpath.normpath(f"/{source.lstrip('/')}") if source.startswith("/") else ""
     if posixpath.basename(path) in _SOCKETS:
-        return "whoever can talk to this socket is root on the machine"
+        return "access to this socket is equivalent to root on the machine"
     if path in _FOLDERS:
-        return f"{path} of the machine is in the script's hands"
+        return f"{path} of the machine is accessible to the script"
     return ""

@@ -54,7 +54,7 @@ class Flow:
         while not self._closed_by("]"):
             if self._at_dash():
                 if not node.items:
-                    self._slip(self.line, self.column, "dashes inside brackets", "write [a, b], or one '- a' a line")
+                    self._slip(self.line, self.column, "'-' inside brackets", "write [a, b], or one '- a' a line")
                 self.column += 1
             node.items.append(self.value())
             self._separate("]")

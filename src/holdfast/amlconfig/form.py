@@ -47,7 +47,7 @@ class Form:
             return None
         text = node.text.strip()
         if text != node.text:
-            self.warn(name, "blanks inside the quotes are not part of the value", f"write {name}: {text}")
+            self.warn(name, "spaces inside the quotes are not part of the value", f"write {name}: {text}")
         return text
 
     def choice(self, name: str, choices: tuple[Choice, ...]) -> Choice | None:
@@ -66,7 +66,7 @@ class Form:
             return None
         if text.lower() in _TRUE or text.lower() in _FALSE:
             return text.lower() in _TRUE
-        self.error(name, f"{name} is either true or false, not {text!r}", f"write {name}: true")
+        self.error(name, f"{name} must be true or false, not {text!r}", f"write {name}: true")
         return None
 
     def number(self, name: str, lowest: int, highest: int, example: int) -> int | None:
@@ -75,7 +75,9 @@ class Form:
             return None
         if text.isascii() and text.isdigit() and len(text) < 10 and lowest <= int(text) <= highest:
             return int(text)
-        self.error(name, f"{name} is a number from {lowest} to {highest}, not {text!r}", f"write {name}: {example}")
+        self.error(
+            name, f"{name} must be a number from {lowest} to {highest}, not {text!r}", f"write {name}: {example}"
+        )
         return None
 
     def duration(self, name: str, *, or_none: bool = False) -> float | None:
@@ -110,7 +112,7 @@ class Form:
         if text is not None and size is None:
             self.error(name, f"{text!r} is not a size", f"write {name}: 500MB or 10GB")
         elif size is not None and size < lowest:
-            self.error(name, f"{name} of {text} is too little to start anything", f"write {name}: 500MB or 10GB")
+            self.error(name, f"{name} of {text} is too small", f"write {name}: 500MB or 10GB")
             return None
         return size
 
@@ -237,7 +239,7 @@ class Form:
                 name = meant
         if name in self.keys:
             first = self.keys[name].line + 1
-            message = f"{name} stands on line {first} and again on line {key.line + 1}; the last one counts"
+            message = f"{name} is set on line {first} and again on line {key.line + 1}; the last one is used"
             self.source.warn(key.line, key.column, message, f"delete line {first}")
         self.nodes[name] = value
         self.keys[name] = key

@@ -65,7 +65,7 @@ class _Tree:
             if self.documents > 1:
                 raise RefusedError(line, column, "a second document begins here", "keep one, delete the '---' line")
         elif isinstance(event, AliasEvent):
-            raise RefusedError(line, column, "aliases (*name) are not read", "write the value out")
+            raise RefusedError(line, column, "aliases (*name) are not read", "write the value itself")
         elif isinstance(event, ScalarEvent):
             self._admit(event)
             self._place(Scalar(event.value, event.style is not None, (line, column), self._end(event)))
@@ -83,7 +83,7 @@ class _Tree:
     def _admit(self, event: ScalarEvent | CollectionStartEvent) -> None:
         line, column = event.start_mark.line, event.start_mark.column
         if event.anchor:
-            raise RefusedError(line, column, "anchors (&name) are not read", "write the value out where it is needed")
+            raise RefusedError(line, column, "anchors (&name) are not read", "write the value where it is needed")
         if event.ctag:
             raise RefusedError(line, column, f"tags ({event.ctag}) are not read", "delete the tag")
         if len(self.open) >= MAX_DEPTH:
@@ -131,10 +131,10 @@ def _events(lines: list[str]) -> Iterator[Event]:
         raise _explained(lines, error) from None
     except ReaderError as error:
         before = "\n".join(lines)[: error.position].split("\n")
-        message = f"the character #{error.character:04x} does not belong in a text file"
+        message = f"the character #{error.character:04x} is not allowed in a text file"
         raise RefusedError(len(before) - 1, len(before[-1]), message, "delete it") from None
     except ValueError:
-        raise RefusedError(0, 0, "this is not YAML: an escape in double quotes names no character") from None
+        raise RefusedError(0, 0, "this is not YAML: invalid escape in double quotes") from None
 
 
 def _explained(lines: list[str], error: MarkedYAMLError) -> RefusedError:
@@ -148,15 +148,15 @@ def _explained(lines: list[str], error: MarkedYAMLError) -> RefusedError:
     if joined and "flow" not in str(error.context):
         return joined
     if "\t" in lines[line][: len(lines[line]) - len(lines[line].lstrip())]:
-        return RefusedError(line, 0, "a tab is used as indentation", "indent with blanks")
+        return RefusedError(line, 0, "a tab is used as indentation", "indent with spaces")
     if "end of stream" in problem:
         return RefusedError(began.line, began.column, "this quote is never closed", "add the closing quote")
     if "stream end" in problem:
         return RefusedError(began.line, began.column, "this bracket is never closed", "add the closing bracket")
     if "could not find expected ':'" in problem:
-        return RefusedError(began.line, began.column, "this line is no 'key: value'", "complete or delete it")
+        return RefusedError(began.line, began.column, "this line is not 'key: value'", "complete or delete it")
     if "mapping values are not allowed" in problem:
-        hint = "indent the line as its neighbours, or put a value with ': ' in it in quotes"
+        hint = "indent the line like its neighbours, or quote a value that contains ': '"
         return RefusedError(line, column, "a second ':' or a wrong indentation", hint)
     if "cannot start any token" in problem:
         sign = lines[line][column : column + 1]
@@ -170,4 +170,4 @@ def _joined_pair(lines: list[str], line: int) -> RefusedError | None:
     name = word.strip(" \"'")
     if not colon or value[:1] in ("", " ", "/", ":", "\\") or not name.replace("_", "").isalnum():
         return None
-    return RefusedError(line, len(word) + 1, "no blank after the colon", f"write '{name}: ', then the value")
+    return RefusedError(line, len(word) + 1, "no space after the colon", f"write '{name}: ', then the value")

@@ -53,7 +53,7 @@ class Source:
         if text is None:
             return
         if text.count("\n") + text.count(":") + text.count(",") > MAX_SIGNS:
-            self._refuse("this file is far too long for a configuration file")
+            self._refuse("this file is too long for a configuration file")
             return
         self.lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         if not self._refuse_conflict(text):
@@ -90,7 +90,7 @@ class Source:
         except IsADirectoryError:
             self._refuse("this is a folder, not a file")
         except untrusted.Untrusted as error:
-            self._refuse(*refused(error, MAX_BYTES, "shared targets can be your own: holdfast attach --user"))
+            self._refuse(*refused(error, MAX_BYTES, "for a target of all your projects: holdfast attach --user"))
         except OSError as error:
             self._refuse(f"this file cannot be read: {error.strerror}")
         return b""
@@ -147,7 +147,7 @@ class Source:
         if "\t" in indent:
             # Below an open 'key:' an indented line is its child; below anything else the tab means nothing.
             mended = indent.replace("\t", "    ") if above.rstrip().endswith(":") else ""
-            self.warn(number, 0, "a tab is used as indentation", "indent with blanks")
+            self.warn(number, 0, "a tab is used as indentation", "indent with spaces")
             self.moved[number] = (-1, len(mended) - len(indent))
             indent = mended
         key, colon, rest = content.partition(":")
@@ -165,7 +165,7 @@ class Source:
         word = line[:colon].strip(" \"'")
         if word in keys if keys is not None else word.isidentifier() and line[colon + 1 : colon + 3] != "//":
             mended = f"{line[: colon + 1]} {line[colon + 1 :]}"
-            self.warn(number, colon + 1, "no blank after the colon", f"write '{word}: ', then the value")
+            self.warn(number, colon + 1, "no space after the colon", f"write '{word}: ', then the value")
             self.moved[number] = (colon + 1, 1 + self.moved.get(number, (0, 0))[1])
             self.lines[number] = mended
 
@@ -208,12 +208,12 @@ class Source:
 def refused(error: untrusted.Untrusted, limit: int, advice: str = "") -> tuple[str, str]:
     """Why a file of the project is not used, and what to do about it."""
     if isinstance(error, untrusted.OutsideError):
-        hint = "copy what the link leads to into the project"
-        return "this file is a link, or in a linked folder, that leads out of the project", _joined(hint, advice)
+        hint = "copy the link's target into the project"
+        return "this file is, or is below, a symbolic link that leads out of the project", _joined(hint, advice)
     if isinstance(error, untrusted.SpecialFileError):
         return "this is not a regular file, but a device, FIFO or socket", "replace it with a regular file"
     if isinstance(error, untrusted.TooLargeError):
-        return f"this file is too large: at most {limit >> 20} MiB are read", "remove what does not belong there"
+        return f"this file is too large: at most {limit >> 20} MiB are read", "remove unrelated content"
     return f"this file cannot be used: {_printable(str(error))}", "replace it with a regular file"
 
 

@@ -80,7 +80,7 @@ def _registry(docker: Form) -> str:
     registry = Form(docker.source, docker.mapping("baseImageRegistry") or Mapping(False, 0, 0), _REGISTRY)
     address = registry.text("address") or ""
     if not registry.absent("username") or not registry.absent("password"):
-        message = "a login in a file is never read; the engine's own is used"
+        message = "registry logins in files are not used; the engine's own login is"
         hint = f"on the target: docker login {address}, then delete username and password here"
         docker.warn("baseImageRegistry", message, hint)
     return address.rstrip("/")

@@ -69,7 +69,7 @@ def install(lock: Json, request: Json, report: Report) -> Installed:
     """Link the lock's packages into ``beside``, made for the path that it will have afterwards."""
     if request.get("offline") and (absent := not_in_cache(lock["conda"], request["cache"])):
         what = f"offline, and not in the cache: {', '.join(package['url'].rsplit('/', 1)[1] for package in absent)}"
-        raise Failed("unreachable", what, hint="run it once with a connection")
+        raise Failed("unreachable", what, hint="run it once with a network connection")
     progress = _Progress(lock["conda"], report)  # type: ignore[abstract]  # its methods are empty, not abstract
     try:
         asyncio.run(_link([_record(package) for package in lock["conda"]], lock["platform"], request, progress))
@@ -136,7 +136,7 @@ class _Question:
             return ""
         pinned = _numbers(str(pins[0]))
         nearest = min({str(record.version) for record in pythons}, key=lambda text: _distance(_numbers(text), pinned))
-        return f"python={nearest} is the nearest; holdfast env fix writes it"
+        return f"python={nearest} is the nearest available; holdfast env fix writes it"
 
     def _missing_virtual(self, reason: str) -> str:
         missing = re.search(r"(__\w+)[^,]*, for which no candidates", reason)
@@ -193,7 +193,7 @@ def _distance(one: list[int], other: list[int]) -> tuple[list[int], list[int]]:
 
 def _locked(record: RepoDataRecord) -> Json:
     if record.sha256 is None:
-        hint = "without it nobody can tell whether the right file came: use a channel that has sha256 sums"
+        hint = "the file cannot be verified without it: use a channel that provides sha256 sums"
         raise Failed("hash", f"the channel gives no sha256 of {record.file_name}", where=record.url, hint=hint)
     return {
         "name": record.name.normalized,

@@ -95,12 +95,10 @@ class Worker:
 
     def _unsaid(self, status: int) -> Failed:
         if self.stopped:
-            return Failed(
-                "interrupted", "the build was interrupted", hint="start it again: what was downloaded is kept"
-            )
+            return Failed("interrupted", "the build was interrupted", hint="run it again: downloaded files are kept")
         code = os.waitstatus_to_exitcode(status)
         hint = "signal 9 usually means that the machine ran out of memory" if code == -signal.SIGKILL else ""
-        return Failed("internal", f"the builder ended without a word (status {code})", hint=hint)
+        return Failed("internal", f"the builder ended without a result (status {code})", hint=hint)
 
 
 def _print(event: Json) -> None:
@@ -119,7 +117,7 @@ def _work(request: Json, life: int, saying: int) -> NoReturn:
         last = _answer(request, report)
     except BaseException:
         report.exception()
-        last = Failed("internal", "the builder broke a promise to itself", where=request.get("log") or "").event()
+        last = Failed("internal", "internal error in the builder", where=request.get("log") or "").event()
     report.say(last)
     os._exit(0)
 

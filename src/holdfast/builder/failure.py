@@ -32,7 +32,7 @@ HINTS = {
     "hash": "the file is not the one that was locked: lock again only if you know why it changed",
     "unreachable": "check the address, your connection and proxy settings, then try again",
     "build": "pin a version that has a wheel, or build a wheel and name it: pip wheel -w wheels NAME",
-    "compiler": "install a C compiler (gcc or build-essential) there, or pin a version that has a wheel",
+    "compiler": "install a C compiler (gcc or build-essential) on the target, or pin a version that has a wheel",
     "platform": "pin a version that has files for this platform and Python",
     "unsatisfiable": "loosen one of the requirements named above",
 }
@@ -41,7 +41,7 @@ NO_LOGIN = re.compile(
     r"transport '\w+' not allowed|could not read (?:Username|Password)|unable to read askpass|Authentication failed"
 )
 UNBUILT = re.compile(r"(?:distributions for|required for) `([^`]+)`")
-NO_GIT = "install git there: what the file asks for is in a repository"
+NO_GIT = "install git on the target: a requirement refers to a git repository"
 LONGEST = 2000
 
 
@@ -85,4 +85,4 @@ def _plain(lines: Sequence[str]) -> str:
             sentences[-1] += f" {words}"
         elif sentences and line.startswith("hint: "):
             break
-    return ": ".join(sentences) or " ".join(" ".join(lines).split()) or "it ended without a word"
+    return ": ".join(sentences) or " ".join(" ".join(lines).split()) or "it ended without a message"

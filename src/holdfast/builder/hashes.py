@@ -67,8 +67,8 @@ def _completed(line: str, found: dict[str, str], where: str) -> str:
     if hashes_of(line) or is_commit(line):
         return line
     if line not in found:
-        hint = "name an index that tells hashes, or copy the file into the project"
-        raise Failed("hash", f"nobody tells a hash of {line}, so any file could come", where=where, hint=hint)
+        hint = "use an index that provides hashes, or copy the file into the project"
+        raise Failed("hash", f"no hash is available for {line}, so the file cannot be verified", where=where, hint=hint)
     with open(found[line], "rb") as file:
         return f"{line} --hash=sha256:{hashlib.sha256(file.read()).hexdigest()}"
 
@@ -77,12 +77,12 @@ def _one(line: str, stated: set[str] | None, required: bool, where: str) -> str:
     wanted = without_hashes(line)
     if stated is None:
         if required:
-            reason = "a git repository cannot have one" if is_commit(line) else "none is stated"
+            reason = "a git repository has none" if is_commit(line) else "none is stated"
             raise Failed("hash", f"every package needs a hash here, and for {wanted} {reason}", where=where, hint=HINT)
         return line
     offered = hashes_of(line)
     if all(each.startswith("sha256:") for each in (*stated, *offered)) and not stated & offered:
-        what = f"hash mismatch: no file of {wanted} has a hash that is stated for it"
-        hint = "find out which is right: the file was changed, or the line is wrong"
+        what = f"hash mismatch: no file of {wanted} matches a stated hash"
+        hint = "check whether the file was changed or the line is wrong"
         raise Failed("hash", what, where=where, hint=hint)
     return " ".join([wanted, *(f"--hash={each}" for each in sorted(stated))])

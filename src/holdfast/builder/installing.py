@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 SYSTEMS = {"Linux": "linux", "Darwin": "osx"}
-WITH_A_RUN = "it is a file of the project, which comes with a run: holdfast submit builds the environment there"
+WITH_A_RUN = "it is a file of the project and is sent with a run: holdfast submit builds the environment there"
 MACHINES = {"x86_64": "64", "aarch64": "aarch64", "arm64": "arm64"}
 
 

@@ -47,7 +47,7 @@ def from_pylock(spec: Json, options: Json) -> tuple[list[str], Json]:
         packages = tomllib.loads(spec["locked"])["packages"]
         lines = [line for package in packages if (line := _pylock_line(package))]
     except (tomllib.TOMLDecodeError, KeyError, TypeError) as error:
-        raise Failed("unsatisfiable", f"not a pylock.toml that we can read: {error}", where=spec["source"]) from None
+        raise Failed("unsatisfiable", f"this pylock.toml cannot be read: {error}", where=spec["source"]) from None
     return lines, _with_indexes(options, [package["index"] for package in packages if "index" in package])
 
 

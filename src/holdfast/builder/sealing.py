@@ -85,7 +85,7 @@ def settle(place: str) -> None:
     failed = ctypes.CDLL(None, use_errno=True).syncfs(disk)
     os.close(disk)
     if failed:
-        raise OSError(ctypes.get_errno(), "the environment could not be put on the disk", place)
+        raise OSError(ctypes.get_errno(), "the environment could not be written to disk", place)
 
 
 def verify(request: Json, report: Report) -> Json:

@@ -89,7 +89,7 @@ def _python_given(request: Json) -> Json:
         known: Json = request["facts"]["python"]
         return known
     if not request.get("python"):
-        raise Failed("platform", "no Python was named to install the packages for", hint="set pythonLocation")
+        raise Failed("platform", "no Python is set to install the packages for", hint="set pythonLocation")
     interpreter = ask(request["python"])
     return {"version": interpreter.version, "identity": interpreter.identity}
 
@@ -112,7 +112,7 @@ def _uv_platform(facts: Json) -> str:
     if platform in OTHER_PLATFORMS:
         return OTHER_PLATFORMS[platform]
     if platform not in MACHINES:
-        raise Failed("platform", f"no packages can be chosen for {platform}", hint="use linux-64 or linux-aarch64")
+        raise Failed("platform", f"no packages can be selected for {platform}", hint="use linux-64 or linux-aarch64")
     numbers = re.findall(r"\d+", facts.get("virtual", {}).get("__glibc") or "2.28")
     minor = next((minor for minor in GLIBC_MINORS if minor <= int(numbers[1])), 17)
     return f"{MACHINES[platform]}-manylinux_2_{minor}"

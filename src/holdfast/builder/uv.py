@@ -111,8 +111,8 @@ class Uv:
 def index_words(options: dict[str, Any]) -> list[str]:
     """The pip options of a project file as uv spells them; hashes are our own affair, all others are honoured here."""
     if unknown := set(options) - KNOWN:
-        what = f"this builder does not know the option {', '.join(sorted(unknown))}"
-        raise Failed("internal", what, hint="it was asked by a newer Holdfast: update the older of the two")
+        what = f"this builder does not support the option {', '.join(sorted(unknown))}"
+        raise Failed("internal", what, hint="the client is a newer Holdfast: update the older of the two")
     words = [word for url in options.get("extra_index_urls") or () for word in ("--index", url)]
     if words:
         words += ["--index-strategy", "unsafe-best-match"]  # pip takes the best of all indexes, and files rely on it

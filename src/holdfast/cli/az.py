@@ -30,9 +30,7 @@ def main() -> int:
         sys.stderr.write("nothing to do: Holdfast needs no account\n")
         return 0
     said = " ".join(["az", *words[:2]])
-    sys.stderr.write(
-        f"ERROR: {said}: there is no Azure CLI on this machine; Holdfast answers az ml {', '.join(_OURS)}\n"
-    )
+    sys.stderr.write(f"ERROR: {said}: the Azure CLI is not installed; Holdfast supports az ml {', '.join(_OURS)}\n")
     return 127
 
 

@@ -39,7 +39,7 @@ def confirm(home: str, root: str, chosen: Chosen, keys: Sequence[str] | None = N
     if not (is_tty(sys.stdin) and is_tty(sys.stderr)):
         raise confirmation.refusal(home, found)
     if not _agrees(home, found):
-        raise UsageError("nothing was sent", where=found.subject, hint=f"{found.command} confirms it")
+        raise UsageError("nothing was sent", where=found.subject, hint=f"confirm it with: {found.command}")
     from holdfast.store import trust_file
     from holdfast.store.home import open_home
 
@@ -53,9 +53,9 @@ def agree_to_store(parsed: Parsed, pending: Pending, hint: str) -> None:
     from holdfast.present.terminal import human_bytes, is_tty, show
 
     rows = "\n".join(f"{human_bytes(size):>10}  {show(path)}" for path, size in pending.largest())
-    sys.stderr.write(f"{human_bytes(pending.new_bytes)} of new files would be read and stored. The largest:\n{rows}\n")
+    sys.stderr.write(f"{human_bytes(pending.new_bytes)} of new files would be stored. The largest:\n{rows}\n")
     if is_tty(sys.stdin) and is_tty(sys.stderr):
-        sys.stderr.write("Go on? [y/N] ")
+        sys.stderr.write("Continue? [y/N] ")
         sys.stderr.flush()
         if sys.stdin.readline().strip().lower() in ("y", "yes"):
             return
@@ -65,9 +65,9 @@ def agree_to_store(parsed: Parsed, pending: Pending, hint: str) -> None:
 def _agrees(home: str, found: confirmation.Open) -> bool:
     from holdfast.present.terminal import show
 
-    sys.stderr.write(f"{show(found.subject)} asks for something that you have not confirmed on this machine:\n")
+    sys.stderr.write(f"{show(found.subject)} needs permissions that are not confirmed on this machine:\n")
     for one in found.missing:
         sys.stderr.write(f"  {show(one.shown)}\n    {show(confirmation.place(home, found, one))}\n")
-    sys.stderr.write("Allow that from now on? [y/N] ")
+    sys.stderr.write("Allow this from now on? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -30,7 +30,7 @@ class Copier:
     def copy(self, source: str, target: str) -> bool:
         other = self._made.get(_identity(target))
         if other is not None and other != target:
-            self.problem(target, f"the file system there keeps no other file beside {show(other)} under this name")
+            self.problem(target, f"the file system there treats this name and {show(other)} as the same file")
             return False
         try:
             copy_whole(source, target)

@@ -106,7 +106,9 @@ class Bench:
         """The lock, solved anew even if one is remembered."""
         asked = engine.ask(self.project, self.chosen, script, self.channel, self.container)
         if asked is None:
-            raise UsageError("nothing is declared here", where=self.project.root, hint="holdfast env add PACKAGE")
+            raise UsageError(
+                "no environment is declared here", where=self.project.root, hint="holdfast env add PACKAGE"
+            )
         with Progress(sys.stderr) as progress:
             return solving.solve(
                 self.home, self.project, asked, self.channel, lambda said: progress.update(_words(said))

@@ -160,7 +160,7 @@ def facts_lines(facts: Json) -> list[str]:
         names = {name: text(said.get(name)) or None for name in ("name", "pci")}
         lines += gpu_model.five_lines({**gpu_model.card(), **known, **names})
         if text(said.get("trouble")):
-            lines.append(f"trouble: {text(said.get('trouble'))}")
+            lines.append(f"problem: {text(said.get('trouble'))}")
     if text(facts.get("trouble")):
         lines.append(f"GPU: {text(facts.get('trouble'))}")
     return lines
@@ -187,12 +187,12 @@ def _heads() -> Iterator[str]:
 def _check(event: Json) -> str:
     if event.get("ok") is not False:
         return ""
-    why, fix = text(event.get("why")) or "the GPU cannot be reached by the script", text(event.get("fix"))
+    why, fix = text(event.get("why")) or "the script cannot use the GPU", text(event.get("fix"))
     return f"{why}\n{fix}" if fix else why
 
 
 def _stranger(event: Json) -> str:
-    return f"the run is not alone on its GPU: {who(process(event))} is on it too{_after(event)}"
+    return f"another process uses the run's GPU: {who(process(event))}{_after(event)}"
 
 
 def _xid(event: Json) -> str:
@@ -201,7 +201,7 @@ def _xid(event: Json) -> str:
 
 
 def _lost(event: Json) -> str:
-    return f"a GPU of the run is lost{_after(event)}: {text(event.get('why')) or 'it does not answer any more'}"
+    return f"a GPU of the run is lost{_after(event)}: {text(event.get('why')) or 'it no longer responds'}"
 
 
 def _after(event: Json) -> str:

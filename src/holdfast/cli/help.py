@@ -41,7 +41,7 @@ def top_help(page: Page, commands: Sequence[Command], groups: Mapping[tuple[str,
     page.heading("Groups and more commands:")
     page.names(sorted({_short(command)[0] for command in others} | {words[0] for words in groups if words}))
     page.blank()
-    page.paragraph(f"-h after any of these says more; {PROGRAM} --version names the version.")
+    page.paragraph(f"Run any command with -h for details; {PROGRAM} --version shows the version.")
 
 
 def group_help(
@@ -156,5 +156,5 @@ def _option_text(option: Option) -> str:
     if option.default is not None:
         text += f" Default: {option.default}."
     if option.kind == "repeat":
-        text += " May be given several times."
+        text += " May be repeated."
     return text.strip()

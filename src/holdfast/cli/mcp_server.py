@@ -30,8 +30,8 @@ from holdfast.store.index.index import Index
 _LONGEST = 60_000  # characters of an answer: the reader pays for each
 _MOST_RUNS = 200
 _PATIENCE_S = 600
-_INSTRUCTIONS = """Runs training scripts on machines and keeps what they did. A run is named by its number, its id, or
-'last'. submit returns at once: watch by run_info and logs. GPUs are limited by the user; budget says what is left."""
+_INSTRUCTIONS = """Runs training scripts on machines and records the results. A run is given by its number, its id, or
+'last'. submit returns at once: poll with run_info and logs. GPU use is limited by the user; see budget."""
 # -m and -c look for modules in the current folder first, which is the project's; nothing of it may run here.
 _OURSELVES = "import sys; del sys.path[0]; from holdfast.__main__ import main; main()"
 _LOOKS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -120,7 +120,7 @@ class Tools:
         except HoldfastError as error:
             raise ToolError(_words(error)) from error
         if project.root != self._root or self._project_id not in ("", project.id):
-            raise ToolError("this folder has become another project since the server was started; restart it")
+            raise ToolError("the project in this folder changed since the server was started; restart it")
         if not project.is_new:
             self._project_id = project.id
         return project
@@ -140,7 +140,7 @@ class Tools:
     def _json(self, *words: str) -> Any:
         text = self._said(words[0], *_formatted(words))
         if len(text) > _LONGEST:
-            raise ToolError(f"the answer has {len(text)} characters, and {_LONGEST} is the most; ask for less")
+            raise ToolError(f"the result has {len(text)} characters, the limit is {_LONGEST}; request less")
         return json.loads(text)
 
     def _said(self, *words: str) -> str:

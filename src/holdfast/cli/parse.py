@@ -117,17 +117,17 @@ class HelpWanted(Record):
 
 
 GLOBAL_OPTIONS = (
-    Option(("--help", "-h"), "help", "Show this help and do nothing else.", kind="flag"),
+    Option(("--help", "-h"), "help", "Show this help and exit.", kind="flag"),
     Option(("--debug",), "debug", "Show full tracebacks.", kind="flag"),
-    Option(("--verbose", "-v"), "verbose", "Say which files and programs are used.", kind="flag"),
+    Option(("--verbose", "-v"), "verbose", "Show which files and programs are used.", kind="flag"),
     Option(
         ("--output", "-o"),
         "output",
-        "How to print the result. Default: table on a terminal, json into a pipe.",
+        "Output format. Default: table at a terminal, json otherwise.",
         metavar="FORMAT",
         choices=FORMATS,
     ),
-    Option(("--query",), "query", "JMESPath expression that picks from the result.", metavar="JMESPATH"),
+    Option(("--query",), "query", "JMESPath expression applied to the result.", metavar="JMESPATH"),
 )
 
 

@@ -30,7 +30,7 @@ def here(parsed: Parsed, *, settle: str = "") -> tuple[Home, Project, Index]:
     home, project = open_home(), projects.find(parsed.text("project") or os.getcwd())
     index = reconcile.open_index(home, _tell, project.id if settle == "project" else None) if settle else Index(home)
     if index.locked_by:
-        _tell(f"the index is not used: {index.locked_by} holds its lock; the runs are read from their folders")
+        _tell(f"the index is not used: {index.locked_by} holds its lock; runs are read from their folders")
     return home, project, index
 
 

@@ -19,7 +19,7 @@ def main() -> int:
     if words[:1] and words[0] in _READING:
         return _read(python, words)
     return _refuse(
-        f"pip {' '.join(words[:1])}", "the environments of this project are made from its files; see holdfast env -h"
+        f"pip {' '.join(words[:1])}", "the environments of this project are built from its files; see holdfast env -h"
     )
 
 
@@ -27,12 +27,12 @@ def _add(packages: list[str]) -> int:
     option = next((word for word in packages if word.startswith("-")), None)
     if option is not None or not packages:
         said = f"pip install {option or ''}".strip()
-        return _refuse(said, "write that into the file that holdfast env show names")
+        return _refuse(said, "add it to the file that holdfast env show prints")
     from holdfast.cli.main import run
 
     code = run(["env", "add", *packages])
     if code == 0:
-        sys.stderr.write("the next run has it; to build it now: holdfast experiment prepare\n")
+        sys.stderr.write("the next run uses it; to build it now: holdfast experiment prepare\n")
     return code
 
 

@@ -25,11 +25,11 @@ class Notice:
 
         since = time.strftime("%H:%M:%S")
         why = f" ({error.answer or error.what})"
-        sys.stderr.write(f"{show(self._name)} is unreachable since {since}{show(why)}; the run goes on, trying again\n")
+        sys.stderr.write(f"{show(self._name)} is unreachable since {since}{show(why)}; the run continues, retrying\n")
         sys.stderr.flush()
 
     def back(self) -> None:
-        sys.stderr.write(f"{show(self._name)} answers again\n")
+        sys.stderr.write(f"{show(self._name)} is reachable again\n")
         sys.stderr.flush()
 
 

@@ -74,8 +74,8 @@ class Reproduction:
             return None, container
         found = self._lock()
         if found is None or found.platform != asked.facts.platform:
-            why = "its lock is not kept here" if found is None else f"its lock is for {found.platform}"
-            _warn(f"the environment is not that of the run: {why}")
+            why = "its lock is not stored here" if found is None else f"its lock is for {found.platform}"
+            _warn(f"the environment differs from that of the run: {why}")
             return screen.settle(self._home, project, self._chosen, job.script, line.channel, container), container
         place = str(line.channel.hello()["home"])
         return environments.place(asked, found, project, place), container
@@ -88,13 +88,13 @@ class Reproduction:
 
     def _warn_of_python(self) -> None:
         if isinstance(self._plan.get("environment"), dict):
-            _warn("the run had an environment of its own, and this target uses its Python as it is")
+            _warn("the run had a managed environment, but this target uses its own Python")
 
     def _compare_image(self, container: Container) -> None:
         said = self._plan.get("container")
         then = said.get("image_id") if isinstance(said, dict) else None
         if then is not None and then != container.found.get("id"):
-            _warn(f"the image {container.image} is another one than that of the run, which was {then}")
+            _warn(f"the image {container.image} differs from that of the run, which was {then}")
 
     def _show_id(self, identity: Identity) -> None:
         self._log.line(f"RunId: {identity.run_id}")

@@ -166,16 +166,16 @@ def watch(
     except OSError as error:
         if error.filename is None:  # not of our own files: the stream that we write to
             raise
-        hint = f"make room or mend it, then holdfast logs -f -r {run_id} watches again"
-        what, answer = "what the run writes could not be kept here; the run goes on", str(error.strerror)
+        hint = f"free disk space or fix the problem, then: holdfast logs -f -r {run_id}"
+        what, answer = "the output of the run could not be stored here; the run continues", str(error.strerror)
         raise StoreError(what, where=str(error.filename), answer=answer, hint=hint) from error
     except UnreachableError as error:
-        hint = "\n".join(filter(None, (error.hint, f"then holdfast logs -f -r {run_id} watches again")))
-        what = f"{error.what}; the run goes on"
+        hint = "\n".join(filter(None, (error.hint, f"then: holdfast logs -f -r {run_id}")))
+        what = f"{error.what}; the run continues"
         raise type(error)(what, where=error.where, answer=error.answer, hint=hint) from error
     except KeyboardInterrupt:
-        hint = f"holdfast logs -f -r {run_id} watches again; holdfast cancel -r {run_id} ends it"
-        raise Detached("\nstopped watching; the run goes on", hint=hint) from None
+        hint = f"holdfast logs -f -r {run_id} follows the log again; holdfast cancel -r {run_id} cancels the run"
+        raise Detached("\nstopped following the log; the run continues", hint=hint) from None
     finally:
         line.close()
         sys.stderr.flush()
@@ -193,7 +193,7 @@ def _through_all_attempts(
         finally:
             follower.close()
         for name in sorted(follower.cut):
-            sys.stderr.write(f"WARNING: the target sent more of {show(name)} than is allowed; the rest was not kept\n")
+            sys.stderr.write(f"WARNING: the target sent more of {show(name)} than allowed; the rest was discarded\n")
         if state == "gone":
             from holdfast.engine.runs import reconcile
 
@@ -203,7 +203,7 @@ def _through_all_attempts(
         if runs.read(home, uid).attempt_number == run.attempt_number:
             return state
         screen.another_attempt()
-        log.line("the run was lost with its machine and is started again")
+        log.line("the run was lost with its machine and is restarted")
         skip = 0
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.store.home import Home
     from holdfast.targets import Chosen, Target
 
-_LINK = "--link shows a folder without copying it; or say --yes"
+_LINK = "use --link to link a folder instead of copying it, or --yes"
 
 
 class Submission:
@@ -123,7 +123,7 @@ class Submission:
         if environment is not None:
             ticks.append(Tick("packages", OK, f"environment {environment.key} from {environment.source}"))
         if self._unsolved is not None:
-            words = f"known when it is submitted: {self._unsolved}"
+            words = f"determined at submission: {self._unsolved}"
             ticks.append(Tick("packages", WARNING, words, self._unsolved.hint))
         self._line.close()
         return tell(ticks, self._parsed)
@@ -160,7 +160,7 @@ class Submission:
         )
         facts = {
             "project": project.root,
-            "snapshot": f"{stored}, {len(taken.left_out)} left out",
+            "snapshot": f"{stored}, {len(taken.left_out)} excluded",
             "target": f"{plan.target} ({self._target.kind.name})",
             "command": " ".join(plan.argv),
             "folder": self._home.run(plan.uid),
@@ -174,7 +174,7 @@ class Submission:
             found = {"run_id": plan.run_id, "run_number": plan.run_number, "uid": plan.uid}
             self._emit(found)
         else:
-            sys.stderr.write(f"started; holdfast logs -f -r {plan.run_number} watches it\n")
+            sys.stderr.write(f"started; holdfast logs -f -r {plan.run_number} follows its log\n")
         return 0
 
     def _emit(self, value: object) -> None:

@@ -12,18 +12,18 @@ from holdfast.runner.untrusted import Untrusted
 from holdfast.store.locks import locked
 
 OUTPUT = "standard output"  # as the name of a file, in errors of writing to it
-_ROOM = "holdfast du shows what takes room, holdfast store prune gives some back"
+_ROOM = "holdfast du shows disk usage, holdfast store prune frees space"
 _ELSEWHERE = "if it is in the store: set HOLDFAST_HOME to a folder you can write to"
 _DISK = {
     errno.ENOSPC: ("the disk is full", _ROOM),
-    errno.EDQUOT: ("your share of the disk is used up", _ROOM),
+    errno.EDQUOT: ("disk quota exceeded", _ROOM),
     errno.EROFS: ("the disk is read-only", _ELSEWHERE),
-    errno.EACCES: ("this file or folder is not open to you", _ELSEWHERE),
-    errno.EPERM: ("this file or folder is not open to you", _ELSEWHERE),
-    errno.EIO: ("the disk fails", "save what you can; holdfast store verify tells what is damaged"),
+    errno.EACCES: ("permission denied", _ELSEWHERE),
+    errno.EPERM: ("permission denied", _ELSEWHERE),
+    errno.EIO: ("disk I/O error", "back up your data; holdfast store verify shows what is damaged"),
 }
 # No caller expected one of these: the file or folder became another one between a look at it and its use.
-_REPLACED = ("a file or folder was removed or replaced while it was used", "try again when nothing changes it")
+_REPLACED = ("a file or folder was removed or replaced during use", "try again when no other program changes it")
 _NAMES = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO, errno.EEXIST, errno.ENOTEMPTY)
 _DISK.update(dict.fromkeys(_NAMES, _REPLACED))
 
@@ -31,7 +31,7 @@ _DISK.update(dict.fromkeys(_NAMES, _REPLACED))
 def translate(error: Exception) -> HoldfastError | None:
     """None for what can only be a bug of ours."""
     if isinstance(error, Untrusted):
-        return ConfigError("a name or file from elsewhere was refused", answer=str(error))
+        return ConfigError("a name or file from an untrusted source was refused", answer=str(error))
     if isinstance(error, Held):
         return locked(os.fsdecode(error.filename), error.holders)
     if isinstance(error, (OSError, MemoryError)) and limits.explain(error):
@@ -52,7 +52,7 @@ def translate(error: Exception) -> HoldfastError | None:
 
 
 def output_error(error: OSError) -> StoreError:
-    hint = "is it closed, or the disk full that it leads to?"
+    hint = "check whether it is closed or its disk is full"
     return StoreError("standard output cannot be written", answer=str(error.strerror), hint=hint)
 
 

@@ -52,12 +52,12 @@ def download(parsed: Parsed) -> int:
     run = assets.run_of(home, asset)
     row = assets.output_row(run, asset.path)
     if row["sha256"] != asset.sha256:
-        raise StoreError("the run has another file under this name than the link says", where=link)
+        raise StoreError("the run's file does not match the link", where=link)
     target = os.path.join(parsed.text("directory") or os.path.dirname(os.path.abspath(link)), asset.name)
     if os.path.lexists(target) and _digest(target) != asset.sha256 and not parsed.flag("overwrite"):
-        raise UsageError("there is another file of this name", where=target, hint="--overwrite replaces it")
+        raise UsageError("a different file with this name exists", where=target, hint="--overwrite replaces it")
     for name, why in outputs.bring(home, run, [asset.path]).items():
-        raise StoreError("this output could not be brought here", where=f"outputs/{name}", answer=why)
+        raise StoreError("this output could not be downloaded", where=f"outputs/{name}", answer=why)
     _copy(output_manifest.path_of(run, row), target, asset)
     sys.stdout.write(f"{show(target)}\n")
     sys.stderr.write(f"version {asset.version} of {show(asset.name)}, {human_bytes(asset.size)}\n")
@@ -75,8 +75,8 @@ def _copy(source: str, target: str, asset: Asset) -> None:
                 state.update(block)
                 sink.write(block)
         if state.hexdigest() != asset.sha256:
-            hint = "holdfast store verify tells all that is damaged"
-            raise StoreError("this output is not as it was when its run ended", where=source, hint=hint)
+            hint = "holdfast store verify lists all damage"
+            raise StoreError("this output was changed after its run ended", where=source, hint=hint)
         os.replace(beside, target)
     finally:
         unlink_quietly(os.fsencode(beside))

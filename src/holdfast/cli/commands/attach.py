@@ -28,9 +28,7 @@ def attach(parsed: Parsed) -> int:
     compute, folder = _understand(parsed)
     secret = concealed()
     if secret is not None:
-        sys.stderr.write(
-            "WARNING: your shell has probably kept that password in its history; leave it out to be asked\n"
-        )
+        sys.stderr.write("WARNING: your shell has probably kept that password in its history; omit it to be prompted\n")
     elif parsed.text("password") == "-" or parsed.text("passphrase") == "-":
         secret = sys.stdin.readline().rstrip("\n")
     home = open_home()
@@ -50,22 +48,22 @@ def _understand(parsed: Parsed) -> tuple[ComputeTarget, str]:
     attachable = kinds.attachable()
     short = bool(word) and word not in attachable
     if short and parsed.text("address"):
-        raise UsageError(f"{word!r} is no kind of target to attach", hint=f"kinds: {', '.join(attachable)}")
+        raise UsageError(f"{word!r} is not a type of target", hint=f"types: {', '.join(attachable)}")
     kind = parsed.text("type") or ("cluster" if parsed.flag("cluster") else kinds.DEFAULT_ATTACHED)
     kind = (kinds.DEFAULT_MACHINE if not parsed.text("type") else kind) if short else word or kind
     if kind not in attachable:
-        raise UsageError(f"{kind!r} is no kind of target to attach", hint=f"kinds: {', '.join(attachable)}")
+        raise UsageError(f"{kind!r} is not a type of target", hint=f"types: {', '.join(attachable)}")
     user, _, address = word.rpartition("@") if short else ("", "", parsed.text("address") or "")
     if not address:
-        raise UsageError("no machine was named", hint="--address HOST, or: holdfast attach USER@HOST")
+        raise UsageError("no machine given", hint="--address HOST, or: holdfast attach USER@HOST")
     port = parsed.text("port")
     if port is not None and not (port.isdigit() and 0 < int(port) < 65536):
-        raise UsageError(f"--port {port}: that is no port", hint="22 is the usual one")
+        raise UsageError(f"--port {port}: not a valid port", hint="22 is the usual one")
     name = parsed.text("name") or (_first_label(address) if short else None)
     if not name or name != os.path.basename(name) or name.startswith((".", "-")) or not name.isprintable():
-        raise UsageError(f"{name!r} cannot be the name of a target", hint="--name NAME")
+        raise UsageError(f"{name!r} is not a valid target name", hint="--name NAME")
     if name == "local":
-        raise UsageError("local is this machine", hint="choose another --name")
+        raise UsageError("the name local is reserved for this machine", hint="use another --name")
     host, found = targets.split_address(address, int(port) if port else None)
     compute = ComputeTarget(
         name=name,
@@ -114,7 +112,7 @@ def _ask_password(compute: ComputeTarget) -> str | None:
         from getpass import getpass
 
         account = show(f"{compute.username or ''}@{targets.endpoint(compute)[0]}")
-        return getpass(f"no key of yours fits; {account}'s password: ")
+        return getpass(f"public key authentication failed; {account}'s password: ")
     import stat
 
     try:
@@ -127,7 +125,7 @@ def _ask_password(compute: ComputeTarget) -> str | None:
 def _agree(shown: str) -> bool:
     if not (is_tty(sys.stdin) and is_tty(sys.stderr)):
         return False
-    sys.stderr.write(f"The machine shows this key:  {show(shown)}\nIs it the right one? [y/N] ")
+    sys.stderr.write(f"The host key of the machine is:  {show(shown)}\nIs this correct? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -140,7 +138,10 @@ def _tell(compute: ComputeTarget, entry: engine.Entry | None) -> None:
         lines += [("login", entry.way), *found_lines(entry.facts), *_gpu_lines(entry)]
         others = len(entry.clients) - 1
         lines.append(
-            ("clients", f"{others} more use the store there" if others else "nobody else uses the store there")
+            (
+                "clients",
+                f"{others} other clients use the store there" if others else "no other client uses the store there",
+            )
         )
     for name, text in lines:
         sys.stderr.write(f"  {name:<9} {show(text)}\n")
@@ -195,12 +196,12 @@ def _write(folder: str, compute: ComputeTarget, entry: engine.Entry | None) -> N
         sys.stderr.write(f"changed {show(path)}\n")
     else:
         save(path, new_compute(said).encode())
-        sys.stderr.write(f"made {show(path)}\n")
+        sys.stderr.write(f"created {show(path)}\n")
     runconfig = os.path.join(folder, f"{compute.name}.runconfig")
     if not os.path.exists(runconfig):
         framework = compute.kind.framework
         save(runconfig, new_runconfig(compute.name, {"Framework": framework} if framework else None).encode())
-        sys.stderr.write(f"made {show(runconfig)}\n")
+        sys.stderr.write(f"created {show(runconfig)}\n")
     if entry is not None and compute.kind.is_available and not compute.kind.in_container:
         sys.stderr.write(f"now: holdfast submit -c {show(compute.name)} SCRIPT\n")
 

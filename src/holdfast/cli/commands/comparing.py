@@ -28,7 +28,7 @@ def compare_runs(parsed: Parsed) -> int:
     form = _form(parsed, to)
     home, found = pick.runs_named(parsed)
     if len(found) < 2:
-        raise UsageError("at least two runs can be compared", hint="holdfast history compare -r 12 -r 13")
+        raise UsageError("two or more runs are needed", hint="holdfast history compare -r 12 -r 13")
     result = compare(home, found)
     for one in result.logged:
         for problem in one.problems:
@@ -82,4 +82,4 @@ def _show(result: Comparison, form: str, *, show_all: bool) -> None:
             sys.stderr.write(f"{section.title}: {show(section.note)}\n")
     same = sum(not row.differs for section in result.sections for row in section.rows)
     if same and not show_all:
-        sys.stderr.write(f"{same} more are the same; --all shows them\n")
+        sys.stderr.write(f"{same} more are equal; --all shows them\n")

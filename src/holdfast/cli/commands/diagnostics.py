@@ -22,7 +22,7 @@ def write(parsed: Parsed) -> int:
 
     path = os.path.abspath(parsed.text("to") or "diagnostics.zip")
     if os.path.lexists(path):
-        raise UsageError("this file is there already; nothing was written", where=path, hint="--to names another")
+        raise UsageError("this file already exists; nothing was written", where=path, hint="use --to for another file")
     home, run = open_home(), None
     if parsed.text("run") is not None:
         home, run = pick.run(parsed)
@@ -40,7 +40,7 @@ def write(parsed: Parsed) -> int:
 def _show(files: dict[str, bytes], with_log: bool) -> None:
     for name, data in files.items():
         sys.stderr.write(f"{human_bytes(len(data)):>10}  {show(name)}\n")
-    log = "the script's log as it is, apart from what looks like a secret" if with_log else "no log of the script"
+    log = "the log of the script with apparent secrets removed" if with_log else "no log of the script"
     sys.stderr.write(f"Values of variables, settings and arguments are left out; {log}, no code, no outputs.\n")
     sys.stderr.flush()
 
@@ -49,7 +49,7 @@ def _confirm(parsed: Parsed) -> None:
     if parsed.flag("yes"):
         return
     if is_tty(sys.stdin):
-        sys.stderr.write("Write it? Read it before you send it. [y/N] ")
+        sys.stderr.write("Write the report? Review it before you send it. [y/N] ")
         sys.stderr.flush()
         if sys.stdin.readline().strip().lower() in ("y", "yes"):
             return

@@ -30,7 +30,7 @@ def prepare(parsed: Parsed) -> int:
         environment = bench.settle("")
         solving = round(time.monotonic() - started, 3)
         if environment is None:
-            sys.stderr.write("nothing is declared; runs use the interpreter as it is\n")
+            sys.stderr.write("no environment is declared; runs use the interpreter unchanged\n")
             return 0
         with Progress(sys.stderr) as progress:
             ledger = bench.build(environment, progress)
@@ -38,7 +38,7 @@ def prepare(parsed: Parsed) -> int:
     told = {"already_there": True, "check_s": checked} if ledger is None else {"solve_s": solving, **ledger}
     row = {"environment": environment.key, "source": environment.source, **told}
     if ledger is None:
-        sys.stderr.write(f"already there: environment {environment.key}, checked in {checked:.3f} s\n")
+        sys.stderr.write(f"already built: environment {environment.key}, checked in {checked:.3f} s\n")
     if parsed.text("output") or parsed.text("query") or not is_tty(sys.stdout):
         emit(row, fmt=parsed.text("output"), query=parsed.text("query"))
     else:
@@ -84,7 +84,7 @@ def verify(parsed: Parsed) -> int:
     with _bench(parsed) as bench:
         environment = bench.settle("", may_build=False)
         if environment is None:
-            raise UsageError("nothing is declared here", where=bench.project.root)
+            raise UsageError("no environment is declared here", where=bench.project.root)
         changes = shelf.changed(bench.home, environment.prefix)
     emit(changes, fmt=parsed.text("output"), query=parsed.text("query"), columns=("file", "what"))
     return 74 if changes else 0
@@ -121,10 +121,10 @@ def fix(parsed: Parsed) -> int:
 def prune(parsed: Parsed) -> int:
     keep, limit = parsed.text("keep") or "5", parsed.text("max_size")
     if not keep.isdigit():
-        raise UsageError(f"--keep {keep}: that is not a number")
+        raise UsageError(f"--keep {keep}: not a number")
     size = parse_size(limit) if limit else None
     if limit and size is None:
-        raise UsageError(f"--max-size {limit}: that is not a size", hint="write it like 20GB")
+        raise UsageError(f"--max-size {limit}: not a size", hint="for example 20GB")
     gone = shelf.prune(open_home(), int(keep), size, act=not parsed.flag("dry_run"))
     emit(gone, fmt=parsed.text("output"), query=parsed.text("query"), columns=("key", "bytes", "last_used"))
     sys.stderr.write(f"{len(gone)} environments, {human_bytes(sum(int(str(row['bytes'])) for row in gone))}\n")
@@ -136,9 +136,9 @@ def _bench(parsed: Parsed) -> Bench:
     chosen = _chosen(parsed, project.root)
     if not engine.is_managed(chosen):
         where = f"{chosen.compute.name}.compute"
-        hint = "write this line into it: userManagedEnvironment: false"
+        hint = "add this line to it: userManagedEnvironment: false"
         raise ConfigError(
-            "this target uses its interpreter as it is, so there is nothing to build", where=where, hint=hint
+            "this target uses its interpreter unchanged, so there is nothing to build", where=where, hint=hint
         )
     return Bench(open_home(), project, chosen)
 

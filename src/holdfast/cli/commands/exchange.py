@@ -35,7 +35,7 @@ def export(parsed: Parsed) -> int:
         index.close()
     chosen = [runs.read(home, uid) for uid in dict.fromkeys(uids)]
     if not chosen:
-        raise UsageError("no run was named", hint="holdfast history export -r 12 -r 13 --to runs.zip")
+        raise UsageError("no run given", hint="holdfast history export -r 12 -r 13 --to runs.zip")
     ended = [run for run in chosen if lifecycle.state_of(run.events) in lifecycle.FINAL and not run.problem]
     _refuse_open(chosen, ended, everything)
     from holdfast.store import archive_export
@@ -53,10 +53,10 @@ def take_in(parsed: Parsed) -> int:
     home, project = open_home(), projects.find(parsed.text("project") or os.getcwd())
     archive, store = parsed.text("file"), parsed.text("mlflow")
     if (archive is None) == (store is None):
-        raise UsageError("name an archive, or a store of MLflow with --mlflow", hint="holdfast history import runs.zip")
+        raise UsageError("give an archive, or an MLflow store with --mlflow", hint="holdfast history import runs.zip")
     path = archive or store or ""
     if not os.path.exists(path):
-        raise UsageError("there is no such file", where=path)
+        raise UsageError("no such file", where=path)
     with Progress(sys.stderr) as progress:
         if archive is not None:
             from holdfast.engine.transfer import import_archive
@@ -79,7 +79,7 @@ def take_in(parsed: Parsed) -> int:
     _tell(new, here, going)
     if elsewhere:
         names = show(", ".join(elsewhere))
-        sys.stderr.write(f"of another project ({names}): holdfast history list -A shows runs of all projects\n")
+        sys.stderr.write(f"of another project ({names}): holdfast history list -A lists runs of all projects\n")
     return 0
 
 
@@ -95,16 +95,16 @@ def _tell(new: list[str], here: int, going: int) -> None:
     sys.stdout.write("".join(f"{show(name)}\n" for name in new))
     sys.stdout.flush()
     words = [f"{_count(len(new), 'run')} imported"]
-    words += [f"{here} here already"] if here else []
-    words += [f"{going} left out because they have not ended"] if going else []
+    words += [f"{here} already present"] if here else []
+    words += [f"{going} skipped because they have not ended"] if going else []
     sys.stderr.write(", ".join(words) + "\n")
 
 
 def _tell_left_out(lines: list[str]) -> None:
     for line in lines[:_TOLD]:
-        sys.stderr.write(f"left out: {show(line)}\n")
+        sys.stderr.write(f"skipped: {show(line)}\n")
     if len(lines) > _TOLD:
-        sys.stderr.write(f"left out: {len(lines) - _TOLD} more\n")
+        sys.stderr.write(f"skipped: {len(lines) - _TOLD} more\n")
 
 
 def _count(number: int, what: str) -> str:

@@ -60,7 +60,7 @@ def _line(home: Home, target: Target, page: _Plain | Screen) -> Line:
         sys.stderr.write(f"{show(words)}\n")
         page.leave()
 
-    return Line(home, target, lambda error: tell(f"{error.what}; connecting again"), lambda: tell("connected again"))
+    return Line(home, target, lambda error: tell(f"{error.what}; reconnecting"), lambda: tell("reconnected"))
 
 
 def _look(looker: Looker, line: Line) -> Machine:
@@ -153,7 +153,7 @@ def row(card: Card, queue: Sequence[Ticket] = ()) -> dict[str, object]:
     held = card.trouble or ("" if card.processes is None else ", ".join(map(_who, card.processes)))
     taken = [ticket for ticket in queue if card.uuid in (ticket.taken or ())]
     if not held and taken:
-        held = ", ".join(f"{_whose(ticket)}, not on it yet" for ticket in taken)
+        held = ", ".join(f"{_whose(ticket)}, not using it yet" for ticket in taken)
     held = held or ("" if card.processes is None else "nobody")
     return {"gpu": card.index, "name": card.name, "memory": memory, "busy": busy, "held by": held}
 

@@ -26,7 +26,7 @@ def info(parsed: Parsed) -> int:
     artifact = parsed.text("artifact")
     if artifact is not None:
         for name, why in outputs.bring(home, run, [artifact.removeprefix("outputs/")]).items():
-            raise StoreError("this output could not be brought here", where=f"outputs/{name}", answer=why)
+            raise StoreError("this output could not be downloaded", where=f"outputs/{name}", answer=why)
         return _print_artifact(run, artifact)
     chart = parsed.text("gpu_chart")
     if chart is not None:
@@ -72,14 +72,14 @@ def download(parsed: Parsed) -> int:
     taken = [target for _, target in pairs if os.path.lexists(target)]
     if taken and not parsed.flag("overwrite"):
         raise UsageError(
-            "these files are there already; nothing was copied",
+            "these files already exist; nothing was copied",
             answer="\n".join(taken[:10]),
             hint="--overwrite replaces them",
         )
     for source, target in pairs:
         if copier.copy(source, target):
             sys.stdout.write(f"{show(target)}\n")
-    copier.finish("file", "try again when this is mended")
+    copier.finish("file", "try again when this is fixed")
     return 0
 
 
@@ -109,7 +109,7 @@ def delete(parsed: Parsed) -> int:
     try:
         names = parsed.texts("runs")
         if not names:
-            raise UsageError("no run was named", hint="holdfast history delete -r 12 -r 13")
+            raise UsageError("no run given", hint="holdfast history delete -r 12 -r 13")
         uids = [index.find(project.id, name) for name in names]
         pick.settle(home, index, uids)
         found = [index.record(uid) for uid in uids]
@@ -128,10 +128,10 @@ def delete(parsed: Parsed) -> int:
     finally:
         index.close()
     count = f"{len(found)} run{'' if len(found) == 1 else 's'}"
-    after = "holdfast store prune gives back what only they needed"
+    after = "holdfast store prune frees their disk space"
     if not parsed.flag("now"):
         kept = settings.read(home.settings)["keepTrash"]
-        after = f"in the trash for {kept}: holdfast history undelete -r {found[0]['run_number']} brings it back"
+        after = f"in the trash for {kept}: holdfast history undelete -r {found[0]['run_number']} restores it"
     sys.stderr.write(f"deleted {count}; {after}\n")
     return 0
 
@@ -152,7 +152,7 @@ def undelete(parsed: Parsed) -> int:
         index.refresh()
     finally:
         index.close()
-    sys.stderr.write(f"{len(set(uids))} run{'' if len(set(uids)) == 1 else 's'} back in the history\n")
+    sys.stderr.write(f"{len(set(uids))} run{'' if len(set(uids)) == 1 else 's'} restored\n")
     return 0
 
 
@@ -165,7 +165,7 @@ def _confirm(parsed: Parsed, found: list[Json]) -> None:
         sys.stderr.flush()
         if sys.stdin.readline().strip().lower() in ("y", "yes"):
             return
-    raise UsageError("nothing was deleted", hint="say --yes")
+    raise UsageError("nothing was deleted", hint="use --yes")
 
 
 def _print_artifact(run: runs.Run, name: str) -> int:

@@ -59,11 +59,11 @@ def export_image(parsed: Parsed) -> int:
     name, path = parsed.text("name") or "", parsed.text("file") or ""
     _check_name(name)
     if os.path.isdir(path):
-        raise UsageError("this is a folder; name a file to write", where=path)
+        raise UsageError("this is a folder; give a file to write", where=path)
     if path != "-" and os.path.lexists(path) and not parsed.flag("force"):
-        raise UsageError("this file is there already", where=path, hint="--force replaces it")
+        raise UsageError("this file already exists", where=path, hint="--force replaces it")
     if path == "-" and is_tty(sys.stdout):
-        raise UsageError("an archive is nothing for a terminal", hint="name a file, or use a pipe")
+        raise UsageError("refusing to write an archive to a terminal", hint="give a file, or use a pipe")
     with _Reached(parsed) as there, Progress(sys.stderr) as progress:
 
         def tell(came: int, size: int) -> None:
@@ -105,12 +105,12 @@ class _Source:
     def __enter__(self) -> _Source:
         if self._word == "-":
             if is_tty(sys.stdin):
-                raise UsageError("nothing is piped in", hint="docker save NAME | holdfast image import -c TARGET -")
+                raise UsageError("stdin is a terminal", hint="docker save NAME | holdfast image import -c TARGET -")
         elif os.path.isfile(self._word):
             self._fd = os.open(self._word, os.O_RDONLY | getattr(os, "O_BINARY", 0))
             self.size = os.fstat(self._fd).st_size
         elif self._word.startswith((".", "/", "~")) or self._word.endswith((".tar", ".tgz", ".gz")):
-            raise UsageError("there is no such file", where=self._word)
+            raise UsageError("no such file", where=self._word)
         else:
             _check_name(self._word)
             self._channel = _engine_here(open_home())
@@ -139,7 +139,7 @@ def _check_name(name: str) -> None:
     complaint, hint = names.complaint(name)
     if complaint or name.startswith(names.ROOTFS):
         raise UsageError(
-            complaint or "a folder is no image", where=name, hint=hint or "name an image, as in python:3.11"
+            complaint or "a folder is not an image", where=name, hint=hint or "give an image, for example python:3.11"
         )
 
 

@@ -56,7 +56,7 @@ def ssh(parsed: Parsed) -> int:
         os.execvp(argv[0], argv)
     except FileNotFoundError as error:
         hint = "install OpenSSH's client: apt-get install openssh-client"
-        raise UsageError(f"there is no {argv[0]} on this machine", hint=hint) from error
+        raise UsageError(f"{argv[0]} is not installed on this machine", hint=hint) from error
 
 
 def forward(parsed: Parsed) -> int:
@@ -69,7 +69,7 @@ def forward(parsed: Parsed) -> int:
     if not target.kind.is_remote:
         for there, _ in wanted:
             sys.stdout.write(f"http://127.0.0.1:{there}/\n")
-        sys.stderr.write("the run is on this machine: it can be reached there already\n")
+        sys.stderr.write("the run is on this machine; its ports need no forwarding\n")
         return 0
     channel = connect(home, target)
     try:
@@ -102,7 +102,7 @@ def _place(parsed: Parsed) -> tuple[Target, Run | None]:
         home, run = _run(parsed)
         return target_of(run.request, home.path), run
     if parsed.text("run") is not None:
-        raise UsageError("-r names a run and -c a target", hint="one of them")
+        raise UsageError("use either -r or -c, not both")
     home = open_home()
     project = projects.find(parsed.text("project") or os.getcwd())
     chosen = choose(home.path, project.root, name)
@@ -129,7 +129,7 @@ def _ports(word: str) -> tuple[int, int]:
 def _announce(name: str, wanted: list[int], lanes: list[Lane]) -> None:
     for here, lane in zip(wanted, lanes, strict=True):
         if here not in (0, lane.here):
-            sys.stderr.write(f"port {here} is taken here; {lane.here} is used instead\n")
+            sys.stderr.write(f"port {here} is in use here; using {lane.here} instead\n")
         sys.stdout.write(f"http://127.0.0.1:{lane.here}/\n")
     sys.stderr.write(f"port {', '.join(str(lane.there) for lane in lanes)} of {show(name)}, until Ctrl-C\n")
     sys.stdout.flush()

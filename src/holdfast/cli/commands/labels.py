@@ -25,15 +25,15 @@ def tag(parsed: Parsed) -> int:
         tags[_checked(name)] = parameters.typed(value) if equals else True
     tags.update({_checked(name): None for name in parsed.texts("remove")})
     if not tags:
-        raise UsageError("no tag was named", hint="holdfast history tag -r 12 dataset=v3 kept")
+        raise UsageError("no tag given", hint="holdfast history tag -r 12 dataset=v3 kept")
     return _add(parsed, "tags", tags=tags)
 
 
 def note(parsed: Parsed) -> int:
     text = parsed.text("text") or ""
     if len(text) > _LONGEST_NOTE:
-        hint = "put it into a file of the project"
-        raise UsageError(f"a note has at most {_LONGEST_NOTE} letters", answer=str(len(text)), hint=hint)
+        hint = "store longer text in a file of the project"
+        raise UsageError(f"a note has at most {_LONGEST_NOTE} characters", answer=str(len(text)), hint=hint)
     return _add(parsed, "note", text=text)
 
 
@@ -47,7 +47,7 @@ def unarchive(parsed: Parsed) -> int:
 
 def _checked(name: str) -> str:
     if not name or len(name) > _LONGEST_NAME or not name.isprintable():
-        raise UsageError(f"this is no name for a tag: {name!a}", hint="a name and its value: dataset=v3")
+        raise UsageError(f"invalid tag name: {name!a}", hint="a name and its value: dataset=v3")
     return name
 
 

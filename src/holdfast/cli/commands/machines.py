@@ -42,21 +42,22 @@ def pull(parsed: Parsed) -> int:
         with Progress(sys.stderr) as progress:
 
             def on_run(done: int, total: int) -> None:
-                progress.update(f"looking at run {done + 1} of {total} on {target.name}")
+                progress.update(f"reading run {done + 1} of {total} on {target.name}")
 
             found = pull_runs.gather(home, target, channel, project, on_run)
     finally:
         channel.close()
     if parsed.text("output") or parsed.text("query"):
         emit(found._asdict(), fmt=parsed.text("output"), query=parsed.text("query"))
-    words = f"{_runs(len(found.new))} came from {target.name}, {found.here} {'was' if found.here == 1 else 'were'} here"
+    known = f"{found.here} {'was' if found.here == 1 else 'were'} already known"
+    words = f"{_runs(len(found.new))} added from {target.name}, {known}"
     if found.refused:
-        words += f"; {_runs(found.refused)} there cannot be understood and did not come"
+        words += f"; {_runs(found.refused)} there cannot be read and were skipped"
     if found.left_alone:
-        words += f"; {_runs(found.left_alone)} of other targets, or with other contents, stayed as they are here"
+        words += f"; {_runs(found.left_alone)} of other targets, or with other contents, were not changed"
     if found.incomplete:
         some = ", ".join(found.incomplete[:5]) + (", ..." if len(found.incomplete) > 5 else "")
-        words += f"; outputs of {_runs(len(found.incomplete))} are incomplete ({some}): holdfast info -r RUN says why"
+        words += f"; outputs of {_runs(len(found.incomplete))} are incomplete ({some}): see holdfast info -r RUN"
     sys.stderr.write(f"{show(words)}\n")
     return StoreError.exit_code if found.incomplete else 0
 

@@ -37,28 +37,30 @@ def verify(parsed: Parsed) -> int:
     path = parsed.text("file") or ""
     key, signers = parsed.text("key"), parsed.text("signer")
     if key is not None and signers is not None:
-        raise UsageError("--key and --signer are two ways to say who may have signed", hint="name one of them")
+        raise UsageError("use either --key or --signer, not both", hint="name one of them")
     if not os.path.isfile(path):
-        raise UsageError("there is no such file", where=path)
+        raise UsageError("no such file", where=path)
     found = check(path, key=key, signers=signers)
     if parsed.text("output") or parsed.text("query"):
         emit(_as_json(found), fmt=parsed.text("output"), query=parsed.text("query"))
         return 0
     said = found.manifest
-    sys.stdout.write(f"{show(path)} is whole and as it was signed: {found.files} files, {human_bytes(found.bytes)}\n")
+    sys.stdout.write(
+        f"{show(path)} is unchanged since it was signed: {found.files} files, {human_bytes(found.bytes)}\n"
+    )
     for name, words in (
         ("run", f"{said.get('run_id')}: {said.get('status')}, exit code {said.get('exit_code')}"),
-        ("signed", f"{said.get('signed_utc')}, by the signer's own clock"),
+        ("signed", f"{said.get('signed_utc')}, by the signer's clock"),
         (
             "by",
-            f"{found.signer or 'a key that nobody named here'} ({found.signature.kind} {found.signature.fingerprint})",
+            f"{found.signer or 'an unverified key'} ({found.signature.kind} {found.signature.fingerprint})",
         ),
-        ("code", f"is the snapshot that the run names, {str(said.get('tree'))[:12]}"),
+        ("code", f"matches the snapshot of the run, {str(said.get('tree'))[:12]}"),
     ):
         sys.stdout.write(f"{name:>8} : {show(words)}\n")
     if not found.signer:
         sys.stdout.flush()
-        sys.stderr.write("WARNING: anybody can sign; --key PUB or --signer FILE says whose signature you expect\n")
+        sys.stderr.write("WARNING: the signer was not verified; use --key PUB or --signer FILE\n")
     return 0
 
 

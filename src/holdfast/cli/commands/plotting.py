@@ -24,7 +24,7 @@ _WIDEST = 120
 def plot_metrics(parsed: Parsed) -> int:
     to = parsed.text("to")
     if to is not None and os.path.splitext(to)[1].lower() not in (".svg", ".png"):
-        raise UsageError(f"--to {to}: a picture is .svg or .png", hint="--to loss.svg")
+        raise UsageError(f"--to {to}: the file must be .svg or .png", hint="--to loss.svg")
     _, found = pick.runs_named(parsed)
     logged = metric_chart.read(found)
     wanted = metric_chart.names(logged, parsed.texts("names"))

@@ -33,7 +33,7 @@ def start(parsed: Parsed) -> int:
 def stop(parsed: Parsed) -> int:
     home, root, compute = _target(parsed, on=False)
     power.switch(home, root, compute, on=False)
-    sys.stderr.write(f"{show(compute.name)} was told to stop\n")
+    sys.stderr.write(f"{show(compute.name)} is stopping\n")
     return 0
 
 
@@ -44,7 +44,7 @@ def bring_up(home: Home, root: str, compute: ComputeTarget) -> None:
         power.switch(home, root, compute, on=True)
 
         def tell(waited: float) -> None:
-            progress.update(f"starting {compute.name}: no answer yet, {human_duration(waited)}")
+            progress.update(f"starting {compute.name}: no response yet, {human_duration(waited)}")
 
         power.wait_until_up(home, compute, tell)
 
@@ -83,7 +83,7 @@ def _target(parsed: Parsed, *, on: bool) -> tuple[Home, str, ComputeTarget]:
     """The target, confirmed for use, and its command for being run."""
     name = parsed.text("name") or parsed.text("word")
     if not name:
-        raise UsageError("no target was named", hint="--name NAME")
+        raise UsageError("no target given", hint="--name NAME")
     home = open_home()
     project = projects.find(parsed.text("project") or os.getcwd())
     chosen = choose(home.path, project.root, "local", name)

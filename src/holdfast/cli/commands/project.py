@@ -24,14 +24,14 @@ def create(parsed: Parsed) -> int:
 
     name, template = parsed.text("name") or "", parsed.text("template") or "blank"
     if not name.strip(".") or name != os.path.basename(name):
-        raise UsageError(f"{name!r} cannot be the name of a folder", where="--name")
+        raise UsageError(f"{name!r} is not a valid folder name", where="--name")
     source = _template_folder(template)
     folder = os.path.join(os.path.abspath(parsed.text("path") or "."), name)
     if os.path.lexists(folder):
         raise UsageError(
-            "this folder is there already; nothing was made",
+            "this folder already exists; nothing was created",
             where=folder,
-            hint="another --name, or just submit from it",
+            hint="use another --name, or submit from that folder",
         )
     beside = f"{folder}.{os.getpid()}.tmp"
     shutil.copytree(source, beside, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", projects.FILE, ".git"))
@@ -51,7 +51,7 @@ def _template_folder(template: str) -> str:
     found = templates()
     if template not in found:
         hint = f"templates: {', '.join(found)}; or the path of a folder, with a {os.sep} in it"
-        raise UsageError(f"there is no template {template!r}", hint=hint)
+        raise UsageError(f"no such template: {template!r}", hint=hint)
     return found[template]
 
 

@@ -64,9 +64,7 @@ def _tolerance(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 1:
-        raise UsageError(
-            f"--tolerance {text}: that is no share between 0 and 1", hint="--tolerance 0.01 is one percent"
-        )
+        raise UsageError(f"--tolerance {text}: not a number between 0 and 1", hint="--tolerance 0.01 is one percent")
     return value
 
 
@@ -76,7 +74,7 @@ def _plan(run: Run) -> Json:
         raise UsageError("this run has not ended", where=where, hint=f"holdfast logs -f -r {where} waits for it")
     plan = runs.read_plan(run)
     if plan is None or not run.request.get("tree"):
-        raise UsageError("this run did not keep what it was made from", where=where, hint="was it imported?")
+        raise UsageError("this run has no stored plan or code", where=where, hint="was it imported?")
     return plan
 
 
@@ -132,7 +130,7 @@ def _tell(parsed: Parsed, run: Run, again: Run, verdicts: list[Verdict], toleran
     sys.stdout.flush()
     apart = [verdict.name for verdict in verdicts if not verdict.same]
     limit = f"{tolerance * 100:g} %"
-    words = f"more than {limit} apart in {', '.join(apart)}" if apart else f"the same within {limit}"
+    words = f"differ by more than {limit} in {', '.join(apart)}" if apart else f"equal within {limit}"
     numbers = f"run {again.request.get('run_number')}, of run {run.request.get('run_number')}"
     sys.stderr.write(f"{numbers}: {show(words)}\n")
 

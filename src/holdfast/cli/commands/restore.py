@@ -37,17 +37,15 @@ def _restore(parsed: Parsed) -> int:
     project = projects.find(parsed.text("project") or os.getcwd())
     if str(run.request.get("project_id")) != project.id:
         where = str(run.request.get("run_id"))
-        hint = "go to that project's folder, or restore into a new one with --to DIR"
+        hint = "change to that project's folder, or restore into a new one with --to DIR"
         raise UsageError(
             "this run belongs to another project", where=where, answer=str(run.request["project"]), hint=hint
         )
     done = engine.restore_over(home, run, project, _agreeing(parsed))
     if done.saved:
-        sys.stderr.write(
-            f"your changes were saved first; bring them back with: holdfast restore --saved {done.saved}\n"
-        )
-    counts = f"{done.written} written, {done.removed} removed, {done.same} as they were"
-    sys.stderr.write(f"the project is as {show(str(run.request.get('run_id')))} saw it: {counts}\n")
+        sys.stderr.write(f"your changes were saved; restore them with: holdfast restore --saved {done.saved}\n")
+    counts = f"{done.written} written, {done.removed} removed, {done.same} unchanged"
+    sys.stderr.write(f"restored the project to {show(str(run.request.get('run_id')))}: {counts}\n")
     return 0
 
 
@@ -57,8 +55,8 @@ def _bring_back(parsed: Parsed) -> int:
     project = projects.find(parsed.text("project") or os.getcwd())
     done = engine.bring_back(home, project, parsed.text("saved") or "", _agreeing(parsed))
     if done.saved:
-        sys.stderr.write(f"what was here was saved first: holdfast restore --saved {done.saved}\n")
-    sys.stderr.write(f"{done.written} written, {done.removed} removed, {done.same} as they were\n")
+        sys.stderr.write(f"the previous files were saved; restore them with: holdfast restore --saved {done.saved}\n")
+    sys.stderr.write(f"{done.written} written, {done.removed} removed, {done.same} unchanged\n")
     return 0
 
 
@@ -68,7 +66,7 @@ def diff(parsed: Parsed) -> int:
     try:
         names = parsed.texts("runs") or ("last",)
         if len(names) > 2:
-            raise UsageError("two runs can be compared, not more", hint="holdfast diff -r A -r B")
+            raise UsageError("at most two runs can be compared", hint="holdfast diff -r A -r B")
         found = [runs.read(home, index.find(project.id, name)) for name in names]
     finally:
         index.close()
@@ -82,7 +80,7 @@ def diff(parsed: Parsed) -> int:
 
 
 def _agreeing(parsed: Parsed) -> Callable[[Pending], None]:
-    hint = "name what is not code in .amlignore, or say --yes"
+    hint = "exclude files that are not code in .amlignore, or use --yes"
     return lambda pending: agree_to_store(parsed, pending, hint)
 
 

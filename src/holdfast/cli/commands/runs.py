@@ -50,7 +50,7 @@ def status(parsed: Parsed) -> int:
         state["outputs"] = "incomplete"
     found = {**state, **{key: record[key] for key in keys if record[key] not in (None, "")}}
     if record["status"] == lifecycle.LOST and not retrying.refusal(home, run):
-        found["hint"] = f"holdfast retry -r {record['run_number']} starts it again"
+        found["hint"] = f"holdfast retry -r {record['run_number']} restarts it"
     if parsed.text("output") or parsed.text("query"):
         emit(found, fmt=parsed.text("output"), query=parsed.text("query"))
     else:
@@ -69,7 +69,7 @@ def retry(parsed: Parsed) -> int:
     finally:
         channel.close()
     number = run.request.get("run_number")
-    sys.stderr.write(f"started again; holdfast logs -f -r {number} watches it\n")
+    sys.stderr.write(f"restarted; holdfast logs -f -r {number} follows its log\n")
     return 0
 
 
@@ -81,7 +81,7 @@ def logs(parsed: Parsed) -> int:
     shown = 0
     if tail is not None:
         if not tail.isdigit():
-            raise UsageError(f"--tail {tail}: that is not a number of lines")
+            raise UsageError(f"--tail {tail}: not a number of lines")
         shown = _print_tail(path, int(tail), log)
     final = lifecycle.state_of(run.events) in lifecycle.FINAL or bool(run.seen_outcome)
     if not parsed.flag("follow") or final:
@@ -104,13 +104,13 @@ def cancel(parsed: Parsed) -> int:
         sys.stderr.write(f"{show(str(run.request.get('run_id')))} has already ended: {state}\n")
         return 0
     words = {
-        "asked": "asked to end; its processes get SIGTERM now and SIGKILL after its grace time",
+        "asked": "canceling; its processes get SIGTERM now and SIGKILL after the grace period",
         "closed": "ended",
         "ended": f"ended by this command: {state}",
-        "elsewhere": "asked to end; it runs on another node that shares this folder, which reads that within seconds",
+        "elsewhere": "canceling; another node that shares this folder runs it and reads the request within seconds",
     }
     if state == lifecycle.QUEUED:
-        words["asked"] = "asked to leave the queue; its script will not start"
+        words["asked"] = "removed from the queue; its script will not start"
     sys.stderr.write(f"{show(str(run.request.get('run_id')))}: {show(words.get(said, said))}\n")
     return 0
 
@@ -130,15 +130,15 @@ def return_outputs(parsed: Parsed) -> int:
         copier.problem("when the script ended", why)
     again = f"holdfast experiment return -r {run.request.get('run_number')}"
     copier.finish(
-        "output", f"make room there, then: {again}" if output_manifest.is_missing(run) else _hint(problems, again)
+        "output", f"free disk space there, then: {again}" if output_manifest.is_missing(run) else _hint(problems, again)
     )
     return 1 if kept else 0
 
 
 def _hint(problems: dict[str, str], again: str) -> str:
     if problems:
-        return f"try again when this is mended: {again}"
-    return "what was not kept when the script ended cannot be brought; the answer says where it was"
+        return f"try again when this is fixed: {again}"
+    return "outputs that were not stored when the script ended cannot be downloaded; the answer shows where they were"
 
 
 def _copy_to_project(run: Run, root: str, copier: Copier, missing: dict[str, str], *, overwrite: bool) -> int:
@@ -156,10 +156,11 @@ def _copy_to_project(run: Run, root: str, copier: Copier, missing: dict[str, str
         outside = leads_out(os.path.dirname(target), root)
         if outside:
             copier.problem(
-                target, f"a link leads out of the project, to {outside}; holdfast history download -d FOLDER"
+                target,
+                f"a symbolic link leads out of the project, to {outside}; use holdfast history download -d FOLDER",
             )
         elif os.path.lexists(target) and not overwrite and not _same(source, target):
-            sys.stderr.write(f"kept as it is: {show(target)} (differs; --overwrite replaces it)\n")
+            sys.stderr.write(f"not overwritten: {show(target)} (differs; --overwrite replaces it)\n")
             kept += 1
         else:
             copier.copy(source, target)

@@ -52,7 +52,7 @@ def _parts(parsed: Parsed) -> int | None:
     if asked is None:
         return None
     if not (asked.isascii() and asked.isdigit() and 4 <= int(asked[:10]) <= 10**9):
-        raise UsageError(f"--points {asked}: that is not a number of points", hint="--points 1000, at least 4")
+        raise UsageError(f"--points {asked}: not a number of points", hint="--points 1000, at least 4")
     return int(asked[:10]) // 4
 
 
@@ -62,7 +62,7 @@ def _series(found: Metrics, name: str, run_id: str) -> Series:
     from difflib import get_close_matches
 
     near = get_close_matches(name, found.by_name, n=3, cutoff=0.4) or list(found.by_name)[:10]
-    hint = f"it has: {', '.join(near)}" if near else "it has logged nothing"
+    hint = f"it has: {', '.join(near)}" if near else "it has no metrics"
     raise UsageError(f"this run has no metric {name!r}", where=run_id, hint=hint)
 
 

@@ -47,7 +47,7 @@ def shell(parsed: Parsed) -> int:
         sys.stdout.flush()
         os.execvpe(words[0], words, env)
     except FileNotFoundError as error:
-        raise UsageError(f"{words[0]} is not there to be started", hint="--shell NAME chooses another") from error
+        raise UsageError(f"{words[0]} was not found", hint="use another one with --shell NAME") from error
 
 
 def _environment(home: Home, project: Project, local: Chosen) -> str | None:
@@ -76,7 +76,7 @@ def _interactive(program: str, folder: str, env: dict[str, str]) -> list[str]:
     """The shell with our folder first on its PATH even after the user's own start files have had their say."""
     name = os.path.splitext(os.path.basename(program))[0].lower()
     if name not in _SHELLS:
-        raise UsageError(f"{program!r} is not a shell that is known here", hint=f"--shell one of: {', '.join(_SHELLS)}")
+        raise UsageError(f"{program!r} is not a supported shell", hint=f"--shell one of: {', '.join(_SHELLS)}")
     if not sys.stdin.isatty():
         return [program]
     if name == "bash":

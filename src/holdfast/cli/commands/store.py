@@ -37,8 +37,8 @@ def verify(parsed: Parsed) -> int:
     rows = [{"path": row.path, "problem": row.what, "todo": row.todo} for row in left]
     if rows or parsed.text("output") or parsed.text("query"):
         emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=("path", "problem", "todo"))
-    repaired = f"{len(problems)} found, {len(problems) - len(left)} put right, " if parsed.flag("repair") else ""
-    sys.stderr.write(f"{repaired}{len(left)} to look at\n" if left else f"{repaired}everything is as it was written\n")
+    repaired = f"{len(problems)} found, {len(problems) - len(left)} repaired, " if parsed.flag("repair") else ""
+    sys.stderr.write(f"{repaired}{len(left)} remaining\n" if left else f"{repaired}everything is intact\n")
     return StoreError.exit_code if left else 0
 
 
@@ -57,12 +57,12 @@ def prune(parsed: Parsed) -> int:
     home = open_home()
     asked = parsed.text("keep_days")
     if asked is not None and not asked.isdigit():
-        raise UsageError(f"--keep-days {asked}: that is not a number of days")
+        raise UsageError(f"--keep-days {asked}: not a number of days")
     keep = daily_cleanup.kept(
         home, None if asked is None else float(asked), clock_is_right=parsed.flag("clock_is_right")
     )
     if keep.clock.doubt:
-        sys.stderr.write(f"WARNING: {keep.clock.doubt}; nothing is deleted because of its age.\n")
+        sys.stderr.write(f"WARNING: {keep.clock.doubt}; age-based deletion is suspended.\n")
         sys.stderr.write("         if the date is right: holdfast store prune --clock-is-right\n")
     if parsed.flag("empty_trash"):
         keep = keep._replace(trash=None)

@@ -64,7 +64,7 @@ def _reach(home: Home, root: str, target: Target) -> Line:
 
         line.close()
         if not power.may_start(home, root, target.compute):
-            hint = f"it has a startCommand; to allow it: holdfast trust {target.name}"
+            hint = f"it has a startCommand; allow it with: holdfast trust {target.name}"
             raise UnreachableError(error.what, where=error.where, answer=error.answer, hint=hint) from error
         bring_up(home, root, target.compute)
         return open_line(home, target)
@@ -73,7 +73,7 @@ def _reach(home: Home, root: str, target: Target) -> Line:
 def _understand(parsed: Parsed) -> tuple[Project, Job, Chosen, Target]:
     folder = os.path.abspath(parsed.text("project") or os.getcwd())
     if not os.path.isdir(folder):
-        raise UsageError("there is no such folder", where=folder)
+        raise UsageError("no such folder", where=folder)
     project = projects.find(folder)
     words = parsed.rest
     name = parsed.text("config")
@@ -123,14 +123,15 @@ def _warn_of_owner(folder: str) -> None:
 
     from holdfast.present.terminal import show
 
-    words = f"{folder} is a project of another user and is not used; holdfast trust {quote(folder)} allows it"
+    words = f"{folder} is a project of another user and is not used; allow it with: holdfast trust {quote(folder)}"
     sys.stderr.write(f"WARNING: {show(words)}\n")
 
 
 def ask_secret(name: str) -> str:
     if not sys.stdin.isatty():
         raise UsageError(
-            f"--secret {name}: this shell has no variable {name}", hint=f"export {name}, or answer at a terminal"
+            f"--secret {name}: {name} is not set in this shell",
+            hint=f"export {name}, or run at a terminal to be prompted",
         )
     from getpass import getpass
 

@@ -43,7 +43,7 @@ def detach(parsed: Parsed) -> int:
     name = name_of(parsed)
     compute = targets.find(places, f"{name}.compute")
     if compute is None:
-        raise UsageError(f"there is no target named {name!r}", hint=f"known here: {', '.join(targets.targets(places))}")
+        raise UsageError(f"no target named {name!r}", hint=f"known: {', '.join(targets.targets(places))}")
     if parsed.flag("purge"):
         _purge(choose(location(), root, "local", name).compute, sure=parsed.flag("yes"))
     runconfig = targets.find((os.path.dirname(compute),), f"{name}.runconfig")
@@ -66,14 +66,14 @@ def create_configuration(parsed: Parsed) -> int:
     places = _places(parsed)
     name, target = name_of(parsed), parsed.text("target") or "local"
     if target not in targets.targets(places):
-        hint = f"known here: {', '.join(targets.targets(places))}"
-        raise UsageError(f"there is no target named {target!r}", hint=hint)
+        hint = f"known: {', '.join(targets.targets(places))}"
+        raise UsageError(f"no target named {target!r}", hint=hint)
     path = os.path.join(places[0], f"{name}.runconfig")
     if os.path.lexists(path):
-        raise UsageError("this run configuration is there already", where=path)
+        raise UsageError("this run configuration already exists", where=path)
     os.makedirs(places[0], exist_ok=True)
     save(path, new_runconfig(target).encode())
-    sys.stderr.write(f"made {show(path)}\n")
+    sys.stderr.write(f"created {show(path)}\n")
     _confirm_target(os.path.dirname(places[0]), name)
     return 0
 
@@ -83,7 +83,7 @@ def delete_configuration(parsed: Parsed) -> int:
     path = targets.find(places, f"{name_of(parsed)}.runconfig")
     if path is None:
         known = ", ".join(targets.configurations(places)) or "none"
-        raise UsageError(f"there is no run configuration named {name_of(parsed)!r}", hint=f"known here: {known}")
+        raise UsageError(f"no run configuration named {name_of(parsed)!r}", hint=f"known: {known}")
     os.unlink(path)
     sys.stderr.write(f"removed {show(path)}\n")
     return 0
@@ -130,7 +130,7 @@ def _purge(compute: ComputeTarget, *, sure: bool) -> None:
     from holdfast.engine.machines.purge import purge
 
     def agree(count: int, size: int) -> None:
-        what = f"{count} output{'' if count == 1 else 's'} ({human_bytes(size)}) of your runs are only there"
+        what = f"{count} output{'' if count == 1 else 's'} ({human_bytes(size)}) of your runs exist only there"
         if sure:
             return
         if is_tty(sys.stdin) and is_tty(sys.stderr):
@@ -138,8 +138,8 @@ def _purge(compute: ComputeTarget, *, sure: bool) -> None:
             sys.stderr.flush()
             if sys.stdin.readline().strip().lower() in ("y", "yes"):
                 return
-        hint = "holdfast experiment return -r RUN brings a run's outputs here; --yes removes them"
-        raise UsageError(f"{what}; nothing was removed, there or here", where=compute.name, hint=hint)
+        hint = "holdfast experiment return -r RUN downloads a run's outputs; --yes removes them"
+        raise UsageError(f"{what}; nothing was removed", where=compute.name, hint=hint)
 
     gone = purge(open_home(), compute, agree)
     sys.stderr.write(f"{show(f'{compute.name}: {_told(gone)}')}\n")
@@ -148,12 +148,12 @@ def _purge(compute: ComputeTarget, *, sure: bool) -> None:
 def _told(gone: Purged) -> str:
     words = f"{gone.runs} run{'' if gone.runs == 1 else 's'} of this client"
     if not gone.left:
-        return f"{words} and all else of ours were removed there"
-    words += f" {'was' if gone.runs == 1 else 'were'} removed there; {gone.place} stays"
+        return f"{words} and all other Holdfast data were removed there"
+    words += f" {'was' if gone.runs == 1 else 'were'} removed there; {gone.place} is kept"
     others = f"{gone.others} other client{' that uses' if gone.others == 1 else 's that use'} it"
-    kept = f"{gone.kept} run{' that was' if gone.kept == 1 else 's that were'} not submitted from here"
+    kept = f"{gone.kept} run{' that was' if gone.kept == 1 else 's that were'} not submitted from this client"
     why = " and ".join(([others] if gone.others else []) + ([kept] if gone.kept else []))
-    return f"{words} for {why}" if why else f"{words}: not all of it could be removed"
+    return f"{words} for {why}" if why else f"{words}: some files could not be removed"
 
 
 def _places(parsed: Parsed) -> tuple[str, ...]:
@@ -164,7 +164,7 @@ def _places(parsed: Parsed) -> tuple[str, ...]:
 def name_of(parsed: Parsed) -> str:
     name = parsed.text("name") or parsed.text("word")
     if not name:
-        raise UsageError("no name was given", hint="--name NAME")
+        raise UsageError("no name given", hint="--name NAME")
     if name != os.path.basename(name) or name.startswith((".", "-")) or not name.isprintable():
-        raise UsageError(f"{name!r} cannot be the name of a file", where="--name")
+        raise UsageError(f"{name!r} is not a valid file name", where="--name")
     return name

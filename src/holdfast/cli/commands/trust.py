@@ -29,13 +29,13 @@ def trust(parsed: Parsed) -> int:
     word = parsed.text("name") or parsed.text("word")
     if not word:
         hint = "holdfast trust NAME, or holdfast trust . for everything in this project"
-        raise UsageError("no target or folder was named", hint=hint)
+        raise UsageError("no target or folder given", hint=hint)
     folder = _folder(parsed, word)
     if parsed.flag("forget"):
         return _forget(parsed, word, folder)
     found = _of_folder(folder) if folder else _of_name(parsed, word)
     if not found:
-        sys.stderr.write(f"{show(word)}: nothing more has to be confirmed\n")
+        sys.stderr.write(f"{show(word)}: nothing left to confirm\n")
     for shown in dict.fromkeys(one.shown for open_ in found for one in open_.missing):
         sys.stderr.write(f"confirmed: {show(shown)}\n")
     return 0
@@ -54,7 +54,7 @@ def _folder(parsed: Parsed, word: str) -> str:
             return ""
     folder = os.path.abspath(os.path.expanduser(word))
     if not os.path.isdir(folder):
-        raise UsageError("there is no such folder", where=folder)
+        raise UsageError("no such folder", where=folder)
     return folder
 
 
@@ -127,8 +127,8 @@ def _forget(parsed: Parsed, word: str, folder: str) -> int:
             pass  # the file is gone; what was confirmed for it can still be taken back
         count = trust_file.forget(home, engine.scope_of(home.path, root), name, machine)
     if not count:
-        raise UsageError(f"nothing was confirmed for {word}", hint="holdfast trust --list shows what was")
-    sys.stderr.write(f"{show(word)}: has to be confirmed again\n")
+        raise UsageError(f"nothing is confirmed for {word}", hint="holdfast trust --list shows what is")
+    sys.stderr.write(f"{show(word)}: must be confirmed again\n")
     return 0
 
 

@@ -12,31 +12,33 @@ _RUNS = Option(
 LABELS = (
     Command(
         ("history", "tag"),
-        "Give runs tags, to find them by: --where \"tags.dataset = 'v3'\".",
+        "Add tags to runs; find them with --where \"tags.dataset = 'v3'\".",
         _AT + "labels:tag",
-        (_RUNS, PROJECT, Option(("--remove",), "remove", "Take this tag away.", kind="repeat", metavar="NAME")),
+        (_RUNS, PROJECT, Option(("--remove",), "remove", "Remove this tag.", kind="repeat", metavar="NAME")),
         (Positional("tags", "Tags; one without a value is true.", "NAME[=VALUE]", required=False, many=True),),
         examples=(("Two tags", "holdfast history tag -r 12 dataset=v3 kept"),),
     ),
     Command(
         ("history", "note"),
-        "Write a note to runs, in the place of the one before; an empty one takes it away.",
+        "Set the note of runs; an empty note removes it.",
         _AT + "labels:note",
         (_RUNS, PROJECT),
         (Positional("text", "The note.", "TEXT", required=False),),
     ),
     Command(
         ("history", "archive"),
-        "Leave runs out of the list from now on; nothing is deleted.",
+        "Hide runs from the list; nothing is deleted.",
         _AT + "labels:archive",
         (_RUNS, PROJECT),
     ),
-    Command(("history", "unarchive"), "List archived runs again.", _AT + "labels:unarchive", (_RUNS, PROJECT)),
+    Command(
+        ("history", "unarchive"), "Show archived runs in the list again.", _AT + "labels:unarchive", (_RUNS, PROJECT)
+    ),
 )
 ASSETS = (
     Command(
         ("history", "promote"),
-        "Give one of a run's outputs a name and a version; assets/NAME.link in the project stands for it.",
+        "Register an output of a run as a named, versioned asset; writes assets/NAME.link to the project.",
         _AT + "assets:promote",
         (
             RUN,
@@ -48,26 +50,31 @@ ASSETS = (
                 metavar="PATH",
                 required=True,
             ),
-            Option(("--name", "-n", "--assets"), "name", "Its name. Default: that of the file.", metavar="NAME"),
+            Option(
+                ("--name", "-n", "--assets"),
+                "name",
+                "Name of the asset. Default: the name of the file.",
+                metavar="NAME",
+            ),
         ),
     ),
     Command(
         ("asset", "download"),
-        "Fetch the file that a link stands for.",
+        "Download the file that an asset link refers to.",
         _AT + "assets:download",
         (
             Option(("--link-file", "-l"), "link", "The link.", metavar="FILE", required=True),
             Option(
                 ("-d", "--directory", "--output-directory"),
                 "directory",
-                "Into this folder. Default: the link's own.",
+                "Destination folder. Default: the folder of the link.",
                 metavar="DIR",
             ),
-            Option(("--overwrite",), "overwrite", "Replace another file of this name.", kind="flag"),
+            Option(("--overwrite",), "overwrite", "Overwrite an existing file.", kind="flag"),
         ),
         examples=(("The promoted model", "holdfast asset download -l assets/mnist.link -d out"),),
     ),
-    Command(("asset", "list"), "List what was promoted in this project.", _AT + "assets:list_assets", (PROJECT,)),
+    Command(("asset", "list"), "List the assets of this project.", _AT + "assets:list_assets", (PROJECT,)),
 )
 EXCHANGE = (
     Command(
@@ -84,10 +91,10 @@ EXCHANGE = (
     ),
     Command(
         ("history", "import"),
-        "Take in runs from a zip of history export, or from MLflow. Those that are here already stay.",
+        "Import runs from a zip of history export or from MLflow. Runs that already exist are skipped.",
         _AT + "exchange:take_in",
         (
-            Option(("--mlflow",), "mlflow", "A store of MLflow: the folder mlruns, or mlflow.db.", metavar="PATH"),
+            Option(("--mlflow",), "mlflow", "An MLflow store: the folder mlruns, or mlflow.db.", metavar="PATH"),
             PROJECT,
         ),
         (Positional("file", "The zip.", "FILE", required=False),),
@@ -96,23 +103,25 @@ EXCHANGE = (
 PASSPORTS = (
     Command(
         ("passport",),
-        "Write a run as one signed file that anybody can check.",
+        "Write a run as one signed file that others can verify.",
         _AT + "passport:make",
         (
             RUN,
             PROJECT,
-            Option(("--to",), "to", "The file. Default: RUN_ID.passport.zip, here.", metavar="FILE"),
+            Option(
+                ("--to",), "to", "File to write. Default: RUN_ID.passport.zip in the current folder.", metavar="FILE"
+            ),
             Option(("--key",), "key", "SSH key to sign with. Default: the first in ~/.ssh.", metavar="FILE"),
         ),
-        examples=(("Sign by a key in your agent", "holdfast passport -r 12 --key ~/.ssh/id_ed25519.pub"),),
+        examples=(("Sign with a key in your ssh-agent", "holdfast passport -r 12 --key ~/.ssh/id_ed25519.pub"),),
     ),
     Command(
         ("passport", "verify"),
-        "Check a passport: nothing changed, added or missing since it was signed, and by whom.",
+        "Verify a passport: its contents and its signature.",
         _AT + "passport:verify",
         (
-            Option(("--signer",), "signer", "A list of allowed signers, as ssh-keygen reads it.", metavar="FILE"),
-            Option(("--key",), "key", "The public key that must have signed.", metavar="FILE"),
+            Option(("--signer",), "signer", "Allowed signers file, as in ssh-keygen(1).", metavar="FILE"),
+            Option(("--key",), "key", "Public key that the signature must belong to.", metavar="FILE"),
         ),
         (Positional("file", "The passport.", "FILE"),),
     ),
@@ -120,14 +129,14 @@ PASSPORTS = (
 DIAGNOSTICS = (
     Command(
         ("experiment", "diagnostics"),
-        "Write a report for somebody who helps you: no code, no outputs, secrets taken out. You see it first.",
+        "Write a support report without code, outputs or secrets. Its contents are shown first.",
         _AT + "diagnostics:write",
         (
-            Option(("--run", "-r", "--run-id"), "run", "With the files of this run.", metavar="RUN"),
+            Option(("--run", "-r", "--run-id"), "run", "Include the files of this run.", metavar="RUN"),
             OLD_TARGET,
-            Option(("--to",), "to", "The file. Default: diagnostics.zip, here.", metavar="FILE"),
-            Option(("--with-log",), "with_log", "With what the script printed.", kind="flag"),
-            Option(("--yes", "-y"), "yes", "Do not ask.", kind="flag"),
+            Option(("--to",), "to", "File to write. Default: diagnostics.zip in the current folder.", metavar="FILE"),
+            Option(("--with-log",), "with_log", "Include the log of the script.", kind="flag"),
+            Option(("--yes", "-y"), "yes", "Do not prompt for confirmation.", kind="flag"),
             PROJECT,
         ),
         aliases=(("diagnostics",),),

@@ -13,17 +13,19 @@ HISTORY = (
         _AT + "listing:list_runs",
         (
             PROJECT,
-            Option(("--all", "-A"), "all", "Runs of all projects.", kind="flag"),
-            Option(("--where",), "where", "Only runs for which this is true.", metavar="CONDITION"),
-            Option(("--sort",), "sort", "By these, comma between; - turns one round.", metavar="NAMES"),
-            Option(("--limit",), "limit", "Not more than N runs.", metavar="N"),
-            Option(("--archived",), "archived", "Archived ones too.", kind="flag"),
-            Option(("--columns",), "columns", "Only these, comma between.", metavar="NAMES"),
+            Option(("--all", "-A"), "all", "List runs of all projects.", kind="flag"),
+            Option(("--where",), "where", "Only runs that match this condition.", metavar="CONDITION"),
+            Option(
+                ("--sort",), "sort", "Sort by these names, comma-separated; -NAME sorts descending.", metavar="NAMES"
+            ),
+            Option(("--limit",), "limit", "At most N runs.", metavar="N"),
+            Option(("--archived",), "archived", "Include archived runs.", kind="flag"),
+            Option(("--columns",), "columns", "Only these columns, comma-separated.", metavar="NAMES"),
         ),
         aliases=(("runs",),),
         examples=(
             (
-                "The best on one machine",
+                "The best runs on one machine",
                 "holdfast history list --where \"Accuracy > 0.9 and target = 'lab1'\" --sort -Accuracy --limit 20",
             ),
         ),
@@ -31,26 +33,26 @@ HISTORY = (
     ),
     Command(
         ("history", "metrics"),
-        "Show what a run logged: a line for each metric, or every point of one.",
+        "Show a run's metrics: one line per metric, or all points of one.",
         _AT + "series:show_metrics",
         (
             RUN,
             PROJECT,
-            Option(("--name",), "name", "Every point of this metric.", metavar="METRIC"),
-            Option(("--points",), "points", "Thin it to about N points; peaks stay.", metavar="N"),
+            Option(("--name",), "name", "All points of this metric.", metavar="METRIC"),
+            Option(("--points",), "points", "Reduce to about N points; peaks are kept.", metavar="N"),
         ),
         examples=(("For a spreadsheet", "holdfast history metrics -r 12 --name loss -o csv"),),
     ),
     Command(
         ("history", "undelete"),
-        "Bring deleted runs back from the trash; without a run, list what is there.",
+        "Restore deleted runs from the trash; without a run, list the trash.",
         _AT + "history:undelete",
         (
             PROJECT,
             Option(
                 ("--run", "-r", "--run-id"),
                 "runs",
-                "A run to bring back; may be repeated.",
+                "A run to restore; may be repeated.",
                 kind="repeat",
                 metavar="RUN",
             ),
