@@ -175,7 +175,7 @@ FAULTS = {
     "supervisor and guardian": Fault(
         kill_both, ("Lost",), ("both killed", "before the script", "guardian", "signal 9")
     ),
-    "who looks after the container": Fault(kill_tender, early=("Lost", "Failed")),
+    "the container monitor": Fault(kill_tender, early=("Lost", "Failed")),
     "the engine's client": Fault(kill_engines_client, early=("Failed",)),
     "script": Fault(kill_script, ("Failed",), ("killed by signal 9", *KILLED)),
     "first process of the container": Fault(kill_first_process, ("Failed",), KILLED),
@@ -391,7 +391,7 @@ Runs in containers, {at_once} at once on each of three engines, every one of the
 drawn by chance between its id and about its script's end; now and then, in place of that, the daemon is restarted or
 killed under all of them. `HOLDFAST_FAULT_SEED={seed}` draws the same again; {minutes:.0f} minutes. Afterwards the
 oracles of this page are asked, no container and no process may be left, and each run must have ended as what was done
-to it demands: as if nothing had happened for clients of any kind, whoever looks after the container, and daemons with
+to it demands: as if nothing had happened for clients of any kind, the container monitor, and daemons with
 live-restore, though such a run may be told as failed or lost where its script had not started yet; failed, canceled or
 lost, in words that say why, for all others. "Nothing" is a run that was left alone.
 

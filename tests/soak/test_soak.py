@@ -92,10 +92,10 @@ def page(number: int, kills: list[Kill], people: list[Kill], families: list[Canc
 
 
 _PAGE = """\
-# What the soak found
+# Results of the soak tests
 
-Written by `make soak`, which kills Holdfast's own processes with `kill -9` and then asks nine oracles what became of
-the runs. Some kills fall on one exact system call (`strace` injects the signal at every rename, sync, write, unlink,
+Written by `make soak`, which kills Holdfast's own processes with `kill -9` and then checks the runs with nine oracles.
+Some kills fall on one exact system call (`strace` injects the signal at every rename, sync, write, unlink,
 mkdir and link of a command in turn), the others on a moment drawn by chance, from the command's first system call to
 200 ms after it has printed the id. `HOLDFAST_FAULT_SEED={seed}` draws the same again. `make test` plays the same
 harness at a twentieth of this size, and plants a bug for every oracle to find ([tests/faults](../tests/faults)).
@@ -118,7 +118,7 @@ After each kill an ordinary `holdfast history list` is run, every run is given t
 
 {kills}
 
-## Nobody killed
+## Without kills
 
 Two clients that stream and two that cancel one run at the same time; a Ctrl-C or several at any moment of a submit; a
 cancel of scripts with up to six children, half of them daemons that have left session, parent and environment behind.
