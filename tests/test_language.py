@@ -59,17 +59,17 @@ def _texts(folder: str) -> Iterator[tuple[str, int, str]]:
     for path in sorted(top.glob(pattern)):
         name = path.relative_to(ROOT).as_posix()
         if path.suffix == ".md" and name not in OTHERS and "corpus" not in path.parts:
-            # Blocks of code show what programs print.
-            text = re.sub(r"^```.*?^```", _blanked, path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
-            for number, line in enumerate(text.splitlines(), 1):
+            for number, line in enumerate(prose_of_page(path.read_text(encoding="utf-8")).splitlines(), 1):
                 yield name, number, line
         elif path.suffix == ".py" and path != Path(__file__) and "corpus" not in path.parts:
             for number, text in _prose(path.read_text(encoding="utf-8")):
                 yield name, number, text
 
 
-def _blanked(block: re.Match[str]) -> str:
-    return "\n" * block[0].count("\n")
+def prose_of_page(text: str) -> str:
+    """A page without its blocks of code, which show what programs print, and without words in an ordinary meaning."""
+    blocks = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+    return ORDINARY.sub("", blocks.sub(lambda block: "\n" * block[0].count("\n"), text))
 
 
 def _prose(source: str) -> Iterator[tuple[int, str]]:
