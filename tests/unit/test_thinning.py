@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import random
+import struct
 from array import array
 
 from holdfast.metrics.downsample import places
@@ -34,3 +36,16 @@ def test_what_is_no_number_is_passed_over() -> None:
 def test_values_of_several_kinds() -> None:
     mixed = Series("mixed", range(10), range(10), [1, "a", True, None, 5.0, -2, [1], 3, 4, 0])
     assert list(places(mixed, 1)) == [0, 4, 5, 9]
+
+
+def test_arrays_of_any_doubles_give_what_a_plain_search_gives() -> None:
+    whole = struct.unpack("d", b"\x01\x02\x03\x04\x05\x06\x07\x08")[0]
+    shifted = struct.unpack("2d", b"\x00" * 4 + b"\x01\x02\x03\x04\x05\x06\x07\x08" + b"\x00" * 4)
+    odd = [math.nan, -math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 0.0, -0.0, whole, *shifted]
+    chance = random.Random(7)
+    for _ in range(300):
+        values = [chance.choice(odd) if chance.random() < 0.2 else chance.uniform(-2, 2) for _ in range(40)]
+        if chance.random() < 0.5:
+            values = [value for value in values if math.isfinite(value)] + [whole, *shifted]
+        as_list = Series("loss", range(len(values)), range(len(values)), list(values))
+        assert list(places(series(values), 3)) == list(places(as_list, 3))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
 from math import isfinite
+from struct import pack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.metrics.reader import Series
+
+_EXPONENT = 7 if sys.byteorder == "little" else 0  # of the bytes of a double
 
 
 def places(series: Series, parts: int) -> Sequence[int]:
@@ -29,13 +33,27 @@ def places(series: Series, parts: int) -> Sequence[int]:
 
 def _telling(stretch: Sequence[object]) -> list[int]:
     if isinstance(stretch, array):
-        numbers: list[float] = stretch.tolist()
-        if isfinite(sum(numbers)):
-            return _ends_and_extremes(numbers)
+        data = stretch.tobytes()
+        if _is_plain(data):
+            numbers: list[float] = stretch.tolist()
+            extremes = _position(data, min(numbers)), _position(data, max(numbers))
+            return sorted({0, *extremes, len(numbers) - 1})
     finite = {at: value for at, value in enumerate(stretch) if type(value) in (int, float) and isfinite(value)}  # type: ignore[arg-type]
-    at = list(finite)
-    return [at[place] for place in _ends_and_extremes(list(finite.values()))] if at else []  # type: ignore[arg-type]
+    at, found = list(finite), list(finite.values())
+    ends = {0, found.index(min(found)), found.index(max(found)), len(found) - 1} if found else set()  # type: ignore[type-var]
+    return [at[place] for place in sorted(ends)]
 
 
-def _ends_and_extremes(numbers: list[float]) -> list[int]:
-    return sorted({0, numbers.index(min(numbers)), numbers.index(max(numbers)), len(numbers) - 1})
+def _is_plain(data: bytes) -> bool:
+    """Whether no double is NaN, infinite or close to the greatest: by the byte with most of the exponent."""
+    exponents = data[_EXPONENT::8]
+    return b"\x7f" not in exponents and b"\xff" not in exponents
+
+
+def _position(data: bytes, number: float) -> int:
+    """Where this double is first; bytes are searched faster than numbers."""
+    wanted = pack("d", number)
+    at = data.find(wanted)
+    while at % 8:  # the end of one number and the beginning of the next
+        at = data.find(wanted, at + 1)
+    return at // 8

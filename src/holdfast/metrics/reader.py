@@ -22,7 +22,7 @@ from holdfast.record import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from typing import BinaryIO, TypeAlias
+    from typing import Any, BinaryIO, TypeAlias
 
 Value: TypeAlias = metric_lines.Value
 
@@ -155,12 +155,13 @@ def _is_finite(value: float) -> bool:
     return value - value == 0
 
 
-_Columns: TypeAlias = "tuple[array[int], array[int], array[int], array[int]]"
-_Pieces: TypeAlias = "tuple[list[array[int]], list[array[int]], list[array[int]], list[array[int]]]"
+# The words of the records of one name, column by column, a piece for each part of the file: name and flags, step, time,
+# value. A piece of the first column has one word only where all of them are the same.
+_Columns: TypeAlias = "tuple[list[array[int]], list[array[int]], list[array[int]], list[array[int]]]"
 
 
 class _File(Record):
-    """One pair of files: the four words of its records as columns, by the offset of their name's line."""
+    """One pair of files: the columns of its records by the offset of their name's line."""
 
     path: str
     opened: int
@@ -193,7 +194,7 @@ def _read_file(path: str, problems: list[str]) -> _File | None:
             if (version, record_size) != (_VERSION, _RECORD_SIZE):
                 problems.append(f"{path}: format {version} is of a newer Holdfast")
                 return None
-            by_name_offset: dict[int, _Pieces] = {}
+            by_name_offset: dict[int, _Columns] = {}
             while chunk := file.read(_CHUNK_SIZE):
                 if torn := len(chunk) % _RECORD_SIZE:
                     problems.append(f"{path}: ends within a record; its last {torn} bytes are ignored")
@@ -205,7 +206,7 @@ def _read_file(path: str, problems: list[str]) -> _File | None:
             f"{problem.filename or path}: {problem.strerror or problem}; the values of {path} are not shown"
         )
         return None
-    return _File(path, opened, {offset: _whole(pieces) for offset, pieces in by_name_offset.items()}, lines)
+    return _File(path, opened, by_name_offset, lines)
 
 
 def _open_regular(path: str) -> BinaryIO:
@@ -218,7 +219,7 @@ def _open_regular(path: str) -> BinaryIO:
     return open(descriptor, "rb")
 
 
-def _group(records: bytes, by_name_offset: dict[int, _Pieces]) -> None:
+def _group(records: bytes, by_name_offset: dict[int, _Columns]) -> None:
     """Sort whole records by name, keeping their order."""
     cells = array("Q", records)
     if sys.byteorder == "big":
@@ -226,14 +227,15 @@ def _group(records: bytes, by_name_offset: dict[int, _Pieces]) -> None:
     words = cells[0::4]
     if period := _period(words):
         for position in range(period):
-            _extend(by_name_offset, words[position], cells, 4 * position, 4 * period)
+            _extend(by_name_offset, words[position : position + 1], cells, 4 * position, 4 * period)
         return
     same_name: dict[int, list[bytes]] = {}
     by_word = {word: same_name.setdefault(word & _NAME_MASK, []) for word in dict.fromkeys(words)}
     for word, (record,) in zip(words, struct.iter_unpack(f"{_RECORD_SIZE}s", cells), strict=True):
         by_word[word].append(record)
-    for name_offset, found in same_name.items():
-        _extend(by_name_offset, name_offset, array("Q", b"".join(found)), 0, 4)
+    for found in same_name.values():
+        of_name = array("Q", b"".join(found))
+        _extend(by_name_offset, of_name[0::4], of_name, 0, 4)
 
 
 def _period(words: array[int]) -> int:
@@ -243,33 +245,17 @@ def _period(words: array[int]) -> int:
     except (ValueError, IndexError):
         return 0
     names = {word & _NAME_MASK for word in words[:period]}
-    return period if len(names) == period and words[period:] == words[:-period] else 0
+    if len(names) != period:
+        return 0
+    data, length = words.tobytes(), period * words.itemsize  # bytes are compared faster than numbers
+    return period if data[length:] == data[:-length] else 0
 
 
-def _extend(by_name_offset: dict[int, _Pieces], word: int, cells: array[int], start: int, stride: int) -> None:
-    name_offset = word & _NAME_MASK
-    if name_offset not in by_name_offset:
-        by_name_offset[name_offset] = ([], [], [], [])
-    for index, pieces in enumerate(by_name_offset[name_offset]):
-        pieces.append(cells[start + index :: stride])
-
-
-def _whole(columns: _Pieces) -> _Columns:
-    words, steps, times, bits = columns
-    if len(words) == 1:
-        return words[0], steps[0], times[0], bits[0]
-    return _one(words), _one(steps), _one(times), _one(bits)
-
-
-def _one(pieces: list[array[int]]) -> array[int]:
-    """Laid out in one go: an array that grows piece by piece is moved again and again."""
-    whole = array("Q", bytes(8)) * sum(map(len, pieces))
-    at = 0
-    while pieces:
-        piece = pieces.pop(0)
-        whole[at : at + len(piece)] = piece
-        at += len(piece)
-    return whole
+def _extend(by_name_offset: dict[int, _Columns], words: array[int], cells: array[int], start: int, stride: int) -> None:
+    columns = by_name_offset.setdefault(words[0] & _NAME_MASK, ([], [], [], []))
+    columns[0].append(words)
+    for index in (1, 2, 3):
+        columns[index].append(cells[start + index :: stride])
 
 
 def _series_of(file: _File, problems: list[str]) -> Iterator[Series]:
@@ -278,15 +264,12 @@ def _series_of(file: _File, problems: list[str]) -> Iterator[Series]:
     for name_offset, columns in file.by_name_offset.items():
         name = reader.content(name_offset).get("name")
         if not isinstance(name, str):
-            nameless += len(columns[0])
+            nameless += sum(map(len, columns[1]))
             continue
-        if len(columns[0]) < _SHORT and max(columns[0]) <= _NAME_MASK:  # as of most runs: few points, plain ones
-            yield Series(name, _as_steps(columns[1]), columns[2], _as_floats(columns[3]))
-            continue
-        kinds = {word: _kind(word) for word in _distinct(columns[0])}
-        words, steps, times, bits = _of_known_kinds(columns, kinds, file, problems)
-        if words:
-            yield Series(name, _as_steps(steps), times, _values(words, bits, kinds, reader))
+        kinds = {word: _kind(word) for piece in columns[0] for word in set(piece)}
+        known = _of_known_kinds(columns, kinds, file, problems)
+        if known[0]:
+            yield Series(name, _joined("q", known[1]), _joined("Q", known[2]), _values(known, kinds, reader))
     if nameless:
         problems.append(f"{file.path}: {nameless} values have no readable name")
     if reader.missing:
@@ -294,21 +277,33 @@ def _series_of(file: _File, problems: list[str]) -> Iterator[Series]:
 
 
 def _of_known_kinds(columns: _Columns, kinds: dict[int, int], file: _File, problems: list[str]) -> _Columns:
-    unknown = {word for word, kind in kinds.items() if kind > _REFERRED}
-    if not unknown:
+    if max(kinds.values()) <= _REFERRED:
         return columns
-    known = [word not in unknown for word in columns[0]]
+    words = _full(columns)
+    known = [kinds[word] <= _REFERRED for word in words]
     problems.append(f"{file.path}: {known.count(False)} values are of a kind only a newer Holdfast can read")
-    words, steps, times, bits = (array("Q", compress(column, known)) for column in columns)
-    return words, steps, times, bits
+    if not any(known):
+        return [], [], [], []
+    whole = (words, *(_joined("Q", column) for column in columns[1:]))
+    first, steps, times, bits = ([array("Q", compress(column, known))] for column in whole)
+    return first, steps, times, bits
 
 
-def _values(words: array[int], bits: array[int], kinds: dict[int, int], reader: LineReader) -> Sequence[Value]:
-    doubles = _as_floats(bits)
+def _full(columns: _Columns) -> array[int]:
+    """A word for each record."""
+    return _joined(
+        "Q", [piece * (len(steps) // len(piece)) for piece, steps in zip(columns[0], columns[1], strict=True)]
+    )
+
+
+def _values(columns: _Columns, kinds: dict[int, int], reader: LineReader) -> Sequence[Value]:
     if not any(kinds.values()):  # all are plain
-        return doubles
+        return _joined("d", columns[3])
+    bits = _joined("Q", columns[3])
+    doubles = _joined("d", [bits])
     return [
-        _value(kinds[word], double, offset, reader) for word, double, offset in zip(words, doubles, bits, strict=True)
+        _value(kinds[word], double, offset, reader)
+        for word, double, offset in zip(_full(columns), doubles, bits, strict=True)
     ]
 
 
@@ -324,18 +319,17 @@ def _kind(word: int) -> int:
     return word >> _FLAGS_SHIFT & _KIND_MASK
 
 
-def _distinct(words: array[int]) -> set[int]:
-    if len(words) > 100 and words == array("Q", words[:1]) * len(words):
-        return set(words[:1])
-    return set(words)
-
-
-def _as_steps(words: array[int]) -> array[int]:
-    return array("q", words.tobytes())
-
-
-def _as_floats(words: array[int]) -> array[float]:
-    return array("d", words.tobytes())
+def _joined(typecode: str, pieces: list[array[int]]) -> array[Any]:
+    """The bits of all pieces as numbers of that type. Laid out in one go: an array that grows is moved repeatedly."""
+    if len(pieces) == 1:
+        return array(typecode, pieces[0].tobytes())
+    whole = array(typecode, bytes(8)) * sum(map(len, pieces))
+    target, at = memoryview(whole).cast("B"), 0
+    for piece in pieces:
+        data = memoryview(piece).cast("B")
+        target[at : at + len(data)] = data
+        at += len(data)
+    return whole
 
 
 def _merged(parts: list[Series]) -> Series:
