@@ -264,16 +264,19 @@ class Index:
 
     def read_changed(self, project_id: str | None = None) -> None:
         """Read those ended runs again whose run.json has changed since: it may have been cut. The newest ones only."""
-        query = f"SELECT uid, mark FROM runs WHERE final = 1 AND {_OF_PROJECT} ORDER BY stamp DESC LIMIT ?"
-        rows_of = self.db.execute(query, (project_id, project_id, _CHECKED)).fetchall()
-        changed = [uid for uid, mark in rows_of if mark != self._request_mark(uid)]
+        newest = "final = 1 ORDER BY stamp DESC LIMIT ?"
+        if project_id is not None:  # by an index
+            newest = "experiment_id = ? AND final = 1 ORDER BY run_number DESC LIMIT ?"
+        query = f"SELECT uid, mark FROM runs WHERE {newest}"
+        found = self.db.execute(query, (_CHECKED,) if project_id is None else (project_id, _CHECKED)).fetchall()
+        changed = [uid for uid, mark in found if mark != self._request_mark(uid)]
         if changed:
             self.refresh(changed)
 
     def _request_mark(self, uid: str) -> int:
         """Changes with run.json, which is written once."""
         try:
-            found = os.stat(self._home.run(uid, "run.json"))
+            found = os.stat(f"{self._home.runs}/{uid}/run.json")
         except OSError:
             return 0
         return crc32(b"%d %d" % (found.st_size, found.st_mtime_ns)) or 1

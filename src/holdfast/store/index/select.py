@@ -70,27 +70,33 @@ def _numbers(index: Index, wish: Wish, now: float) -> list[int]:
     joins = sql.Joins()
     conditions: list[sql.Clause] = []
     orders = [sql.Clause(_NEWEST_FIRST[wish.project_id is None])]
+    if wish.where is not None:
+        conditions.append(sql.where(*grammar.read_where(wish.where), index, now, joins))
     if wish.project_id is not None:
         conditions.append(sql.Clause("r.experiment_id = ?", (wish.project_id,)))
     if not wish.archived:
         conditions.append(sql.Clause("r.hidden = 0"))
-    if wish.where is not None:
-        conditions.append(sql.where(*grammar.read_where(wish.where), index, now, joins))
     if wish.sort is not None:
         orders.insert(0, sql.order(*grammar.read_sort(wish.sort), index, now, joins))
+    source = _source(index, wish, joins)
     query = (
-        f"SELECT r.id FROM runs r{_way(index, wish)}{joins.sql}"
+        f"SELECT r.id FROM {source.sql}"
         f" WHERE {' AND '.join(clause.sql for clause in conditions) or '1'}"
         f" ORDER BY {', '.join(clause.sql for clause in orders)} LIMIT ?"
     )
-    values = [value for clause in (*conditions, *orders) for value in clause.values]
+    values = [value for clause in (source, *conditions, *orders) for value in clause.values]
     limit = -1 if wish.limit is None else wish.limit
-    return [row[0] for row in index.db.execute(query, (*joins.values, *values, limit))]
+    return [row[0] for row in index.db.execute(query, (*values, limit))]
 
 
-def _way(index: Index, wish: Wish) -> str:
+def _source(index: Index, wish: Wish, joins: sql.Joins) -> sql.Clause:
     """Values lie in the order of runs: of a project with many of them, all are passed in that order, at a run."""
-    if wish.project_id is None or (wish.where is None and wish.sort is None):
-        return ""
-    mine = index.db.execute("SELECT count(*) FROM runs WHERE experiment_id = ?", (wish.project_id,)).fetchone()[0]
-    return " NOT INDEXED" if mine * 8 > index.count() else ""
+    if wish.project_id is None:
+        return joins.of_values() or joins.of_runs()
+    if wish.where is None and wish.sort is None:
+        return joins.of_runs()
+    many = index.count() // 8
+    query = "SELECT count(*) FROM (SELECT 1 FROM runs WHERE experiment_id = ? LIMIT ?)"
+    if index.db.execute(query, (wish.project_id, many + 1)).fetchone()[0] <= many:
+        return joins.of_runs()
+    return joins.of_values() or joins.of_runs(" NOT INDEXED")

@@ -45,10 +45,19 @@ _EXACT_INTEGERS = 2**53
 
 
 class Column(Record):
-    """``kind`` is that of a field, param, metric, tag, or nothing: a name that was said to be one and no run has."""
+    """``kind`` is that of a field, param, metric, tag, or nothing: a name that was said to be one and no run has.
+
+    ``row`` is what the joined row of the value is called, if it is joined.
+    """
 
     title: str
     kind: str
+    sql: str
+    values: tuple[Bound, ...] = ()
+    row: str = ""
+
+
+class Clause(Record):
     sql: str
     values: tuple[Bound, ...] = ()
 
@@ -60,29 +69,46 @@ class Joins:
     _MOST = 50  # SQLite joins 64 tables at most
 
     def __init__(self) -> None:
-        self.sql = ""
-        self.values: tuple[Bound, ...] = ()
         self._known: dict[int, str] = {}
+        self._required = ""
 
     def alias(self, number: int) -> str | None:
         """The alias of a name's row; None when there are too many."""
         if number not in self._known:
             if len(self._known) == self._MOST:
                 return None
-            alias = self._known[number] = f"v{len(self._known)}"
-            self.sql += f" LEFT JOIN vals {alias} ON {alias}.key = ? + r.id"
-            self.values += (number << KEY_SHIFT,)
+            self._known[number] = f"v{len(self._known)}"
         return self._known[number]
 
+    def require(self, alias: str) -> None:
+        """Runs without this value are not asked for."""
+        self._required = self._required or alias
 
-class Clause(Record):
-    sql: str
-    values: tuple[Bound, ...] = ()
+    def of_runs(self, hint: str = "") -> Clause:
+        """What stands after FROM: runs, and their values."""
+        return self._joined(Clause(f"runs r{hint}"))
+
+    def of_values(self) -> Clause | None:
+        """The same beginning with the values of one name, which all runs that are asked for have.
+
+        They lie one after another in short rows, and only runs whose value fits are looked up.
+        """
+        first = next((number << KEY_SHIFT for number, alias in self._known.items() if alias == self._required), None)
+        if first is None:
+            return None
+        row, last = self._required, first + (1 << KEY_SHIFT) - 1
+        on = f"r.id = {row}.key - ? AND {row}.key BETWEEN ? AND ?"
+        return self._joined(Clause(f"vals {row} CROSS JOIN runs r ON {on}", (first, first, last)), row)
+
+    def _joined(self, start: Clause, present: str = "") -> Clause:
+        more = {number: alias for number, alias in self._known.items() if alias != present}
+        sql = "".join(f" LEFT JOIN vals {alias} ON {alias}.key = ? + r.id" for alias in more.values())
+        return Clause(start.sql + sql, (*start.values, *(number << KEY_SHIFT for number in more)))
 
 
 def where(source: Source, node: Node, names: Names, now: float, joins: Joins) -> Clause:
     """A condition over ``runs r`` and what is joined to it."""
-    return _Compiler(source, names, now, joins).condition(node)
+    return _Compiler(source, names, now, joins).required(node)
 
 
 def order(source: Source, found: Sequence[Order], names: Names, now: float, joins: Joins) -> Clause:
@@ -134,7 +160,7 @@ def _stored(kind: str, title: str, number: int, part: str, joins: Joins | None) 
     extremes = {"min": f"coalesce({row}.least, {row}.last)", "max": f"coalesce({row}.greatest, {row}.last)"}
     wanted = extremes.get(part, f"{row}.{part}")
     if joined:
-        return Column(title, kind, wanted)
+        return Column(title, kind, wanted, row=joined)
     return Column(title, kind, f"(SELECT {wanted} FROM vals v WHERE v.key = ? + r.id)", (number << KEY_SHIFT,))
 
 
@@ -156,11 +182,20 @@ class _Compiler:
         self._now = now
         self._joins = joins
 
+    def required(self, node: Node) -> Clause:
+        """A condition that must be true, so that unknown is as good as false and what it speaks of must be there."""
+        if isinstance(node, Many) and node.joint == "AND":
+            return _joint([self.required(part) for part in node.parts], node.joint)
+        if isinstance(node, (Many, Not)) or node.sign == "null":
+            return self.condition(node)
+        found = resolve(self._source, node.name, self._names, self._now, self._joins)
+        if found.row:
+            self._joins.require(found.row)
+        return Clause(*self._test(node, found))
+
     def condition(self, node: Node) -> Clause:
         if isinstance(node, Many):
-            parts = [self.condition(part) for part in node.parts]
-            sql = f" {node.joint} ".join(part.sql for part in parts)
-            return Clause(f"({sql})", tuple(value for part in parts for value in part.values))
+            return _joint([self.condition(part) for part in node.parts], node.joint)
         if isinstance(node, Not):
             part = self.condition(node.part)
             return Clause(f"(NOT {part.sql})", part.values)
@@ -196,6 +231,11 @@ class _Compiler:
         if isinstance(value, str):
             return storable(value)
         return int(value) if isinstance(value, bool) else value
+
+
+def _joint(parts: Sequence[Clause], joint: str) -> Clause:
+    sql = f" {joint} ".join(part.sql for part in parts)
+    return Clause(f"({sql})", tuple(value for part in parts for value in part.values))
 
 
 def _compared(found: Column, sign: str, value: int | float | str) -> tuple[str, tuple[Bound, ...]]:
