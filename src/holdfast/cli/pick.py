@@ -6,7 +6,7 @@ import os
 import sys
 
 from holdfast import project as projects
-from holdfast.engine.runs import reconcile
+from holdfast.engine.runs.open_index import open_index, settle_in
 from holdfast.present.terminal import show
 from holdfast.store import runs
 from holdfast.store.home import open_home
@@ -28,7 +28,7 @@ def here(parsed: Parsed, *, settle: str = "") -> tuple[Home, Project, Index]:
     ``project`` and ``all`` name them; by default none are, and no target is asked.
     """
     home, project = open_home(), projects.find(parsed.text("project") or os.getcwd())
-    index = reconcile.open_index(home, _tell, project.id if settle == "project" else None) if settle else Index(home)
+    index = open_index(home, _tell, project.id if settle == "project" else None) if settle else Index(home)
     if index.locked_by:
         _tell(f"the index is not used: {index.locked_by} holds its lock; runs are read from their folders")
     return home, project, index
@@ -66,7 +66,7 @@ def _looked_up(parsed: Parsed, names: Sequence[str]) -> tuple[Home, list[Run]]:
 
 def settle(home: Home, index: Index, uids: list[str]) -> None:
     """Look these runs up on their targets where they are open."""
-    reconcile.settle_in(home, index, uids, _tell)
+    settle_in(home, index, uids, _tell)
 
 
 def _tell(words: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 
@@ -261,5 +260,7 @@ def _few(problems: list[str]) -> list[str]:
 
 
 def _guid(user: str) -> str:
+    import hashlib
+
     digits = hashlib.sha256(user.encode("utf-8", "surrogateescape")).hexdigest()
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))

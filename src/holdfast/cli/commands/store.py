@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from holdfast.engine.runs import daily_cleanup, reconcile
+from holdfast.engine.runs import daily_cleanup
+from holdfast.engine.runs.open_index import open_index
 from holdfast.errors import StoreError, UsageError
 from holdfast.present.output import emit
 from holdfast.present.terminal import Progress, human_bytes, is_tty
@@ -66,7 +67,7 @@ def prune(parsed: Parsed) -> int:
         sys.stderr.write("         if the date is right: holdfast store prune --clock-is-right\n")
     if parsed.flag("empty_trash"):
         keep = keep._replace(trash=None)
-    index = reconcile.open_index(home)
+    index = open_index(home)
     try:
         freed = pruning.prune(home, index.of_store(), keep, act=not parsed.flag("dry_run"))
         index.refresh()

@@ -25,7 +25,7 @@ def daily(home: Home, tell: Callable[[str], None]) -> None:
             os.utime(note)
     except OSError:
         return  # a full or read-only disk must not change how the command ends
-    from holdfast.engine.runs.reconcile import open_index
+    from holdfast.engine.runs.open_index import open_index
     from holdfast.store import prune
 
     keep = kept(home)

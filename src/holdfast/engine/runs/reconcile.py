@@ -25,7 +25,6 @@ from holdfast.runner import untrusted
 from holdfast.runner.machine import node
 from holdfast.runner.store.files import unlink_quietly
 from holdfast.store import mirror, runs
-from holdfast.store.index.index import Index
 from holdfast.store.locks import is_held
 
 TYPE_CHECKING = False
@@ -41,25 +40,6 @@ if TYPE_CHECKING:
     _Unsettled = tuple[list[Run], list[tuple[Run, HoldfastError]]]
 
 _LIMIT_S = 8.0  # for all targets together; as LOOKING says for each
-_MOST_DAMAGED = 5  # warnings at a time
-
-
-def open_index(home: Home, tell: Callable[[str], None] | None = None, project_id: str | None = None) -> Index:
-    """The index, with every open run (of that project) looked up on its target first; ``tell`` as for ``settle``."""
-    index = Index(home)
-    index.read_changed(project_id)
-    settle_in(home, index, index.open_runs(project_id), tell)
-    for reason in index.damaged(_MOST_DAMAGED, project_id) if tell is not None else ():
-        tell(f"a run is damaged: {reason}; holdfast store verify tells more")  # type: ignore[misc]
-    return index
-
-
-def settle_in(home: Home, index: Index, uids: list[str], tell: Callable[[str], None] | None = None) -> None:
-    """Look these runs up on their targets where they are open, and read them into the index again."""
-    waiting = set(uids) & set(index.open_runs())
-    if waiting:
-        settle(home, [runs.read(home, uid) for uid in sorted(waiting)], tell)
-        index.refresh(waiting)
 
 
 def settle(home: Home, found: list[Run], tell: Callable[[str], None] | None = None) -> None:
