@@ -13,7 +13,6 @@ from holdfast._version import __version__
 from holdfast.engine.runs import follow, path_shims
 from holdfast.engine.runs import run_target as known
 from holdfast.engine.submit import git_facts
-from holdfast.engine.submit.upload import Shipment
 from holdfast.errors import ConfigError, HoldfastError, LockedError, StoreError, UnreachableError
 from holdfast.model import Identity, Json, Plan
 from holdfast.planning import make_plan, plan_gpu
@@ -128,6 +127,8 @@ class Submitter:
         from holdfast.engine.submit.preflight import Preflight
 
         def lacking() -> tuple[int, int]:
+            from holdfast.engine.submit.upload import Shipment
+
             shipment = Shipment(self._home, self._line.channel, project.id if project else "", self._on_upload)
             return shipment.lacking(taken.tree if taken else "")
 
@@ -178,6 +179,8 @@ class Submitter:
             ticket = launcher.start(channel, plan.to_json(), told)
             self._stopwatch.lap("start")
             return ticket
+        from holdfast.engine.submit.upload import Shipment
+
         told = {**told, "request": request}
         shipment = Shipment(self._home, channel, plan.project_id, self._on_upload)
         shipment.send_ahead(plan.tree)

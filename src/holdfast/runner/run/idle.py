@@ -5,7 +5,6 @@ whose guardian waits in its place.
 """
 
 import os
-import subprocess
 import sys
 import time
 
@@ -28,6 +27,8 @@ def become(home: "bytes", runner: "str", uid: "str", asked: "Idle") -> "None":
 
 
 def main(words: "list[str]") -> "None":
+    import subprocess  # slow to load, and few runs end here
+
     home, uid, minutes, command = os.fsencode(words[0]), words[1], float(words[2]), words[3]
     _take_over(home, uid)
     seconds = minutes * 60

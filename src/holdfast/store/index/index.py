@@ -225,9 +225,10 @@ class Index:
             # One text of all takes two thirds of the time of a row for each.
             known = set((self.db.execute("SELECT group_concat(uid) FROM runs").fetchone()[0] or "").split(",")) - {""}
             there = set(os.listdir(self._home.runs)) if mtime else set()
-            for uid in known - there:
+            unknown = there - known
+            for uid in known - there if len(known) + len(unknown) != len(there) else ():
                 self._forget(uid)
-            new = {name for name in there - known if runs.is_uid(name)}
+            new = {name for name in unknown if runs.is_uid(name)}
             self._ingest(new)
         self._ingest(uid for uid in self.open_runs() if uid not in new)
         settled = mtime if time.time_ns() - mtime > _RACY_NS else 0
