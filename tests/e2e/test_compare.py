@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import struct
 import subprocess
@@ -193,6 +194,17 @@ def test_curves_in_files(runs: Desk) -> None:
     assert data.startswith(b"\x89PNG")
     assert struct.unpack(">I", data[16:20]) == (1920,)
     assert zlib.crc32(data[12:29]) == struct.unpack(">I", data[29:33])[0]
+
+
+def test_png_without_pillow_names_the_extra_and_writes_no_file(runs: Desk, tmp_path: Path) -> None:
+    (tmp_path / "PIL").mkdir()
+    (tmp_path / "PIL" / "__init__.py").write_text("raise ModuleNotFoundError(\"No module named 'PIL'\")\n")
+    without = {"PYTHONPATH": str(tmp_path)}
+    refused = runs.holdfast("history", "plot", "-r", "1", "--to", "none.png", env=without)
+    assert (refused.code, refused.text) == (2, "")
+    assert "pip install 'holdfast[png]'" in refused.err
+    assert [name for name in os.listdir(runs.project) if "none" in name] == []
+    assert runs.holdfast("history", "plot", "-r", "1", "--to", "some.svg", env=without).code == 0
 
 
 def test_mistakes_of_plot_are_told(runs: Desk) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
+import io
 from xml.etree import ElementTree
 
-from holdfast.present.drawing import font, png, svg
+from PIL import Image
+
+from holdfast.present.drawing import png, svg
 from holdfast.present.drawing.shapes import Area, Box, Line, Picture, Words
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -14,23 +15,15 @@ RED, BLUE = "#ff0000", "#0000ff"
 
 
 def dots(data: bytes) -> tuple[int, int, list[list[str]]]:
-    """Width, height and colours of a PNG with a palette, by a reader of its own."""
-    assert data.startswith(b"\x89PNG\r\n\x1a\n")
-    parts: dict[bytes, bytes] = {}
-    at = 8
-    while at < len(data):
-        length, kind = struct.unpack(">I4s", data[at : at + 8])
-        content = data[at + 8 : at + 8 + length]
-        assert struct.unpack(">I", data[at + 8 + length : at + 12 + length])[0] == zlib.crc32(kind + content)
-        parts[kind] = content
-        at += 12 + length
-    width, height, depth, colour_type, *_ = struct.unpack(">IIBBBBB", parts[b"IHDR"])
-    assert (depth, colour_type) == (8, 3)
-    palette = [f"#{parts[b'PLTE'][at : at + 3].hex()}" for at in range(0, len(parts[b"PLTE"]), 3)]
-    raw = zlib.decompress(parts[b"IDAT"])
-    rows = [raw[row * (width + 1) : (row + 1) * (width + 1)] for row in range(height)]
-    assert {row[0] for row in rows} == {0}
-    return width, height, [[palette[dot] for dot in row[1:]] for row in rows]
+    """Width, height and colours of a PNG."""
+    with Image.open(io.BytesIO(data)) as image:
+        assert image.format == "PNG"
+        width, height = image.size
+        raw = image.convert("RGB").tobytes().hex()
+    rows = [
+        [f"#{raw[at : at + 6]}" for at in range(row * width * 6, (row + 1) * width * 6, 6)] for row in range(height)
+    ]
+    return width, height, rows
 
 
 def test_a_box_and_a_line_are_where_they_belong() -> None:
@@ -41,7 +34,7 @@ def test_a_box_and_a_line_are_where_they_belong() -> None:
         (x, y) for x in range(4, 12) for y in range(6, 16)
     }
     blue = {(x, y) for y in range(20) for x in range(40) if found[y][x] == BLUE}
-    assert {y for _, y in blue} == {1, 2}
+    assert {y for _, y in blue} in ({1, 2}, {2, 3})
     assert min(blue)[0] in (19, 20)
     assert max(blue)[0] in (36, 37)
     assert found[0][0] == "#ffffff"
@@ -50,8 +43,8 @@ def test_a_box_and_a_line_are_where_they_belong() -> None:
 def test_an_area_is_filled_down_to_its_base() -> None:
     _, _, found = dots(png.render(Picture(10, 10, (Area(((1, 8), (5, 2)), 9, RED),))))
     heights = [sum(found[y][x] == RED for y in range(20)) for x in range(20)]
-    assert heights[2] == 2
-    assert heights[10] == 14
+    assert heights[2] in (2, 3)
+    assert heights[10] in (14, 15)
     assert heights[:2] == [0, 0]
     assert sorted(heights[2:11]) == heights[2:11]
 
@@ -62,28 +55,32 @@ def test_what_lies_outside_is_cut_off() -> None:
     assert (width, height) == (20, 20)
 
 
-def test_letters_are_legible() -> None:
-    _, _, found = dots(png.render(Picture(8, 10, (Words(0, 8, "L", RED),))))
-    drawn = ["".join("#" if dot == RED else "." for dot in row[:10:2]) for row in found[2:16:2]]
-    assert drawn == ["#....", "#....", "#....", "#....", "#....", "#....", "#####"]
-
-
-def test_words_end_where_they_are_told_to() -> None:
+def test_text_in_a_png_is_anchored_as_in_svg() -> None:
     def columns(anchor: str) -> list[int]:
-        words = Words(30, 10, "HH", RED, anchor)  # type: ignore[arg-type]
+        words = Words(30, 10, "HH", "#000000", anchor)  # type: ignore[arg-type]
         found = dots(png.render(Picture(60, 14, (words,))))[2]
-        return [x for x in range(120) if any(row[x] == RED for row in found)]
+        assert all(dot == "#ffffff" for row in found[21:] for dot in row), "letters stand on the baseline"
+        return [x for x in range(120) if any(int(row[x][1:3], 16) < 128 for row in found)]
 
-    assert columns("start")[0] == 60
-    assert columns("end")[-1] == 57
-    assert abs((columns("middle")[0] + columns("middle")[-1]) / 2 - 59) <= 1
+    assert columns("start")[0] in range(59, 64)
+    assert columns("end")[-1] in range(56, 61)
+    assert abs((columns("middle")[0] + columns("middle")[-1]) / 2 - 60) <= 2
 
 
-def test_every_sign_of_ascii_has_a_shape_of_its_own() -> None:
-    shapes = {font.rows(chr(code)) for code in range(32, 127)}
-    assert len(shapes) == 95
-    assert font.rows("é") == font.rows("?")
-    assert font.rows("\x1b") == font.rows("?")
+def test_png_shows_a_question_mark_for_letters_that_its_font_lacks() -> None:
+    def drawn(text: str) -> bytes:
+        return png.render(Picture(60, 14, (Words(0, 10, text, RED),)))
+
+    assert drawn("caf\u00e9 \x1b") == drawn("caf? ?")
+    assert drawn("caf\u00e9") != drawn("cafe")
+
+
+def test_a_point_alone_is_a_dot() -> None:
+    found = dots(png.render(Picture(10, 10, (Line(((5, 5),), RED, 4),))))[2]
+    red = [(x, y) for y in range(20) for x in range(20) if found[y][x] == RED]
+    assert (10, 10) in red
+    assert 40 <= len(red) <= 70
+    assert {x for x, _ in red} == {y for _, y in red} <= set(range(6, 15))
 
 
 def test_svg_says_the_same() -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 
 from holdfast.errors import UsageError
 from holdfast.present.drawing.axes import moments
 from holdfast.present.drawing.shapes import Area, Box, Line, Picture, Words
-from holdfast.present.files import write_file
+from holdfast.present.files import picture_renderer, write_file
 from holdfast.present.gpu_card import indexes, names_by_index, read_series
 from holdfast.present.gpu_receipt import text
 from holdfast.record import Record
@@ -39,17 +38,11 @@ class Strip(Record):
 
 def draw(run: Run, path: str) -> None:
     """Write the chart into a file whose ending says which form it has."""
-    ending = os.path.splitext(path)[1].lower()
-    if ending not in (".svg", ".png"):
-        raise UsageError(f"--gpu-chart {path}: a chart is .svg or .png", hint="--gpu-chart gpu.svg")
+    render = picture_renderer("--gpu-chart", path)
     series = read_series(run)
     if not indexes(series):
         what = "this run has no samples of a GPU"
         raise UsageError(what, where=str(run.request.get("run_id")), hint="they are taken of runs that ask for GPUs")
-    if ending == ".svg":
-        from holdfast.present.drawing.svg import render
-    else:
-        from holdfast.present.drawing.png import render
     write_file(path, render(picture(run, series)))
 
 

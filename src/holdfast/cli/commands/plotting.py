@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from holdfast.cli import pick
-from holdfast.errors import UsageError
 from holdfast.present import metric_chart, terminal, terminal_plot
-from holdfast.present.files import write_file
+from holdfast.present.files import picture_renderer, write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,22 +21,17 @@ _WIDEST = 120
 
 def plot_metrics(parsed: Parsed) -> int:
     to = parsed.text("to")
-    if to is not None and os.path.splitext(to)[1].lower() not in (".svg", ".png"):
-        raise UsageError(f"--to {to}: the file must be .svg or .png", hint="--to loss.svg")
+    render = picture_renderer("--to", to) if to is not None else None
     _, found = pick.runs_named(parsed)
     logged = metric_chart.read(found)
     wanted = metric_chart.names(logged, parsed.texts("names"))
     over_time = parsed.text("x") == "time"
     panels = metric_chart.panels(found, logged, wanted, over_time=over_time)
-    if to is None:
+    if to is None or render is None:
         _show(panels, log=parsed.flag("log"), over_time=over_time)
         return 0
     from holdfast.present.drawing.curves import picture
 
-    if to.lower().endswith(".svg"):
-        from holdfast.present.drawing.svg import render
-    else:
-        from holdfast.present.drawing.png import render
     title = str(found[0].request.get("project")) if len(found) > 1 else str(found[0].request.get("run_id"))
     write_file(to, render(picture(panels, title=title, over_time=over_time, log=parsed.flag("log"))))
     sys.stdout.write(f"{terminal.show(to)}\n")

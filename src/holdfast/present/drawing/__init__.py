@@ -1,1 +1,1 @@
-"""Pictures of lines and words, as SVG or as PNG, by the standard library alone."""
+"""Pictures of lines and text, as SVG or, with Pillow, as PNG."""
