@@ -4,7 +4,7 @@ import io
 import json
 import math
 import re
-import sys
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     Render = Callable[..., str]
-
-# The child of a query forks before it does anything, so threads of the test runner cannot matter to it.
-pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 
 RUNS: list[dict[str, Any]] = [
     {"run_id": "p_2", "status": "Failed", "duration": "0:00:09.5", "Accuracy": 0.9733333333, "loss": [2.0, 1.0]},
@@ -211,10 +208,71 @@ def test_a_faulty_query_is_explained(expression: str, why: str) -> None:
     assert caught.value.where == "--query"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="without fork a query is bounded in length and depth only")
-@pytest.mark.parametrize("expression", ["|".join(["[@,@]"] * 40) + end for end in ("", "|to_string(@)")])
-def test_a_query_that_grows_without_end_is_ended(expression: str) -> None:
+DOUBLED = "|".join(["[@,@]"] * 40)
+COPIED = "[" + ",".join(["[:]"] * 2000) + "]"
+HOSTILE = {
+    "nested lists": DOUBLED,
+    "text of nested lists": DOUBLED + "|to_string(@)",
+    "type error about nested lists": DOUBLED + "|abs(@)",
+    "comparison of nested lists": f"[{DOUBLED}] == [{DOUBLED}]",
+    "membership in nested lists": f"contains([{DOUBLED}], {DOUBLED})",
+    "flattened lists": "|".join(["[@,@][]"] * 60),
+    "many copies flattened": "[" + ",".join(["@"] * 3000) + "][]|[" + ",".join(["@"] * 1500) + "][]|sort(@)",
+    "copies of a long list": "|".join(["[@,@][]"] * 20) + "|" + COPIED,
+    "projections": "|".join(["[@,@][]"] * 20) + "[*]" * 50,
+    "joined text": "'x'|" + "|".join(["join('', [@,@])"] * 60),
+    "joined by long text": "|".join(["[@,@][]"] * 18) + "|map(&'x', @)|join('" + "-" * 8000 + "', @)",
+    "long keys": "|".join(["{%s: @}" % ("k" * 90)] * 60) + "|" + "|".join(["[@,@]"] * 30),
+    "long numbers": "to_number('" + "9" * 4200 + "')|" + "|".join(["[@,@]"] * 22) + "|to_string(@)",
+    "merged objects": "{a: @}|" + "|".join(["merge({a: @, b: @}, {c: @, d: @})"] * 40),
+    "deep result": "|".join(["[" * 40 + "@" + "]" * 40] * 20),
+    "expression as result": "[&a]",
+    "repeated sorting": "|".join(["[@,@][]"] * 25) + "|sort_by(@, &run_id)",
+    "text in every projection": "|".join(["[@,@][]"] * 18) + "[*].to_string([@,@,@])",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_query_ends_soon_and_other_threads_go_on(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query, "TIME_LIMIT_S", 0.5)
+    expression = HOSTILE[name]
+    assert len(expression) <= query.LENGTH_LIMIT
+    pauses: list[float] = []
+    ended = threading.Event()
+
+    def beat() -> None:
+        last = time.monotonic()
+        while not ended.wait(0.01):
+            last, before = time.monotonic(), last
+            pauses.append(last - before)
+
+    other = threading.Thread(target=beat)
+    other.start()
     started = time.monotonic()
-    with pytest.raises(UsageError, match="more than"):
-        query.search(expression, RUNS)
-    assert time.monotonic() - started < 10
+    try:
+        with pytest.raises(UsageError) as caught:
+            query.search(expression, RUNS)
+    finally:
+        ended.set()
+        other.join()
+    assert caught.value.where == "--query"
+    assert len(caught.value.what) <= 300
+    assert time.monotonic() - started < 60, "half a second of processor time, on a busy machine too"
+    assert max(pauses, default=0) < 10
+
+
+@pytest.mark.parametrize(
+    "name", ["nested lists", "many copies flattened", "joined text", "long keys", "merged objects"]
+)
+def test_a_hostile_query_builds_little_however_long_it_may_take(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query, "TIME_LIMIT_S", 100.0)
+    monkeypatch.setattr(query, "SIZE_LIMIT", 4 << 20)
+    with pytest.raises(UsageError, match="more than 4 MiB"):
+        query.search(HOSTILE[name], RUNS)
+
+
+def test_a_query_over_many_runs_is_within_the_limits() -> None:
+    runs = [{**RUNS[0], "number": number} for number in range(20_000)]
+    assert query.search("[?number > `19998`].{n: number, s: status}", runs) == [{"n": 19999, "s": "Failed"}]
+    assert query.search("sort_by(@, &number)[-1].number", runs) == 19999
+    assert query.search("@", runs) == runs

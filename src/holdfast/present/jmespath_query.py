@@ -1,92 +1,42 @@
-"""``--query``: a JMESPath expression applied to a result, within bounds.
+"""``--query``: a JMESPath expression applied to a result, with limits on length, depth, size and time.
 
-A short expression can ask for 2^40 elements or nest deeper than the interpreter's stack, and much of that happens
-inside C functions that no Python signal handler can interrupt. So it is evaluated in a forked child that the kernel
-ends after ``TIME_LIMIT_S`` seconds or ``MEMORY_LIMIT`` bytes, and its answer comes back as JSON through a pipe.
-Where there is no fork (Windows) only the limits on length and depth hold; Ctrl-C ends a query that goes on too long.
+Only multi-selects can repeat a value (``[@,@]``) and only a few nodes build lists and text. Their results are charged
+to a budget in which a repeated value counts each time, so no later step, in Python or in C, meets more than that.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
+import time
+
+from jmespath import compile as parsed
+from jmespath import exceptions, functions, visitor
 
 from holdfast.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import Any
 
-LENGTH_LIMIT = 10_000
-TIME_LIMIT_S = 1.5
-MEMORY_LIMIT = 2 << 30
-RESULT_LIMIT = 64 << 20
+LENGTH_LIMIT = 10_000  # characters of an expression
+DEPTH_LIMIT = 100  # of a value that is built
+TIME_LIMIT_S = 3.0
+SIZE_LIMIT = 128 << 20  # characters and values of everything that is built
+LIST_LIMIT = 1_000_000  # values of a list that a function is given: sorting cannot be interrupted
+_COPIES = {"slice", "flatten", "projection", "filter_projection", "value_projection", "function_expression"}
+
+
+class _LimitError(Exception):
+    """A limit was reached; the message says which."""
 
 
 def search(expression: str, value: Any) -> Any:
     """What ``expression`` picks from ``value``, which must be made of what JSON can hold."""
     if len(expression) > LENGTH_LIMIT:
         raise _refused(f"the expression is {len(expression)} characters long, more than {LENGTH_LIMIT}")
-    if sys.platform == "win32":
-        return _evaluate(expression, value)
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        _answer(writer, expression, value)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as pipe:
-        answer = pipe.read(RESULT_LIMIT + 1)
-    os.waitpid(child, 0)
-    if len(answer) > RESULT_LIMIT:
-        raise _refused(f"the result is larger than {RESULT_LIMIT >> 20} MiB")
-    if not answer:
-        raise _refused(f"it took more than {TIME_LIMIT_S} s or {MEMORY_LIMIT >> 30} GiB of memory")
-    outcome = json.loads(answer)
-    if "refused" in outcome:
-        raise _refused(outcome["refused"])
-    return outcome["result"]
-
-
-def _answer(writer: int, expression: str, value: Any) -> NoReturn:
-    """The child's whole life. It leaves by ``os._exit``, so that nothing of the parent's is flushed twice."""
     try:
-        _limit_this_process()
-        try:
-            answer = json.dumps({"result": _evaluate(expression, value)})
-        except UsageError as error:
-            answer = json.dumps({"refused": error.what})
-        except RecursionError:
-            answer = json.dumps({"refused": "its result nests too deeply"})
-        with os.fdopen(writer, "wb") as pipe:
-            pipe.write(answer.encode())
-    finally:
-        os._exit(0)
-
-
-def _limit_this_process() -> None:
-    if sys.platform == "win32":
-        return
-    import resource
-    import signal
-
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGALRM,))
-    signal.setitimer(signal.ITIMER_REAL, TIME_LIMIT_S)
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    try:
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, hard))
-    except (ValueError, OSError):  # a lower limit is set already, or the system does not offer one (macOS)
-        pass
-
-
-def _evaluate(expression: str, value: Any) -> Any:
-    import jmespath
-    from jmespath import exceptions
-
-    try:
-        return jmespath.search(expression, value)
+        limits = _Limits()
+        result = _Interpreter(limits).visit(parsed(expression).parsed, value)
+        limits.charge(result)
     except exceptions.EmptyExpressionError:
         raise _refused("the expression is empty") from None
     except exceptions.IncompleteExpressionError:
@@ -97,12 +47,93 @@ def _evaluate(expression: str, value: Any) -> Any:
         raise _refused(str(error)) from None
     except exceptions.ParseError as error:
         raise _refused(f"did not expect '{error.token_value}' at character {error.lex_position + 1}") from None
+    except exceptions.JMESPathTypeError as error:  # its own text holds the whole value
+        expected = " or ".join(error.expected_types)
+        raise _refused(f"{error.function_name}() takes {expected}, not {error.actual_type}") from None
     except RecursionError:
         raise _refused("the expression nests too deeply") from None
     except MemoryError:
         raise _refused("it needs too much memory") from None
     except Exception as error:  # the library lets TypeError, AttributeError and others of its own through
         raise _refused(str(error)) from None
+    return result
+
+
+class _Limits:
+    """What one evaluation has used. Time is that of this thread, so that a busy machine refuses no ordinary query."""
+
+    def __init__(self) -> None:
+        self._deadline = time.thread_time() + TIME_LIMIT_S
+        self._steps = 0
+        self._size = 0
+
+    def step(self) -> None:
+        self._steps += 1
+        if self._steps % 100 == 0 and time.thread_time() > self._deadline:
+            raise _LimitError(f"it took more than {TIME_LIMIT_S:g} s")
+
+    def add(self, size: int) -> None:
+        self._size += size
+        if self._size > SIZE_LIMIT:
+            raise _LimitError(f"it builds more than {SIZE_LIMIT >> 20} MiB")
+
+    def charge(self, value: Any) -> None:
+        """Add the size of ``value`` as it would be written out."""
+        level: list[Any] = [[value]]
+        for _ in range(DEPTH_LIMIT):
+            below: list[Any] = []
+            for container in level:
+                self.step()
+                is_dict = isinstance(container, dict)
+                self.add(2 * len(container) + (sum(map(len, container)) if is_dict else 0))
+                self.add(sum(_length(item, below) for item in (container.values() if is_dict else container)))
+            if not below:
+                return
+            level = below
+        raise _LimitError("its result nests too deeply")
+
+
+def _length(item: Any, containers: list[Any]) -> int:
+    """Of a text or number; a list or object is put to ``containers``."""
+    if isinstance(item, (list, dict)):
+        containers.append(item)
+        return 0
+    if isinstance(item, str):
+        return len(item)
+    if isinstance(item, int):
+        return item.bit_length() // 3
+    if item is None or isinstance(item, float):
+        return 0
+    raise _LimitError("its result is an expression (&), not a value")
+
+
+class _Interpreter(visitor.TreeInterpreter):  # type: ignore[misc]
+    def __init__(self, limits: _Limits) -> None:
+        super().__init__(visitor.Options(custom_functions=_Functions(limits)))
+        self._limits = limits
+
+    def visit(self, node: Any, *args: Any, **kwargs: Any) -> Any:
+        self._limits.step()
+        result = super().visit(node, *args, **kwargs)
+        if node["type"] in _COPIES:
+            self._limits.add(len(result) if isinstance(result, list) else 0)
+        elif node["type"] in ("multi_select_list", "multi_select_dict"):
+            self._limits.charge(result)
+        return result
+
+
+class _Functions(functions.Functions):  # type: ignore[misc]
+    def __init__(self, limits: _Limits) -> None:
+        self._limits = limits
+
+    def call_function(self, function_name: str, resolved_args: list[Any]) -> Any:
+        sizes = [len(value) for value in resolved_args if isinstance(value, (list, str))]
+        if any(isinstance(value, list) and len(value) > LIST_LIMIT for value in resolved_args):
+            raise _LimitError(f"{function_name}() was given more than {LIST_LIMIT} values")
+        if function_name in ("join", "to_string"):
+            self._limits.charge(resolved_args)
+            self._limits.add(sizes[0] * sizes[1] if len(sizes) > 1 else 0)
+        return super().call_function(function_name, resolved_args)
 
 
 def _refused(why: str) -> UsageError:
