@@ -60,7 +60,8 @@ def _draw(canvas: ImageDraw, shape: Box | Line | Area) -> None:
 def _write(canvas: ImageDraw, words: Words, font: ImageFont.ImageFont | ImageFont.FreeTypeFont) -> None:
     """The font has the letters of ASCII only."""
     text = "".join(sign if sign.isascii() and sign.isprintable() else "?" for sign in words.text)
-    canvas.text(*_scaled((words.x, words.y)), text, words.colour, font, _ANCHORS[words.anchor])
+    [place] = _scaled((words.x, words.y))
+    canvas.text(place, text, words.colour, font, _ANCHORS[words.anchor])
 
 
 def _scaled(*points: Point) -> list[Point]:
