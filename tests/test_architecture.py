@@ -11,9 +11,10 @@ import sys
 from collections import Counter
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from packaging.requirements import Requirement
 
 from holdfast import kinds
 from holdfast.amlconfig import compute, runconfig
@@ -225,11 +226,36 @@ def test_variables_of_a_notification_are_documented(tmp_path: Path) -> None:
     _assert_named("settings.md", sorted(found))
 
 
+def _pyproject(table: str) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    content: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[table]
+    return content
+
+
 def test_dependencies_are_documented() -> None:
-    pinned = re.findall(r'"([\w.-]+)==[\d.]+"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    page = _page("dependencies.md")
-    assert len(pinned) > 5
-    assert [name for name in pinned if f"| {name} |" not in page] == []
+    """Each section of the page has a row for each requirement of its kind, and for nothing else."""
+    project, groups = _pyproject("project"), _pyproject("dependency-groups")
+    declared = [project["dependencies"], [*chain(*project["optional-dependencies"].values())], groups["dev"]]
+    run_time, _, building = _page("dependencies.md").partition("## For building and testing")
+    required, _, optional = run_time.partition("Optional, ")
+    optional = optional.partition("Environments are")[0]
+    for section, texts in zip((required, optional, building), declared, strict=True):
+        rows = re.findall(r"^\| ([\w.]+(?:-[\w.]+)*) \|", section, re.MULTILINE)
+        assert rows[1:] == sorted(Requirement(text).name for text in texts)
+
+
+def test_dependencies_of_a_user_have_a_tested_range() -> None:
+    """What is shipped to targets as a file is pinned instead; so are the tools of the development environment."""
+    project, groups = _pyproject("project"), _pyproject("dependency-groups")
+    texts = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
+    operators = {need.name: sorted(part.operator for part in need.specifier) for need in map(Requirement, texts)}
+    assert operators.pop("nvidia-ml-py") == ["=="]
+    assert operators
+    assert {name: found for name, found in operators.items() if found != ["<", ">="]} == {}
+    assert [text for text in groups["dev"] if not re.fullmatch(r"[\w.-]+==[\w.]+", text)] == []
 
 
 def test_architecture_page_names_every_folder() -> None:
@@ -278,6 +304,8 @@ COSTLY = {
     "ruamel",
     "ruamel.yaml",
     "jmespath",
+    "packaging",
+    "PIL",
     "tempfile",
     "logging",
 }

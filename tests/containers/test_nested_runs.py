@@ -91,7 +91,7 @@ def _bring_holdfast(seat: Seat) -> None:
     """Copies of our package and of what it needs, all of it plain Python."""
     lib, packages = seat.desk.project / "lib", Path(sysconfig.get_path("purelib"))
     shutil.copytree(Path(holdfast.__file__).parent, lib / "holdfast", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("ruamel", "jmespath"):
+    for name in ("ruamel", "jmespath", "packaging"):
         shutil.copytree(packages / name, lib / name, ignore=shutil.ignore_patterns("__pycache__"))
 
 

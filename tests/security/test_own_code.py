@@ -20,8 +20,21 @@ if TYPE_CHECKING:
 
 SOURCE = Path(holdfast.__file__).parent
 NAMES = (
-    *("json", "os", "sqlite3", "typing", "holdfast", "ruamel", "jmespath", "mcp", "select", "random", "numpy"),
-    *("sitecustomize", "usercustomize", "conftest", "setup", "__init__", "metrics", "track"),
+    *(
+        "json",
+        "os",
+        "sqlite3",
+        "typing",
+        "holdfast",
+        "ruamel",
+        "jmespath",
+        "packaging",
+        "PIL",
+        "mcp",
+        "select",
+        "random",
+    ),
+    *("numpy", "sitecustomize", "usercustomize", "conftest", "setup", "__init__", "metrics", "track"),
 )
 COMMANDS = (
     ("check",),

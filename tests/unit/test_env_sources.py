@@ -153,7 +153,7 @@ def test_dependencies_that_setuptools_reads_from_a_file(tmp_path: Path) -> None:
         ('[project]\ndependencies = ["-e ."]\n', "-e . is an option, not a requirement"),
         (
             '[project]\ndependencies = ["$(x)"]\n',
-            "$(x) is not a requirement: it does not begin with the name of a package",
+            "$(x) is not a requirement: expected package name at the start of dependency specifier",
         ),
         (
             '[project]\ndependencies = ["x"]\n[tool.uv.sources]\nx = { path = "../x" }\n',

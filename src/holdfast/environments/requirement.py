@@ -1,4 +1,4 @@
-"""One requirement as pip reads it (PEP 508), in one spelling; values are data and have to look like it."""
+"""One requirement as pip reads it (PEP 508, by ``packaging``), in one spelling."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import re
 
 from holdfast.record import Record
 
-_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
-_HEAD = re.compile(rf"({_NAME})\s*(?:\[\s*([^\]]*)\])?\s*(.*)", re.DOTALL)
-_CLAUSE = re.compile(r"(===|==|~=|!=|<=|>=|<|>)\s*([A-Za-z0-9][A-Za-z0-9.*+!_-]*)")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import packaging.requirements
+
+_CLAUSE = r"(===|==|~=|!=|<=|>=|<|>)\s*([A-Za-z0-9][A-Za-z0-9.*+!_-]*)"
+_CLAUSES = re.compile(rf"\(?\s*{_CLAUSE}(?:\s*,\s*{_CLAUSE})*\s*\)?\s*\Z")
 _HASH = re.compile(r"\s--hash[= ]\s*(sha256|sha384|sha512):([0-9A-Fa-f]+)(?=\s|\Z)")
-_MARKER = re.compile(
-    r"\s*(?:(os_name|sys_platform|platform_(?:machine|python_implementation|release|system|version)"
-    r"|python_version|python_full_version|implementation_(?:name|version)|extra"
-    r"|===|==|~=|!=|<=|>=|<|>|not\s+in\b|in\b|and\b|or\b|[()])"
-    r"|\"([^\"\\]*)\"|'([^'\\]*)')"
-)
+_MARKER_TOKEN = re.compile(r"\"[^\"]*\"|'[^']*'|[()]|[<>=!~]+|[\w.]+")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://)?[^\s;\"'`|<>]+")
 
 
@@ -48,20 +48,43 @@ def parse(text: str) -> Requirement:
     hashes = tuple(sorted({f"{kind}:{digest.lower()}" for kind, digest in _HASH.findall(text)}))
     text = _HASH.sub("", text).strip()
     if not text.isprintable():
-        raise NotARequirementError("it holds signs that are not text")
+        raise NotARequirementError("it holds characters that are not text")
     if _URL.match(text) and " @ " not in text.partition("://")[0]:
-        url, marker = _split_marker(text, " ;")
-        return Requirement("", (), "", _checked_url(url), _canonical_marker(marker), hashes)
-    found = _HEAD.fullmatch(text)
-    if not found:
-        raise NotARequirementError("it does not begin with the name of a package")
-    rest = found[3]
-    extras = tuple(sorted({normal(extra) for extra in (found[2] or "").split(",") if extra.strip()}))
-    if rest.startswith("@"):
-        url, marker = _split_marker(rest[1:].strip(), " ;")
-        return Requirement(normal(found[1]), extras, "", _checked_url(url), _canonical_marker(marker), hashes)
-    specifier, marker = _split_marker(rest, ";")
-    return Requirement(normal(found[1]), extras, _specifier(specifier), "", _canonical_marker(marker), hashes)
+        # pip installs a URL without a name; PEP 508 does not have that. It needs no name here to be read.
+        read, _ = _read(f"unnamed @ {text}")
+        return Requirement("", (), "", _checked_url(read.url), _canonical_marker(text, " ;"), hashes)
+    read, clauses = _read(text)
+    name, extras = normal(read.name), tuple(sorted(map(normal, read.extras)))
+    if read.url:
+        return Requirement(name, extras, "", _checked_url(read.url), _canonical_marker(text, " ;"), hashes)
+    return Requirement(name, extras, ",".join(clauses), "", _canonical_marker(text, ";"), hashes)
+
+
+def _read(text: str) -> tuple[packaging.requirements.Requirement, list[str]]:
+    """The requirement, and its version clauses, sorted.
+
+    Old files have clauses such as ``>=1.11.*`` that pip and conda once took and PEP 440 has not. They are kept as they
+    are, for the solver to judge; the rest of the line has to be valid without them.
+    """
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        read = Requirement(text)
+        return read, _sorted((clause.operator, clause.version) for clause in read.specifier)
+    except InvalidRequirement as error:
+        head, semicolon, marker = text.partition(";")
+        try:
+            read = Requirement(_CLAUSES.sub("", head) + semicolon + marker)
+            if not read.specifier:
+                return read, _sorted(re.findall(_CLAUSE, head))
+        except InvalidRequirement:
+            pass
+        reason = str(error).partition("\n")[0]
+        raise NotARequirementError(reason[:1].lower() + reason[1:]) from None
+
+
+def _sorted(clauses: Iterable[tuple[str, str]]) -> list[str]:
+    return sorted({operator + version.lower() for operator, version in clauses})
 
 
 def refuse_variables(text: str) -> None:
@@ -72,46 +95,21 @@ def refuse_variables(text: str) -> None:
 
 def normal(name: str) -> str:
     """A name as PEP 503 compares it."""
-    name = name.strip()
-    if not re.fullmatch(_NAME, name):
-        raise NotARequirementError(f"{name!r} is not the name of a package")
-    return re.sub(r"[-_.]+", "-", name).lower()
+    from packaging.utils import InvalidName, canonicalize_name
+
+    try:
+        return canonicalize_name(name.strip(), validate=True)
+    except InvalidName:
+        raise NotARequirementError(f"{name.strip()!r} is not the name of a package") from None
 
 
-def _split_marker(text: str, sign: str) -> tuple[str, str]:
-    head, found, marker = text.partition(sign)
-    if found and not marker.strip():
-        raise NotARequirementError("nothing follows the semicolon")
-    return head.strip(), marker.strip()
-
-
-def _checked_url(url: str) -> str:
-    if not _URL.fullmatch(url):
+def _checked_url(url: str | None) -> str:
+    if not url or not _URL.fullmatch(url):
         raise NotARequirementError("its address is not a URL")
     return url
 
 
-def _specifier(text: str) -> str:
-    text = text.strip()
-    if text.startswith("(") and text.endswith(")"):
-        text = text[1:-1].strip()
-    clauses = []
-    for clause in text.split(",") if text else ():
-        found = _CLAUSE.fullmatch(clause.strip())
-        if not found:
-            raise NotARequirementError(f"{clause.strip() or text!r} is not a version such as ==1.2 or >=1.2")
-        clauses.append(found[1] + found[2].lower())
-    return ",".join(sorted(set(clauses)))
-
-
-def _canonical_marker(text: str) -> str:
-    words = []
-    at = 0
-    while at < len(text):
-        found = _MARKER.match(text, at)
-        if not found:
-            raise NotARequirementError(f"{text[at:].strip()!r} is not a condition such as python_version < '3.8'")
-        word, double, single = found.groups()
-        words.append(" ".join(word.split()) if word else f'"{double if double is not None else single}"')
-        at = found.end()
-    return " ".join(words)
+def _canonical_marker(text: str, before: str) -> str:
+    """The valid marker that follows ``before``, its tokens as written: keys of environments depend on this spelling."""
+    tokens = _MARKER_TOKEN.findall(text.partition(before)[2])
+    return " ".join(f'"{token[1:-1]}"' if token[0] == "'" and '"' not in token else token for token in tokens)

@@ -45,17 +45,13 @@ def _clause_allows(clause: str, version: tuple[int, ...]) -> bool:
     found = _CLAUSE.fullmatch(clause)
     if not found or not version:
         return True
-    operator, wanted = found[1], release(found[2])
-    prefix = version[: len(wanted)] == wanted
-    if operator in ("", "=", "==", "==="):
-        return prefix if found[3] or operator in ("", "=") else _padded(version) == _padded(wanted)
-    if operator == "!=":
-        return not (prefix if found[3] else _padded(version) == _padded(wanted))
-    if operator == "~=":
-        return version[: len(wanted) - 1] == wanted[:-1] and _padded(version) >= _padded(wanted)
-    have, want = _padded(version), _padded(wanted)
-    return {"<": have < want, "<=": have <= want, ">": have > want, ">=": have >= want}[operator]
+    from packaging.specifiers import InvalidSpecifier, Specifier
 
-
-def _padded(numbers: tuple[int, ...]) -> tuple[int, ...]:
-    return numbers + (0,) * (6 - len(numbers))
+    operator, numbers, is_prefix = found[1], found[2], bool(found[3]) or found[1] in ("", "=")
+    operator = {"": "==", "=": "==", "===": "=="}.get(operator, operator)
+    # Old projects write >=3.6.* too, which PEP 440 has not.
+    ending = ".*" if is_prefix and operator in ("==", "!=") else ""
+    try:
+        return Specifier(operator + numbers + ending).contains(".".join(map(str, version)))
+    except InvalidSpecifier:
+        return True

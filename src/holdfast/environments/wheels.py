@@ -11,6 +11,8 @@ from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from packaging.tags import Tag
+
     from holdfast.environments.spec import Facts, Interpreter, Spec
 
 _MACHINES = {
@@ -26,23 +28,30 @@ _OLD_MANYLINUX = {"1": (2, 5), "2010": (2, 12), "2014": (2, 17)}
 
 
 class Wheel(Record):
-    """The name of a wheel file, taken apart."""
+    """The name of a wheel file, taken apart; the tags as ``packaging`` has them, and the first ones as written."""
 
     name: str
     version: str
-    pythons: tuple[str, ...]
-    abis: tuple[str, ...]
-    platforms: tuple[str, ...]
+    python: str
+    platform: str
+    tags: frozenset[Tag]
 
 
 def parse_wheel(address: str) -> Wheel | None:
     """The wheel that a URL or path ends in."""
-    file = re.split(r"[?#\s]", address, maxsplit=1)[0].replace("\\", "/").rpartition("/")[2]
-    parts = file[:-4].replace("%2B", "+").split("-") if file.lower().endswith(".whl") else []
-    if not 5 <= len(parts) <= 6 or not re.fullmatch(r"[A-Za-z0-9][\w.]*", parts[0]):
+    file = re.split(r"[?#\s]", address, maxsplit=1)[0].replace("\\", "/").rpartition("/")[2].replace("%2B", "+")
+    parts = file[:-4].split("-") if file.lower().endswith(".whl") else []
+    if len(parts) < 5:
         return None
-    tags = (tuple(part.split(".")) for part in parts[-3:])
-    return Wheel(re.sub(r"[-_.]+", "-", parts[0]).strip("-").lower(), parts[1], *tags)
+    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+    # Old wheels have versions that PEP 440 has not, such as cntk's 2.0.beta15.0, so the version is taken as it is.
+    version, parts[1] = parts[1], "0"
+    try:
+        name, _, _, tags = parse_wheel_filename("-".join(parts) + ".whl")
+    except InvalidWheelFilename:
+        return None
+    return Wheel(name, version, parts[-3].partition(".")[0], parts[-1].partition(".")[0], tags)
 
 
 def findings(spec: Spec, facts: Facts, interpreter: Interpreter | None = None) -> list[Finding]:
@@ -61,12 +70,12 @@ def findings(spec: Spec, facts: Facts, interpreter: Interpreter | None = None) -
 
 def misfit(wheel: Wheel, facts: Facts, python: tuple[int, int] | None) -> str:
     """Why the wheel cannot be installed there; empty if it can. An unknown Python is not an obstacle."""
-    if not any(_fits_platform(tag, facts) for tag in wheel.platforms):
-        tag = wheel.platforms[0]
+    if not any(_fits_platform(tag.platform, facts) for tag in wheel.tags):
+        tag = wheel.platform
         system = next((name for prefix, name in _SYSTEMS.items() if tag.startswith(prefix)), tag)
         return f"is for {system} ({tag}); the target is {facts.platform}{_libc(tag, facts)}"
-    if python and not any(_fits_python(tag, abi, python) for tag in wheel.pythons for abi in wheel.abis):
-        return f"is for Python {wheel.pythons[0]}; the environment has Python {python[0]}.{python[1]}"
+    if python and not _fits_python(wheel, python):
+        return f"is for Python {wheel.python}; the environment has Python {python[0]}.{python[1]}"
     return ""
 
 
@@ -100,11 +109,11 @@ def _libc(tag: str, facts: Facts) -> str:
     return f" with glibc {have[0]}.{have[1]}" if have[:2] < needed else ""
 
 
-def _fits_python(tag: str, abi: str, python: tuple[int, int]) -> bool:
-    found = re.fullmatch(r"(py|cp)(\d)(\d*)", tag)
-    if not found:
-        return False
-    wanted = (int(found[2]), int(found[3] or 0))
-    if found[1] == "py" or abi == "abi3":
-        return wanted[0] == python[0] and wanted <= python
-    return wanted == python
+def _fits_python(wheel: Wheel, python: tuple[int, int]) -> bool:
+    from packaging import tags
+
+    interpreter = f"cp{python[0]}{python[1]}"
+    # Which ABI a Python has, with or without threads or debugging, is not known before the solve.
+    abis = [tag.abi for tag in wheel.tags if tag.abi.startswith(interpreter)]
+    supported = {*tags.cpython_tags(python, abis, ["any"]), *tags.compatible_tags(python, interpreter, ["any"])}
+    return any(tags.Tag(tag.interpreter, tag.abi, "any") in supported for tag in wheel.tags)

@@ -1,0 +1,36 @@
+"""The lowest and the highest version of every library that pyproject.toml allows."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# What reads requirements, YAML and TOML, evaluates --query, draws PNG and serves MCP.
+TESTS = (
+    *("unit/test_env_*.py", "unit/test_amlconfig_*.py", "unit/test_cli_output.py", "unit/test_drawing*.py"),
+    "e2e/test_mcp.py",
+)
+RUNS_TESTS = ("hypothesis", "pytest", "pytest-timeout")
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("resolution", ["lowest-direct", "highest"])
+def test_both_ends_of_every_range_pass_the_tests_that_use_it(tmp_path: Path, resolution: str) -> None:
+    """The lowest on Python 3.10 where there is one, which alone needs tomli."""
+    older = [*map(str, Path.home().glob(".pyenv/versions/3.10.*/bin/python")), shutil.which("python3.10") or ""]
+    base = next(filter(None, older), sys.executable) if resolution != "highest" else sys.executable
+    uv, python = str(Path(sys.executable).with_name("uv")), str(tmp_path / "venv" / "bin" / "python")
+    install = [uv, "pip", "install", "-q", "--python", python]
+    subprocess.run([uv, "venv", "-q", "--python", base, str(tmp_path / "venv")], check=True)
+    subprocess.run([*install, "--resolution", resolution, "--editable", f"{ROOT}[mcp,png]"], check=True)
+    subprocess.run([*install, *RUNS_TESTS], check=True)
+    paths = [str(path) for pattern in TESTS for path in sorted((ROOT / "tests").glob(pattern))]
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *paths]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    assert " skipped" not in done.stdout
