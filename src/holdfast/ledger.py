@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# In this order they happen; one that comes in several pieces stands where most of it lies.
+# In the order in which they happen; one with several pieces is placed where most of it is.
 PARTS = ("begin", "snapshot", "connect", "ship", "environment", "queue", "start", "run", "close", "fetch", "other")
 _NS = 1_000_000_000
 
@@ -30,7 +30,7 @@ def now_ns() -> int:
 
 
 class Stopwatch:
-    """A command's own time in laps that leave nothing out: what a lap is called is said when it is over.
+    """A command's own time in laps without gaps; a lap is named when it is over.
 
     ``waited`` tells how long the target was waited for so far: that is taken out of a lap and called ``connect``.
     """

@@ -63,7 +63,7 @@ class GpuWish(Record):
 
 
 class Job(Record):
-    """What a person asked for, with defaults of the run configuration already applied."""
+    """What the user requested, with defaults of the run configuration applied."""
 
     script: str
     arguments: tuple[str, ...]

@@ -39,7 +39,7 @@ def typed(text: str) -> Scalar:
 
 
 def _read_one(words: Sequence[str], at: int, found: dict[str, Parameter]) -> int:
-    """Take what begins at ``words[at]``; return where reading goes on."""
+    """Take the parameter at ``words[at]``; return the next position."""
     word = words[at]
     name, equals, value = word.partition("=")
     option = _OPTION.fullmatch(name)

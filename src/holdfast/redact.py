@@ -75,7 +75,7 @@ class Redactor:
         return "".join([*parts, text[begin:]])
 
     def value(self, value: object) -> object:
-        """The same of all text in JSON; what stands under the name of a secret goes whatever it is."""
+        """The same for all text in JSON; any value under the name of a secret is removed."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list):

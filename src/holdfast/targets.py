@@ -44,7 +44,7 @@ class Target(Record):
 
 
 class Chosen(Record):
-    """What ``-c NAME`` stands for, and what is worth saying about the files it came from.
+    """What ``-c NAME`` means, and the warnings about its files.
 
     ``is_target_named``: the user named the target, not the run configuration.
     """

@@ -212,7 +212,7 @@ def _unused(facts: Json, scripts: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _declared(files: Mapping[str, str], names: tuple[str, ...]) -> tuple[str, re.Match[str]] | None:
-    """Where one of these packages is asked for, and what of that line is its name and version."""
+    """The line that requires one of these packages, and the part of it with name and version."""
     for name, number, line in _lines(files, _DECLARING):
         match = _LINE.match(line)
         if match and match["name"].lower().replace("_", "-") in names and not line.rstrip().endswith(":"):
@@ -221,7 +221,7 @@ def _declared(files: Mapping[str, str], names: tuple[str, ...]) -> tuple[str, re
 
 
 def _is_conda(files: Mapping[str, str], where: str) -> bool:
-    """Whether a line of a conda file asks conda itself, and not pip, which stands further in."""
+    """Whether a line of a conda file is for conda and not for pip, which is indented further."""
     name, _, number = where.rpartition(":")
     if not name.endswith((".yml", ".yaml")):
         return False

@@ -29,7 +29,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Each name brings its module when it is first asked for: a project without these files needs only the types."""
+    """Import each module on first use: a project without these files needs only the types."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

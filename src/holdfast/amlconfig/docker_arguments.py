@@ -157,7 +157,7 @@ def _taken_apart(word: str) -> tuple[str, str | None]:
 
 
 def _refusal(word: str, name: str, engine: str | None) -> tuple[str, str] | None:
-    """Why not, without a value that stands in the same word: it may be a secret."""
+    """The reason, without a value in the same argument: it may be a secret."""
     typed = word.partition("=")[0] if word.startswith("--") else word[:2]
     if not name.startswith("-"):
         return f"expected an option, found {word!r}", "an option begins with '-', followed by its value"

@@ -32,7 +32,7 @@ def edited(source: Source, text: str, name: str, value: Setting | None) -> str:
 
 
 class _Editor:
-    """``lines`` carry their line ends; places are those of the file, not of the mended text."""
+    """``lines`` keep their line ends; positions are those of the file, not of the repaired text."""
 
     def __init__(self, source: Source, text: str) -> None:
         self.source = source
@@ -105,7 +105,7 @@ class _Editor:
             self._insert(old.line, block_lines(value, indent))
 
     def _splice(self, old: Node, text: str) -> None:
-        """Put ``text`` where a value stands on its key's line."""
+        """Replace a value on its key's line by ``text``."""
         start = self.source.at(old.line, old.column)
         if text and self.lines[start[0]][: start[1]].endswith(":"):
             text = f" {text}"

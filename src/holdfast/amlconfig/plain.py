@@ -80,7 +80,7 @@ class _Block:
         return self._value(line, start, content, after, start, dashes_may_align=False)
 
     def _value(self, line: int, start: int, content: str, after: int, parent: int, *, dashes_may_align: bool) -> Node:
-        """What stands after ``key:`` or ``-``: on the rest of the line, or as a block below it."""
+        """The value after ``key:`` or ``-``: the rest of the line, or the block below it."""
         self.at += 1
         rest = content[after:].lstrip(" ")
         column = start + len(content) - len(rest)

@@ -73,7 +73,7 @@ class Source:
         return (None if failed else value), self.findings
 
     def at(self, line: int, column: int) -> tuple[int, int]:
-        """Where the mended place is in the file, counted from 0."""
+        """The position in the file of a position in the repaired text, counted from 0."""
         start, by = self.moved.get(line, (0, 0))
         return line, (column - by if column > start else column)
 

@@ -149,7 +149,7 @@ def _compile(
 
 
 def _sources(beside: str) -> list[str]:
-    """All modules; scripts and what stands in no Python's library are not imported."""
+    """All modules; scripts and files outside the library folder are not imported."""
     return [
         path[len(beside) + 1 :]
         for folder, _, names in os.walk(os.path.join(beside, "lib"))

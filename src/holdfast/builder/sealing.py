@@ -55,7 +55,7 @@ def hash_files(root: str, paths: Iterable[str]) -> dict[str, str]:
 
 
 def size(beside: str) -> int:
-    """In bytes, without what is said about the environment itself."""
+    """In bytes, without the files that describe the environment itself."""
     return sum(entry.stat(follow_symlinks=False).st_size for entry in _walk(beside) if not entry.is_symlink())
 
 

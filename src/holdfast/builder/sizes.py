@@ -10,7 +10,7 @@ from .requirement_lines import hashes_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# One file in a uv.lock or a pylock.toml; the order of what is said about it differs.
+# One file in a uv.lock or a pylock.toml; the order of its fields differs.
 FILE = re.compile(r'\{ (?:url|path) = "([^"]+)"((?:[^{}]|\{[^{}]*\})*)\}')
 SIZE = re.compile(r"\bsize = (\d+)")
 SHA256 = re.compile(r'sha256(?: = "|:)([0-9a-f]{64})')
@@ -23,7 +23,7 @@ class File(NamedTuple):
 
 
 def files_in(locked: str) -> dict[str, File]:
-    """sha256 -> file, of those whose size is told."""
+    """sha256 -> file, of those with a known size."""
     found = {}
     for url, told in FILE.findall(locked):
         size, digest = SIZE.search(told), SHA256.search(told)

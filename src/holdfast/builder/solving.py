@@ -146,7 +146,7 @@ def _no_build(options: Json) -> list[str]:
 
 
 def _versions_of_conda(packages: list[Json], pip: list[str]) -> dict[str, str]:
-    """What pip finds installed and leaves alone, unless it was asked for by name."""
+    """Packages that pip finds installed and keeps, unless they are required by name."""
     asked = {name_of(line) for line in pip}
     named = ((str(package["name"]), str(package["version"])) for package in packages)
     versions = {name_of(PYPI_NAMES.get(name, name)): version for name, version in named if PEP_440.fullmatch(version)}

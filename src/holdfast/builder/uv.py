@@ -37,7 +37,7 @@ def builder_versions() -> str:
 
 
 class Told(NamedTuple):
-    """What uv printed, and what it told on stderr meanwhile."""
+    """The stdout and stderr of uv."""
 
     printed: str
     lines: list[str]

@@ -103,7 +103,7 @@ class Bench:
         return settle(self.home, self.project, self.chosen, script, self.channel, self.container, may_build=may_build)
 
     def solve(self, script: str) -> Lock:
-        """The lock, solved anew even if one is remembered."""
+        """Solve the lock again, even if one is cached."""
         asked = engine.ask(self.project, self.chosen, script, self.channel, self.container)
         if asked is None:
             raise UsageError(

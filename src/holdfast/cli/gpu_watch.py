@@ -63,7 +63,7 @@ class GpuNews:
         self._queue.stop()
 
     def read(self, lines: Sequence[bytes]) -> None:
-        """Whole lines of the events. What was overtaken by a later line of the same block is not told."""
+        """Complete lines of events. An event that a later line of the same block replaces is not shown."""
         events = [event for line in lines if b'"gpu_' in line or b'"queued"' in line or _ends_wait(line)
                   for event in _event(line)]  # fmt: skip
         last = next((event for event in reversed(events) if event.get("type") in ("queued", "gpu_taken", *_OVER)), None)
@@ -94,7 +94,7 @@ class GpuNews:
 
 
 class Queue:
-    """Where a run stands: one line that is drawn over, or in a pipe a line for every change."""
+    """The place in the queue: one line that is redrawn, or in a pipe one line per change."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -153,7 +153,7 @@ class Queue:
 
 
 def facts_lines(facts: Json) -> list[str]:
-    """The cards of a run in the words of the original's guide, and what keeps them from being told."""
+    """The GPUs of a run in the format of the original's guide, or why they cannot be shown."""
     lines: list[str] = []
     for said in objects(facts.get("gpus")):
         known = {name: number(said.get(name)) for name in _NUMBERS}

@@ -13,8 +13,8 @@ The commands are a table of plain data; this module only reads it. The rules, in
 - A command with a ``rest`` stops at the first word that is not an option. That word and all after it belong to the
   script and are handed on untouched. The one exception is an option marked ``trailing``: old material writes
   ``submit x.py --wait``, so it is understood as the very last word too, unless ``--`` stood before the script.
-- A group without a command, or nothing at all, asks for help without having said so: ``HelpWanted.asked`` is False,
-  help goes to stderr and the exit code is 2, so that a script which lost its words does not pass for a success.
+- A group without a command, or an empty command line, shows help on stderr with exit code 2 (``HelpWanted.asked`` is
+  False), so that a script with a mistake does not succeed.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Parsed(Record):
 
 
 class HelpWanted(Record):
-    """Help was asked for, or too little was typed to run anything. Without ``command``, ``words`` name a group."""
+    """Help was requested, or the command line is incomplete. Without ``command``, ``words`` name a group."""
 
     words: tuple[str, ...]
     command: Command | None
@@ -163,7 +163,7 @@ def usage_line(command: Command) -> str:
 
 
 def placeholder(option: Option) -> str:
-    """What stands for the option's value in help and usage; nothing for a flag."""
+    """The placeholder for the option's value in help and usage; empty for a flag."""
     return "" if option.kind == "flag" else option.metavar or option.name.upper()
 
 
@@ -182,7 +182,7 @@ class _Values:
         return word in self.by_flag or word.partition("=")[0] in self.by_flag
 
     def read(self, words: Sequence[str], at: int) -> int:
-        """Take the option at ``words[at]`` with its value; return where reading goes on."""
+        """Take the option at ``words[at]`` with its value; return the next position."""
         flag, equals, value = words[at], "", ""
         if flag not in self.by_flag:
             flag, equals, value = flag.partition("=")

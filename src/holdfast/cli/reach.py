@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Notice:
-    """Says that the target cannot be reached, since when and why, and that it can be again. The run goes on."""
+    """Reports that the target is unreachable, since when and why, and when it is back. The run goes on."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Reproduction:
-    """Everything a person is told goes to stderr; stdout is for the verdict."""
+    """Messages go to stderr; stdout is for the verdict."""
 
     def __init__(self, home: Home, run: Run, plan: Json, chosen: Chosen) -> None:
         self._home = home

@@ -78,7 +78,7 @@ class LogWriter:
 class Screen:
     """What who watches is shown: how the environment comes along, until the script starts; the log; news of GPUs.
 
-    ``gpu``: the run has asked for some, so that they are shown before the log is.
+    ``gpu``: the run requested GPUs; they are shown before the log.
     """
 
     def __init__(self, log: LogWriter, *, gpu: bool, skip: int = 0) -> None:
@@ -155,7 +155,7 @@ def watch(
 ) -> str:
     """Show a run's log from a byte on until it ends. Ctrl-C stops the watching and never the run.
 
-    ``gpu``: whether it asked for GPUs; None asks its plan, which may not be here yet right after a submit.
+    ``gpu``: whether it requested GPUs; None reads its plan, which may not be here yet right after a submit.
     ``restart``: this command submitted the run, and starts it again where it is lost with its machine.
     """
     if gpu is None:

@@ -19,7 +19,7 @@ _PIP_KEY = re.compile(r"( *)-\s+[\"']?pip[\"']?\s*:\s*(#.*)?$")
 
 
 class Edit(Record):
-    """Put ``new`` where ``entry`` stands, or take its line away if empty; ``to_pip`` moves it below ``pip:``."""
+    """Replace ``entry`` by ``new``, or remove its line if ``new`` is empty; ``to_pip`` moves it below ``pip:``."""
 
     entry: Entry
     new: str

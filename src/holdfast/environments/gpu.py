@@ -70,7 +70,7 @@ def edits(spec: Spec, facts: Facts) -> list[Edit]:
 
 
 def unusable(spec: Spec, facts: Facts) -> list[Finding]:
-    """What no change can mend."""
+    """Problems without a fix."""
     if not facts.cuda or not _leaves_open(spec) or not _minors(_torch_version(spec)) or _best(facts, ""):
         return []
     entry = next(entry for entry in spec.pip if _is_torch(entry))
@@ -180,7 +180,7 @@ def _index_edits(spec: Spec, facts: Facts) -> Iterator[Edit]:
 
 
 def _leaves_open(spec: Spec) -> bool:
-    """Whether torch is asked for, and nothing says which build."""
+    """Whether torch is required without a particular build."""
     options = spec.pip_options
     addresses = (options.index_url, *options.extra_index_urls, *options.find_links)
     if options.no_index or any(_TORCH_INDEX.match(address) for address in addresses):

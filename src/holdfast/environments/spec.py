@@ -23,7 +23,7 @@ _MATTERS_TO_PIP = ("__glibc", "__osx")
 
 
 class Entry(Record):
-    """One thing asked for: ``text`` in our spelling, ``raw`` as its author wrote it at that place."""
+    """One requirement: ``text`` in canonical form, ``raw`` as written in the file."""
 
     text: str
     file: str
@@ -33,7 +33,7 @@ class Entry(Record):
 
 
 class PipOptions(Record):
-    """What stands beside the requirements of a pip file. The order of addresses is their rank."""
+    """The options of a pip file. URLs are in order of priority."""
 
     index_url: str = ""
     extra_index_urls: tuple[str, ...] = ()
@@ -134,7 +134,7 @@ def spec_key(spec: Spec, facts: Facts, interpreter: Interpreter | None) -> str:
 
 
 def settled(spec: Spec, interpreter: Interpreter | None) -> Spec:
-    """``spec`` as it is built with this interpreter: conda is needed where it alone can bring the Python asked for."""
+    """``spec`` as it is built with this interpreter: conda is needed if only it can provide the required Python."""
     if spec.kind == "pip" and spec.conda and (interpreter is None or not allows(spec.python, interpreter.version)):
         return spec._replace(kind="conda")
     return spec
@@ -168,6 +168,6 @@ def scrubbed(value: object) -> object:
 
 
 def _texts(entries: Iterable[Entry]) -> list[str]:
-    """Each once and in order; two signatures for one file are one thing asked for twice."""
+    """Each once and in order; two signatures for one file are one requirement."""
     by_bare = {scrub(entry.text): entry.text for entry in entries}
     return [by_bare[bare] for bare in sorted(by_bare)]

@@ -100,7 +100,7 @@ def _fits_platform(tag: str, facts: Facts) -> bool:
 
 
 def _libc(tag: str, facts: Facts) -> str:
-    """What is said about a glibc that is too old."""
+    """The message about a glibc that is too old."""
     found = re.match(r"manylinux(?:_(\d+)_(\d+)|(1|2010|2014))_", tag)
     have = release(facts.virtual.get("__glibc") or "")
     if not found or not have:

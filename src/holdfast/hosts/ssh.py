@@ -30,7 +30,7 @@ _LONGEST_SOCKET = 104 - 18  # of a unix socket's name, less the ending that ssh 
 
 
 class SshHost:
-    """``secret`` is what to answer when ssh asks for one; without it ssh is told not to ask."""
+    """``secret`` is the answer when ssh asks for one; without it ssh runs with BatchMode."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class SshHost:
         return stream
 
     def close(self) -> None:
-        """The shared connection stays for the next command and ends by itself."""
+        """The shared connection stays for the next command and ends when idle."""
         if self._answer is not None:
             self._answer.__exit__()
             self._answer = None
@@ -100,7 +100,7 @@ class SshHost:
         try:
             subprocess.run(words, stdin=nothing, stdout=nothing, stderr=nothing, check=False, timeout=_SEVER_S)
         except subprocess.TimeoutExpired:
-            return  # it ends by itself when it has been idle for long
+            return  # it ends when it has been idle for long
 
     def words(self) -> tuple[str, ...]:
         """``ssh`` with all its options; a destination and a command may follow."""
@@ -121,7 +121,7 @@ class SshHost:
 
 
 def write_pin(login: Login) -> None:
-    """The pinned key, where ssh reads it. The .compute file is its home; this copy is made anew whenever it differs."""
+    """Write the pinned key where ssh reads it. This copy is rewritten if the .compute file differs."""
     if not login.host_key:
         return
     path, text = openssh.known_hosts_file(login), openssh.known_hosts_text(login)

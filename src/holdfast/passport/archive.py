@@ -144,7 +144,7 @@ def _directory(entries: list[Entry], at: int) -> Iterator[bytes]:
 
 
 def _line(entry: Entry) -> bytes:
-    """In the directory; what 4 bytes cannot say stands in a field of its own."""
+    """An entry of the directory; sizes beyond 4 bytes are in a separate field."""
     name, size, at = entry.name.encode("utf-8"), min(entry.size, _LIMIT), min(entry.at, _LIMIT)
     wide = [*([entry.size] * 2 if size == _LIMIT else ()), *([entry.at] if at == _LIMIT else ())]
     more = struct.pack(f"<2H{len(wide)}Q", 1, 8 * len(wide), *wide) if wide else b""

@@ -51,7 +51,7 @@ def key_to_use(named: str | None) -> str:
 
 
 def sign(message: bytes, key: str) -> bytes:
-    """A passphrase is asked for by ``ssh-keygen`` itself, at the terminal."""
+    """``ssh-keygen`` asks for a passphrase at the terminal."""
     with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
         path = os.path.join(folder, "manifest.json")
         with open(path, "wb") as target:

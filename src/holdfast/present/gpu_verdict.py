@@ -21,7 +21,7 @@ _OTHER_COLOUR = "33"
 
 
 def lines(run: Run, advice: Sequence[str] = ()) -> list[str]:
-    """Nothing for a run that neither asked for a GPU nor used one; else the verdict, as the last line.
+    """Empty for a run that neither requested a GPU nor used one; else the verdict, as the last line.
 
     Before it who is still on the card, and ``advice``: what was found to be the cause.
     """

@@ -26,7 +26,7 @@ def label(run: Run) -> str:
 
 
 def read(found: Sequence[Run]) -> list[Metrics]:
-    """What each of the runs logged; what cannot be read is told on stderr."""
+    """What each of the runs logged; problems are reported on stderr."""
     logged = [reader.read_dir(os.path.join(run.attempt, "metrics")) for run in found]
     for one in logged:
         for problem in one.problems:
@@ -35,7 +35,7 @@ def read(found: Sequence[Run]) -> list[Metrics]:
 
 
 def names(logged: Sequence[Metrics], asked: Sequence[str]) -> list[str]:
-    """The series to draw: those asked for, else those that have a shape. One that no run has is an error."""
+    """The series to draw: those requested, else those with several points. One that no run has is an error."""
     known = {name: None for one in logged for name in one.by_name}
     missing = [name for name in asked if name not in known]
     if missing:

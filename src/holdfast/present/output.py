@@ -165,7 +165,7 @@ def _keys(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _key_value_lines(value: Mapping[str, Any], columns: Sequence[str] | None, width: int | None) -> str:
-    # Keys are pushed to the right so that `state : Running`, which old scripts look for, stands in the line as such.
+    # Keys are right-aligned so that the line contains `state : Running`, which old scripts look for.
     keys = list(columns) if columns is not None else sorted(value)
     titles = [terminal.show(key) for key in keys]
     widest = max(map(terminal.display_width, titles), default=0)

@@ -60,7 +60,7 @@ def chart(
 ) -> list[str]:
     """The series as lines over one pair of axes: ``height`` rows of picture and two of x-axis, ``width`` columns.
 
-    Each line's name stands at its right end. Values that are not finite leave a gap. Without ``fancy`` all is ASCII.
+    Each line's name is at its right end. Values that are not finite leave a gap. Without ``fancy`` all is ASCII.
     With ``log`` a row up is a factor, and what is not above 0 leaves a gap too.
     """
     if log:
@@ -153,7 +153,7 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _share(value: float, low: float, high: float) -> float:
-    """Where the value stands between low and high, 0 to 1. A flat line runs through the middle."""
+    """The position of the value between low and high, 0 to 1. A flat line runs through the middle."""
     # Halved first: the distance between two very large numbers is not finite.
     return (value / 2 - low / 2) / (high / 2 - low / 2) if high / 2 > low / 2 else 0.5
 

@@ -123,7 +123,7 @@ class Session:
         reply.end(facts=facts.facts(self.home, str(header["python"])))
 
     def _image(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
-        """Engine and image of a container, fetched if need be; progress is told as it comes."""
+        """Engine and image of a container, pulled if needed; sends progress."""
         from .container import engines, images
         from .machine import facts
 
@@ -201,7 +201,7 @@ class Session:
         reply.end(rows=clean.clean(self.home, header))
 
     def _prepare(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
-        """Make an environment now; progress is told as it comes."""
+        """Build an environment now; sends progress."""
         from .machine import environment
 
         wanted = dict(header["environment"])  # type: ignore[call-overload]
@@ -217,7 +217,7 @@ class Session:
             reply.end(failed=str(error))
 
     def _solve(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
-        """Find the lock of an environment whose packages have to be built for that; progress is told as it comes."""
+        """Solve an environment whose packages must be built for that; sends progress."""
         from .machine import environment, environment_solve
 
         log = os.path.join(self.home, b"cache", b"solve.log")

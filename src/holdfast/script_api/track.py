@@ -388,7 +388,7 @@ atexit.register(_say_what_was_lost)
 if sys.platform != "win32" and not _FORKS_UNSEEN:
     os.register_at_fork(after_in_child=_start_writer)
 
-# Inside a run this file stands in front of an installed Holdfast, whose command a script may well use.
+# Inside a run this file comes before an installed Holdfast, whose command a script may use.
 if __name__ == "holdfast":
     __path__ = _real_package_folders()
 elif __name__ == "__main__":

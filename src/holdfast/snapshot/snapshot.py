@@ -85,7 +85,7 @@ class Pending:
         """Put what is new into the store; with None hash it only, and write nothing at all."""
         store = None if objects is None else os.fsencode(objects)
         last = self._known.tree()
-        # All parts of a tree were durable before the tree itself appeared, so its presence speaks for them.
+        # All parts of a tree were durable before the tree itself appeared, so its presence implies theirs.
         complete = store is None or (last is not None and has(store, last))
         if last is not None and complete and self._top.unchanged:
             return self._snapshot(last, 0, 0)

@@ -53,7 +53,7 @@ def audit(home: Home, on_progress: OnProgress) -> list[Problem]:
 
 
 def repair(home: Home, problems: list[Problem]) -> list[Problem]:
-    """Take away damaged objects, caches and counters, make the index anew; returns what is left for a person to do."""
+    """Remove damaged objects, caches and counters, rebuild the index; returns what is left for the user to do."""
     left = []
     for problem in problems:
         if problem.kind == "object":
@@ -157,7 +157,7 @@ class _Audit:
                 yield path, _check_output(path, row)
 
     def _use(self, tree: str, by: str) -> None:
-        """Note what a snapshot consists of, and where each part stands in it."""
+        """Note the objects of a snapshot and their paths in it."""
         waiting = [(tree, b"", True)] if tree else []
         while waiting:
             digest, path, is_tree = waiting.pop()
@@ -167,7 +167,7 @@ class _Audit:
             try:
                 entries = objects.read_tree(self._root, digest, path) if is_tree else []
             except (objects.Damaged, OSError, ValueError):
-                continue  # told when the objects are read
+                continue  # reported when the objects are read
             waiting += [
                 (entry.digest, os.path.join(path, entry.name), entry.kind == "dir")
                 for entry in entries
@@ -198,7 +198,7 @@ class _Audit:
             try:
                 path = objects.object_path(self._root, digest)
             except ValueError:
-                continue  # no digest: a damaged run.json, told already, or a file that is not ours
+                continue  # no digest: a damaged run.json, reported already, or a file that is not ours
             if not os.path.exists(path):
                 yield Problem("missing", os.fsdecode(path), f"missing ({use})", f"{_REPAIR}, then {_AGAIN}")
 
@@ -274,7 +274,7 @@ def _judge_values(lines: list[bytes]) -> str:
             if untrusted.loads(line) != json.loads(line):
                 return f"line {number} has values that no run has"
         except (ValueError, RecursionError):
-            continue  # told by others
+            continue  # reported by other checks
     return ""
 
 

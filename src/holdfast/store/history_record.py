@@ -129,7 +129,7 @@ def reason(run: Run, *, outputs: bool = True) -> str:
 
 
 def queue_words(queued: Json) -> str:
-    """Where a run stands, and what it waits for."""
+    """The place in the queue, and what the run waits for."""
     position, why = queued.get("position"), queued.get("reason")
     ahead = queued.get("ahead")
     if not why and isinstance(ahead, list):

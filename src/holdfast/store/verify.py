@@ -23,7 +23,7 @@ def differences(run: Run, closed: Json) -> list[str]:
 
 
 def damaged(run: Run, closed: Json) -> dict[str, str]:
-    """What is wrong with each file that the closing event speaks of; of those in ``begun`` the beginning counts."""
+    """What is wrong with each file of the closing event; of those in ``begun`` the beginning counts."""
     found = {}
     for name, size, digest, whole in promised(closed):
         try:
@@ -36,7 +36,7 @@ def damaged(run: Run, closed: Json) -> dict[str, str]:
 
 
 def promised(closed: Json) -> Iterator[tuple[str, object, object, bool]]:
-    """Name, length and hash of each file that a closing event speaks of; of those in ``begun`` it is the beginning."""
+    """Name, length and hash of each file of a closing event; of those in ``begun`` it is the beginning."""
     for kind in ("files", "begun"):
         files = closed.get(kind)
         for name, facts in files.items() if isinstance(files, dict) else ():

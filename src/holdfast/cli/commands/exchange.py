@@ -84,7 +84,7 @@ def take_in(parsed: Parsed) -> int:
 
 
 def _refuse_open(chosen: list[Run], ended: list[Run], everything: bool) -> None:
-    """What goes on is no whole thing yet; of many it is left out, one by name is refused."""
+    """Running runs are left out of many, and refused if named."""
     going = [str(run.request.get("run_id") or run.uid) for run in chosen if run not in ended]
     if going and (not everything or not ended):
         raise UsageError("this run has not ended, or cannot be read", where=going[0], hint="wait for its end")

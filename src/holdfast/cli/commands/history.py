@@ -84,7 +84,7 @@ def download(parsed: Parsed) -> int:
 
 
 def _pairs(run: runs.Run, names: list[str] | None, folder: str, left_out: set[str]) -> list[tuple[str, str]]:
-    """What is to be copied, and where to. Links of a run on another machine are not here, and are told."""
+    """Files to copy with their destinations. Links of a run on another machine are reported."""
     known = history_record.artifact_paths(run)
     absent = [
         name

@@ -109,7 +109,7 @@ def _understand(parsed: Parsed) -> tuple[Project, Job, Chosen, Target]:
 
 
 def _choose(parsed: Parsed, home: str, project: Project, name: str) -> Chosen:
-    """Before anything secret is asked for: what the project asks for is confirmed, unless it is only shown."""
+    """Confirm what the project requests before asking for secrets; not for ``--dry-run``."""
     if project.passed_over:
         _warn_of_owner(project.passed_over)
     target = parsed.text("target")

@@ -163,7 +163,7 @@ class RunnerChannel:
             number = self._send(request)
             if self._behind:
                 behind, self._behind = self._behind, {}
-                # One that was sent before and never asked for has been answered, and its answer passed over.
+                # The answer to a request that was sent ahead and never read is skipped.
                 self._early = {sent: early for sent, early in self._early.items() if early != behind}
                 self._early[self._send(behind)] = behind
         limit = None if verb in _UNLIMITED else self._patience.answer

@@ -29,7 +29,7 @@ _STRIKES = 5
 
 
 class Line:
-    """``on_lost`` is told why, once per break; ``on_back`` when there is an answer again."""
+    """``on_lost`` is called with the reason, once per break; ``on_back`` when there is an answer again."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Line:
         return self._waited + self.channel.waited_ns
 
     def again(self, error: UnreachableError) -> None:
-        """Connect anew. A target that never answered is waited for by the patient alone."""
+        """Reconnect. A target that never answered is waited for only with ``patient``."""
         at_once = time.monotonic() - self._since < _AT_ONCE_S
         is_strike = at_once and self.channel.has_answered and not self.target.kind.is_remote
         self._strikes = self._strikes + 1 if is_strike else 0

@@ -76,7 +76,7 @@ class Transport:
         self._deadline = None if seconds is None else time.monotonic() + seconds
 
     def refuse_frame(self) -> None:
-        """The last frame was not asked for: take back the time that its bytes bought."""
+        """The last frame was not requested: undo the extension of the deadline by its bytes."""
         if self._deadline is not None:
             self._deadline -= self._bought
         self._bought = 0.0
@@ -140,7 +140,7 @@ class Transport:
                 return  # it has ended
 
     def close(self) -> None:
-        """Hang up, once. The other side ends by itself; it is not waited for."""
+        """Close the connection, once. The runner then ends; this does not wait for it."""
         if not self._is_open:
             return
         self._is_open = False

@@ -212,7 +212,7 @@ def search_python(host: Host) -> tuple[str, str]:
 def _install_key(
     home: Home, login: Login, channel: RunnerChannel, python: str, root: str | None, secret: str | None
 ) -> tuple[Login, str]:
-    """Our key is believed once a login by it alone has worked; a machine that takes none is asked for a password."""
+    """Install a key and test a login with it alone; a machine that accepts no keys asks for a password each time."""
     line = make_key(login)
     channel.ask("authorize", client=home.id, line=line)
     keyed = login._replace(identity=os.path.join(login.folder, "key"), asks=False)

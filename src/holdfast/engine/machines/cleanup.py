@@ -23,7 +23,7 @@ _NUMBERS = ("count", "bytes", "stays")
 
 
 class Findings(Record):
-    """``rows`` of what can go; ``runs`` that can, being all at home, and how many cannot."""
+    """``rows`` of what can be removed; ``runs`` that are complete on this machine, and how many are not."""
 
     rows: list[Json]
     runs: list[str]

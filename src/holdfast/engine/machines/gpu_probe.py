@@ -43,7 +43,7 @@ def trial(channel: RunnerChannel, compute: ComputeTarget, python: str | None = N
 
 
 def question(compute: ComputeTarget, python: str | None = None) -> Json:
-    """An environment that is built for a run is not there yet: nothing is said of its packages."""
+    """The environment of a run may not exist yet, so its packages are not checked."""
     bare = not compute.user_managed_environment
     if not compute.kind.in_container:
         return {"python": compute.python_location or python or "python", "bare": bare}

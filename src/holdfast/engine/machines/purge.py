@@ -37,7 +37,7 @@ class Purged(Record):
 
 
 def purge(home: Home, compute: ComputeTarget, agree: Callable[[int, int], None]) -> Purged:
-    """``agree`` may refuse: it is told number and size of the outputs that are nowhere else."""
+    """``agree`` may refuse: it gets number and size of the outputs that exist only there."""
     target = machine(compute, home.path)
     channel = connect(home, target)
     try:

@@ -48,7 +48,7 @@ def look(home: Home) -> Budget:
 
 
 def reserve(home: Home, gpus: int, seconds: float) -> str:
-    """Take this much, before the run is started; the name under which the run is told afterwards."""
+    """Reserve this much before the run is started; returns the name under which the run is recorded afterwards."""
     if not gpus:
         return ""
     with home.lock("agent"):

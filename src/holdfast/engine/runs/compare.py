@@ -150,7 +150,7 @@ def _plain(value: object) -> object:
 
 
 def _environment(home: Home, plans: Sequence[Json]) -> Section:
-    """The key, and below it every package; a lock that is not kept here is told in the note."""
+    """The key, and below it every package; the note says if the lock is not here."""
     columns: list[Json] = []
     lost = []
     for plan in plans:

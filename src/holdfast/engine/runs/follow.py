@@ -21,7 +21,7 @@ _MOST_EMPTY = 100_000
 
 
 def ask_early(channel: RunnerChannel, uid: str) -> None:
-    """Let the first question of a follower travel with the start of its run; asked for a store that is not ours."""
+    """Send the first request of a follower together with the start of its run; for a store that is not ours."""
     channel.ask_behind("pull", uid=uid, attempt="a1", have={}, carry=True, wait=True)
 
 
@@ -42,7 +42,7 @@ class Follower:
     """Bring over all there is, then all that comes, until the run is closed or gone.
 
     ``on_log`` gets the log's bytes, from byte ``skip`` on, and ``on_event`` those of the events. ``follow`` may be
-    called again with a new channel when one broke: it goes on where the mirror ends.
+    called again with a new channel after a break: it continues where the mirror ends.
     """
 
     def __init__(

@@ -178,7 +178,7 @@ def _write(root: bytes, path: bytes, entry: Entry, content: bytes) -> None:
 
 
 def _make_room(root: bytes, path: bytes) -> None:
-    """Folders above a file; where a file stands in the way it was in the snapshot and has been removed already."""
+    """Make the folders above a file; a file in the way was in the snapshot and has been removed already."""
     os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
     target = os.path.join(root, path)
     if os.path.isdir(target) and not os.path.islink(target):

@@ -57,7 +57,7 @@ def words(target: Target, run: Run | None) -> tuple[str, ...]:
 
 
 def _joined(run: Run | None) -> list[str]:
-    """The words that open a shell in the container of a run that goes on; none for any other."""
+    """The command that opens a shell in the container of a running run; empty for any other."""
     plan = read_plan(run) if run is not None and lifecycle.state_of(run.events) not in lifecycle.FINAL else None
     wish = plan.get("container") if plan else None
     if run is None or not isinstance(wish, dict):

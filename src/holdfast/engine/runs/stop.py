@@ -21,7 +21,7 @@ def cancel(home: Home, uid: str, by: str) -> tuple[str, str]:
 
     asked: it will end; ended: this request ended it; closed: it had ended before. The run is not looked at first: a
     look ends a run whose watchers are stopped, and would not know that it was to be canceled. A target that cannot be
-    reached within seconds is told by the first command that reaches it.
+    reached within seconds gets the request from the first command that reaches it.
     """
     run = runs.read(home, uid)
     target = target_of(run.request, home.path)

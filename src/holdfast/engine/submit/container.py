@@ -78,7 +78,7 @@ def _failure(compute: ComputeTarget, failed: Json) -> ConfigError:
 def wish(
     compute: ComputeTarget, image: str, engine: Json, found: Json, python: str, *, gpu: bool | None = None
 ) -> Json:
-    """The container part of a plan. ``python`` is the interpreter, seen from within; ``gpu`` is the run's word."""
+    """The container part of a plan. ``python`` is the path in the container; ``gpu``: the run requests one."""
     return {
         "engine": engine["name"],
         "program": engine["program"],

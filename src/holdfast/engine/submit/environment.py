@@ -181,7 +181,7 @@ def _machine(answer: Json) -> Facts:
 
 
 def _judged(spec: Spec, facts: Facts, interpreter: Interpreter | None) -> list[Finding]:
-    """What is known before anything is fetched, one finding for each place: what can be mended says how."""
+    """Problems that are known before any download, one finding per line, with a fix where there is one."""
     gone = [_mendable(edit, "holdfast env fix") for edit in retired.edits(spec, interpreter)]
     idle = [_mendable(edit, "holdfast env fix --gpu") for edit in flavour.edits(spec, facts)]
     by_place: dict[tuple[str, int, int], Finding] = {}

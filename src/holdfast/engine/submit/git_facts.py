@@ -183,7 +183,7 @@ def _spawn(argv: tuple[str, ...], environment: dict[str, str], sink: int) -> int
 
 
 def _clean_folder(cache: str, digits: int) -> str:
-    """A git folder with no objects, no hooks and only our configuration, made anew unless it is exactly that."""
+    """A git folder with no objects, no hooks and only our configuration; recreated unless it is exactly that."""
     folder = os.path.join(cache, f"git-{digits}")
     expected = {"HEAD": _HEAD, "config": _CONFIG[digits]}
     if _is_clean(folder, expected):

@@ -21,7 +21,7 @@ MOST_GPUS = 1024
 def make_wish(
     config: RunConfig, file: str, *, gpus: str | None = None, require: bool = False, wait: str | None = None
 ) -> GpuWish:
-    """The command line wins. A number there replaces the file's; which cards they may be stays as the file says."""
+    """The command line wins. A number there replaces the file's; the file's conditions on the GPUs stay."""
     said = config.gpus
     count: int | str | None = said.number if said is not None else None
     if gpus is not None:
@@ -46,7 +46,7 @@ def make_wish(
 
 
 def refuse_two_masters(wish: GpuWish, places: Mapping[str, str], gpus: str | None, file: str) -> None:
-    """Who takes cards is told which ones by their lock; a list of one's own would name others.
+    """A run that reserves GPUs gets their numbers from the reservation; its own CUDA_VISIBLE_DEVICES would contradict.
 
     ``places`` tells where each variable of the run was set.
     """

@@ -42,7 +42,7 @@ class Asked(Record):
 def make_job(
     asked: Asked, project: Project, config: RunConfig, target: str, on_end: str, ask: Callable[[str], str]
 ) -> Job:
-    """``ask`` is how a secret that is not in the environment is asked for."""
+    """``ask`` prompts for a secret that is not in the environment."""
     words = asked.words or config.argument_vector or ()
     file = os.path.join(project.root, "aml_config", f"{config.name}.runconfig")
     if not words or words[0] == "$file":
@@ -77,7 +77,7 @@ def make_job(
 
 
 def _gpu_wish(asked: Asked, config: RunConfig, file: str, places: Mapping[str, str]) -> GpuWish:
-    """Most runs say nothing of GPUs, and what understands it is not imported for them."""
+    """Most runs request no GPUs, and the module for it is not imported for them."""
     said = (config.gpus, config.require_gpu, config.gpu_grace, config.wait_for_gpu, asked.gpus, asked.wait_for_gpu)
     if said == (None,) * 6 and not asked.require_gpu:
         return GpuWish()

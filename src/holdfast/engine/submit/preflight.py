@@ -1,7 +1,7 @@
-"""What would stop a run, found before anything is sent, each with the line that mends it.
+"""Finds what would stop a run before anything is sent, each with the line that fixes it.
 
-All of it rests on what the target says with its first words; only where something is wrong, or nearly so, is it asked
-more. A fix is one line: ``run: COMMAND``, ``on HOST run: COMMAND`` or ``write in FILE[:LINE]: KEY: VALUE``.
+The checks use the facts of the target's hello; more is asked only where something is wrong, or nearly so.
+A fix is one line: ``run: COMMAND``, ``on HOST run: COMMAND`` or ``write in FILE[:LINE]: KEY: VALUE``.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Preflight:
         return found
 
     def _disk(self, need: Need) -> Tick:
-        """Everything about the place in one tick: whatever is wrong with it, another place mends it."""
+        """All checks of the store's folder in one tick: another folder fixes every problem."""
         fit, place = self._fit(), str(self._channel.hello()["home"])
         free, inodes = _number(fit.get("free")), fit.get("inodes")
         words = f"{_size(free)} and {'any number of' if inodes is None else inodes} files free in {place}"

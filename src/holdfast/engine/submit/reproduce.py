@@ -74,7 +74,7 @@ class _Told(Begun):
 
 
 def job_again(run: Run, plan: Json, *, config: str, target: str, env: Mapping[str, str]) -> Job:
-    """What was asked for then, from what was kept of it."""
+    """The job of the original run, from its stored request and plan."""
     request = run.request
     return Job(
         script=str(plan.get("script")),
@@ -104,7 +104,7 @@ def variables(plan: Json, kept: Mapping[str, str], given: Mapping[str, str]) -> 
 
 
 def names_to_judge(found: Metrics, asked: Sequence[str]) -> list[str]:
-    """The metrics whose last value is a number, without those of time and speed; or just those asked for."""
+    """The metrics whose last value is a number, without those of time and speed; or just those requested."""
     numbers = [name for name, series in found.by_name.items() if _is_number(series.values[-1])]
     unknown = [name for name in asked if name not in numbers]
     if unknown:

@@ -50,7 +50,7 @@ def refusal(home: Home, run: Run) -> str:
 
 
 def is_due(home: Home, run: Run) -> bool:
-    """Whether the submit that waits for this run starts it again by itself."""
+    """Whether the submit that waits for this run starts it again."""
     if refusal(home, run):
         return False
     retries = run.request.get("retries")

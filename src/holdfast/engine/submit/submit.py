@@ -58,7 +58,7 @@ def _only_hashed(home: Home, project: Project, job: Job, agree: Callable[[Pendin
 class Submitter:
     """``agree`` may refuse what is about to be stored; ``show_id`` is called when the run is on disk for good.
 
-    ``written_in`` are the files of target and run configuration: what has to be changed there is told before the start.
+    ``written_in`` are the files of target and run configuration: errors name the line to change there.
     """
 
     def __init__(

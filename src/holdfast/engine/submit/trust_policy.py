@@ -136,7 +136,7 @@ def wanted(compute: ComputeTarget, config: RunConfig | None = None, root: str = 
 
 
 def covers(value: str, asked: Wanted) -> bool:
-    """Whether a confirmed value of the same key allows what is asked for: without a container covers within one."""
+    """Whether a confirmed value of the same key allows this request: without a container covers within one."""
     return asked.value == value or (asked.key == "address" and asked.value == f"{value}{_IN_CONTAINER}")
 
 

@@ -35,7 +35,7 @@ _LONGEST_ARGUMENTS = 65_536  # letters of a run's arguments that are looked for 
 _STRUCTURED = ("run.json", "plan.json", "files.json")  # where arguments stand in a known place
 _LOGS = ("runner.log", "environment.log", "engine.log")
 _COMMANDS = ("argv", "command", "commands", "holders", "processes")  # in events: what others typed
-_VARIABLES = ("LANG", "LC_ALL", "TERM", "SHELL")  # whose values are told; of others that matter, the names
+_VARIABLES = ("LANG", "LC_ALL", "TERM", "SHELL")  # whose values are shown; of others only the names
 _OURS = ("HOLDFAST_", "AZUREML_", "CONDA_", "PIP_", "UV_", "SSH_", "DOCKER_", "CUDA_", "NVIDIA_", "PYTHON")
 _PROGRAMS = ("ssh", "ssh-keygen", "git", "docker", "podman", "nvidia-smi", "uv", "conda")
 _PLAIN_SETTINGS = frozenset(("defaultTarget", "keepWork", "keepRuns"))
@@ -169,7 +169,7 @@ def _event(event: Json) -> Json:
 
 
 def _request(request: Json) -> Json:
-    """What was asked for, without the words of the script's command line and how its machine is reached."""
+    """The request, without the script's arguments and the address of its machine."""
     kept = {name: value for name, value in request.items() if name not in ("reached_by", "arguments", "git")}
     arguments = request.get("arguments")
     shown, _ = redact.words(arguments if isinstance(arguments, list) else ())

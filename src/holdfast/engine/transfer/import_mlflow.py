@@ -159,7 +159,7 @@ def _packed(word: int, point: Point) -> bytes:
 
 
 def _copy_artifacts(run: MlflowRun, target: str, left_out: list[str]) -> list[Json]:
-    """Plain files only, each read once; what a name of ours cannot hold is told."""
+    """Regular files only, each read once; names that cannot be used here are reported."""
     rows: list[Json] = []
     for folder, folders, names in os.walk(run.artifacts) if run.artifacts else ():
         folders.sort()
@@ -245,7 +245,7 @@ def _events(run: MlflowRun, files: dict[str, list[object]]) -> bytes:
 
 
 def _labels(run: MlflowRun) -> bytes:
-    """Tags of MLflow's own are told in our words, or not at all."""
+    """MLflow's own tags become our fields, or are left out."""
     tags = {name: value for name, value in run.tags.items() if not name.startswith(_WORDS)}
     lines: list[Json] = [{"type": "tags", "tags": {"experiment": run.experiment, **tags}}]
     name, note = run.name or run.tags.get(f"{_WORDS}runName"), run.tags.get(f"{_WORDS}note.content")

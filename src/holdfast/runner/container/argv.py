@@ -94,7 +94,7 @@ def beside(
     variables: "dict[bytes, bytes]",
     first: "dict[bytes, list[bytes]]",
 ) -> "list[bytes]":
-    """A command in the container of a run that goes on; what it is told stands on a command line and is no secret."""
+    """A command in the container of a running run; its arguments are on a command line and are not secret."""
     found = [_bytes(wish.program), b"exec", b"--interactive", b"--workdir", work]
     told = {**variables, b"HOME": b"/tmp"}
     if b"AZUREML_NATIVE_SHARE_DIRECTORY" in told:

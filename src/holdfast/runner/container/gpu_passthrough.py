@@ -67,7 +67,7 @@ def _by_cdi(
 
 
 def _cdi_names(known: "list[str]", given: "list[dict[str, Any]] | None") -> "list[str]":
-    """One name per card, by UUID or number as the file has it. Where it knows only all of them, CUDA is told which."""
+    """One name per GPU, by UUID or number as in the file; with only ``all``, CUDA_VISIBLE_DEVICES selects."""
     names = [next((name for name in (card["uuid"], str(card["index"])) if name in known), "") for card in given or ()]
     return names if names and all(names) else ["all"]
 

@@ -93,7 +93,7 @@ def _touch(told):
 
 def _hear(source, until):
     # type: (int, float) -> tuple[bytes, bool]
-    """What is said, its end where that is long, and whether it took too long."""
+    """The output, its end if it is long, and whether the time limit was reached."""
     said = b""
     while True:
         try:
@@ -145,7 +145,7 @@ def _become(told, report, argv):
     output = report if not is_script else os.open(_name(stream), os.O_WRONLY) if stream else 1
     os.dup2(nothing, 0)
     os.dup2(output, 1)
-    os.dup2(1, 2)  # one stream, so that the order of what is said is kept
+    os.dup2(1, 2)  # one stream, so that the order of the output is kept
     os.umask(told["umask"])
     os.chdir(_name(told["folder"]))
     env = dict(os.environ)
@@ -176,14 +176,14 @@ def _watch(pid, told):
 
 def _nodes():
     # type: () -> list[str]
-    """Those that can be used. The kernel answers that by itself: a driver that hangs is not disturbed."""
+    """The device nodes that can be opened. The kernel answers that without the driver, which may hang."""
     found = ["/dev/" + name for name in sorted(os.listdir("/dev")) if name.startswith("nvidia")]
     return [path for path in found if not os.path.isdir(path) and os.access(path, os.R_OK | os.W_OK)]
 
 
 def _look_at(nodes, told):
     # type: (list[str], dict[str, Any]) -> None
-    """Say once that one was taken away, as control groups do when the machine's services are loaded anew."""
+    """Report once that a device was taken away, as control groups do after ``systemctl daemon-reload``."""
     for node in nodes:
         if os.access(node, os.R_OK | os.W_OK):
             continue

@@ -29,7 +29,7 @@ NOTE_SIZE = 1 << 20
 
 
 class Charge:
-    """A container to monitor. ``line`` is told to its first process; ``limit`` is its memory, for people."""
+    """A container to monitor. ``line`` is sent to its first process; ``limit`` is its memory limit as text."""
 
     def __init__(self, program: "str", name: "str", words: "list[str]", line: "bytes", attempt: "bytes") -> "None":
         self.program = program

@@ -61,7 +61,7 @@ class Claim:
         return [fd for fd in (*self._cards.values(), *self._files.values(), self._ticket) if fd >= 0]
 
     def take(self, cards: "list[dict[str, Any]]") -> "Answer":
-        """Take what was asked for if it is free and no other run came first; ``cards`` as they are at this moment."""
+        """Take the requested GPUs if they are free and no other run came first; ``cards`` is their present state."""
         mine = matching.fitting(cards, self._request)
         try:
             with gpu_tickets.Folder(self._folder) as folder, folder.order(self._patience) as trouble:

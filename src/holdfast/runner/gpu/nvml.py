@@ -34,7 +34,7 @@ def facts(limit_s: "float" = LIMIT_S) -> "dict[str, Any]":
 
 
 class Reader:
-    """Looks again and again without opening the library anew."""
+    """Reads repeatedly without opening the library again."""
 
     def __init__(self, limit_s: "float" = LIMIT_S) -> "None":
         self._limit_s = limit_s
@@ -164,7 +164,7 @@ def opened() -> "Any":
 
 
 def without(why: "str") -> "dict[str, Any]":
-    """Nothing of NVIDIA's answers. That there is no card is said only where the machine itself shows it."""
+    """Neither source works. ``none`` is reported only if the machine itself shows that it has no GPU."""
     from ..container import nvidia_files
 
     seen = nvidia_files.facts()

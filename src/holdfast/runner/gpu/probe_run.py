@@ -33,7 +33,7 @@ def here(argv0: "bytes", env: "dict[bytes, bytes]", folder: "bytes", limit_s: "f
 def run(
     argv: "list[bytes]", env: "dict[bytes, bytes]", folder: "bytes", limit_s: "float", program: "bytes" = b""
 ) -> "dict[str, Any]":
-    """``here``, with all words given; those of an engine may stand before them. ``program`` is said on stdin."""
+    """Run ``argv`` in ``here``; it may begin with an engine's command line. ``program`` is sent on stdin."""
     import subprocess
 
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}

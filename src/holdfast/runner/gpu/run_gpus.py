@@ -290,7 +290,7 @@ class Hold:
     def _note_check(self, events: "Events", found: "dict[str, Any]") -> "None":
         self._checked = True
         events.add("gpu_check", **found)
-        # A build that cannot use the card is told; that there is no card at all cannot be a mistake of ours.
+        # A build that cannot use the GPU is reported; that there is no GPU at all is not.
         devices = (found.get("facts") or {}).get("devices")
         if not found.get("ok") and not devices and self._request is not None and self._request.require:
             words = "%s: %s\n%s" % (outcome.GPU_IDLE, found.get("why"), found.get("fix") or "")

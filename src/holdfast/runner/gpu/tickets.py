@@ -256,7 +256,7 @@ def _objects(content: "bytes") -> "list[dict[str, Any]]":
 
 
 def _request(told: "object") -> "GpuRequest":
-    """What another run asked for; one that cannot be understood may want any card."""
+    """The request of another run; one that cannot be parsed may want any GPU."""
     try:
         return gpu_request(told)
     except PlanError:

@@ -28,7 +28,7 @@ class Watcher:
     """The supervisor's end."""
 
     def __init__(self, attempt: "bytes") -> "None":
-        """Called in the guardian; the process is there at once, and asks nothing before it is told to."""
+        """Called in the guardian; the process starts at once and reads nothing before it gets a command."""
         theirs, self._asks = os.pipe()
         self.answers, mine = os.pipe()
         self._rest = b""

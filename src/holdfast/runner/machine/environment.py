@@ -325,7 +325,7 @@ def ask_builder(
     stopped: "Callable[[], bool]",
     lock: "int | None" = None,
 ) -> "dict[str, object]":
-    """One question to the builder; its progress is told, its last line is the answer.
+    """One request to the builder; its progress is reported, its last line is the answer.
 
     The builder ends when we do, for it holds the other end of a pipe of ours. It shares the lock, so that no process
     builds at the same place before it really is gone.

@@ -26,7 +26,7 @@ def explain(error: "BaseException") -> "str":
 
 
 def told(error: "BaseException") -> "str":
-    """The error, and the limit behind it where there is one."""
+    """The error, with the limit behind it if there is one."""
     words = explain(error)
     return "%s (%s)" % (error, words) if words else str(error)
 

@@ -121,7 +121,7 @@ class Contained:
         asked: "dict[bytes, bytes]",
         environment: "dict[str, object]",
     ) -> "bytes":
-        """What the first process of the container is told."""
+        """The line of JSON for the first process of the container."""
         run = self._run
         ours, first = workdir.variables(run.home, run.runner, run.attempt, run.plan, environment)
         ours[b"HOME"] = b"/tmp"  # the caller has no user in an image

@@ -20,7 +20,7 @@ def look(attempt: "bytes") -> "str":
     """absent (never started here), closed, alive, gone (its watchers ended without closing it), or elsewhere.
 
     ``elsewhere``: another node runs it and shares this folder; nothing can be concluded about it here. An attempt
-    whose watchers are all stopped cannot end by itself any more: it is ended now.
+    whose watchers are all stopped cannot end any more: it is ended now.
     """
     if not os.path.isdir(attempt):
         return "absent"

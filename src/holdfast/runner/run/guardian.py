@@ -82,7 +82,7 @@ class Guardian:
             self._beat_at = now
             run_files.beat(self._attempt)
         if processes.is_stopped(self._supervisor):
-            self._continue()  # a debugger's stop is not told to the parent
+            self._continue()  # a debugger's stop is not reported to the parent
         if not self._canceled_at and os.path.exists(os.path.join(self._attempt, b"control.jsonl")):
             self._canceled_at = now
             process_tree.tell([self._supervisor], signal.SIGTERM)  # the request may come from another node

@@ -22,7 +22,7 @@ class CannotStart(Exception):
 def environment(
     base: "dict[bytes, bytes]", asked: "dict[bytes, bytes]", ours: "dict[bytes, bytes]"
 ) -> "dict[bytes, bytes]":
-    """The script's whole environment: inherited by the list above, then ours, then what the person asked for."""
+    """The script's whole environment: inherited by the list above, then ours, then the user's variables."""
     kept = {name: base[name] for name in (word.encode() for word in INHERITED) if name in base}
     kept.update((name, value) for name, value in base.items() if name.startswith(b"LC_"))
     kept.update(ours)

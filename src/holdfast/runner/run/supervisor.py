@@ -28,7 +28,7 @@ LOOK_S = 1.0  # how often the guardian and the container monitor are checked
 
 
 class Secrets:
-    """What is told to this run and kept in memory only.
+    """Values for this run that are kept in memory only.
 
     Values of variables, where to say that it ended, and the environment to build: its addresses may hold passwords.
     """
@@ -297,7 +297,7 @@ class Supervisor:
         try:
             wire.write_all(2, ("%s %s\n" % (time.strftime("%Y-%m-%dT%H:%M:%S%z"), text)).encode("utf-8", "replace"))
         except OSError:
-            return  # a full disk; what matters is said in the events
+            return  # a full disk; the events have what matters
 
 
 class Log:

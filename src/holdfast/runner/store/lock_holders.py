@@ -10,7 +10,7 @@ if MYPY:
 
 
 class Holder:
-    """A process that holds a lock. ``stopped``: by SIGSTOP, Ctrl-Z or a debugger; it will not let go by itself."""
+    """A process that holds a lock. ``stopped``: by SIGSTOP, Ctrl-Z or a debugger; it will not release the lock."""
 
     def __init__(self, pid: "int") -> "None":
         self.pid = pid
@@ -27,7 +27,7 @@ def holders(path: "AnyStr") -> "list[Holder]":
     """Who holds a flock on this file now. Empty where that cannot be seen: not Linux, or another user's container.
 
     /proc/locks names the process that took the lock. Where that one has ended and left the descriptor to others,
-    all processes of this user that have the file open are told, except this one.
+    all processes of this user that have the file open are returned, except this one.
     """
     if sys.platform == "win32":
         return []

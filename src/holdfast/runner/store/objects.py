@@ -114,7 +114,7 @@ def decode_tree(data: "bytes") -> "list[Entry]":
 
 
 def read_tree(root: "bytes", digest: "str", path: "bytes" = b"") -> "list[Entry]":
-    """The entries of a stored tree. ``path`` is where it stands in the project, for the error."""
+    """The entries of a stored tree. ``path`` is its path in the project, for the error message."""
     try:
         return decode_tree(read(root, digest))
     except Damaged as error:

@@ -244,7 +244,7 @@ class Index:
         self.db.commit()
 
     def _put(self, row: Row) -> None:
-        """A run that goes on is read again each time anyway: its record is not kept, and its row only if it differs."""
+        """A running run is read again each time: its record is not stored, and its row only if it differs."""
         uid, final, columns, words, values, record = row
         mark = self._request_mark(uid) if final else crc32(repr((columns, values)).encode("utf-8", "replace"))
         self._fresh.pop(uid, None)
@@ -335,7 +335,7 @@ def problems(home: Home) -> list[str]:
 
 
 def _differ(said: Json | None, true: Json) -> bool:
-    """Whether the index tells something else of an ended run. A run that goes on may have moved in between."""
+    """Whether the index differs for an ended run. A running run may have changed in between."""
     return said is not None and said["status"] in lifecycle.FINAL and said != true
 
 

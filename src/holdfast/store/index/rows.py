@@ -128,7 +128,7 @@ class _Reader:
         return found
 
     def missing(self) -> Sequence[str]:
-        """What it was told to read and did not: it failed or was killed."""
+        """What it should have read and did not: it failed or was killed."""
         return self._uids[self._done :]
 
     def close(self) -> None:

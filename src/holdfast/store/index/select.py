@@ -28,7 +28,7 @@ class Wish(Record):
 
 
 def select(index: Index, wish: Wish) -> tuple[list[Json], list[str] | None]:
-    """Records; or objects of the columns alone, and their titles as they were asked for."""
+    """Whole records; or only the requested columns, with their titles."""
     now = time.time()
     columns = _columns(index, wish, now)
     numbers = _numbers(index, wish, now)

@@ -112,7 +112,7 @@ def where(source: Source, node: Node, names: Names, now: float, joins: Joins) ->
 
 
 def order(source: Source, found: Sequence[Order], names: Names, now: float, joins: Joins) -> Clause:
-    """What stands after ORDER BY: runs without a value come last, either way."""
+    """The ORDER BY clause: runs without a value come last in both directions."""
     parts = [(resolve(source, item.name, names, now, joins), item.descending) for item in found]
     sql = ", ".join(f"{part.sql} {'DESC' if descending else 'ASC'} NULLS LAST" for part, descending in parts)
     return Clause(sql, tuple(value for part, _ in parts for value in part.values))
@@ -133,7 +133,7 @@ def resolve(source: Source, name: Name, names: Names, now: float, joins: Joins |
 
 
 def _field(name: str, now: float) -> Column:
-    if name == "duration":  # of a run that goes on: until now
+    if name == "duration":  # of a running run: until now
         return Column(name, "duration", "coalesce(r.duration, ? - r.started)", (now,))
     if name == "arguments":
         return Column(name, "text", "(SELECT w.text FROM words w WHERE w.run = r.id)")
