@@ -525,7 +525,7 @@ def _as_user(uid: int, home: str) -> list[str]:
 
 
 def _made_once(name: str, make: Callable[[Path], None]) -> Path:
-    """Below .tools, by whoever comes first; others wait."""
+    """Below .tools, by the first process; others wait."""
     TOOLS.mkdir(exist_ok=True)
     made, making = TOOLS / name, TOOLS / f"{name}.making"
     with (TOOLS / f"{name}.lock").open("w") as lock:

@@ -305,7 +305,7 @@ class Lab:
         self._ip(node.held, "addr flush dev eth0 scope global", *self._addressing(node))
 
     def unplug(self, node: Node) -> None:
-        """Take the cable away at once: whatever the machine still says on its way down, nobody hears."""
+        """Take the cable away at once: whatever the machine still sends while it shuts down is lost."""
         with suppress(CommandFailed):
             self._ip(self._router, f"link del {node.port}")
         node.slowed = False
@@ -439,7 +439,7 @@ class Host(Node):
         return [process for process in seen if process and (user is None or process.uid == user.uid)]
 
     def files(self, user: User) -> dict[str, Entry]:
-        """All below a user's home, and all of theirs in the places where anybody may write: for before and after."""
+        """All below a user's home, and all of theirs in world-writable folders: for before and after."""
         found = {}
         for name, path in self._written():
             with suppress(FileNotFoundError):
@@ -569,7 +569,7 @@ class Host(Node):
         self.boot()
 
     def power_off(self) -> None:
-        """Everything that runs is gone at once; nobody on the network is told."""
+        """All processes are gone at once, without a packet to the network."""
         if self.up:
             self.up = False
             self.lab.unplug(self)
@@ -954,7 +954,7 @@ def _main(kind: str, spec: dict[str, Any]) -> None:
     if os.readlink("/proc/self/ns/net") == spec["outside"]:
         raise SystemExit("not in a network namespace of its own")
     pid = os.readlink("/proc/self")  # as those outside count, as long as their /proc is still mounted
-    # Nobody else has our addresses: no second of looking for one who does before IPv6 can be used.
+    # Our addresses are unique: no duplicate address detection, which would delay IPv6 by a second.
     Path("/proc/sys/net/ipv6/conf/default/accept_dad").write_text("0")
     {"router": _become_router, "host": _become_host, "client": _become_client}[kind](spec)
     print(pid, flush=True)

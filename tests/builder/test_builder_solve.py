@@ -165,7 +165,7 @@ def test_a_dead_index_is_named_without_its_password(builder: Builder) -> None:
 
 
 def test_a_lock_has_no_password(builder: Builder, channel: Channel, index: Index) -> None:
-    """Neither of a channel nor of an index, both of which would answer nobody without it."""
+    """The password of neither a channel nor an index, which both require it."""
     with serve(channel.path) as shop, serve(index.path) as served:
         shop.password = served.password = "ada:s3cret"
         options = {"index_url": f"{served.with_password()}/simple/", "extra_index_urls": [f"{served.with_password()}/"]}

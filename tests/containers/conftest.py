@@ -100,7 +100,7 @@ def _tar(files: dict[str, bytes]) -> bytes:
 
 
 class Seat:
-    """Somebody whose target ``box`` runs containers: on this machine, or as ``user`` on one of the lab's."""
+    """A user whose target ``box`` runs containers: on this machine, or as ``user`` on a lab machine."""
 
     def __init__(self, desk: Desk, engine: Docker | Podman, user: User | None) -> None:
         self.desk = desk

@@ -1,4 +1,4 @@
-"""``holdfast experiment clean``: room is given back, and nothing that somebody needs goes with it."""
+"""``holdfast experiment clean`` frees disk space and removes nothing that is in use."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def test_purge_takes_containers_and_images_along(laptop: Laptop, gpu1: Host, ada
 
 
 class Held:
-    """A lock that somebody holds."""
+    """A lock that a process holds."""
 
     def __init__(self, desk: Desk, name: str, how: int) -> None:
         (desk.home / "locks").mkdir(parents=True, exist_ok=True)

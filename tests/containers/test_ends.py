@@ -204,7 +204,7 @@ def test_processes_of_the_container_that_are_killed(seat: Seat, who: str) -> Non
 
 @with_docker
 def test_a_runner_that_is_killed_while_it_starts_a_container(seat: Seat, tmp_path: Path) -> None:
-    """The engine's client is slow: it asks its daemon only when all who could have looked after it are dead."""
+    """The engine's client is slow: it asks its daemon only after all monitors are dead."""
     asked, gate = tmp_path / "asked", tmp_path / "gate"
     os.mkfifo(gate)
     shim = tmp_path / "bin" / "docker"

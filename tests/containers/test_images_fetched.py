@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 CONFIG = "application/vnd.docker.container.image.v1+json"
 LAYER = "application/vnd.docker.image.rootfs.diff.tar"
-OUTSIDE = "10.0.2.2"  # this machine's loopback, as the engine's room calls it
+OUTSIDE = "10.0.2.2"  # this machine's loopback, as the engine's namespace calls it
 
 
 class Registry:
@@ -100,7 +100,7 @@ class _Answer(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def log_message(self, *_: object) -> None:
-        """Nobody reads it."""
+        """The output is not read."""
 
 
 def _digest(text: str) -> str:

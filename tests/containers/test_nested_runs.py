@@ -40,7 +40,7 @@ print('submitted', flush=True)
 def test_run_in_a_container_outlives_the_script_that_submitted_it(seat: Seat) -> None:
     seat.desk.script(INNER, "inner.py")
     seat.desk.script(FROM_OUTSIDE)
-    engine = seat.desk.env["DOCKER_HOST"]  # a script inherits it from nobody
+    engine = seat.desk.env["DOCKER_HOST"]  # a script does not inherit it
     outer = seat.desk.submit("-e", f"DOCKER_HOST={engine}", "train.py")
     assert outer.code == 0, outer
     inner = seat.desk.record()

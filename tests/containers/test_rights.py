@@ -1,4 +1,4 @@
-"""What a run in a container may do: as much as whoever started it, and no more."""
+"""A run in a container has the rights of its user and no more."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ KINDS = {"events.jsonl", "log", "runner.log", "plan.json", "outputs.jsonl", "con
 
 
 def sound_store(desk: Desk) -> Home:
-    """Two runs, one of them canceled by somebody, a saved state, caches, and all of it sound."""
+    """Two runs, one of them canceled, a saved state and caches, all of it undamaged."""
     desk.script(SCRIPT)
     desk.script("import time; print('up', flush=True); time.sleep(600)", "long.py")
     (desk.project / "data").mkdir()
@@ -74,4 +74,4 @@ def _protected(home: Path) -> list[Path]:
 
 
 def _no_progress(_files: int, _bytes: int) -> None:
-    """Nobody is watching."""
+    """No listener."""

@@ -1,4 +1,4 @@
-"""Clocks that are a day off, or are set during a run: order by sequence, durations from the clock nobody sets."""
+"""Clocks that are a day off, or are set during a run: order by sequence, durations from the monotonic clock."""
 
 from __future__ import annotations
 

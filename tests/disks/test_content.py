@@ -140,6 +140,6 @@ def _on_a_terminal(desk: Desk, *words: str) -> bytes:
             while block := os.read(ours, 65536):
                 shown += block
         except OSError:
-            pass  # how a terminal says that nobody writes to it any more
+            pass  # how a terminal reports that its writer is gone
     os.close(ours)
     return shown

@@ -1,4 +1,4 @@
-"""A full disk under the store, under a target's store and under the project; afterwards, with room, all is well."""
+"""A full disk under the store, under a target's store and under the project, and recovery with space."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def project(desk: Desk, tmp_path: Path) -> Iterator[Volume]:
 
 
 def test_wherever_the_room_ends_a_submit_says_so_and_works_again_with_room(desk: Desk, store: Volume) -> None:
-    """From no room at all to nearly enough: snapshot, numbers, run folder, start, copy, log, metrics, outputs."""
+    """From no space at all to nearly enough: snapshot, numbers, run folder, start, copy, log, metrics, outputs."""
     desk.script(SCRIPT)
     assert _submit(store).code == 0
     chance = random.Random(39)
@@ -97,7 +97,7 @@ def test_the_script_goes_on_and_what_was_lost_is_said(desk: Desk, store: Volume,
 
 
 def test_a_full_disk_leaves_every_answer_as_it_was(desk: Desk, store: Volume) -> None:
-    """Without room for an index (none kept, or one that must change) the answers come without one."""
+    """Without disk space for an index, commands answer without one."""
     desk.script("import sys; print(sys.argv[1])")
     for number in range(3):
         assert _submit(store, str(number)).code == 0
@@ -118,7 +118,7 @@ def test_a_full_disk_leaves_every_answer_as_it_was(desk: Desk, store: Volume) ->
 
 
 def test_a_mirror_without_room_loses_nothing_of_the_run(desk: Desk, store: Volume, tmp_path: Path) -> None:
-    """The target has room, the client has not: the run continues, and what it wrote comes home when there is room."""
+    """Only the client's disk is full: the run continues, and its files are fetched when there is space."""
     (desk.project / "aml_config").mkdir()
     (desk.project / "aml_config" / "local.compute").write_text(f"type: local\nroot: {tmp_path / 'elsewhere'}\n")
     assert store.holdfast("trust", "local").code == 0

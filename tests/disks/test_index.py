@@ -147,7 +147,7 @@ def test_the_check_can_fail(store: Home, desk: Desk) -> None:
 
 
 def test_a_large_file_is_believed_by_its_time(tmp_path: Path) -> None:
-    """Reading it all would take longer than the answer; whoever writes to it, even within one tick, is noticed."""
+    """A large index is not read completely; every write to it is noticed, even within one tick."""
     path = tmp_path / "index.sqlite"
     (tmp_path / "index.sqlite.records").touch()
     with open(path, "wb") as file:

@@ -25,7 +25,7 @@ READERS = [
     ("status", "-r", "1"),
     ("diff", "-r", "1", "-r", "2"),
     ("store", "verify"),
-    ("du", "--query", "[].what"),  # not the sizes: the last run may still be tidying up
+    ("du", "--query", "[].what"),  # not the sizes: the last run may still be cleaning up
 ]
 
 
@@ -116,14 +116,14 @@ def test_somebody_without_a_home_is_told_the_variable_to_set(public_desk: Desk) 
 
 @pytest.fixture
 def public_desk() -> Iterator[Desk]:
-    """A desk that everybody can come to; pytest closes its own folders to others each time it is started."""
+    """A desk in a folder that all users can read; pytest's own folders are private."""
     with TemporaryDirectory() as place:
         Path(place).chmod(0o755)
         yield Desk(Path(place))
 
 
 def _without_rights(desk: Desk) -> list[str]:
-    """Words that make a command run as somebody who owns nothing and may read everything of the desk."""
+    """Arguments that run a command as a user who owns nothing and may read everything of the desk."""
     if os.geteuid() != 0:
         return []
     words = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups"]

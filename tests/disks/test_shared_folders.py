@@ -256,7 +256,7 @@ def _stopped_before_start(cluster: Cluster) -> Callable[[], None]:
     argv = [*enter, str(HOLDFAST), "submit", "-c", "local", "--no-wait", "train.py", str(cluster.shared / "gate")]
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    try:  # a full pipe: whoever writes the id waits
+    try:  # a full pipe: the writer of the id waits
         while os.write(writer, b"." * 65536):
             pass
     except BlockingIOError:

@@ -49,7 +49,7 @@ def test_repair_and_the_next_submit_put_a_damaged_file_right(desk: Desk, store: 
     damaged.chmod(0o600)
     damaged.write_bytes(b"x" * len(good))
     repaired = desk.holdfast("store", "verify", "--repair")
-    assert repaired.code == 74  # the runs that used it lack it until somebody stores it again
+    assert repaired.code == 74  # the runs that used it lack it until it is stored again
     assert "submit" in repaired.json[0]["todo"]
     assert (desk.home / "objects" / "damaged" / (damaged.parent.name + damaged.name)).read_bytes() == b"x" * len(good)
     assert desk.submit("train.py", "0").code == 0

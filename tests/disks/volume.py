@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Volume:
-    """Commands started through it see a disk of this size at ``place``; everybody else sees an empty folder."""
+    """Commands started through it see a disk of this size at ``place``; other processes see an empty folder."""
 
     def __init__(self, desk: Desk, place: Path, size: str) -> None:
         self._desk = desk
@@ -46,12 +46,12 @@ class Volume:
         return Result(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
 
     def make_read_only(self) -> None:
-        """For all that is opened from now on: whoever has a file open for writing may finish."""
+        """For files that are opened from now on: files that are already open for writing stay writable."""
         assert self.run("mount", "--bind", str(self._place), str(self._place)).code == 0
         eventually(lambda: self.run("mount", "-o", "remount,ro,bind", str(self._place)).code == 0)
 
     def fill(self, leave: int) -> None:
-        """Take all room but this many bytes."""
+        """Fill the disk except for this many bytes."""
         self.free()
         with open(self.path / "filler", "wb") as filler:
             while (room := self.room() - leave) > 0:

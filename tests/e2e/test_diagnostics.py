@@ -1,4 +1,4 @@
-"""A report for somebody who helps: what is in it, who is asked first, and that no canary is found in it."""
+"""``holdfast diagnostics``: its content, the confirmation before it is written, and that it has no secrets."""
 
 from __future__ import annotations
 

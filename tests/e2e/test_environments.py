@@ -90,7 +90,7 @@ def test_comments_and_order_are_no_other_environment(desk: Desk, index: Server) 
 
 @pytest.mark.parametrize("first", ["prepare", "submit"])
 def test_files_of_the_project_are_installed(desk: Desk, first: str) -> None:
-    """Whoever builds it, from the project's own folder or from a run's copy of it."""
+    """Built from the project's own folder or from a run's copy of it."""
     manage(desk)
     desk.script("import direct, linked; print(direct.FROM, linked.FROM)\n")
     write_wheel(desk.project / "wheels", "linked", "1.0", {"linked.py": "FROM = 'a folder'\n"})

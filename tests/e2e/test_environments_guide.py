@@ -57,7 +57,7 @@ def index() -> Index:
         for_oldest("numpy", "1.19.5"),
         for_oldest("scipy", "1.5.4"),
         Wheel("pip", "21.3.1", "", requires_python=">=3.6"),
-        # What somebody gets who asks for no version, or for another Python.
+        # Without a version, or with another Python.
         Wheel("tensorflow_gpu", "2.12.0", "", tag="cp37-cp37m-manylinux2010_x86_64", requires_python=">=3.7"),
         Wheel("numpy", "2.3.0", "", tag="cp311-cp311-manylinux_2_28_x86_64", requires_python=">=3.11"),
     ]

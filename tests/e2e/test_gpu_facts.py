@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from conftest import Desk
 
 pytestmark = pytest.mark.skipif(not HAS_COMPILER, reason="NOT TESTED: there is no C compiler here")
-FOREIGN = 4_194_999  # above what Linux gives out, so that nobody has it
+FOREIGN = 4_194_999  # above what Linux gives out, so that no process has it
 HOLDS = "import os, sys\nprint('pid', os.getpid())\nopen(sys.argv[1]).read()\n"
 
 

@@ -255,7 +255,7 @@ def test_a_submit_from_the_wish_to_the_verdict(desk: Desk, tmp_path: Path) -> No
 
 
 def _rest(terminal: int, shown: bytes) -> bytes:
-    """All that comes until nobody writes to it any more."""
+    """Everything until all writers have closed it."""
     while True:
         try:
             block = os.read(terminal, 65536)

@@ -1,4 +1,4 @@
-"""Finding runs again: the record's shape, the list, artifacts, the index, and getting room back."""
+"""History: the record's shape, the list, artifacts, the index, and freeing disk space."""
 
 from __future__ import annotations
 

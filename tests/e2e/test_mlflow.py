@@ -125,7 +125,7 @@ def test_a_database(desk: Desk, tmp_path: Path) -> None:
 
 
 def test_artifacts_of_other_folders_are_not_taken(tmp_path: Path) -> None:
-    """A database may come from anybody; it does not say which files of this machine are read."""
+    """A database is untrusted; it does not decide which files of this machine are read."""
     path = database(tmp_path)
     secret = tmp_path / "secret"
     secret.mkdir()

@@ -140,7 +140,7 @@ def test_on_another_target_and_on_one_whose_file_is_gone(ran: Desk, tmp_path: Pa
 
 
 def test_the_environment_is_that_of_the_lock(desk: Desk) -> None:
-    """The project asks for something else by now, and nobody may be asked for packages."""
+    """The project's requirements have changed, and no index can be reached."""
     manage(desk)
     desk.script("import holdfast, tinypip\nholdfast.log('version', float(tinypip.WHOLE))\n")
     with serve(managed.index().path) as server:

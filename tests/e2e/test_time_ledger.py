@@ -1,4 +1,4 @@
-"""Where the time of a run on this machine went, whoever stayed to see its end."""
+"""Where the time of a local run went, with and without a command that followed it to its end."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def followers(place: Path, rng: random.Random, size: Size, *, far: bool) -> list
 
 
 def cancels(place: Path, rng: random.Random, size: Size) -> list[Kill]:
-    """A cancel once written down happens, whoever is killed; one that was not, does not."""
+    """A cancel that was recorded happens, whichever process is killed; one that was not, does not."""
     stages = Stages(place)
     stage = stages.fresh()
     points = draw(rng, kills.watched(stage, ("cancel", "-r", _endless(stage))), size)

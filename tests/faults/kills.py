@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from faults.stage import Stage
 
-# Every call that changes what is on disk, or tells somebody something.
+# Every call that changes the disk, or writes output.
 CALLS = (
     "rename,renameat,renameat2,fsync,fdatasync,syncfs,write,pwrite64,writev,unlink,unlinkat,rmdir,mkdir,mkdirat,link,"
     "linkat,symlink,symlinkat,ftruncate"
@@ -133,7 +133,7 @@ def strace(trace: Path, point: Point | None = None, *, quiet: bool = True) -> li
 
 
 def storm(process: subprocess.Popen[bytes], rng: random.Random) -> None:
-    """Ctrl-C, again and again, as somebody does who has lost patience."""
+    """Ctrl-C several times, as an impatient user does."""
     for _ in range(rng.randint(2, 6)):
         if process.poll() is None:
             process.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""Faults that people make without killing anybody: two clients on one run, cancels, and impatient Ctrl-C."""
+"""Faults of users without kills: two clients on one run, cancels, and repeated Ctrl-C."""
 
 from __future__ import annotations
 

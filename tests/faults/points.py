@@ -1,4 +1,4 @@
-"""Values that a script was told are kept, through kills of whoever is involved: are they there, once, on the client?"""
+"""Checks that values which a script logged successfully arrive once on the client, through kills of any process."""
 
 from __future__ import annotations
 

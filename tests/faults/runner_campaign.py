@@ -77,7 +77,7 @@ def supervisors(place: Path, rng: random.Random, size: Size) -> list[Kill]:
 
 
 def guardians(place: Path, rng: random.Random, size: Size) -> list[Kill]:
-    """The guardian dies while it closes for a dead supervisor: nobody is left but the next command."""
+    """The guardian dies while it closes for a dead supervisor: only the next command is left."""
     stages = Stages(place)
     points = _boundaries_of(stages.fresh(), "guardian")
     done = []

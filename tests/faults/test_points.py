@@ -1,4 +1,4 @@
-"""No value that a script was told is kept is lost or doubled, whoever is killed."""
+"""No logged value is lost or duplicated, whichever process is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many runs of two people on four GPUs with a stranger among them, some of them killed: who had what, and when."""
+"""Many runs of two users on four GPUs with a foreign process, some killed: which run had which GPU, and when."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-FOREIGN = 4_194_999  # above what Linux gives out, so that nobody has it
+FOREIGN = 4_194_999  # above what Linux gives out, so that no process has it
 CARDS = [GPU._replace(uuid=f"GPU-5b0e4d6c-0000-4000-8000-00000000000{n}", pci=f"000{n}:00:00") for n in range(4)]
 AT_ONCE = 10
-# Each card has a second lock that only scripts take: whoever does not get it has a card that somebody else has.
+# Each GPU has a second lock that only scripts take: a script that does not get it shares a GPU with another one.
 SCRIPT = """
 import fcntl, os, sys, time
 place, length = sys.argv[1], float(sys.argv[2])
@@ -179,7 +179,7 @@ class Campaign:
         return False
 
     def _strike(self) -> None:
-        """kill -9 of somebody, anywhere: waiting, starting, running or ending."""
+        """kill -9 of a process at any time: waiting, starting, running or ending."""
         done = self._submits - self._left
         if self.killed >= self._kills * done // self._submits:
             return

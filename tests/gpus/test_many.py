@@ -1,4 +1,4 @@
-"""Four GPUs, two people, a stranger, and kills: nobody has what somebody else has, and order is kept."""
+"""Four GPUs, two users, a foreign process, and kills: no GPU is given twice, and the order is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""First come, first served, with nobody in charge: tickets, locks, strangers, and every way to let go."""
+"""The GPU queue: order, tickets, locks, foreign processes, and every way to release a GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .conftest import SECOND, Script
 if TYPE_CHECKING:
     from .conftest import Machine
 
-FOREIGN = 4_194_999  # above what Linux gives out, so that nobody has it
+FOREIGN = 4_194_999  # above what Linux gives out, so that no process has it
 
 
 def test_cards_are_given_out_by_uuid_until_there_are_none(machine: Machine) -> None:

@@ -13,7 +13,7 @@ from .conftest import SECOND
 if TYPE_CHECKING:
     from .conftest import Machine
 
-FOREIGN = 4_194_999  # above what Linux gives out, so that nobody has it
+FOREIGN = 4_194_999  # above what Linux gives out, so that no process has it
 
 
 def test_used(machine: Machine) -> None:

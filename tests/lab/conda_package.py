@@ -51,7 +51,7 @@ class Package(NamedTuple):
 
 
 def write_package(package: Package, channel: Path) -> Path:
-    """Put the archive where it belongs in the channel, over an older one; the index is somebody else's work."""
+    """Put the archive where it belongs in the channel, over an older one; the index is not updated."""
     archive = channel / package.subdir / f"{package.stem}{package.suffix}"
     archive.parent.mkdir(parents=True, exist_ok=True)
     archive.unlink(missing_ok=True)

@@ -34,7 +34,7 @@ class Fault(NamedTuple):
 
 @contextmanager
 def serve(folder: Path, certificate: Path | None = None) -> Iterator[Server]:
-    """With a ``certificate`` (see ``write_certificate``) it speaks TLS, and nobody has a reason to trust it."""
+    """With a ``certificate`` (see ``write_certificate``) it speaks TLS, with a certificate that no client trusts."""
     with Server(folder, certificate) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
@@ -47,7 +47,7 @@ def serve(folder: Path, certificate: Path | None = None) -> Iterator[Server]:
 
 
 def write_certificate(path: Path) -> Path:
-    """Key and certificate of 127.0.0.1 in one file, signed by nobody."""
+    """Key and certificate of 127.0.0.1 in one file, self-signed."""
     words = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
     key = path.with_suffix(".key")
     made = ["openssl", *words.split(), "-keyout", str(key), "-out", str(path)]
@@ -118,7 +118,7 @@ class _Answer(SimpleHTTPRequestHandler):
         try:
             self._send(fault, with_body)
         except ConnectionError:
-            self.close_connection = True  # whoever asked is gone, perhaps killed by the test
+            self.close_connection = True  # the client is gone, perhaps killed by the test
 
     def _is_welcome(self, path: str) -> bool:
         basic = "Basic " + base64.b64encode(self.server.password.encode()).decode()
@@ -127,7 +127,7 @@ class _Answer(SimpleHTTPRequestHandler):
         return not path.startswith("/files/") or self.server.signature in urlsplit(self.path).query
 
     def end_headers(self) -> None:
-        """As always, but whoever is asked for a password is told how to give it: git asks for that."""
+        """As always, but with a WWW-Authenticate header: git needs it."""
         if self.server.password:
             self.send_header("WWW-Authenticate", "Basic realm=lab")
         super().end_headers()

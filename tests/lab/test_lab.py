@@ -1,4 +1,4 @@
-"""The channel and the index are real: the tools that everybody uses install from them, and refuse what is broken."""
+"""The lab's channel and index are real: pip, uv and conda tools install from them, and refuse what is broken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machines of the ssh lab are real: they let in whom they should, lose what they should, and leave nothing."""
+"""The machines of the ssh lab are real: logins, lost packets and cleanup."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def test_a_reboot_ends_everything_and_keeps_the_disk(lab: Lab, laptop: Client, l
     with _ssh(laptop, let_in, "setsid sleep 1000 & echo begun; exec cat") as session:
         assert _line(session) == b"begun\n"
         gpu1.reboot()
-        assert session.poll() is None  # nobody told it
+        assert session.poll() is None  # it was not notified
         assert not let_in.processes()
         assert laptop.run("ssh", let_in.login, f"cat {boot_id} kept").stdout == f"{gpu1.boot_id}\nstill here"
         assert before.strip() != gpu1.boot_id

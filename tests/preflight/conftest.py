@@ -24,7 +24,7 @@ SMALL = "/scratch"
 
 
 class Reader:
-    """Somebody who submits, is refused, and follows the advice to the letter."""
+    """A user who submits, is refused, and does exactly what the message suggests."""
 
     def __init__(self, desk: Desk, host: Host | None = None) -> None:
         self.desk = desk

@@ -1,4 +1,4 @@
-"""A command beside a run: every byte of its streams, its input, its end, and its end when nobody listens any more."""
+"""``holdfast exec``: every byte of its streams, its input, its exit, and its end when the client is gone."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_it_ends_when_the_client_hangs_up(post: Post) -> None:
 
 
 def test_it_ends_when_nothing_is_heard_of_the_client(post: Post) -> None:
-    """As after a cut that nobody was told of: the connection stands, and no word comes over it."""
+    """As after a silent cut: the connection is open, and no byte comes over it."""
     run, channel = _running(post), post.connect()
     family = _begun(channel, run, post.python, patience=0.5)
     eventually(lambda: not [pid for pid in family if alive(pid)])

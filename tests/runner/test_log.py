@@ -165,7 +165,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_stops_the_log_and_not_the_script(small_disk: Path, post: Post, tmp_path: Path) -> None:
     post.home = small_disk / "target"
     done = tmp_path / "done"
-    # So many files make the closing event longer than what fits in the room its file already has.
+    # So many files make the closing event longer than what fits in the blocks that its file already has.
     many = f"for i in $(seq 100); do : > $HOLDFAST_METRICS_DIR/{'x' * 200}$i; done; : > outputs/y"
     run = post.start(post.plan(("sh", "-c", f"{many}; head -c {20 * MB} /dev/zero; echo yes > {done}; exit 3")))
     closed = run.wait()

@@ -111,7 +111,7 @@ def test_what_cannot_be_read_is_named_with_the_reason(post: Post, tmp_path: Path
 
 
 def _without_root_powers(python: str, place: Path) -> Path:
-    """Root reads everything; this interpreter is root without that power. For anybody else nothing changes."""
+    """Root reads everything; this interpreter is root without that power. For other users nothing changes."""
     words = f"setpriv --bounding-set=-dac_override,-dac_read_search {python}" if os.geteuid() == 0 else python
     place.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
     place.chmod(0o755)

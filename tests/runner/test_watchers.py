@@ -1,4 +1,4 @@
-"""Supervisor and guardian watch each other; whoever is killed, the run is told truly and nothing runs on unseen."""
+"""Supervisor and guardian watch each other: after a kill of either the outcome is right and no process is left."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LIMIT_S = 10.0
-# In these a changed answer may be followed by true ones: whoever watches a run tries again.
+# In these a changed answer may be followed by correct ones: commands that follow a run try again.
 WATCHING = ("submit", "follow")
 TIMES_WATCHED = 4
 TRACES = ("Traceback", "Holdfast itself failed", "Holdfast failed on its answer")

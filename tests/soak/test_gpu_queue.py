@@ -1,4 +1,4 @@
-"""Hundreds of runs of two people on four GPUs with a stranger, killed anywhere; then with a hostile neighbour."""
+"""Hundreds of runs of two users on four GPUs with a foreign process and kills; then with a hostile user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links that break for as long as anybody can watch: a thousand cuts, ten minutes of silence, 200 killed clients.
+"""Links that break: a thousand cuts, ten minutes of silence, 200 killed clients.
 
 ``HOLDFAST_FAULT_SEED`` draws the same cuts again, ``HOLDFAST_SOAK_PART=20`` plays a twentieth of everything.
 """
@@ -204,7 +204,7 @@ def test_ten_minutes_of_silence(silence: Silence, lab: Lab, capsys: pytest.Captu
 
 
 def endure(laptop: Seat, user: User, cuts: int, lines: int, rng: random.Random) -> Endured:
-    """One run, watched through a line that is cut again and again; whoever gives up is started again."""
+    """One run, watched through a line that is cut again and again; a client that gives up is started again."""
     proxy = laptop.line
     assert proxy is not None
     said = Said(lines, lines // 10)
@@ -332,7 +332,7 @@ def compare(found: bytes, log: bytes) -> list[str]:
 
 
 def sessions(user: User) -> list[str]:
-    """Conversations that nobody holds any more."""
+    """Connections without a client."""
     return [" ".join(process.argv)[:100] for process in user.processes() if "binascii" in " ".join(process.argv)]
 
 

@@ -178,7 +178,7 @@ def _sleepers(user: User) -> list[int]:
 
 
 def _listening(laptop: Laptop) -> set[str]:
-    """Addresses that somebody listens on, on the laptop."""
+    """Listening addresses on the laptop."""
     lines = laptop.client.run("ss", "-H", "-l", "-t", "-n").stdout.splitlines()
     return {line.split()[3] for line in lines}
 

@@ -1,4 +1,4 @@
-"""Where the time of a run on another machine went. Its clock since boot is not ours, and nobody compares them."""
+"""Where the time of a run on another machine went. Its monotonic clock is not compared with ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links that break: nothing is lost, nothing comes twice, and nobody is told a verdict that nobody knows."""
+"""Links that break: nothing is lost, nothing comes twice, and no state is guessed."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_a_slow_link_is_no_cut(attached: Laptop, gpu1: Host, lab: Lab) -> None:
 
 
 def test_a_slow_and_lossy_link_costs_time_and_nothing_else(attached: Laptop, gpu1: Host, lab: Lab) -> None:
-    """With every fifth packet lost a connection may well stand still for longer than anybody would believe in it."""
+    """With every fifth packet lost a connection may stand still for a long time."""
     attached.script("print(len(open('data.bin', 'rb').read()))")
     (attached.project / "data.bin").write_bytes(bytes(range(256)) * 1000)
     lab.slow(gpu1, bytes_per_second=64_000, loss=0.2)

@@ -78,7 +78,7 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
 def test_a_cut_while_an_environment_is_built(
     managed: Laptop, ada: User, box: Host, shared: Lab, tmp_path: Path
 ) -> None:
-    """The build belongs to the run, and the run to the machine: nobody there notices."""
+    """The build belongs to the run, and the run to the machine: a broken link does not affect it."""
     archive = _source_archive(tmp_path / "slowbuild-1.0.tar.gz")
     (managed.project / archive.name).write_bytes(archive.read_bytes())
     (managed.project / "requirements.txt").write_text(f"--no-index\n./{archive.name}\n")

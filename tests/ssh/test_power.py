@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def switch(attached: Laptop, tmp_path: Path) -> Path:
-    """A folder where the target's commands leave a file; whoever runs the lab acts on it."""
+    """A folder where the target's commands leave a file; the lab acts on it."""
     folder = tmp_path / "switch"
     folder.mkdir()
     path = attached.project / "aml_config" / "lab1.compute"

@@ -1,4 +1,4 @@
-"""``detach --purge``: the machine is as it was before it was attached, and nothing is lost that somebody may want."""
+"""``detach --purge``: the machine is as it was before it was attached, and no result is lost."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_everything_of_ours_is_ours_alone_whatever_the_umask(laptop: Laptop, gpu
     assert laptop.holdfast("submit", "-c", "lab1", "train.py", preexec_fn=lambda: os.umask(0)).code == 0
     (key,) = (laptop.home / "ssh").rglob("key")
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
-    for folder in (laptop.home, key.parent, ada.path(".holdfast")):  # nobody else can enter what lies in these
+    for folder in (laptop.home, key.parent, ada.path(".holdfast")):  # only this user can enter these
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     key.chmod(0o644)
     laptop.close_connections()

@@ -178,7 +178,7 @@ def test_the_full_reader_refuses(text: str) -> None:
 
 
 def described(node: Node) -> list[object]:
-    """Everything two readers can differ in. Where an absent value stands is nobody's business."""
+    """Everything two readers can differ in. The position of an absent value does not matter."""
     if isinstance(node, Scalar):
         place = (node.line, node.column, node.end_line, node.end_column) if node.text or node.quoted else ()
         return [node.text, node.quoted, place]

@@ -1,4 +1,4 @@
-"""The conda files of the guide in its five languages, and other names that nobody answers to any more."""
+"""The conda files of the guide in its five languages, and other packages and URLs that no longer exist."""
 
 from __future__ import annotations
 

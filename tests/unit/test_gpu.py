@@ -41,7 +41,7 @@ TWO = (GPU, GPU._replace(uuid="GPU-5b0e4d6c-0000-4000-8000-000000000001", busy=9
 
 
 class Reader:
-    """The runner's own code out of its parcel, in a process of its own, asked as often as one likes."""
+    """The runner's code from its bundle, in its own process, called repeatedly."""
 
     def __init__(self, parcel: Path, path: str, libraries: Path | None, limit: str, python: str) -> None:
         env = {"PATH": path, **({"LD_LIBRARY_PATH": str(libraries)} if libraries else {})}
@@ -87,7 +87,7 @@ def place(parcel: Path, tmp_path: Path) -> Place:
 
 @pytest.fixture
 def holders() -> Iterator[list[int]]:
-    """A process of a run of ours, and one of somebody else."""
+    """A process of one of our runs, and one of another user."""
     ours = {"HOLDFAST_RUN_UID": "ab" * 16, "HOLDFAST_RUN_ID": "digits_1"}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     started = [subprocess.Popen([sys.executable, "-S", "-c", HOLD], env=env, **pipes) for env in (ours, {})]  # type: ignore[call-overload]

@@ -114,7 +114,7 @@ def test_a_script_is_deaf_to_nothing_and_finds_its_folder(tmp_path: Path, start:
     words = sh(tmp_path, start, script).run()[1].decode().split()
     assert words[:2] == [str(tmp_path), "0077"]
     assert words[2::2] == ["SigBlk:", "SigIgn:", "yes"]
-    system = 0b11 << 31  # two that the C library keeps for itself; whoever starts the tests may have left them ignored
+    system = 0b11 << 31  # two that the C library keeps for itself; the caller of the tests may have left them ignored
     assert [int(signals, 16) & ~system for signals in words[3::2]] == [0, 0]
 
 

@@ -1,4 +1,4 @@
-"""Text made fit for strangers."""
+"""Secrets are removed from text."""
 
 from __future__ import annotations
 

@@ -324,7 +324,7 @@ def test_pipes_sockets_and_devices_are_skipped_with_a_warning(desk: Desk, monkey
 
 @pytest.fixture
 def without_rights(desk: Desk, tmp_path: Path) -> Iterator[None]:
-    """Root reads everything: such a test gives its rights away and its folders to nobody."""
+    """Root reads everything: such a test drops its rights and gives its folders to the user `nobody`."""
     if os.geteuid() != 0:
         yield
         return

@@ -254,7 +254,7 @@ def test_what_the_engine_complains_about_is_out_of_the_script_s_reach(charge: mo
     assert Path(os.fsdecode(charge.complaints)).parent == tmp_path
 
 
-# Takes a lock, has a container looked after, says by whom, and is killed.
+# Takes a lock, starts the monitor of a container, prints its pid, and is killed.
 SUPERVISOR = """
 import fcntl, os, signal, sys
 from holdfast.runner.container import monitor
