@@ -74,7 +74,7 @@ def test_nothing_can_be_written(published: Path) -> None:
     assert [path for path in everything if not path.is_symlink() and path.stat().st_mode & 0o222] == []
 
 
-def test_it_tells_what_it_is(published: Path, conda_lock: dict[str, Any]) -> None:
+def test_installed_environment_describes_itself(published: Path, conda_lock: dict[str, Any]) -> None:
     about = json.loads((published / "holdfast-environment.json").read_text())
     assert about["lock"] == conda_lock
     assert about["builder"] == conda_lock["builder"]

@@ -130,7 +130,7 @@ def test_the_answers_are_the_same(store: Home, damage: Callable[[Path, random.Ra
     assert desk.holdfast("history", "list", "-o", "json").json == before
 
 
-def test_the_check_can_fail(store: Home, desk: Desk) -> None:
+def test_changed_record_is_found_only_by_its_checksum(store: Home, desk: Desk) -> None:
     """Without the checksum a changed record would be believed."""
     before = _answers(store)
     index = desk.home / "index.sqlite"

@@ -97,7 +97,7 @@ def test_no_secret_is_found(troubled: Desk, words: tuple[str, ...]) -> None:
     assert ("run/a1/log" in told) == ("--with-log" in words)
 
 
-def test_it_says_enough_to_help(troubled: Desk) -> None:
+def test_report_has_versions_variables_and_log(troubled: Desk) -> None:
     told = report(troubled, "-r", "last", "--with-log")
     about = json.loads(told["about.json"])
     assert about["holdfast"]

@@ -63,7 +63,7 @@ def zipped(files: dict[str, bytes]) -> bytes:
     return target.getvalue()
 
 
-def test_there_and_back(desk: Desk, archive: Path, other: Desk) -> None:
+def test_exported_runs_can_be_imported(desk: Desk, archive: Path, other: Desk) -> None:
     (other.project / ".holdfast-project").write_bytes((desk.project / ".holdfast-project").read_bytes())
     other.submit("train.py")
     done = other.holdfast("history", "import", str(archive))
@@ -95,7 +95,7 @@ def test_there_and_back(desk: Desk, archive: Path, other: Desk) -> None:
     assert list(other.home.glob("import-*")) == []
 
 
-def test_again_changes_nothing(archive: Path, other: Desk) -> None:
+def test_second_import_changes_nothing(archive: Path, other: Desk) -> None:
     other.holdfast("history", "import", str(archive))
     before = sorted(str(path.relative_to(other.home)) for path in (other.home / "runs").rglob("*"))
     done = other.holdfast("history", "import", str(archive))

@@ -201,7 +201,7 @@ def test_a_queued_run_is_cancelled(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("ending", ["svg", "png"])
-def test_the_chart(desk: Desk, tmp_path: Path, ending: str) -> None:
+def test_gpu_chart_is_written_as_a_picture(desk: Desk, tmp_path: Path, ending: str) -> None:
     run = HandRun(desk)
     run.add("gpu_facts", **FACTS)
     run.add("started", pid=1, start_time=1, program="python")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from faults.conftest import Draw
 
 
-def test_the_conversation(draw: Draw) -> None:
+def test_runner_connection_killed_at_each_step(draw: Draw) -> None:
     draw.check(sessions(draw.place, draw.rng, Size(8, 0)))
 
 
@@ -23,11 +23,11 @@ def test_a_runner_that_unpacks_itself(draw: Draw) -> None:
     draw.check(first_sessions(draw.place, draw.rng, Size(6, 0)))
 
 
-def test_the_supervisor(draw: Draw) -> None:
+def test_supervisor_killed_at_each_step(draw: Draw) -> None:
     draw.check(supervisors(draw.place, draw.rng, Size(8, 0)))
 
 
-def test_the_guardian(draw: Draw) -> None:
+def test_guardian_killed_at_each_step(draw: Draw) -> None:
     draw.check(guardians(draw.place, draw.rng, Size(None, 0)))
 
 

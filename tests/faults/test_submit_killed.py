@@ -14,7 +14,7 @@ def test_detached(draw: Draw) -> None:
     draw.check(submits(draw.place, draw.rng, Size(12, 4), attached=False, far=False))
 
 
-def test_attached(draw: Draw) -> None:
+def test_waiting_submit_killed_at_each_step(draw: Draw) -> None:
     draw.check(submits(draw.place, draw.rng, Size(5, 6), attached=True, far=False))
 
 

@@ -196,7 +196,7 @@ def test_a_dropped_stream_goes_on_after_healing(lab: Lab, laptop: Client, let_in
 
 
 @pytest.mark.parametrize("one_way", ["to", "from"])
-def test_one_way_only(lab: Lab, laptop: Client, gpu1: Host, one_way: Any) -> None:
+def test_link_cut_in_one_direction_times_out(lab: Lab, laptop: Client, gpu1: Host, one_way: Any) -> None:
     assert _connect(laptop, gpu1) == "connected"
     lab.cut(gpu1, one_way=one_way)
     before = _segments_heard(gpu1)

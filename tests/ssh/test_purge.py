@@ -17,7 +17,7 @@ PURGE = ("computetarget", "detach", "lab1", "--purge")
 WAITING = "import time; print('up', flush=True); time.sleep(600)"
 
 
-def test_all_is_as_it_was(laptop: Laptop, gpu1: Host, ada: User) -> None:
+def test_purge_leaves_the_machine_as_it_was(laptop: Laptop, gpu1: Host, ada: User) -> None:
     def seen() -> tuple[object, ...]:
         return ada.files(), ada.sockets(), ada.processes()
 

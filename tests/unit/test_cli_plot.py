@@ -64,7 +64,7 @@ def test_a_constant_runs_through_the_middle_and_one_point_is_a_dot() -> None:
     assert sum(0x2800 < ord(char) <= 0x28FF for char in point) == 1
 
 
-def test_nothing_to_draw() -> None:
+def test_chart_without_numbers_says_so() -> None:
     assert chart({}, 40, 5) == chart({"x": ([0], [math.nan])}, 40, 5) == ["(no numbers to draw)"]
 
 

@@ -51,7 +51,7 @@ def test_a_lock_comes_back_without_its_secrets() -> None:
     assert again.python == LOCK.python
 
 
-def test_its_form() -> None:
+def test_lock_has_these_parts_and_this_file_name() -> None:
     parts = ["v", "spec", "platform", "python", "conda", "pip", "pip_options", "pip_bytes", "own_package", "builder"]
     assert list(CONTENT) == parts
     assert list(CONTENT["conda"][0]) == ["name", "version", "build", "url", "sha256", "size"]

@@ -186,7 +186,7 @@ def test_a_setup_program_is_not_read(tmp_path: Path) -> None:
         ("-f https://host/${TOKEN}/", "variables of the environment are not read"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, line: str, message: str) -> None:
+def test_unsupported_requirement_lines_are_refused(tmp_path: Path, line: str, message: str) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path.parent / "outside.txt").write_text("numpy\n")
     spec, findings = spec_of(tmp_path, f"scipy\n{line}\n")

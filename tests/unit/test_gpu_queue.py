@@ -38,7 +38,7 @@ def claim(number: int, **wish: Any) -> Claim:
     return Claim(f"{number:032x}", {"run_id": f"run_{number}", "user": "ada"}, asked(**wish))
 
 
-def test_what_fits() -> None:
+def test_request_selects_gpus_by_name_and_memory() -> None:
     assert [card["index"] for card in fitting(CARDS, asked())] == [0, 1]
     assert [card["index"] for card in fitting(CARDS, asked(name="a100"))] == [0]
     assert [card["index"] for card in fitting(CARDS, asked(memory=24e9))] == [0]

@@ -36,7 +36,7 @@ def told(folder: Path, said: dict[str, Any] | None, wish: dict[str, Any] | None 
     return gpu_verdict.lines(made(folder, *events, wish=wish))
 
 
-def test_a_used_gpu(tmp_path: Path) -> None:
+def test_verdict_line_of_a_used_gpu(tmp_path: Path) -> None:
     line = "GPU used: NVIDIA H200, busy 41.0 s of 52.1 s (79 %), peak 12.3 GB, 9.1 Wh"
     assert told(tmp_path, receipt()) == [line]
 

@@ -64,7 +64,7 @@ def test_gpus_of_a_run_configuration(tmp_path: Path, value: str, wanted: GpuRequ
     assert config.gpus == wanted
 
 
-def test_the_other_keys(tmp_path: Path) -> None:
+def test_runconfig_reads_require_gpu_grace_and_wait(tmp_path: Path) -> None:
     config, findings = read(tmp_path, "requireGpu: yes\ngpuGrace: 90s\nwaitForGpu: 2h\n")
     assert findings == ""
     assert config is not None
@@ -131,7 +131,7 @@ def test_a_number_that_is_none(tmp_path: Path, asked: dict[str, str]) -> None:
     assert caught.value.hint
 
 
-def test_a_wait_that_is_none(tmp_path: Path) -> None:
+def test_invalid_wait_for_gpu_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HoldfastError, match="not a length of time") as caught:
         job(tmp_path, wait_for_gpu="later")
     assert caught.value.where == "--wait-for-gpu"
@@ -195,7 +195,7 @@ def test_one_master_is_no_trouble(tmp_path: Path) -> None:
         (GpuWish(1, 5, "A100", True), False, {"count": 1, "memory": 5, "name": "A100", "shared": True}),
     ],
 )
-def test_the_plan(wish: GpuWish, handed_in: bool, planned: dict[str, object] | None) -> None:
+def test_plan_holds_the_gpu_request(wish: GpuWish, handed_in: bool, planned: dict[str, object] | None) -> None:
     assert plan_gpu(wish, handed_in=handed_in) == (None if planned is None else {**PLANNED, **planned})
 
 

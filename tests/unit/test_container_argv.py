@@ -1,6 +1,6 @@
 """Command lines of container engines, by a row for each kind of engine and each key: nothing is run.
 
-``HOLDFAST_REWRITE_GOLDEN=1 pytest tests/unit/test_container_words.py`` rewrites the expected texts; review the diff.
+``HOLDFAST_REWRITE_GOLDEN=1 pytest tests/unit/test_container_argv.py`` rewrites the expected texts; review the diff.
 """
 
 from __future__ import annotations
