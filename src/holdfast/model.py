@@ -91,14 +91,6 @@ class Identity(Record):
     run_number: int
 
 
-class Snapshotted(Record):
-    """The content that a run starts from."""
-
-    tree: str
-    files: int
-    bytes: int
-
-
 class Plan(Record):
     """All that is decided about an attempt: printed by --dry-run, sent to the target, kept in history."""
 

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.amlconfig.types import Finding
 from holdfast.environments import gpu
+from holdfast.environments.edits import applied
 from holdfast.environments.read import read
 from holdfast.environments.sources import Declared
 from holdfast.environments.spec import Facts, Spec
@@ -12,6 +14,14 @@ from holdfast.environments.spec import Facts, Spec
 
 def card(cuda: str, capability: str = "8.0") -> Facts:
     return Facts("linux-64", {"__glibc": "2.36", "__cuda": cuda}, "535.104", (capability,))
+
+
+def advice(spec: Spec, facts: Facts) -> list[Finding]:
+    return [edit.finding for edit in gpu.edits(spec, facts)] + gpu.unusable(spec, facts)
+
+
+def with_fixes(text: str, spec: Spec, facts: Facts) -> str:
+    return applied(text, (edit for edit in gpu.edits(spec, facts) if edit.entry.line))
 
 
 NONE = Facts("linux-64", {"__glibc": "2.36", "__cuda": None})
@@ -54,22 +64,22 @@ def spec_of(root: Path, text: str, file: str) -> Spec:
 def test_what_would_leave_the_gpu_idle(tmp_path: Path, line: str, cuda: str, fixed: str) -> None:
     text = f"numpy\n{line}\n"
     spec = spec_of(tmp_path, text, "requirements.txt")
-    (finding,) = gpu.advice(spec, card(cuda))
+    (finding,) = advice(spec, card(cuda))
     assert (finding.line, finding.hint) == (2, f"write {fixed}")
-    mended = gpu.fix(text, spec, card(cuda))
+    mended = with_fixes(text, spec, card(cuda))
     assert mended == f"numpy\n{fixed}\n"
-    assert gpu.advice(spec_of(tmp_path, mended, "requirements.txt"), card(cuda)) == []
-    assert gpu.advice(spec, NONE) == []
+    assert advice(spec_of(tmp_path, mended, "requirements.txt"), card(cuda)) == []
+    assert advice(spec, NONE) == []
 
 
 @pytest.mark.parametrize("line", ["torch", "torch==2.5.1+cu126", "tensorflow==2.15", "cntk-gpu==2.7", "numpy"])
 def test_what_needs_no_advice(tmp_path: Path, line: str) -> None:
-    assert gpu.advice(spec_of(tmp_path, f"{line}\n", "requirements.txt"), card("12.4")) == []
+    assert advice(spec_of(tmp_path, f"{line}\n", "requirements.txt"), card("12.4")) == []
 
 
 def test_a_driver_that_is_too_old_is_an_error(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, "torch==2.9.0+cu130\n", "requirements.txt")
-    (finding,) = gpu.advice(spec, card("12.2"))
+    (finding,) = advice(spec, card("12.2"))
     assert finding.severity == "error"
     assert finding.message == (
         "this build of torch needs CUDA 13.0; the driver 535.104 of this target serves CUDA 12.2 and older"
@@ -97,21 +107,21 @@ def test_cards_and_drivers_that_a_build_is_not_for(
 ) -> None:
     fixed = fixed.format("--index-url https://wheels.example.org/whl/")
     spec = spec_of(tmp_path, f"{line}\n", "requirements.txt")
-    found = gpu.advice(spec, facts)
+    found = advice(spec, facts)
     assert [(finding.severity, finding.hint) for finding in found] == ([("error", f"write {fixed}")] if fixed else [])
     assert all(reason in finding.message for finding in found)
-    mended = gpu.fix(f"{line}\n", spec, facts)
+    mended = with_fixes(f"{line}\n", spec, facts)
     assert mended == f"{fixed or line}\n"
-    assert gpu.advice(spec_of(tmp_path, mended, "requirements.txt"), facts) == []
+    assert advice(spec_of(tmp_path, mended, "requirements.txt"), facts) == []
 
 
 def test_a_card_that_no_torch_can_use(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, "numpy\ntorch\n", "requirements.txt")
-    (finding,) = gpu.advice(spec, card("10.2"))
+    (finding,) = advice(spec, card("10.2"))
     assert (finding.severity, finding.line) == ("warning", 2)
     assert finding.message.startswith("no build of torch 2 can use the GPU of this target: the oldest needs CUDA 11.8")
     assert gpu.flavoured(spec, card("10.2")).pip_options.torch_backend == "cpu"
-    assert gpu.advice(spec_of(tmp_path, "numpy\n", "requirements.txt"), card("10.2")) == []
+    assert advice(spec_of(tmp_path, "numpy\n", "requirements.txt"), card("10.2")) == []
 
 
 def test_the_table_agrees_with_itself() -> None:
@@ -126,8 +136,8 @@ def test_the_table_agrees_with_itself() -> None:
 def test_conda_packages(tmp_path: Path) -> None:
     text = "dependencies:\n- pytorch=2.1=py3.11_cpu_0\n- cpuonly  # no\n- pytorch-cpu=1.1\n- numpy\n"
     spec = spec_of(tmp_path, text, "env.yml")
-    assert [finding.severity for finding in gpu.advice(spec, card("12.4"))] == ["warning"] * 3
-    assert gpu.fix(text, spec, card("12.4")) == "dependencies:\n- pytorch=2.1\n- pytorch=1.1\n- numpy\n"
+    assert [finding.severity for finding in advice(spec, card("12.4"))] == ["warning"] * 3
+    assert with_fixes(text, spec, card("12.4")) == "dependencies:\n- pytorch=2.1\n- pytorch=1.1\n- numpy\n"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from holdfast.amlconfig.types import Finding
 from holdfast.environments import matchspec, requirement
-from holdfast.environments.edits import Edit, applied
+from holdfast.environments.edits import Edit
 from holdfast.environments.spec import Entry
 from holdfast.environments.versions import allows, release
 from holdfast.record import Record
@@ -31,8 +31,7 @@ class Build(Record):
     torches: range
 
 
-# As PyTorch's release matrix and build scripts had it on that day. Newest first; open ranges are still published.
-CHECKED = "2026-11-15"
+# As PyTorch's release matrix and build scripts had it on 2026-11-15. Newest first; open ranges are still published.
 _OPEN = 40
 BUILDS: tuple[Build, ...] = (
     Build("cu132", (7, 5), _OPEN, range(12, _OPEN)),
@@ -55,11 +54,6 @@ _CUDA_TAG = re.compile(r"cu(\d+)(\d)")
 _MINOR_COMPATIBLE = 11
 
 
-def advice(spec: Spec, facts: Facts) -> list[Finding]:
-    """What would leave the GPU idle, or cannot run on it; nothing for a target without one."""
-    return [edit.finding for edit in edits(spec, facts)] + unusable(spec, facts)
-
-
 def edits(spec: Spec, facts: Facts) -> list[Edit]:
     """The changes after which the GPU is used."""
     if not facts.cuda:
@@ -77,11 +71,6 @@ def unusable(spec: Spec, facts: Facts) -> list[Finding]:
     reason = _misfit(BUILDS[-1], facts)
     message = f"no build of torch 2 can use the GPU of this target: the oldest {reason}; the CPU build is taken"
     return [Finding("warning", entry.file, entry.line, entry.column, message, "choose another target for long runs")]
-
-
-def fix(text: str, spec: Spec, facts: Facts) -> str:
-    """``text`` of the file that ``spec`` was read from, changed so that the GPU is used."""
-    return applied(text, (edit for edit in edits(spec, facts) if edit.entry.file == spec.source and edit.entry.line))
 
 
 def flavoured(spec: Spec, facts: Facts) -> Spec:

@@ -1,15 +1,14 @@
 """Packages, channels and URLs of old projects that no longer exist, with their replacements.
 
-``CHECKED`` is the day on which the lines for pip were last resolved against the public index.
+The lines for pip were last resolved against the public index on 2026-11-15.
 """
 
 from __future__ import annotations
 
 import re
 
-from holdfast.amlconfig.types import Finding
 from holdfast.environments import matchspec, requirement
-from holdfast.environments.edits import Edit, applied
+from holdfast.environments.edits import Edit
 from holdfast.environments.spec import python_of
 from holdfast.environments.versions import minor, release
 from holdfast.environments.wheels import parse_wheel
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
     from holdfast.amlconfig.types import Severity
     from holdfast.environments.spec import Entry, Interpreter, Spec
-
-CHECKED = "2026-11-15"
 
 
 class Retired(Record):
@@ -66,11 +63,6 @@ _CNTK = re.compile(r"https?://(?:www\.)?cntk\.ai/PythonWheel/([^/]+)/[^/]+\.whl"
 _AZURE_WHEELS = re.compile(r"https?://azuremldownloads\.[^/]+/", re.IGNORECASE)
 
 
-def findings(spec: Spec, interpreter: Interpreter | None = None) -> list[Finding]:
-    """What is retired in a spec, each with its place and the line to write."""
-    return [edit.finding for edit in edits(spec, interpreter)]
-
-
 def edits(spec: Spec, interpreter: Interpreter | None = None) -> list[Edit]:
     """The changes after which nothing in ``spec`` is retired."""
     python = minor(spec.python) or python_of(spec, interpreter)
@@ -79,11 +71,6 @@ def edits(spec: Spec, interpreter: Interpreter | None = None) -> list[Edit]:
     found = [edit for entry in spec.conda for edit in _conda_edits(entry, spec, coming)]
     found += [edit for entry in spec.pip for edit in _pip_edits(entry, coming)]
     return found + list(_cntk_python_edits(spec, coming))
-
-
-def fix(text: str, spec: Spec, interpreter: Interpreter | None = None) -> str:
-    """``text`` of the file that ``spec`` was read from, with everything retired replaced."""
-    return applied(text, (edit for edit in edits(spec, interpreter) if edit.entry.file == spec.source))
 
 
 def _conda_edits(entry: Entry, spec: Spec, python: tuple[int, int] | None) -> Iterator[Edit]:

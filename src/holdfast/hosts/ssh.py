@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from holdfast.model import Login
     from holdfast.ports import Stream
 
-CONNECT_TIMEOUT_S = 10
 _SEVER_S = 5
 _LONGEST_SOCKET = 104 - 18  # of a unix socket's name, less the ending that ssh adds while it makes one
 

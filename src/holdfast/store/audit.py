@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     OnProgress = Callable[[int, int], None]
 
-_BLOCK = 1024 * 1024
 _AGAIN = "submit the project with this file again; that stores it anew"
 _LOOK = "the disk may be failing; do not trust this run's file, and save the others"
 _REPAIR = "holdfast store verify --repair"

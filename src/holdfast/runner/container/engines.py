@@ -107,12 +107,6 @@ def ask(program: "str", *words: "str", said: "bytes" = b"", patience: "float" = 
     return out.decode("utf-8", "replace")
 
 
-def is_silent(error: "EngineTrouble") -> "bool":
-    """Whether there was no answer at all, as while a daemon restarts."""
-    text = str(error).lower()
-    return any(words in text for words in (*_NOBODY, "connection refused", "did not answer", "unexpected eof"))
-
-
 def is_absent(error: "EngineTrouble") -> "bool":
     """A container or an image. "no such file" is no such word: it may be the socket of a daemon that went away."""
     text = str(error).lower()
