@@ -25,7 +25,7 @@ LINUX = Facts("linux-64", {"__glibc": "2.28"})
         ("x==1 --hash=sha256:BB --hash=sha256:aa", "x==1 --hash=sha256:aa --hash=sha256:bb"),
         ("https://h/x-1.whl", "https://h/x-1.whl"),
         ("x===2019.1", "x===2019.1"),
-        # What pip once took and PEP 440 has not; the solver judges it.
+        # What pip once accepted and PEP 440 does not allow; the solver judges it.
         ("numpy>=1.11.*", "numpy>=1.11.*"),
         ("x[a] (<2.*, >=1.0.dev-abc) ; python_version<'3'", 'x[a]<2.*,>=1.0.dev-abc ; python_version < "3"'),
         ("cntk==2.0.beta15.0", "cntk==2.0.beta15.0"),

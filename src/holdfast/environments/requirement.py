@@ -63,8 +63,8 @@ def parse(text: str) -> Requirement:
 def _read(text: str) -> tuple[packaging.requirements.Requirement, list[str]]:
     """The requirement, and its version clauses, sorted.
 
-    Old files have clauses such as ``>=1.11.*`` that pip and conda once took and PEP 440 has not. They are kept as they
-    are, for the solver to judge; the rest of the line has to be valid without them.
+    Old files have clauses such as ``>=1.11.*``, which pip once accepted and PEP 440 does not allow. They are kept for
+    the solver to judge; the rest of the line has to be valid without them.
     """
     from packaging.requirements import InvalidRequirement, Requirement
 

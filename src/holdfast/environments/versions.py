@@ -49,7 +49,7 @@ def _clause_allows(clause: str, version: tuple[int, ...]) -> bool:
 
     operator, numbers, is_prefix = found[1], found[2], bool(found[3]) or found[1] in ("", "=")
     operator = {"": "==", "=": "==", "===": "=="}.get(operator, operator)
-    # Old projects write >=3.6.* too, which PEP 440 has not.
+    # Old projects write >=3.6.* too, which PEP 440 does not allow.
     ending = ".*" if is_prefix and operator in ("==", "!=") else ""
     try:
         return Specifier(operator + numbers + ending).contains(".".join(map(str, version)))

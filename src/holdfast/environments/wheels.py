@@ -45,7 +45,7 @@ def parse_wheel(address: str) -> Wheel | None:
         return None
     from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
-    # Old wheels have versions that PEP 440 has not, such as cntk's 2.0.beta15.0, so the version is taken as it is.
+    # Old wheels have versions that PEP 440 does not allow, such as cntk's 2.0.beta15.0, so it is kept as written.
     version, parts[1] = parts[1], "0"
     try:
         name, _, _, tags = parse_wheel_filename("-".join(parts) + ".whl")

@@ -11,7 +11,7 @@ import hashlib
 import os
 
 from holdfast.environments import lock, secrets
-from holdfast.environments.requirement import normal
+from holdfast.environments.requirement import parse
 from holdfast.errors import BuildNeededError, ConfigError, InternalError
 from holdfast.location import PACKAGE
 from holdfast.model import Json
@@ -166,8 +166,11 @@ def _send_packages(home: Home, project: Project, asked: Asked, channel: RunnerCh
 def _build_needed(asked: Asked, answer: Json) -> BuildNeededError:
     if answer.get("kind") == "login":
         return _login_needed(asked, answer)
+    from packaging.utils import canonicalize_name
+
     package = str(answer.get("package") or "")
-    entry = next((entry for entry in asked.spec.pip if package and _name(entry.text) == normal(package)), None)
+    name = canonicalize_name(package)
+    entry = next((entry for entry in asked.spec.pip if name and _name(entry.text) == name), None)
     where = f"{entry.file}:{entry.line}" if entry is not None and entry.line else asked.declared.file
     what = f"{package or 'a package'} has no wheel for this target, so its own build program would have to run"
     hint = "pin a version that has a wheel, or put a wheel into the project: pip wheel -w wheels NAME"
@@ -185,12 +188,14 @@ def _login_needed(asked: Asked, answer: Json) -> BuildNeededError:
     return BuildNeededError(what, where=where, answer=secrets.scrub(str(answer.get("what") or "")), hint=hint)
 
 
-def _name(requirement: str) -> str:
+def _name(text: str) -> str:
     """Of a requirement or of the path of a source archive."""
-    name = os.path.basename(requirement.split(" ", maxsplit=1)[0]) if requirement.startswith("./") else requirement
-    for end in (" ", "=", "<", ">", "!", "~", "[", ";", "@"):
-        name = name.partition(end)[0]
-    return normal(name.rpartition("-")[0] if requirement.startswith("./") and "-" in name else name)
+    if not text.startswith("./"):
+        return parse(text).name
+    from packaging.utils import canonicalize_name
+
+    file = os.path.basename(text.partition(" ")[0])
+    return canonicalize_name(file.rpartition("-")[0] or file)
 
 
 def _failure(asked: Asked, answer: Json, log: str) -> ConfigError:
