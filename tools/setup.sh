@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the development environment: a virtual environment with Holdfast in it, everything pinned in pyproject.toml.
+# Makes the development environment: a virtual environment with Holdfast in it, its tools pinned in pyproject.toml.
 set -eu
 venv=$1
 "${PYTHON:-python3}" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Python 3.10 or newer is needed: make PYTHON=python3.11 ..." >&2; exit 1; }

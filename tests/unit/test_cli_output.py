@@ -234,7 +234,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_query_ends_soon_and_other_threads_go_on(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query, "TIME_LIMIT_S", 0.5)
+    monkeypatch.setattr(query, "TIME_LIMIT_S", 0.2)
     expression = HOSTILE[name]
     assert len(expression) <= query.LENGTH_LIMIT
     pauses: list[float] = []
@@ -257,8 +257,8 @@ def test_a_hostile_query_ends_soon_and_other_threads_go_on(name: str, monkeypatc
         other.join()
     assert caught.value.where == "--query"
     assert len(caught.value.what) <= 300
-    assert time.monotonic() - started < 60, "half a second of processor time, on a busy machine too"
-    assert max(pauses, default=0) < 10
+    assert time.monotonic() - started < 60, "little processor time, on a busy machine too"
+    assert max(pauses, default=0) < 5
 
 
 @pytest.mark.parametrize(
