@@ -20,6 +20,7 @@ from holdfast import kinds
 from holdfast.amlconfig import compute, runconfig
 from holdfast.cli.parse import GLOBAL_OPTIONS
 from holdfast.cli.table.commands import COMMANDS
+from holdfast.engine.submit.trust_policy import TABLE
 from holdfast.errors import HoldfastError
 from holdfast.runner.plan import Plan
 from holdfast.runner.run import notify
@@ -209,6 +210,8 @@ def test_settings_page_says_which_keys_are_used(kind: str) -> None:
     }
     names = {key: re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower() for key in documented}
     assert documented == {key: fields.get(name, name) in read for key, name in names.items()}
+    unused = {rule.key for rule in TABLE if rule.files == f".{kind}" and rule.note == "not used"}
+    assert unused | {"password"} == {key for key, used in documented.items() if not used} | {"password"}
 
 
 def test_environment_variables_are_documented() -> None:

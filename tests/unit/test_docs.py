@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import subprocess
 import sys
@@ -21,6 +22,16 @@ def test_generated_pages_are_up_to_date() -> None:
     command = [sys.executable, "tools/docs.py", "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_sources_of_generated_parts_exist() -> None:
+    sources = [
+        source
+        for page in (ROOT / "docs").glob("*.md")
+        for source in re.findall(r"<!-- made from (\S+):", page.read_text("utf-8"))
+    ]
+    assert len(sources) > 5
+    assert [source for source in sources if not (ROOT / source).exists()] == []
 
 
 def test_only_marked_parts_are_replaced() -> None:

@@ -6,7 +6,7 @@
 Inside a run the values go into files of the run's own folder, one system call each, and are there even if the
 process is killed a moment later. Outside a run every call does nothing. Logging never raises into the script.
 
-This file, with track_values.py for pictures and tables, is also the package ``holdfast-track`` and the ``holdfast``
+This file, with values.py for pictures and tables, is also the package ``holdfast-track`` and the ``holdfast``
 that runs find on their path, so it needs only Python 3.6.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# The file format, as docs/formats.md tells it. metrics.py reads it.
+# The file format, as docs/formats.md tells it. metrics/reader.py reads it.
 _MAGIC = b"hfmetric"
 _VERSION = 1
 _HEADER = struct.Struct("<8sIIQQQ24x")  # magic, version, record size, pid, process start (ticks), opened (wall ns)
@@ -259,7 +259,7 @@ class _Pair:
 
 
 class _Made(tuple):  # type: ignore[type-arg]
-    """A value that track_values.py has made ready: kind, what its line says, bytes of its own file and their ending."""
+    """A value that values.py has prepared: kind, what its line says, bytes of its own file and their ending."""
 
 
 class _TooLargeError(ValueError):

@@ -31,7 +31,7 @@ def too_new(cuda: "str", driver: "str") -> "bool":
 
 
 def parsed(text: "bytes") -> "dict[str, Any] | None":
-    """The facts of ``touch.py``, of known names and kinds only."""
+    """The facts of ``probe.py``: known names and types only."""
     try:
         found = json.loads(text.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
