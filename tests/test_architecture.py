@@ -288,9 +288,21 @@ def test_modules_beside_a_program_do_not_hide_the_standard_library(folder: str) 
 
 def test_links_between_pages_exist() -> None:
     pages = [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
-    links = [(page, link) for page in pages for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8"))]
+    links = [
+        (page, link) for page in pages for link in re.findall(r"\]\((?!https?:)([^)]+)\)", page.read_text("utf-8"))
+    ]
     assert links
-    assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
+    assert [(page.name, link) for page, link in links if not _exists(page, link)] == []
+
+
+def _exists(page: Path, link: str) -> bool:
+    """Whether the file of a link exists and has the heading that is named after ``#``."""
+    name, _, anchor = link.partition("#")
+    target = page.parent / name if name else page
+    if not anchor or not target.is_file():
+        return target.exists()
+    headings = re.findall(r"^#+ (.*)$", target.read_text("utf-8"), re.MULTILINE)
+    return anchor in {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
 
 
 def test_help_fits_on_one_screen(desk: Desk) -> None:
