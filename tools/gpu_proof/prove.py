@@ -286,8 +286,8 @@ def main() -> int:
     torch = subprocess.run(
         [sys.executable, "-c", "import torch; print(torch.__version__)"], stdout=subprocess.PIPE, check=True
     )
-    page.add("# What the GPU says itself", "")
-    page.add("Holdfast's words about a GPU, held against the GPU's own, by `make gpu-proof` on a real one. Made by")
+    page.add("# GPU receipts compared with the GPU", "")
+    page.add("What Holdfast reports about a GPU, compared with the GPU's own counters by `make gpu-proof`. Written by")
     page.add("`tools/gpu_proof/prove.py`; nothing here is written by hand.", "")
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
     page.add(f"- {when}, {card['name']}, driver {facts['driver']}, CUDA {facts['cuda']},")
