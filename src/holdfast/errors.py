@@ -33,7 +33,7 @@ from __future__ import annotations
 
 
 class HoldfastError(Exception):
-    """What went wrong, where it was seen, what was answered there, and what a tired person should type next."""
+    """What went wrong, where, what was answered there, and what to do next."""
 
     exit_code = 70
 
@@ -109,7 +109,7 @@ class MalformedAnswerError(UnreachableError):
 
 
 class InternalError(HoldfastError):
-    """Holdfast broke a promise to itself; please report it."""
+    """A bug in Holdfast; please report it."""
 
     exit_code = 70
 

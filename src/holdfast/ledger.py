@@ -149,7 +149,7 @@ def _queueing(events: list[Json], until: Json) -> int:
 
 
 def _close_gap(parts: dict[str, int | None], spent: dict[str, int], there: int, attempt: int) -> None:
-    """The client's asking and watching lie around what the target did: what is left of them is the way there and back.
+    """The client's time for start and watch includes the target's work; the rest is the time on the network.
 
     Of the way there it is known how long the answer took; the rest was after the end.
     """

@@ -236,7 +236,7 @@ def _named_in(text: str, packages: list[Json]) -> str:
 
 
 class _Progress(InstallerReporter):
-    """Hears py-rattler, whose threads call it."""
+    """Progress callbacks for py-rattler, called by its threads."""
 
     def __init__(self, packages: list[Json], report: Report) -> None:
         self._total = len(packages)

@@ -41,7 +41,7 @@ def main() -> int:
 
 
 class Worker:
-    """The child that works; it dies with us, for it holds the reading end of a pipe that only we keep open."""
+    """The child process that works; it ends with its parent, because it reads from a pipe of the parent."""
 
     def __init__(self, request: Json) -> None:
         self.request = request

@@ -63,7 +63,7 @@ class Failed(Exception):
 
 
 def from_output(lines: Sequence[str], where: str, otherwise: str = "internal") -> Failed:
-    """What a tool's last words mean."""
+    """The error behind a tool's last lines."""
     text = "\n".join(lines)
     kind = next((kind for kind, sign in SIGNS if sign.search(text)), otherwise)
     # Of a build that failed or was not allowed, uv's hint says no more than that.

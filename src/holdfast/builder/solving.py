@@ -121,7 +121,7 @@ def _uv_platform(facts: Json) -> str:
 def _pip_part(
     spec: Json, packages: list[Json], python_words: list[str], uv: Uv, request: Json
 ) -> tuple[list[str], Json, dict[str, sizes.File]]:
-    """Lines, options, and the files that the lines speak of as far as they are known."""
+    """Lines, options, and the files of the lines as far as they are known."""
     options: Json = dict(spec.get("pip_options") or {})
     if spec.get("locked"):
         files = sizes.files_in(spec["locked"])

@@ -65,7 +65,7 @@ def copy_whole(source: str, target: str) -> None:
         shutil.copyfile(source, beside, follow_symlinks=False)
         os.replace(beside, target)
     except OSError as error:
-        error.filename, error.filename2 = target, None  # copyfile names the source, which is not to blame
+        error.filename, error.filename2 = target, None  # copyfile names the source, but the destination failed
         raise
     finally:
         if os.path.lexists(beside):

@@ -146,7 +146,7 @@ class Bench:
 
 
 def _gpu(facts: Facts) -> str | None:
-    """In words; None where the target has no card of NVIDIA's."""
+    """As text; None if the target has no NVIDIA GPU."""
     if not facts.cuda:
         return None
     cards = ", ".join(sorted(set(facts.capabilities)))

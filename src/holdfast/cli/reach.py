@@ -34,6 +34,6 @@ class Notice:
 
 
 def open_line(home: Home, target: Target, *, patient: bool = False) -> Line:
-    """A patient line waits even for a target that has not answered yet: there is a run on it."""
+    """With ``patient`` it also waits for a target that has not answered yet, because there is a run on it."""
     notice = Notice(target.name)
     return Line(home, target, notice.lost, notice.back, patient=patient)

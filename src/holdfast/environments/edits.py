@@ -91,7 +91,7 @@ def _replace(lines: list[str], edit: Edit) -> None:
 def _remove(lines: list[str], edit: Edit) -> None:
     number = edit.entry.line - 1
     line = lines[number] if 0 <= number < len(lines) else ""
-    # Only a line that holds nothing else may go; in a bracketed list there are neighbours.
+    # Only a line with nothing else on it is removed; in a bracketed list there are other items.
     if not re.fullmatch(rf"\s*(-\s+)?[\"']?{re.escape(edit.entry.raw)}[\"']?\s*(#.*)?", line.rstrip("\r\n")):
         raise _refusal(edit)
     del lines[number]

@@ -74,7 +74,7 @@ class Lock(Record):
 
 
 def lock_file(config: str) -> str:
-    """Where the lock of a run configuration lies in its project."""
+    """The path of the lock of a run configuration in its project."""
     return f"aml_config/{config}.lock"
 
 

@@ -66,7 +66,7 @@ class Answer:
             target.write(_PROGRAM.format(python=shlex.quote(sys.executable), place=shlex.quote(path)))
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
-        # Before 8.4 ssh asks a program only if it believes in a display.
+        # Before 8.4 ssh uses SSH_ASKPASS only if DISPLAY is set.
         asks = {"SSH_ASKPASS": program, "SSH_ASKPASS_REQUIRE": "force", "DISPLAY": os.environ.get("DISPLAY", ":")}
         return {**os.environ, **asks}
 

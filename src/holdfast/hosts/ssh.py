@@ -138,7 +138,7 @@ def write_pin(login: Login) -> None:
 
 
 def control_socket(login: Login) -> str:
-    """Where the shared connection's socket lies; empty where there can be none."""
+    """The path of the shared connection's socket; empty where there can be none."""
     if sys.platform == "win32" or os.environ.get("HOLDFAST_SSH_SHARED") == "no":
         return ""
     said = (value for name, value in login._asdict().items() if name != "patience")

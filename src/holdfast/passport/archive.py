@@ -77,7 +77,7 @@ class Writer:
 
 
 def read(source: BinaryIO, hear: Callable[[str, bytes], None]) -> list[Entry]:
-    """All entries of an archive that is canonical to its last byte; ``hear`` gets the content of each as it comes."""
+    """All entries of an archive that is canonical to its last byte; ``hear`` is called with the content of each."""
     entries: list[Entry] = []
     while True:
         at = source.tell()

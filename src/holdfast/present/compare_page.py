@@ -68,7 +68,7 @@ def page(found: Comparison, *, show_all: bool) -> bytes:
 
 
 def shown(value: object) -> str:
-    """A cell in words; a dash for what a run does not have."""
+    """A cell as text; a dash for a missing value."""
     if value is None:
         return "-"
     if isinstance(value, float):

@@ -21,7 +21,7 @@ if MYPY:
     from .gpu import nvml
 
 LAYOUT = 1
-BEAT_S = 5.0  # a client that hears nothing for much longer than this gives the target up
+BEAT_S = 5.0  # a client that gets nothing for much longer than this gives up
 
 
 def main(home: "bytes", runner: "str", umask: "int") -> "None":

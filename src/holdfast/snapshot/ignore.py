@@ -129,7 +129,7 @@ class Rules:
         return cls(from_git, ()).inside(root, b"", names)
 
     def inside(self, folder: bytes, path: bytes, names: Collection[bytes]) -> Rules:
-        """The rules for the entries of ``folder``, which lies at ``path`` and holds ``names``."""
+        """The rules for the entries of ``folder``, which is at ``path`` and has ``names``."""
         base = path + b"/" if path else b""
         more = [
             tuple(_parse(_read_regular(os.path.join(folder, file)), base + file, base)) if file in names else ()

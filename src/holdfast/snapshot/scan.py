@@ -30,7 +30,7 @@ OWNER_EXECUTES = 0o100
 
 
 class LeftOut(Record):
-    """A file or folder of the project that the snapshot does not hold; ``why`` is the rule, or the reason in words."""
+    """A file or folder of the project that the snapshot does not hold; ``why`` is the rule or the reason."""
 
     path: str
     why: Rule | str

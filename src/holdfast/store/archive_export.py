@@ -35,7 +35,7 @@ class Exported(Record):
 
 
 def export(home: Home, chosen: list[Run], path: str, tell: Callable[[int, int], None]) -> Exported:
-    """Write the archive beside and give it its name when it is whole; ``tell`` hears how far it is."""
+    """Write the archive to a temporary file and rename it when complete; ``tell`` is called with the progress."""
     if os.path.lexists(path):
         raise UsageError("this file is there already; nothing was written", where=path, hint="--to names another")
     left_out: list[str] = []

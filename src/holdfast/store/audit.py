@@ -47,7 +47,7 @@ class Problem(Record):
 
 
 def audit(home: Home, on_progress: OnProgress) -> list[Problem]:
-    """All that is not as it was written. ``on_progress`` hears how many files and bytes have been read."""
+    """All damage. ``on_progress`` is called with the number of files and bytes read."""
     return _Audit(home, on_progress).problems()
 
 

@@ -147,7 +147,7 @@ def _ends_within_line(path: str) -> bool:
 
 
 def is_mirrored(name: str) -> bool:
-    """A plain file name of a run, or one folder down where metrics and GPU samples lie."""
+    """A file name of a run, or one in its folders of metrics and GPU samples."""
     folder, _, file = name.rpartition("/")
     if not folder:
         return file in _FILES

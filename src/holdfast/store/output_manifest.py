@@ -47,7 +47,7 @@ def local_name(name: str) -> str:
 
 
 def is_here(run: Run, row: Json) -> bool:
-    """Whether the file is in this store with the promised length; ``store verify`` compares contents."""
+    """Whether the file is in this store with the right length; ``store verify`` compares contents."""
     try:
         return os.lstat(path_of(run, row)).st_size == row.get("size") or "link" in row
     except (OSError, ValueError):

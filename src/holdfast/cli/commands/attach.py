@@ -157,7 +157,7 @@ def _gpu_lines(entry: engine.Entry) -> list[tuple[str, str]]:
 
 
 def found_lines(facts: Json) -> list[tuple[str, str]]:
-    """What was found on a machine, in words."""
+    """The findings on a machine, as text."""
     python, disk = facts.get("python"), facts.get("disk")
     lines = [
         ("system", f"{facts.get('system')}, {facts.get('cpus')} CPUs, {human_bytes(_number(facts.get('memory')))}")

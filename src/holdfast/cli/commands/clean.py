@@ -64,7 +64,7 @@ def _tell(parsed: Parsed, found: engine.Findings, sentence: str) -> None:
 
 
 def _lines(found: engine.Findings) -> list[str]:
-    """What there is something to say about, in words."""
+    """One line of text for each row with a remark."""
     lines = []
     for row in found.rows:
         stays = f"{row['stays']} stay" if row["stays"] else ""

@@ -59,7 +59,7 @@ _TYPING_S = 120.0  # to the hello of a target for which a person types a passwor
 
 
 class Patience(Record):
-    """Seconds that a target may take to its hello, and for what it is asked then.
+    """Seconds that a target may take for its hello, and for each answer after it.
 
     ``is_renewed``: with every answer or heartbeat it has its time again; else only by ``RunnerChannel.renew``.
     ``total``: for the whole conversation, whatever is sent in it.
@@ -196,7 +196,7 @@ class RunnerChannel:
             elif is_answer:
                 self._transport.accept_frame()
             else:
-                self._transport.refuse_frame()  # perhaps what was left of a request that the caller did not hear out
+                self._transport.refuse_frame()  # perhaps the rest of an answer that the caller did not read completely
             if is_answer:
                 return header, payload
 

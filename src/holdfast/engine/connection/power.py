@@ -53,7 +53,7 @@ def may_start(home: Home, root: str, compute: ComputeTarget) -> bool:
 
 
 def wait_until_up(home: Home, compute: ComputeTarget, tell: Callable[[float], None]) -> None:
-    """Until the machine answers; ``tell`` hears how long that takes."""
+    """Wait until the machine answers; ``tell`` is called with the elapsed time."""
     begun = time.monotonic()
     while True:
         channel = connect(home, targets.resolve(compute, home.path))

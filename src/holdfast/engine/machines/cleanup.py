@@ -94,7 +94,7 @@ def _is_all_here(run: Run, attempts: object) -> bool:
 
 
 def _is_attempt_here(run: Run) -> bool:
-    """Files as the closing event promises them, and every output; what it failed to keep may be in its folder there."""
+    """Whether all files of the closing event and all outputs are here; files that were not stored may be there."""
     closed = next((event for event in run.events if event.get("type") == "closed"), None)
     if closed is None or closed.get("outputs_trouble") or verify.damaged(run, closed):
         return False

@@ -55,7 +55,7 @@ def question(compute: ComputeTarget, python: str | None = None) -> Json:
 
 
 def outcome(found: Json) -> Outcome:
-    """In words; ``found`` comes from the target."""
+    """As text; ``found`` comes from the target."""
     facts = found.get("facts")
     trials = facts.get("trials") if isinstance(facts, dict) else None
     rows = [row for row in trials if isinstance(row, dict)] if isinstance(trials, list) else []

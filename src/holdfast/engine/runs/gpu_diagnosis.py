@@ -51,7 +51,7 @@ def _is_ill(receipt: Json | None, check: Json | None) -> bool:
 
 
 def _check(run: Run) -> Json | None:
-    """The last word on whether the GPU was reached; it came from a target, and is cleaned before it is believed."""
+    """The last result of the GPU check; it came from a target and is cleaned before use."""
     import json
 
     from holdfast.runner.gpu import probe_verdict

@@ -200,7 +200,7 @@ def _settle_one(home: Home, target: Target, channel: RunnerChannel, run: Run, st
 
 
 def give_up(home: Home, target: Target, run: Run, reason: str) -> None:
-    """Close a run whose submit failed before it was started. One that is alive after all is left alone."""
+    """Close a run whose submit failed before it was started. One that did start is not touched."""
     channel = connect(home, target)
     try:
         state = channel.ask("discard", uid=run.uid, attempt=run.attempt_name, reason=reason).get("state")

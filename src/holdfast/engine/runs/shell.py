@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holdfast.store.runs import Run
     from holdfast.targets import Target
 
-# Python, because every target has it and every shell would want its own words. Python 3.6.
+# Python 3.6, because every target has it and shells differ in syntax.
 _PROGRAM = """
 import os, pwd, sys
 store, places, joined = %r, %r, %r

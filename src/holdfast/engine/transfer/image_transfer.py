@@ -34,7 +34,7 @@ def listed(channel: RunnerChannel, engine: str | None, where: str) -> list[Json]
 def send(
     channel: RunnerChannel, engine: str | None, where: str, pieces: Iterator[bytes], tell: Callable[[int], None]
 ) -> list[str]:
-    """Load an archive over there; the names of its images. ``tell`` hears how many bytes have gone."""
+    """Load an archive over there; the names of its images. ``tell`` is called with the number of bytes sent."""
     sent, is_over = 0, False
     try:
         for header, _ in channel.stream("load", engine=engine):
@@ -58,7 +58,7 @@ def send(
 def fetch(
     channel: RunnerChannel, engine: str | None, where: str, name: str, tell: Callable[[int, int], None]
 ) -> Iterator[bytes]:
-    """An image from there as an archive. ``tell`` hears how many bytes have come, and about how many there are."""
+    """An image from there as an archive. ``tell`` gets the number of bytes and the approximate total."""
     size = came = 0
     for header, payload in channel.stream("save", engine=engine, image=name):
         _raise_failed(header, where)

@@ -62,7 +62,7 @@ class Offer(Record):
 def gather(
     home: Home, target: Target, channel: RunnerChannel, project: Project, tell: Callable[[int, int], None]
 ) -> Gathered:
-    """``project`` is the one that the person is in: its runs belong to its folder. ``tell`` hears how far it is."""
+    """``project`` is the present one: its runs belong to its folder. ``tell`` is called with the progress."""
     if channel.hello()["store"] == home.id:
         return Gathered([], sum(1 for _ in runs.uids(home)), 0, [])
     offers, refused = _offers(channel)

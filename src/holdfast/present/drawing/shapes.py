@@ -31,7 +31,7 @@ class Line(Record):
 
 
 class Area(Record):
-    """All that lies between a line whose points go to the right, and the height ``base`` below it."""
+    """The area between a line whose points go to the right and the height ``base`` below it."""
 
     points: tuple[Point, ...]
     base: float

@@ -76,7 +76,7 @@ def _take_all(stream: "IO[bytes]", folder: "str") -> "list[str]":
 
 
 def _take(parcel: "tarfile.TarFile", entry: "tarfile.TarInfo", folder: "str") -> "None":
-    """Only what lies in the run's own folder, and nothing by way of a link that the archive brought."""
+    """Only files in the run's own folder, and nothing through a link from the archive."""
     place = os.path.normpath(os.path.join(folder, entry.name))
     real, above = os.path.realpath(folder), os.path.realpath(os.path.dirname(place))
     if above != real and not above.startswith(real + os.sep):

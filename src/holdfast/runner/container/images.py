@@ -60,7 +60,7 @@ def about(program: "str", image: "str") -> "dict[str, object] | None":
 
 
 def brought(home: "bytes", engine: "dict[str, object]") -> "dict[str, str]":
-    """Ids of the images that this engine has because of us, and how they came; the last word on each counts."""
+    """Ids of the images that Holdfast pulled or built in this engine; the last entry for each counts."""
     last = {}  # type: dict[str, str]
     for line in jsonl.read_lines(engines.images_note(home)):
         if "brought" in line and line.get("engine") == engine["name"]:

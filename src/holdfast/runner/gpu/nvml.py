@@ -97,7 +97,7 @@ class Reader:
 
 
 class _Unanswered(Exception):
-    """The child hangs, or has died."""
+    """The child process hangs or has ended."""
 
 
 class NoLibrary(Exception):

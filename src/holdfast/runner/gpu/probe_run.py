@@ -23,7 +23,7 @@ _KILLED_S = 1.0
 
 
 def here(argv0: "bytes", env: "dict[bytes, bytes]", folder: "bytes", limit_s: "float" = LOOK_S) -> "dict[str, Any]":
-    """``ok``, ``why`` and ``fix`` in words, ``facts``, as a script that ``argv0`` runs here would meet it.
+    """``ok``, ``why`` and ``fix`` as text, and ``facts``, for a script that ``argv0`` runs here.
 
     Never raises. Where the probe could not run, ``ok`` is true, ``facts`` is empty and ``why`` says why.
     """

@@ -170,7 +170,7 @@ def receipt(
 
 
 def judged(cards: "list[Card]", facts: "dict[str, Any]", seconds: "float") -> "tuple[str, str]":
-    """The verdict, and what it rests on in words."""
+    """The verdict, and its evidence as text."""
     if facts.get("state") == "unmeasured" and not cards:
         return UNMEASURED, str(facts.get("trouble") or "nobody could look")
     for card in cards:

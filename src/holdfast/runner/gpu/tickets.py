@@ -269,7 +269,7 @@ def _plain(value: "object") -> "str":
 
 
 def _user(owner: "int", claimed: "str") -> "str":
-    """The owner of the file; what the ticket claims is believed of our own only."""
+    """The owner of the file; the name in the ticket is used only for our own."""
     if owner == os.getuid():
         return claimed
     import pwd

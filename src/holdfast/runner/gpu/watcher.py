@@ -56,7 +56,7 @@ class Watcher:
             return False
 
     def hear(self) -> "list[dict[str, Any]] | None":
-        """What was said since; None when nothing more will come."""
+        """New messages; None when there will be no more."""
         try:
             block = os.read(self.answers, 65536)
         except BlockingIOError:
@@ -244,7 +244,7 @@ class _Watch:
                     self._say(event="gpu_xid", meaning=receipt.xid_meaning(number), after_s=round(now, 3), **told)
 
     def _await_release(self) -> "None":
-        """The script's family is gone, and its memory should be; the driver may need a moment."""
+        """The script's processes are gone, and its memory should be free; the driver may need a moment."""
         until = time.monotonic() + _HELD_S
         while True:
             held = [one for card in self.cards for one in self._still_on(card)]

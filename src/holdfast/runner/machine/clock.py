@@ -27,7 +27,7 @@ _LARGEST = 10000
 
 
 class Clock:
-    """This moment, and in ``doubt`` why it is not to be believed; empty if it is."""
+    """The present time; ``doubt`` says why it cannot be trusted, empty if it can."""
 
     def __init__(self, now: "float", doubt: "str") -> "None":
         self.now = now

@@ -12,7 +12,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def boot_id() -> "str":
-    """Changes with every boot of this machine, so that a pid from before a reboot is never believed."""
+    """Changes with every boot of this machine, so that a pid from before a reboot is never used."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as source:
             return source.read().strip()
@@ -21,7 +21,7 @@ def boot_id() -> "str":
 
 
 def boot_time() -> "str":
-    """When this machine was started, in words."""
+    """When this machine was booted, as text."""
     import time
 
     stamp = booted_at()
@@ -150,7 +150,7 @@ def adopt_orphans() -> "None":
 
 
 def die_with_parent(number: "int") -> "None":
-    """A third belt only: it fires when the spawning thread ends, and grandchildren do not inherit it."""
+    """An additional safeguard only: it fires when the spawning thread ends, and grandchildren do not inherit it."""
     _prctl(_PR_SET_PDEATHSIG, number)
 
 
@@ -163,7 +163,7 @@ def _children_by_kernel(pid: "int") -> "list[int]":
 
 
 def _listed_children(pid: "int") -> "list[int]":
-    """Asked for one family only, where the kernel keeps the list: a walk over all processes costs milliseconds."""
+    """The children of one process, where the kernel keeps the list: a walk over all processes costs milliseconds."""
     found = []  # type: list[int]
     try:
         for thread in os.listdir("/proc/%d/task" % pid):

@@ -26,7 +26,7 @@ def fit(home: "bytes") -> "dict[str, object]":
 
 
 def locks_work(home: "bytes") -> "str":
-    """Locks and appends decide what is alive and what is whole: a file system without them is no place for runs."""
+    """What is wrong with locks and appends on this file system; runs need both."""
     path = os.path.join(home, b"locks-work.%d" % os.getpid())
     first = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
     second = os.open(path, os.O_RDWR | os.O_APPEND)

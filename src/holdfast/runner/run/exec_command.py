@@ -25,7 +25,7 @@ LOOK_S = 0.1
 
 
 class Silent(wire.Closed):
-    """Nothing was heard of the client for longer than it promised: the link is broken."""
+    """The client sent nothing for longer than announced: the connection is broken."""
 
 
 def execute(
@@ -213,7 +213,7 @@ def _note(home: "bytes", plan: "Plan") -> "dict[str, object]":
 def _end(command: "subprocess.Popen[bytes]", before: "list[int]", mark: "bytes") -> "None":
     """End what is left of the command and of all that it started, double forks and new sessions included."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        for each in (number, signal.SIGCONT):  # what is stopped hears nothing else
+        for each in (number, signal.SIGCONT):  # a stopped process handles no other signal
             _tell_group(command.pid, each)
             process_tree.tell(_family(command, before), each)
         until = time.monotonic() + GRACE_S

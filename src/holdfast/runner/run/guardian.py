@@ -149,7 +149,7 @@ def reason_to_end(attempt: "bytes", timeout: "float | None") -> "str":
 
 
 def close_in_place(attempt: "bytes", timeout_text: "str", why: "str", who: "str", **told: "object") -> "None":
-    """Close a run in place of its supervisor, when nothing of its family is left.
+    """Close a run in place of its supervisor, after all its processes have ended.
 
     ``why`` it was to end; empty where it should not have, and its outcome is unknown. ``told``: more of its last event.
     """

@@ -94,7 +94,7 @@ def _start_guardian(attempt: "bytes", made: "Callable[[int], Supervisor]") -> "b
 
 
 def _guard(attempt: "bytes", made: "Callable[[], Supervisor]", ready: "int") -> "None":
-    """The guardian's whole life; never returns, whatever fails: above it lies the session of a client."""
+    """The guardian's main function; never returns, because its caller is the connection of a client."""
     try:
         os.close(ready)
         _leave_session(attempt)

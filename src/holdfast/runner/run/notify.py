@@ -11,7 +11,7 @@ LIMIT_S = 60
 
 
 def notify(target: "str", plan: "Plan", outcome: "str", exit_code: "int", reason: "str") -> "str":
-    """What became of it, in words: a notification that goes wrong never fails a run."""
+    """Notify, and return the result as text; a failed notification never fails a run."""
     facts = {
         "run_id": plan.run_id,
         "run_number": plan.run_number,

@@ -10,7 +10,7 @@ GPU_IDLE_CODE = 79
 def judge(
     code: "int", stopping: "str", timeout: "str", told: "str" = "", lost: "bool" = False
 ) -> "tuple[str, int, str]":
-    """(outcome, exit code for the client, reason in words) from the script's own end and why it was asked to end.
+    """(outcome, exit code for the client, reason as text) from the script's end and the reason for a stop.
 
     ``told`` is what other sources say about its end, ``lost`` that it is unknown.
     """

@@ -202,7 +202,7 @@ def _shown(name: "bytes") -> "str":
 
 
 def digest(path: "bytes") -> "tuple[int, str]":
-    """Length and SHA-256 of a file, synced to disk on the way: what is promised in the closing event must last."""
+    """Length and SHA-256 of a file, synced to disk on the way: the files of the closing event must be durable."""
     state = hashlib.sha256()
     size = 0
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -39,7 +39,7 @@ def reap_family(own: "str") -> "tuple[dict[int, int], bool]":
 
 
 def family(root: "int", own: "str") -> "list[int]":
-    """Everything below a process of the run ``own``, without the runs that its script started: they are runs apart."""
+    """All descendants of a process of the run ``own``, without the independent runs that its script started."""
 
     def is_apart(child: "int", parent: "int") -> "bool":
         return nested_runs.session_of(child) != nested_runs.session_of(parent) and nested_runs.is_other_run(child, own)
@@ -48,7 +48,7 @@ def family(root: "int", own: "str") -> "list[int]":
 
 
 def end_family(own: "str", patience: "float" = 10.0) -> "dict[int, int]":
-    """SIGKILL the family below this process until nothing of it is left; returns what was reaped.
+    """SIGKILL all descendants of this process until none is left; returns what was reaped.
 
     Each round first stops the family: a stopped process cannot fork away from the kill that follows.
     """

@@ -168,7 +168,7 @@ class Supervisor:
         return "environment %s from %s: %s" % (chosen.key, ascii(chosen.source), chosen.why)
 
     def _rest(self, wait: "float", sources: "list[int]") -> "bool":
-        """Until something is heard, or so long; False when nothing is to be started any more."""
+        """Wait for a message, or for this long; False if nothing may be started any more."""
         guardian, wakeup = sources[:2]
         ready = select.select(sources, [], [], wait)[0]
         if wakeup in ready:

@@ -38,7 +38,7 @@ _FSYNC_EACH_UP_TO = 8
 
 
 class Damaged(Exception):
-    """An object is missing, or its bytes are not those that its name promises."""
+    """An object is missing, or its bytes do not match its name."""
 
     def __init__(self, digest: "str", why: "str", path: "bytes" = b"") -> "None":
         super().__init__(digest, why, path)
@@ -73,7 +73,7 @@ def read(root: "bytes", digest: "str") -> "bytes":
 
 
 def discard(root: "bytes", digest: "str") -> "None":
-    """Take a damaged object away, so that a good copy can be stored; it may be the only one and lies in ``damaged``."""
+    """Move a damaged object to ``damaged``, so that a good copy can be stored."""
     make_private(os.path.join(root, b"damaged"))
     try:
         os.replace(object_path(root, digest), os.path.join(root, b"damaged", digest.encode()))
@@ -124,7 +124,7 @@ def read_tree(root: "bytes", digest: "str", path: "bytes" = b"") -> "list[Entry]
 
 
 def missing(root: "bytes", tree_digest: "str") -> "list[str]":
-    """The digests of absent objects below a tree, each once. What lies below an absent tree cannot be known yet."""
+    """The digests of absent objects below a tree, each once. What is below an absent tree is unknown."""
     absent = []
     files = []  # type: list[str]
     seen = {tree_digest}

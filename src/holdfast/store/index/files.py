@@ -41,7 +41,7 @@ _BLOCK = 1024 * 1024
 
 
 class Records:
-    """Records one after another, each found by its place and believed by its sum."""
+    """Records one after another, each found by its offset and verified by its checksum."""
 
     def __init__(self, path: str | None) -> None:
         self._file: BinaryIO = io.BytesIO() if path is None else open(path, "a+b")  # noqa: SIM115

@@ -90,7 +90,7 @@ def _numbers(index: Index, wish: Wish, now: float) -> list[int]:
 
 
 def _source(index: Index, wish: Wish, joins: sql.Joins) -> sql.Clause:
-    """Values lie in the order of runs: of a project with many of them, all are passed in that order, at a run."""
+    """Values are stored in the order of runs: for a project with many runs, all are read in one pass."""
     if wish.project_id is None:
         return joins.of_values() or joins.of_runs()
     if wish.where is None and wish.sort is None:
