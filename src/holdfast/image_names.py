@@ -24,9 +24,9 @@ def replaced(image: str) -> tuple[str, str]:
     if gone is None:
         return image, ""
     if "gpu" not in tag:
-        return PLAIN, f"{image} was withdrawn; {PLAIN} is used in its place. Gone with it: {gone}"
-    words = f"{image} was withdrawn; {CUDA} is used in its place. Gone with it: {gone}, CUDA 8 or 9"
-    return CUDA, f"{words}. The new one has no Python of its own: the project's environment brings it"
+        return PLAIN, f"{image} was withdrawn; {PLAIN} is used in its place. No longer included: {gone}"
+    words = f"{image} was withdrawn; {CUDA} is used in its place. No longer included: {gone}, CUDA 8 or 9"
+    return CUDA, f"{words}. The new image has no Python; the project's environment provides it"
 
 
 def complaint(image: str) -> tuple[str, str]:
@@ -35,7 +35,7 @@ def complaint(image: str) -> tuple[str, str]:
         return _rootfs_complaint(image[len(ROOTFS) :])
     if _is_reference(image):
         return "", ""
-    message = f"{image!r} is not the name of an image"
+    message = f"{image!r} is not a valid image name"
     for meant in (image.partition("://")[2], image.lower(), image.partition("://")[2].lower()):
         if _is_reference(meant):
             return message, f"write {meant}"
@@ -47,7 +47,7 @@ def _rootfs_complaint(path: str) -> tuple[str, str]:
         return f"rootfs: needs the full path of a folder on the target, not {path!r}", "write rootfs:/path/to/folder"
     # podman reads what follows a colon as options, and a comma parts them.
     if any(sign in path for sign in ":,") or not path.isprintable():
-        return f"podman cannot take {path!r} as a root folder", "use a path without ':', ',' and unprintable signs"
+        return f"podman cannot take {path!r} as a root folder", "use a path without ':', ',' and unprintable characters"
     return "", ""
 
 

@@ -18,5 +18,5 @@ def location() -> str:
     # An empty HOME would mean the root folder.
     home = os.path.expanduser("~") if os.environ.get("HOME", "unset") else ""
     if not os.path.isabs(home) or not os.path.isdir(home):
-        raise StoreError("there is no home folder to keep runs in", where=home, hint=HINT)
+        raise StoreError("there is no home directory for the store", where=home, hint=HINT)
     return os.path.join(home, ".holdfast")

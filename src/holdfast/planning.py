@@ -96,22 +96,22 @@ def script_path(root: str, folder: str, named: str) -> str:
             inside = os.path.relpath(os.path.abspath(path), root)
             if inside.startswith(os.pardir + os.sep):
                 raise UsageError(
-                    f"{named} lies outside the project", where=root, hint="run from the folder that holds it"
+                    f"{named} is outside the project", where=root, hint="run from the folder that contains it"
                 )
             return inside
     for path in candidates:
         if os.path.lexists(path) and not os.path.isdir(path):
             is_special = os.path.exists(path)
             reason = "is not a regular file" if is_special else "is a link to a file that does not exist"
-            raise ConfigError(f"the script {named} {reason}", where=path, hint="name a Python file of the project")
-    raise UsageError(f"there is no script {named!r}", where=folder, hint=_near(folder, named))
+            raise ConfigError(f"the script {named} {reason}", where=path, hint="give a Python file of the project")
+    raise UsageError(f"no such script: {named!r}", where=folder, hint=_near(folder, named))
 
 
 def seconds(text: str, where: str) -> float:
     """``4h``, ``90m``, ``1h30m``, ``2d``, or plain seconds."""
     found = parse_duration(text)
     if not found:
-        raise ConfigError(f"{text!r} is not a length of time", where=where, hint="write it like 4h, 90m, 1h30m or 45s")
+        raise ConfigError(f"{text!r} is not a duration", where=where, hint="for example 4h, 90m, 1h30m or 45s")
     return found
 
 

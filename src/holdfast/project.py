@@ -170,7 +170,7 @@ def _refuse_names(root: str, file: str, *names: str) -> None:
             untrusted.component(name)
     except untrusted.Untrusted as error:
         raise ConfigError(
-            "this file names the project, and the name cannot be that of a folder",
+            "the project name in this file is not a valid folder name",
             where=os.path.join(root, file),
             answer=str(error),
             hint="write a name without / that is not . or ..",
@@ -185,18 +185,16 @@ def _read(root: str, file: str, key: str) -> dict[str, object] | None:
     except FileNotFoundError:
         return None
     except (ValueError, OSError, RecursionError) as error:
-        raise ConfigError(
-            "this file names the project and cannot be read", where=path, answer=str(error), hint="delete it"
-        ) from error
+        raise ConfigError("the project file cannot be read", where=path, answer=str(error), hint="delete it") from error
     if not isinstance(found, dict) or not isinstance(found.get(key), str):
-        raise ConfigError(f'this file names the project and has no "{key}"', where=path, hint="delete it")
+        raise ConfigError(f'the project file has no "{key}"', where=path, hint="delete it")
     try:
         untrusted.guid(found[key])
     except untrusted.Untrusted as error:
         raise ConfigError(
-            f'this file names the project, and its "{key}" is not a GUID',
+            f'the project file is invalid: its "{key}" is not a GUID',
             where=path,
             answer=str(error),
-            hint="delete the file: the next submit gives the project a new identity",
+            hint="delete the file; the next submit creates a new project identity",
         ) from None
     return found

@@ -29,21 +29,21 @@ def _hours(text: str) -> float:
     except ValueError:
         found = -1.0
     if not 0 <= found < 1e6:
-        raise ConfigError(f"{text!r} is not a number of hours", where="agentGpuHours", hint="write it like 4 or 0.5")
+        raise ConfigError(f"{text!r} is not a number of hours", where="agentGpuHours", hint="for example 4 or 0.5")
     return found
 
 
 SETTINGS: Mapping[str, Setting] = {
     "defaultTarget": Setting("Run configuration or target of a submit without -c.", "local", str),
     "onEnd": Setting("Command to run, or URL to post to, whenever a run ends.", "", str),
-    "keepWork": Setting("How long the folder of a run that did not complete is kept.", "7d", _days),
+    "keepWork": Setting("How long the working directory of a run that did not complete is kept.", "7d", _days),
     "keepRuns": Setting(
-        "How long ended runs are kept before they go to the trash; empty keeps them for ever.",
+        "How long ended runs are kept before they are moved to the trash; empty keeps them forever.",
         "",
         lambda text: text and _days(text),
     ),
     "keepTrash": Setting("How long deleted runs stay in the trash.", "14d", _days),
-    "agentGpuHours": Setting("GPU-hours that programs may take by holdfast mcp in any 24 hours.", "0", _hours),
+    "agentGpuHours": Setting("GPU-hours that AI agents may use through holdfast mcp in any 24 hours.", "0", _hours),
 }
 
 
@@ -60,7 +60,7 @@ def problems(path: str) -> list[str]:
         said = _object(path)
     except ConfigError as error:
         return [f"{error.what} {error.answer}".rstrip()]
-    found = [f"{name} is not text" for name, value in said.items() if not isinstance(value, str)]
+    found = [f"{name} is not a string" for name, value in said.items() if not isinstance(value, str)]
     for name, value in said.items():
         try:
             if isinstance(value, str) and name in SETTINGS:
@@ -78,7 +78,7 @@ def days(path: str, name: str) -> float | None:
 def change(path: str, name: str, value: str | None) -> dict[str, str]:
     """What the file holds after setting (or, with None, forgetting) one name; the caller writes it."""
     if name not in SETTINGS:
-        raise UsageError(f"there is no setting {name!r}", hint=f"settings: {', '.join(SETTINGS)}")
+        raise UsageError(f"unknown setting {name!r}", hint=f"settings: {', '.join(SETTINGS)}")
     said = _file(path)
     said.pop(name, None)
     if value is not None:
@@ -99,8 +99,8 @@ def _object(path: str) -> dict[str, object]:
         return {}
     except ValueError as error:
         raise ConfigError(
-            "your settings cannot be read", where=path, answer=str(error), hint="mend or delete the file"
+            "your settings cannot be read", where=path, answer=str(error), hint="fix or delete the file"
         ) from error
     if not isinstance(found, dict):
-        raise ConfigError("your settings are not a JSON object", where=path, hint="mend or delete the file")
+        raise ConfigError("your settings are not a JSON object", where=path, hint="fix or delete the file")
     return found

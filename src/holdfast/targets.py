@@ -70,7 +70,7 @@ def choose(places: Sequence[str], name: str, target: str | None = None) -> Chose
         config = RunConfig(name=name, target=name, framework="Python")
     else:
         known = ", ".join(sorted({*configurations(places), *targets(places)}))
-        raise UsageError(f"there is no run configuration or target named {name!r}", hint=f"known here: {known}")
+        raise UsageError(f"no run configuration or target named {name!r}", hint=f"known: {known}")
     wanted = target or config.target or name
     compute = _read_compute(places, wanted, path if target is None else None, config, findings)
     if config.container is not None:
@@ -216,7 +216,7 @@ def _refuse_missing(places: Sequence[str], name: str, named_by: str | None, conf
         from holdfast.amlconfig.findings import raise_errors
 
         raise_errors(check_target(named_by, config, targets(places)))
-    raise UsageError(f"there is no target named {name!r}", hint=f"known here: {', '.join(targets(places))}")
+    raise UsageError(f"no target named {name!r}", hint=f"known: {', '.join(targets(places))}")
 
 
 def _stems(places: Sequence[str], ending: str) -> set[str]:

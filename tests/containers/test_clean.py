@@ -157,7 +157,7 @@ def test_environments_in_use_stay_and_their_tools_while_one_is_made(desk: Desk) 
         rows = clean(desk, "local")
     assert (rows["environments"]["count"], rows["environments"]["stays"]) == (1, 1)
     assert [path.name for path in (desk.home / "envs").iterdir()] == [KEY]
-    assert rows["package cache"]["why"] == rows["builder tools"]["why"] == "an environment is being made"
+    assert rows["package cache"]["why"] == rows["builder tools"]["why"] == "an environment is being built"
     assert (desk.home / "cache" / "packages").exists()
     rows = clean(desk, "local")
     assert [rows[name]["count"] for name in ("environments", "package cache", "builder tools")] == [1, 1, 1]
@@ -241,7 +241,7 @@ def test_an_image_that_was_fetched_goes_unless_somebody_named_it_too(
     seat.script("print(1)")
     seat.holdfast("submit", "-c", "fetching", "train.py")  # there is no Python in it
     docker.run("tag", "fetched:1", "mine:1")
-    assert clean(seat, "fetching")["images"]["why"] == "you have given it another name"
+    assert clean(seat, "fetching")["images"]["why"] == "it has another name"
     docker.run("rmi", "mine:1")
     assert clean(seat, "fetching")["images"]["count"] == 1
     assert docker.run("image", "inspect", "fetched:1", check=False).returncode
@@ -254,7 +254,7 @@ def test_a_silent_engine_is_said_and_the_rest_goes(seat: Desk) -> None:
     submit(seat, "local", FAILING)
     seat.env["DOCKER_HOST"] = "unix:///nobody/listens.sock"
     rows = clean(seat, "docker")
-    assert "no container engine can be used" in rows["images"]["why"]
+    assert "no usable container engine" in rows["images"]["why"]
     assert rows["work folders"]["count"] == 1
 
 

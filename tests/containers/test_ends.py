@@ -77,8 +77,8 @@ def test_a_daemon_that_takes_its_containers_along_is_named(seat: Seat, how: str)
         seat.engine.start()
     record = seat.desk.wait_for_end(limit=120)
     assert (record["status"], record["exit_code"] != 0) == ("Failed", True), record
-    assert "the container was stopped by docker, which went down" in record["reason"] or (
-        "by docker when it was started again" in record["reason"]
+    assert "the container was stopped by docker, which was shut down" in record["reason"] or (
+        "by docker when it was restarted" in record["reason"]
     ), record
     assert b"up\n" in seat.desk.holdfast("logs").out
     lines(seat)
@@ -103,7 +103,7 @@ def test_a_container_that_somebody_else_ends(seat: Seat, words: tuple[str, ...])
     seat.run(*words, seat.container)
     record = seat.desk.wait_for_end(limit=120)
     assert (record["status"], record["exit_code"] in (137, 143)) == ("Failed", True), record  # podman asks first
-    assert "somebody else" in record["reason"]
+    assert "externally" in record["reason"]
     lines(seat)
 
 
@@ -113,7 +113,7 @@ def test_a_container_that_somebody_else_stops(seat: Seat) -> None:
     seat.run("stop", seat.container)
     record = seat.desk.wait_for_end(limit=120)
     assert record["status"] == "Failed"
-    assert "somebody else" in record["reason"], record
+    assert "another program" in record["reason"], record
     lines(seat)
 
 
@@ -198,7 +198,7 @@ def test_processes_of_the_container_that_are_killed(seat: Seat, who: str) -> Non
     os.kill(script if who == "script" else first, signal.SIGKILL)
     record = seat.desk.wait_for_end(limit=120)
     assert (record["status"], record["exit_code"]) == ("Failed", 137), record
-    assert ("killed by signal 9" if who == "script" else "killed by somebody else") in record["reason"], record
+    assert ("killed by signal 9" if who == "script" else "killed externally") in record["reason"], record
     lines(seat)
 
 
@@ -238,7 +238,7 @@ def test_an_engine_that_is_not_there_is_told_before_anything_happens(seat: Seat,
         seat.desk.env["PATH"] = f"{empty}:{seat.desk.env['PATH']}"
     result = seat.submit("print(1)")
     assert result.code != 0
-    assert "no container engine can be used here" in result.err, result
+    assert "no usable container engine" in result.err, result
     assert ("sudo systemctl start docker" if seat.name == "docker" else "no such thing as a kernel") in result.err
     assert seat.desk.holdfast("history", "list", "-o", "json").json == []
 
@@ -264,7 +264,7 @@ def test_an_image_that_nobody_can_fetch(seat: Seat) -> None:
     seat.target("baseDockerImage: registry.lab/nothing:1")
     result = seat.submit("print(1)")
     assert result.code != 0
-    assert "the image registry.lab/nothing:1 could not be fetched" in result.err, result
+    assert "the image registry.lab/nothing:1 could not be pulled" in result.err, result
     assert "holdfast image import" in result.err, result
     assert seat.desk.holdfast("history", "list", "-o", "json").json == []
 

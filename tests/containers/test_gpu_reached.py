@@ -110,7 +110,7 @@ def test_a_node_that_goes_is_told_while_the_script_runs(engine: Docker | Podman,
         eventually(lambda: box.lost() is not None, 60)
         lost = box.lost()
         assert lost is not None
-        assert (lost["node"], lost["why"]) == ("/dev/nvidia0", "it is not there any more")
+        assert (lost["node"], lost["why"]) == ("/dev/nvidia0", "it no longer exists")
         engine.run("exec", box.name, "rm", "/dev/nvidiactl")
         assert process.poll() is None, "the script goes on"
         assert box.end(process) == 3
@@ -132,7 +132,7 @@ def test_a_node_that_may_not_be_opened_any_more_is_told(engine: Docker | Podman,
         eventually(lambda: box.lost() is not None, 60)
         lost = box.lost()
         assert lost is not None
-        assert (lost["node"], lost["why"]) == ("/dev/nvidia0", "it may not be opened any more")
+        assert (lost["node"], lost["why"]) == ("/dev/nvidia0", "it can no longer be opened")
         assert box.end(process) == 3
 
 
@@ -249,7 +249,7 @@ def test_a_target_of_containers_is_tested_in_one(machine: FakeCuda, laptop: Lapt
             assert (test["state"], "CUDA_ERROR_DEVICE_UNAVAILABLE (46)" in test["found"]) == ("failed", True), test
             compute.write_text(text.replace(IMAGE, "not/there:1"))
             test = _tested(laptop, 0)
-            assert (test["state"], "not/there:1 is not there yet" in test["found"]) == ("skipped", True), test
+            assert (test["state"], "not/there:1 is not pulled yet" in test["found"]) == ("skipped", True), test
             gpu1.path(f"/usr/lib/x86_64-linux-gnu/{LIBRARY}").unlink()
             test = _tested(laptop, 65)
             assert (test["state"], "libcuda.so.1 cannot be found" in test["found"]) == ("failed", True), test

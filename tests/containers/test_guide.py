@@ -63,10 +63,10 @@ def test_the_two_files_that_attach_wrote_are_enough(dsvm: Laptop, gpu1: Host, ad
             if words.startswith("az"):
                 with dsvm.start("shell", stdin=subprocess.PIPE, env={"SHELL": "/bin/bash"}) as shell:  # ``az`` is us
                     _, err = shell.communicate(f"{line}\n".encode(), timeout=120)
-                assert (shell.returncode, b"by a key of our own" in err) == (0, True), err
+                assert (shell.returncode, b"with a key created for this target" in err) == (0, True), err
             else:
                 result = dsvm.holdfast(*line.split())
-                assert (result.code, "by a key of our own" in result.err) == (0, True), result
+                assert (result.code, "with a key created for this target" in result.err) == (0, True), result
             config = dsvm.project / "aml_config"
             assert sorted(path.name for path in config.iterdir()) == ["my_dsvm.compute", "my_dsvm.runconfig"]
             assert PASSWORD not in "".join(path.read_text() for path in config.iterdir())

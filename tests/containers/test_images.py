@@ -122,7 +122,7 @@ def test_a_file_is_not_overwritten_and_never_half_there(seat: Desk, tmp_path: Pa
     out.parent.mkdir()
     missing = seat.holdfast("image", "export", "-c", "docker", "nobody/has:this", str(out))
     assert missing.code == 2
-    assert "there is no image nobody/has:this" in missing.err
+    assert "no such image nobody/has:this" in missing.err
     assert list(out.parent.iterdir()) == []
     out.write_text("mine")
     assert seat.holdfast("image", "export", "-c", "docker", "base:py", str(out)).code == 2
@@ -136,9 +136,9 @@ def test_a_file_is_not_overwritten_and_never_half_there(seat: Desk, tmp_path: Pa
     ("word", "said"),
     [
         ("./absent.tar", "no such file"),
-        ("Not A Name", "is not the name of an image"),
+        ("Not A Name", "is not a valid image name"),
         ("rootfs:/srv", "a folder is not an image"),
-        ("nobody/has:this", "there is no image nobody/has:this"),
+        ("nobody/has:this", "no such image nobody/has:this"),
     ],
 )
 def test_what_cannot_be_brought_is_said(seat: Desk, word: str, said: str) -> None:
@@ -152,7 +152,7 @@ def test_an_engine_that_does_not_answer_is_said(desk: Desk) -> None:
     target(desk, "docker", "engine: docker")
     result = desk.holdfast("image", "list", "-c", "docker")
     assert result.code == 65
-    assert "no container engine can be used here" in result.err
+    assert "no usable container engine" in result.err
 
 
 def test_over_ssh_and_when_the_link_is_cut(
@@ -175,7 +175,7 @@ def test_over_ssh_and_when_the_link_is_cut(
             process.stdin.write(file.read_bytes()[15_000_000:])
         _, err = process.communicate(timeout=120)
         assert process.returncode == 69, err
-        assert b"nothing of it was kept" in err
+        assert b"nothing of it was stored" in err
         lab.heal(gpu1)
         assert names(laptop, "lab1") == []
         assert laptop.holdfast("image", "import", "-c", "lab1", str(file)).text == "localhost/sent:1\n"

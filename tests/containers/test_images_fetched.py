@@ -167,7 +167,7 @@ def test_a_registry_that_breaks_off_leaves_no_half_image(seat: Desk, reaching: D
     registry.halves = 1
     result = seat.holdfast("submit", "-c", "box", "train.py")
     assert result.code == 65, result
-    assert f"the image {registry.image} could not be fetched" in result.err
+    assert f"the image {registry.image} could not be pulled" in result.err
     assert images(reaching) == []
     assert seat.holdfast("history", "list", "-o", "json").json == []
     assert "ran\n" in seat.holdfast("submit", "-c", "box", "train.py").text

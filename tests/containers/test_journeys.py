@@ -151,7 +151,7 @@ def test_commands_and_shells_join_the_container(seat: Seat) -> None:
     assert seat.desk.record()["status"] == "Running"
     seat.go()
     assert seat.desk.wait_for_end(limit=120)["status"] == "Completed"
-    assert seat.desk.holdfast("exec", "true").code != 0, "its container went with it"
+    assert seat.desk.holdfast("exec", "true").code != 0, "its container was removed when it ended"
 
 
 @here

@@ -84,7 +84,7 @@ def test_cancel_of_the_outer_run_ends_the_runs_in_its_container(seat: Seat) -> N
     assert seat.desk.holdfast("cancel").code == 0
     assert seat.desk.wait_for_end(limit=120)["status"] == "Canceled"
     closed = _events(seat.attempt / "outputs/.holdfast")["closed"]
-    assert "told to stop by signal 15" in closed["reason"]
+    assert "stopped by signal 15" in closed["reason"]
 
 
 def _bring_holdfast(seat: Seat) -> None:

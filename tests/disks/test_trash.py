@@ -42,14 +42,14 @@ def test_clock_that_is_years_off_deletes_nothing(two: Desk, skew: str, noted: bo
         pruned = _at(two, skew, "store", "prune", "-o", "json")
         assert pruned.code == 0
         assert {row["count"] for row in pruned.json if row["what"] != "leftovers"} == {0}, pruned
-        assert "the clock says" in pruned.err
+        assert "the clock shows" in pruned.err
         assert "--clock-is-right" in pruned.err
     _age(two.home / "cache" / "upkeep", -3649 if skew == "+3650d" else 5)
     after = _at(two, skew, "submit", "-c", "local", "train.py")  # has the daily upkeep on its way out
     assert after.code == 0
     assert len(two.holdfast("history", "list", "-o", "json").json) == 3
     assert not (two.home / "trash").exists()
-    assert "the clock says" not in two.holdfast("store", "prune").err, "the clock is right again"
+    assert "the clock shows" not in two.holdfast("store", "prune").err, "the clock is right again"
 
 
 def test_clock_that_a_person_confirms_is_believed(two: Desk) -> None:

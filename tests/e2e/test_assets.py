@@ -69,7 +69,7 @@ def test_damaged_content_is_not_handed_out(project: Desk) -> None:
     output.chmod(0o600)
     output.write_text("weights 9")
     refused = project.holdfast("asset", "download", "-l", "assets/mnist.link", "-d", "out")
-    assert (refused.code, "not as it was" in refused.err) == (74, True)
+    assert (refused.code, "was changed after its run ended" in refused.err) == (74, True)
     assert list((project.project / "out").iterdir()) == []
 
 

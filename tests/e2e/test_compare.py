@@ -138,7 +138,7 @@ def test_code_that_is_gone_and_gpus_are_told(runs: Desk) -> None:
     done = runs.holdfast("history", "compare", "-r", "1", "-r", "2", "-o", "json")
     assert done.code == 0, done.err
     notes = {section["title"]: section["note"] for section in done.json["sections"]}
-    assert "is not here whole" in notes["code"]
+    assert "is incomplete here" in notes["code"]
     assert sections(done.json)["GPU"]["verdict"] == ([None, "used"], True)
 
 
@@ -210,7 +210,7 @@ def test_png_without_pillow_names_the_extra_and_writes_no_file(runs: Desk, tmp_p
 def test_mistakes_of_plot_are_told(runs: Desk) -> None:
     wrong = runs.holdfast("history", "plot", "--name", "lss")
     assert wrong.code == 2
-    assert "no run here has a metric 'lss'" in wrong.err
+    assert "these runs have no metric 'lss'" in wrong.err
     assert "loss" in wrong.err
     assert ".svg or .png" in runs.holdfast("history", "plot", "--to", "x.gif").err
 

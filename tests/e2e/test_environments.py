@@ -145,7 +145,7 @@ def test_nothing_declared_and_nothing_managed(desk: Desk, index: Server) -> None
     (desk.project / "aml_config" / "local.compute").write_text("type: local\npythonLocation: python\n")
     desk.script("import sys; print('in', sys.prefix)\n")
     assert "/envs/" not in desk.submit("train.py").text
-    assert "as it is" in desk.holdfast("history", "info", "-a", "control_log").text
+    assert "unchanged" in desk.holdfast("history", "info", "-a", "control_log").text
     refused = desk.holdfast("experiment", "prepare", "-c", "local")
     assert refused.code == 65
     assert "userManagedEnvironment: false" in refused.err

@@ -112,7 +112,7 @@ def test_what_the_card_cannot_run_is_told_before_building(
     refused = desk.submit("train.py")
     assert refused.code == 65
     assert reason in refused.err
-    assert f"write {fixed}, or let it be written: holdfast env fix --gpu" in refused.err
+    assert f"write {fixed}, or run: holdfast env fix --gpu" in refused.err
     assert (environments(desk), builds.paths) == ([], [])
     assert desk.holdfast("env", "fix", "--gpu").code == 0
     assert file.read_text().endswith(f"\n{fixed}\n")

@@ -187,12 +187,12 @@ def test_hostile_archives_are_refused_whole(desk: Desk, archive: Path, other: De
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("link", "it is no plain file"),
-        ("fifo", "it is no plain file"),
+        ("link", "it is not a regular file"),
+        ("fifo", "it is not a regular file"),
         ("twice", "would be the same file"),
         ("bomb", "bytes would become 2"),
-        ("overlap", "lies within another file"),
-        ("encrypted", "packed in a way that we never use"),
+        ("overlap", "overlaps another file"),
+        ("encrypted", "unsupported compression"),
     ],
 )
 def test_what_only_a_zip_can_say(archive: Path, other: Desk, tmp_path: Path, kind: str, words: str) -> None:

@@ -58,7 +58,7 @@ def test_a_torch_for_processors_is_named_with_the_line_to_write(desk: Desk, envi
     assert result.code == 0, result
     assert desk.record()["gpu"]["verdict"] == "idle"
     where, fix = diagnose(desk)
-    assert where == "requirements.txt:2: torch 2.5.1+cpu is built without CUDA and will not use the GPU"
+    assert where == "requirements.txt:2: torch 2.5.1+cpu is built without CUDA and cannot use the GPU"
     assert fix == "    try: write torch==2.5.1"
 
 

@@ -88,11 +88,11 @@ def test_watching_in_a_pipe(desk: Desk) -> None:
         assert shown == FIVE_LINES + "epoch 1\n"
         run.add("gpu_context", uuid="GPU-1", pid=4711, program="python", after_s=1.5)
         run.add("gpu_stranger", uuid="GPU-1", pid=7, user="bob", program="python3", after_s=3.0)
-        run.add("gpu_xid", uuid="GPU-1", xid=31, meaning="it touched memory that is not its own", after_s=4.0)
+        run.add("gpu_xid", uuid="GPU-1", xid=31, meaning="invalid memory access", after_s=4.0)
         run.add("gpu_lost", uuid="GPU-1", why="it has fallen off the bus", after_s=5.0)
         said = [process.stderr.readline().decode() for _ in range(3)]
         assert "another process uses the run's GPU: bob python3 (pid 7), 3.00 s after the start" in said[0]
-        assert "Xid 31: it touched memory that is not its own" in said[1]
+        assert "Xid 31: invalid memory access" in said[1]
         assert "is lost, 5.00 s after the start: it has fallen off the bus" in said[2]
         run.add("gpu_held", holders=[{"pid": 9, "user": "ada", "program": "python"}])
         run.end(**receipt())
@@ -185,7 +185,7 @@ def test_waiting_at_a_terminal(desk: Desk) -> None:
         assert process.stdout.read().decode() == FIVE_LINES
     os.close(ours)
     last = shown.decode().splitlines()[-1]
-    assert last.startswith("\x1b[33mGPU idle\x1b[0m: NVIDIA H200 was there"), "the last line, in colour"
+    assert last.startswith("\x1b[33mGPU idle\x1b[0m: NVIDIA H200 was available"), "the last line, in colour"
     waiting, _, after = shown.decode().rpartition("; waiting ")
     assert "\n" not in waiting.partition("queued")[2], "one line, drawn over"
     assert "\r\x1b[K" in after, "and taken away"
@@ -245,7 +245,7 @@ def test_a_submit_from_the_wish_to_the_verdict(desk: Desk, tmp_path: Path) -> No
     at = lines.index("sees GPU-2")
     assert lines[at - 5] == "name: NVIDIA L4"
     assert lines[at - 1].startswith("Free memory: ")
-    assert done.err.splitlines()[-1].startswith("GPU idle: NVIDIA L4 was there and the script did not use it")
+    assert done.err.splitlines()[-1].startswith("GPU idle: NVIDIA L4 was available but not used by the script")
     for machines in (["-o", "json"], ["--query", "gpu"]):
         told = desk.holdfast("submit", "-c", "lab", *machines, "train.py")
         assert (told.json if "--query" in machines else told.json["gpu"])["verdict"] == "idle"

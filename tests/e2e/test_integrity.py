@@ -23,7 +23,7 @@ def test_a_log_that_changed_under_us_is_not_called_complete(desk: Desk) -> None:
     )
     result = desk.submit("train.py")
     assert result.code == 74
-    assert "the run's files are not as they were written" in result.err
+    assert "files of the run are damaged" in result.err
 
 
 def test_a_damaged_object_stops_the_run_before_the_script_starts(desk: Desk) -> None:

@@ -180,7 +180,7 @@ def test_linked_folders_that_are_not_imported_are_named(desk: Desk, tmp_path: Pa
     (experiment / UIDS[1] / "artifacts" / "model").symlink_to(tmp_path / "secret")
     done = desk.holdfast("history", "import", "--mlflow", str(tmp_path / "mlruns"))
     assert done.code == 0, done
-    assert f"left out: {UIDS[0]}: artifacts: a link that leads out of the store\n" in done.err
+    assert f"left out: {UIDS[0]}: artifacts: a symbolic link that leads out of the store\n" in done.err
     assert f"left out: {UIDS[1]}: 'model': a linked folder\n" in done.err
 
 

@@ -198,7 +198,7 @@ def test_two_names_of_one_file_are_not_taken_for_two_outputs(desk: Desk, elsewhe
         manifest.write_text(manifest.read_text() + json.dumps(third) + "\n")
     result = desk.holdfast("experiment", "return")
     assert result.code == 74
-    assert "keeps no other file beside 'Model'" in result.err
+    assert "treats this name and 'Model' as the same file" in result.err
     assert (desk.project / "outputs" / "Model").read_text() == "1"
     assert not (desk.project / "outputs" / "model").exists()
 

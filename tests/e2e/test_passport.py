@@ -127,7 +127,7 @@ def test_another_key_is_refused(desk: Desk, passport: Path) -> None:
     signers = desk.project / "signers"
     signers.write_text(f"eve@example.org {other.with_suffix('.pub').read_text()}")
     refused = desk.holdfast("passport", "verify", str(passport), "--signer", str(signers))
-    assert (refused.code, "by nobody on this list" in refused.err) == (80, True)
+    assert (refused.code, "the signer is not in this list" in refused.err) == (80, True)
 
 
 def test_a_key_for_other_things_does_not_count(desk: Desk, passport: Path, signer: Path) -> None:
@@ -217,7 +217,10 @@ def test_what_a_signer_cannot_make_up(passport: Path, signer: Path, tmp_path: Pa
     """Signed with the right key, but the code is not the run's, or the log not the one that the runner closed."""
     files = contents(passport)
     changed = tmp_path / "changed.zip"
-    for name, words in (("code/train.py", "not the one that the run says"), ("run/a1/log", "that the run ended with")):
+    for name, words in (
+        ("code/train.py", "does not match the recorded snapshot of the run"),
+        ("run/a1/log", "does not match the recorded end of the run"),
+    ):
         forged = {**files, name: files[name] + b"\n"}
         manifest = json.loads(files["manifest.json"])
         forged_bytes = packed({key: forged[key] for key in forged if key not in LAST[1:]})
@@ -277,7 +280,7 @@ def test_what_is_not_signed(desk: Desk, signer: Path) -> None:
     with (desk.attempt() / "log").open("ab") as log:
         log.write(b"and more\n")
     refused = desk.holdfast("passport", "--to", "p.zip")
-    assert (refused.code, "gets no passport" in refused.err) == (74, True)
+    assert (refused.code, "no passport is written" in refused.err) == (74, True)
     assert sorted(desk.project.glob("*.zip*")) == []
 
 

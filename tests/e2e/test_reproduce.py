@@ -121,7 +121,7 @@ def test_a_run_without_numbers_is_refused_before_anything_runs(desk: Desk) -> No
     desk.submit("train.py")
     done = desk.holdfast("reproduce")
     assert done.code == 2
-    assert "no number to judge" in done.err
+    assert "no metric to compare" in done.err
     assert "not a number between 0 and 1" in desk.holdfast("reproduce", "--tolerance", "5").err
     assert len(desk.holdfast("history", "list").json) == 1
 

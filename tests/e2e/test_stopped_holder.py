@@ -134,7 +134,7 @@ def test_submit_says_that_the_run_has_started_when_it_cannot_be_noted(desk: Desk
     pid = holders.hold(desk.home / "locks" / "client")
     done, took = timed(desk, "submit", "-c", "local", "train.py")
     assert (done.code, took < LIMIT_S) == (74, True)
-    assert "the run has started, but that could not be noted" in done.err
+    assert "the run has started, but this could not be recorded" in done.err
     assert f"process {pid}" in done.err
     assert desk.wait_for_end("1")["status"] == "Completed"
 
@@ -236,7 +236,7 @@ def test_environment_is_not_awaited_for_ever_when_its_builder_is_stopped(
         environment.ensure(
             os.fsencode(tmp_path), "r", {"key": "k"}, b"", lambda said: told.append(said["name"]), lambda: False
         )
-    assert str(told[0]).startswith(f"another run is making this environment: process {pid} (")
+    assert str(told[0]).startswith(f"another run is building this environment: process {pid} (")
     os.kill(pid, signal.SIGCONT)
     with pytest.raises(environment.Stopped):
         environment.ensure(

@@ -28,7 +28,7 @@ def test_list_tells_that_it_ended_a_run_with_stopped_watchers(desk: Desk) -> Non
     _stopped_run(desk)
     result = desk.holdfast("runs")
     assert result.code == 0
-    assert "was ended by this look" in result.err, result
+    assert "was ended by this command" in result.err, result
     assert "ended by" not in desk.holdfast("runs").err
 
 

@@ -127,11 +127,11 @@ def test_file_size_limit_is_named(desk: Desk) -> None:
     desk.script("import signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_DFL)\nopen('x', 'wb').write(bytes(9_000_000))")
     result = shell(desk, f"ulimit -f 4000; {HOLDFAST} submit -c local train.py")
     assert result.returncode == 128 + 25, result
-    assert "limit on file size, which ulimit -f shows" in result.stderr
+    assert "file size limit exceeded, see ulimit -f" in result.stderr
     desk.script("import sys\nfor _ in range(60): sys.stdout.write('x' * 100_000)")
     result = shell(desk, f"ulimit -f 4000; {HOLDFAST} submit -c local train.py")
     assert result.returncode == 0, result
-    assert "File too large (limit on file size: 2048000 bytes, see ulimit -f); the script runs on" in result.stderr
+    assert "File too large (limit on file size: 2048000 bytes, see ulimit -f); the script continues" in result.stderr
 
 
 def test_limit_on_processes_is_named_wherever_it_is_reached(desk: Desk, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_a_mistyped_name_lists_what_there_is(desk: Desk) -> None:
     desk.script("")
     result = desk.holdfast("submit", "-c", "locl", "train.py")
     assert result.code == 2
-    assert "known here: local" in result.err
+    assert "known: local" in result.err
 
 
 def test_warnings_of_a_file_are_shown_at_submit(desk: Desk) -> None:
@@ -121,7 +121,7 @@ def test_every_generation_of_attach_is_understood_and_writes_nothing_where_nobod
 ) -> None:
     result = desk.holdfast(*words.split())
     assert result.code == 69, result
-    assert "no SSH server does" in result.err
+    assert "no SSH server is running" in result.err
     assert not (desk.project / "aml_config").exists()
 
 

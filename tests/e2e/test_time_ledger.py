@@ -67,7 +67,7 @@ def test_a_run_whose_command_left(desk: Desk, watched: bool) -> None:
     assert not found["whole"]
     assert 2 <= found["parts"]["run"] <= found["wall_s"] <= took
     assert found["parts"]["begin"] > 0
-    assert "as far as it was measured" in desk.holdfast("info", "-o", "table").text
+    assert "as far as measured" in desk.holdfast("info", "-o", "table").text
 
 
 def test_a_run_whose_command_was_killed(desk: Desk) -> None:

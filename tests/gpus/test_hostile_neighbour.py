@@ -146,8 +146,8 @@ def test_run_waits_and_starts_while_another_user_holds_the_order_lock(machine: M
         first, second = machine.begin("--gpus", "2"), machine.begin("--gpus", "1")
         assert first.pid
         reason = str(second.await_event("queued")["reason"])
-        assert "is held by digits" in reason or f"is held by {machine.desk.project.name}" in reason
-        assert f"runs are not served in order now: {machine.locks}/order.lock is held by process {pid}" in reason
+        assert "is reserved by digits" in reason or f"is reserved by {machine.desk.project.name}" in reason
+        assert f"the queue order is not kept at present: {machine.locks}/order.lock is held by process {pid}" in reason
         first.let_go()
         assert second.end()["status"] == "Completed"
     finally:
@@ -175,7 +175,7 @@ def test_ticket_names_its_owner_and_not_who_it_claims_to_be(tmp_path: Path, monk
         assert os.read(heard, 1) == b"!"
         mine = Claim("1" * 32, {"run_id": "mine", "user": "ada"}, gpu_request({"count": 1}))
         answer = mine.take(CARDS)
-        assert answer.reason == "first?[2J? of nobody came first"
+        assert answer.reason == "first?[2J? of nobody is ahead in the queue"
         mine.leave()
     finally:
         os.close(heard)

@@ -92,11 +92,11 @@ def test_what_can_never_be_is_said_at_once(machine: Machine) -> None:
     machine.desk.script("print('never')\n")
     done = machine.desk.submit("--gpus", "3", "train.py")
     assert done.code == 65, done.err
-    assert "3 GPUs asked for, and this machine has NVIDIA A100-SXM4-80GB (85.9 GB), " in done.err
+    assert "3 GPUs requested, but this machine has NVIDIA A100-SXM4-80GB (85.9 GB), " in done.err
     text = "gpus: {count: 1, memory: 24GB, name: H100}\nFramework: Python\nTarget: local\n"
     machine.desk.script(text, "aml_config/h100.runconfig")
     done = machine.desk.holdfast("submit", "-c", "h100", "train.py")
-    assert "1 GPU named H100 with 24 GB asked for" in done.err
+    assert "1 GPU named H100 with 24 GB requested" in done.err
 
 
 def test_a_queued_run_can_be_canceled_and_the_next_moves_up(machine: Machine) -> None:
@@ -143,7 +143,7 @@ def test_card_stays_taken_when_the_files_of_the_queue_are_deleted(machine: Machi
     for path in machine.locks.iterdir():
         path.unlink()
     other = machine.begin("--gpus", "1")
-    assert "is held by a run without a ticket" in str(other.await_event("queued")["reason"])
+    assert "is reserved by a run without a ticket" in str(other.await_event("queued")["reason"])
     accepted = held.await_event("accepted")
     os.kill(int(str(accepted["pid"])), signal.SIGSTOP)  # the supervisor; the guardian still holds the cards
     os.kill(int(str(accepted["pid"])), signal.SIGKILL)

@@ -60,7 +60,7 @@ def test_a_run_that_only_opens_its_card_has_not_used_it(machine: Machine) -> Non
     machine.gpus.tell(GPU, SECOND)
     receipt = machine.desk.wait_for_end(script.number)["gpu"]
     assert receipt["verdict"] == "idle"
-    assert "nothing was seen to run" in receipt["evidence"]
+    assert "no activity was measured" in receipt["evidence"]
 
 
 def test_energy_heat_and_what_holds_a_card_back(machine: Machine) -> None:

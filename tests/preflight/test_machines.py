@@ -191,4 +191,4 @@ def test_all_of_it_can_be_asked_without_a_start(laptop: Laptop, ada: User) -> No
     assert not os.path.exists(laptop.home / "runs")
     failed = laptop.holdfast("submit", *TARGET, "--preflight", "--gpus", "1", "train.py")
     assert failed.code == 65, failed
-    assert "1 asked for, and this machine has none" in failed.text
+    assert "1 requested, but this machine has none" in failed.text

@@ -52,9 +52,9 @@ def test_the_scripts_own_code_is_the_runs(post: Post, code: int) -> None:
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (signal.SIGSEGV, "memory that is not its own"),
+        (signal.SIGSEGV, "invalid memory access"),
         (signal.SIGKILL, "when memory ran out"),
-        (signal.SIGABRT, "gave up by itself"),
+        (signal.SIGABRT, "aborted"),
         (signal.SIGTERM, "SIGTERM"),
         (37, "signal 37"),
     ],
@@ -167,7 +167,7 @@ def test_a_signal_that_comes_with_the_first_event_is_heard(post: Post) -> None:
             pass  # every microsecond counts: the first event names a pid that must already listen
         os.kill(run.supervisor, signal.SIGTERM)
         starting.join()
-        assert "told to stop by signal 15" in run.wait()["reason"]
+        assert "stopped by signal 15" in run.wait()["reason"]
         assert run.processes() == []
 
 
@@ -221,7 +221,7 @@ def test_a_runner_told_to_stop_by_the_system_says_so(post: Post) -> None:
     os.kill(run.supervisor, signal.SIGTERM)
     closed = run.wait()
     assert closed["outcome"] == "failed"
-    assert "told to stop by signal 15" in closed["reason"]
+    assert "stopped by signal 15" in closed["reason"]
     assert run.processes() == []
 
 

@@ -75,7 +75,7 @@ def test_folders_nested_beyond_all_reason_do_not_lose_the_run(post: Post) -> Non
         ("shutil.rmtree('outputs')", "gone"),
         ("shutil.rmtree('outputs'); open('outputs', 'w').close()", "gone"),
         ("shutil.rmtree('outputs'); os.symlink('/etc', 'outputs')", "link to b'/etc'"),
-        ("open('outputs/x', 'w').close(); os.makedirs('../outputs/in/the/way')", "could not be kept"),
+        ("open('outputs/x', 'w').close(); os.makedirs('../outputs/in/the/way')", "could not be stored"),
     ],
     ids=["deleted", "file", "link", "place-taken"],
 )

@@ -108,7 +108,7 @@ def test_log_without_end_is_given_up_and_not_asked_for_again(home: Home) -> None
         for count in range(10**9):
             yield piece(request, "log", b"x" * 1_000_000, offset=count * 1_000_000)
 
-    with pytest.raises(MalformedAnswerError, match="more than is kept"):
+    with pytest.raises(MalformedAnswerError, match="more data than the limit"):
         _follow(home, channel(answers))
     assert os.path.getsize(home.run(UID, "a1", "log")) == 100_000
     assert _follow(home, channel(answers)) == "closed"

@@ -199,7 +199,7 @@ PROGRAMS = {
 @pytest.mark.parametrize("kind", PROGRAMS)
 def test_mlflow_database_with_a_program_in_place_of_rows_is_refused(home: Home, tmp_path: Path, kind: str) -> None:
     top = database(tmp_path / "given", RUN_ROW + PROGRAMS[kind])
-    with pytest.raises(UsageError, match="no database of MLflow"):
+    with pytest.raises(UsageError, match="not an MLflow database"):
         bring_database(home, top)
 
 

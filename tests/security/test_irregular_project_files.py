@@ -70,7 +70,7 @@ def test_an_interpreter_that_does_not_exist_is_named(desk: Desk, python: str) ->
     (desk.project / "aml_config" / "local.compute").write_text(f"type: local\npythonLocation: {python}\n")
     result = desk.holdfast(*SUBMIT)
     assert result.code == 127, result
-    told = f"{python} cannot be started: No such file or directory (is pythonLocation right?)"
+    told = f"{python} cannot be started: No such file or directory (check pythonLocation)"
     assert told in result.err + result.text
 
 
@@ -121,4 +121,4 @@ def test_patterns_of_a_linked_ignore_file_are_not_applied_and_that_is_said(
     desk.script("print(1)")
     result = desk.submit("train.py")
     assert result.code == 0
-    assert f"{name}: a link: its patterns are not applied" in result.err
+    assert f"{name}: a symbolic link: its patterns are not applied" in result.err

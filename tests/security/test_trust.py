@@ -193,7 +193,7 @@ def test_a_run_configuration_that_this_user_made_needs_no_confirmation(clone: Cl
     (clone.desk.project / "aml_config" / "pulled.runconfig").write_text("Target: gpu1\nFramework: Python\n")
     refused = clone.desk.holdfast("submit", "-c", "pulled", "train.py")
     assert refused.code == 65, refused
-    assert refused.err.startswith("ERROR: pulled asks for something")
+    assert refused.err.startswith("ERROR: pulled needs permissions")
 
 
 def test_a_target_that_came_with_a_project_stays_unconfirmed_when_a_run_configuration_is_made(clone: Clone) -> None:

@@ -39,7 +39,7 @@ AT_ONCE = 4
 PATIENCE_S = 120
 LINES, PAUSE_S = 80, 0.03
 LONGEST_WAIT_S = 4.0  # a strike falls between the id and about the script's end
-WENT_DOWN = ("went down", "could not be started", "when it was started again")
+WENT_DOWN = ("shut down", "could not be started", "when it was restarted")
 
 
 class Engine(NamedTuple):
@@ -166,7 +166,7 @@ def cancel(run: Run) -> bool:
 
 
 NOTHING = "nothing"
-KILLED = ("killed or removed by somebody else", "killed by somebody else")
+KILLED = ("killed or removed externally", "killed externally")
 FAULTS = {
     NOTHING: Fault(lambda _: True),
     "client": Fault(kill_client, early=("Failed",)),
@@ -180,7 +180,7 @@ FAULTS = {
     "script": Fault(kill_script, ("Failed",), ("killed by signal 9", *KILLED)),
     "first process of the container": Fault(kill_first_process, ("Failed",), KILLED),
     "container: kill": Fault(kill_container, ("Failed",), KILLED),
-    "container: rm --force": Fault(remove_container, ("Failed",), (*KILLED, "stopped by somebody else")),
+    "container: rm --force": Fault(remove_container, ("Failed",), (*KILLED, "stopped by another program")),
     "cancel": Fault(cancel, ("Canceled",), ("canceled",)),
 }
 

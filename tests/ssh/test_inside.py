@@ -78,7 +78,7 @@ def test_a_link_that_breaks_is_told(running: Laptop, lab: Lab, gpu1: Host, ada: 
         gpu1.kill_sshd()
         _, err = process.communicate(timeout=60)
         assert process.returncode == 69
-        assert b"the connection broke" in err
+        assert b"the connection was lost" in err
     eventually(lambda: not _sleepers(ada))
     gpu1.start_sshd()
 
@@ -145,7 +145,7 @@ def test_a_port_that_nobody_listens_on_is_told(running: Laptop) -> None:
         url = forward.stdout.readline().decode().strip()
         assert running.client.run(sys.executable, "-c", FETCH, url, check=False).returncode != 0
         forward.send_signal(signal.SIGINT)
-        assert b"lab1: nothing answers on its port 6006" in forward.communicate(timeout=60)[1]
+        assert b"lab1: no service responds on its port 6006" in forward.communicate(timeout=60)[1]
     assert running.holdfast("forward", "http").code == 2
 
 

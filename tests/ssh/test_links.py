@@ -158,7 +158,7 @@ def test_a_lost_run_is_started_again_as_often_as_was_asked_for(attached: Laptop,
     client.wait_for(b"line 20\n")
     gpu1.reboot()
     client.wait_for_words("is reachable again")
-    eventually(lambda: b"started again" in client.out and client.out.count(b"line 20\n") == 2)
+    eventually(lambda: b"restarted" in client.out and client.out.count(b"line 20\n") == 2)
     ada.run("touch", "enough")
     assert client.finish() == 0, client.err
     assert attached.record()["status"] == "Completed"

@@ -132,7 +132,7 @@ def test_the_client_logs_in_to_no_address_that_a_project_names(managed: Laptop) 
         managed.script("print(1)")
         preflight = managed.holdfast("submit", "-c", "lab1", "--preflight", "train.py")
         assert preflight.code == 0, preflight
-        assert "needs a login" in preflight.text
+        assert "requires a login" in preflight.text
         refused = managed.holdfast("submit", "-c", "lab1", "train.py")
         assert refused.code == 65, refused
         with pytest.raises(BlockingIOError):

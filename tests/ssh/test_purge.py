@@ -142,5 +142,5 @@ def test_ones_own_history_is_not_purged(desk: Desk) -> None:
     assert desk.holdfast("submit", "-c", "here", "train.py").code == 0
     result = desk.holdfast("computetarget", "detach", "here", "--purge")
     assert result.code == 2
-    assert "your own history" in result.err
+    assert "your local history" in result.err
     assert desk.record()["status"] == "Completed"

@@ -65,7 +65,7 @@ def test_a_constant_runs_through_the_middle_and_one_point_is_a_dot() -> None:
 
 
 def test_chart_without_numbers_says_so() -> None:
-    assert chart({}, 40, 5) == chart({"x": ([0], [math.nan])}, 40, 5) == ["(no numbers to draw)"]
+    assert chart({}, 40, 5) == chart({"x": ([0], [math.nan])}, 40, 5) == ["(no numbers to plot)"]
 
 
 def test_a_million_points_keep_their_peaks() -> None:

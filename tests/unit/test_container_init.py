@@ -267,7 +267,7 @@ def test_a_touch_that_cannot_be_started_or_crashes_stops_nobody(tmp_path: Path, 
         told = probe_run.told(os.fsencode(tmp_path))
         assert told is not None
         assert (told["ok"], told["facts"]) == (True, {})
-        assert "the GPU test did not come to its end" in told["why"]
+        assert "the GPU test did not finish" in told["why"]
 
 
 def test_a_touch_that_hangs_is_given_up(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_a_touch_that_hangs_is_given_up(tmp_path: Path) -> None:
         assert process.communicate(timeout=PATIENCE_S) == (b"hello\n", b"")
     told = probe_run.told(os.fsencode(tmp_path))
     assert told is not None
-    assert (told["ok"], "does not answer in the container within 20 s" in told["why"]) == (False, True)
+    assert (told["ok"], "did not respond in the container within 20 s" in told["why"]) == (False, True)
 
 
 def test_a_stop_that_comes_while_the_gpu_is_touched_reaches_the_script(tmp_path: Path, first: list[str]) -> None:
@@ -297,7 +297,7 @@ def test_a_stop_that_comes_while_the_gpu_is_touched_reaches_the_script(tmp_path:
 def test_without_a_word_it_does_nothing(python: str) -> None:
     argv = [python, "-E", "-s", "-S", "-B", str(INSIDE)]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=PATIENCE_S)
-    assert (done.returncode, done.stderr) == (1, b"holdfast: nothing was said on stdin\n")
+    assert (done.returncode, done.stderr) == (1, b"holdfast: no input on stdin\n")
 
 
 def _children(pid: int) -> list[int]:

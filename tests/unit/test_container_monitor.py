@@ -19,9 +19,9 @@ from holdfast.runner.container import monitor
 from lab.machine_python import OLDEST
 
 OOM = "out of memory (limit 64 MB)"
-DOWN = "the container was stopped by docker, which went down"
-REMOVED = "the container was killed or removed by somebody else"
-KILLED = "the container was killed by somebody else, or by the system when memory ran out"
+DOWN = "the container was stopped by docker, which was shut down"
+REMOVED = "the container was killed or removed externally"
+KILLED = "the container was killed externally, or by the kernel when memory ran out"
 EXITED_3, BY_SIGKILL, BY_SIGTERM = 3 << 8, int(signal.SIGKILL), int(signal.SIGTERM)
 
 
@@ -67,7 +67,7 @@ BY_NOTE: dict[str, tuple[dict[str, Any], bool, bool, int, str]] = {
         False,
         False,
         -15,
-        "the container was stopped by somebody else, or by docker when it was started again",
+        "the container was stopped by another program, or by docker when it was restarted",
     ),
     "never started": (
         {"trouble": "No such file: 'python9'"},
@@ -102,14 +102,14 @@ BY_ENGINE: dict[str, tuple[dict[str, Any], bool, bool, int, str]] = {
         False,
         False,
         1,
-        "the container's first process ended with code 1 and left no word of the script",
+        "the container's first process ended with code 1 without a status of the script",
     ),
     "well, and nobody says so": (
         {"Status": "dead", "ExitCode": 0},
         False,
         False,
         0,
-        "the container's first process ended with code 0 and left no word of the script",
+        "the container's first process ended with code 0 without a status of the script",
     ),
     "the first process failed when asked to end": ({"Status": "exited", "ExitCode": 1}, False, True, 1, ""),
     "removed": ({"Status": "absent", "client": 137}, False, False, -9, REMOVED),
@@ -170,7 +170,7 @@ def test_what_the_engine_complained_about_is_told_where_nothing_was_started(
 
 
 def test_without_a_limit_it_was_the_machine_s_memory() -> None:
-    assert monitor.out_of_memory("") == "out of memory: the machine had no more to give"
+    assert monitor.out_of_memory("") == "out of memory: the machine has no free memory"
 
 
 def test_what_the_script_left_is_told(charge: monitor.Charge) -> None:

@@ -96,4 +96,4 @@ def test_a_terminal_draws_by_powers_too() -> None:
     lines = terminal_plot.chart({"loss": (xs, [1.0, 0.1, 0.01, 0.0, 0.001])}, 40, 10, fancy=False, log=True)
     ticks = {line.split("+")[0].strip() for line in lines[:-2] if "+" in line.split("*")[0]}
     assert ticks == {"1", "0.1", "0.01", "0.001"}
-    assert terminal_plot.chart({"loss": (xs, [-1.0] * 5)}, 40, 10, log=True) == ["(no numbers to draw)"]
+    assert terminal_plot.chart({"loss": (xs, [-1.0] * 5)}, 40, 10, log=True) == ["(no numbers to plot)"]

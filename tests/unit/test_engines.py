@@ -74,10 +74,10 @@ COMPLAINTS = {
     "docker 28, no way to the registry": (NO_NETWORK, "image import"),
     "podman 4, no way to the registry": (NO_HOST, "image import"),
     "docker 28, full": ("failed to register layer: write /usr/lib/x: no space left on device", "experiment clean"),
-    "podman 5, no such tag": (NO_MANIFEST, "no image of that name"),
+    "podman 5, no such tag": (NO_MANIFEST, "no image with this name"),
     "docker 28, no such tag": (
         "manifest for x:2 not found: manifest unknown: manifest unknown",
-        "no image of that name",
+        "no image with this name",
     ),
 }
 
@@ -117,7 +117,7 @@ def test_a_program_that_is_missing_in_the_image_is_no_missing_container() -> Non
 
 
 def test_silence_is_told() -> None:
-    assert engines.meaning("/usr/bin/docker", "").answer == "it says nothing"
+    assert engines.meaning("/usr/bin/docker", "").answer == "no message"
 
 
 @pytest.mark.parametrize(

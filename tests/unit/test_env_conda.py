@@ -95,11 +95,11 @@ def test_a_pip_list_may_take_in_a_file_beside_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("item", "message"),
     [
-        (r"C:\wheels\b-1.0-cp35-cp35m-win_amd64.whl", "is outside the project: no other machine has it"),
-        ("/data/b-1.0-py3-none-any.whl", "is outside the project: no other machine has it"),
-        ("../b-1.0-py3-none-any.whl", "is outside the project: no other machine has it"),
+        (r"C:\wheels\b-1.0-cp35-cp35m-win_amd64.whl", "is outside the project and not available on other machines"),
+        ("/data/b-1.0-py3-none-any.whl", "is outside the project and not available on other machines"),
+        ("../b-1.0-py3-none-any.whl", "is outside the project and not available on other machines"),
         ("b-1.0-py3-none-any.whl", "b-1.0-py3-none-any.whl does not exist"),
-        ("--config-settings=x", "the option --config-settings is not one"),
+        ("--config-settings=x", "the option --config-settings is not supported"),
         ("--index-url ext::sh", "--index-url takes an http, https or file address"),
         ("$(touch x)", "$(touch x) is not a requirement"),
     ],
@@ -172,7 +172,7 @@ def test_nothing_but_python_needs_no_conda_where_that_python_is(tmp_path: Path) 
 def test_an_interpreter_that_the_project_rules_out() -> None:
     spec = Spec("pyproject.toml", "pip", ">=3.12")
     (finding,) = python_findings(spec, PYTHON)
-    assert "asks for Python >=3.12; the interpreter of this target is Python 3.11.7" in finding.message
+    assert "requires Python >=3.12; the interpreter of this target is Python 3.11.7" in finding.message
     assert python_findings(spec, Interpreter("3.12.1", "x")) == []
 
 

@@ -82,7 +82,7 @@ def test_a_driver_that_is_too_old_is_an_error(tmp_path: Path) -> None:
     (finding,) = advice(spec, card("12.2"))
     assert finding.severity == "error"
     assert finding.message == (
-        "this build of torch needs CUDA 13.0; the driver 535.104 of this target serves CUDA 12.2 and older"
+        "this build of torch needs CUDA 13.0; the driver 535.104 of this target supports CUDA 12.2 and older"
     )
 
 

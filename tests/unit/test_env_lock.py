@@ -118,7 +118,7 @@ def test_a_hostile_lock(path: tuple[str | int, ...], value: object) -> None:
     for step in path[:-1]:
         place = place[step]
     place[path[-1]] = value
-    with pytest.raises(ConfigError, match=r"a.lock: this lock is damaged or not ours") as caught:
+    with pytest.raises(ConfigError, match=r"a.lock: this lock is damaged or was not written by Holdfast") as caught:
         from_json(content, "a.lock")
     assert caught.value.answer
 

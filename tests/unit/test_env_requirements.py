@@ -143,7 +143,7 @@ def test_a_setup_program_is_not_read(tmp_path: Path) -> None:
     (warning,) = good(tmp_path, "-e .\n").warnings
     assert (warning.file, warning.message) == (
         "setup.py",
-        "what this project's own package requires is not read from here",
+        "the requirements of this project's own package are not read from here",
     )
     spec, findings = spec_of(tmp_path, "-e .[dev]\n")
     assert spec is None
@@ -158,8 +158,8 @@ def test_a_setup_program_is_not_read(tmp_path: Path) -> None:
         ("ext::sh", "ext::sh cannot be fetched"),
         ("git+file://host/x", "only git over https, ssh or file"),
         ("git+file:///x@--upload-pack=id", "only git over https, ssh or file"),
-        ("--prefer-binary", "the option --prefer-binary is not one"),
-        ("--use-feature fast-deps", "the option --use-feature is not one"),
+        ("--prefer-binary", "the option --prefer-binary is not supported"),
+        ("--use-feature fast-deps", "the option --use-feature is not supported"),
         ("torch --extra-index-url https://host/simple", "is not a requirement"),
         ("torch --config-settings a=b", "is not a requirement"),
         ("torch --hash=md5:00", "is not a requirement"),
@@ -171,19 +171,19 @@ def test_a_setup_program_is_not_read(tmp_path: Path) -> None:
         ("-r https://host/requirements.txt", "is not a file of this project"),
         ("-r gone.txt", "gone.txt does not exist"),
         ("-e ../other", "only this project itself can be installed by -e"),
-        ("--global-option=--x", "the option --global-option is not one"),
+        ("--global-option=--x", "the option --global-option is not supported"),
         ("--index-url $(id)", "takes an http, https or file address"),
         ("-f /opt/wheels", "/opt/wheels is outside the project"),
         ("file:///opt/a-1-py3-none-any.whl", "is outside the project"),
         ("./src", "src is a folder"),
         ("numpy; touch x", "is not a requirement"),
-        ("x @ https://host/${AWS_SECRET_ACCESS_KEY}/x-1-py3-none-any.whl", "variables of the environment are not read"),
-        ("https://${TOKEN}@host/x-1-py3-none-any.whl", "variables of the environment are not read"),
-        ("git+https://${TOKEN}@host/x@main", "variables of the environment are not read"),
-        ("./${HOME}/x-1-py3-none-any.whl", "variables of the environment are not read"),
-        ("--index-url https://host/${TOKEN}/simple", "variables of the environment are not read"),
-        ("--extra-index-url https://${TOKEN}@host/simple", "variables of the environment are not read"),
-        ("-f https://host/${TOKEN}/", "variables of the environment are not read"),
+        ("x @ https://host/${AWS_SECRET_ACCESS_KEY}/x-1-py3-none-any.whl", "environment variables are not expanded"),
+        ("https://${TOKEN}@host/x-1-py3-none-any.whl", "environment variables are not expanded"),
+        ("git+https://${TOKEN}@host/x@main", "environment variables are not expanded"),
+        ("./${HOME}/x-1-py3-none-any.whl", "environment variables are not expanded"),
+        ("--index-url https://host/${TOKEN}/simple", "environment variables are not expanded"),
+        ("--extra-index-url https://${TOKEN}@host/simple", "environment variables are not expanded"),
+        ("-f https://host/${TOKEN}/", "environment variables are not expanded"),
     ],
 )
 def test_unsupported_requirement_lines_are_refused(tmp_path: Path, line: str, message: str) -> None:
@@ -203,4 +203,4 @@ def test_a_stated_hash_of_a_local_file_is_compared(tmp_path: Path) -> None:
     assert spec.to_json()["pip"] == [f"./a-1-py3-none-any.whl --hash=sha256:{empty}"]
     spec, findings = spec_of(tmp_path, "./a-1-py3-none-any.whl --hash=sha256:00\n")  # type: ignore[assignment]
     assert spec is None
-    assert "is not the file whose hash stands here" in findings[0].message
+    assert "does not match the given hash" in findings[0].message

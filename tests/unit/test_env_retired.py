@@ -68,7 +68,7 @@ def test_messages_name_the_place_and_the_line_to_write(tmp_path: Path) -> None:
     assert python.severity == "error"
     assert python.message.startswith("Python 3.5.2 is too old")
     assert (wheel.line, wheel.column, wheel.hint) == (6, 7, "write - cntk-gpu==2.7")
-    assert wheel.message.endswith("cntk-gpu 2.5 to 2.7 live on, with 1-bit SGD in the ordinary GPU build")
+    assert wheel.message.endswith("cntk-gpu 2.5 to 2.7 are, with 1-bit SGD in the ordinary GPU build")
 
 
 def test_tensorflow_of_the_guide_in_full(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_package_joins_the_pip_list_that_is_there(tmp_path: Path) -> None:
 
 def test_a_bracketed_list_is_left_to_its_author(tmp_path: Path) -> None:
     text = "dependencies: [python=3.6, tensorflow-gpu]\n"
-    with pytest.raises(ConfigError, match=r"env.yml:1: cannot be changed without touching its neighbours") as caught:
+    with pytest.raises(ConfigError, match=r"env.yml:1: cannot be changed without affecting other lines") as caught:
         fixed(text, spec_of(tmp_path, text))
     assert "below - pip: write - tensorflow-gpu==2.6.2" in caught.value.hint
     text = "dependencies: [python=3.5.2, 'sklearn']\n"

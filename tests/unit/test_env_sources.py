@@ -148,8 +148,8 @@ def test_dependencies_that_setuptools_reads_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('[project]\ndependencies = "numpy"\n', "dependencies takes a list of texts"),
-        ("[project]\ndependencies = [1]\n", "dependencies takes a list of texts"),
+        ('[project]\ndependencies = "numpy"\n', "dependencies must be a list of strings"),
+        ("[project]\ndependencies = [1]\n", "dependencies must be a list of strings"),
         ('[project]\ndependencies = ["-e ."]\n', "-e . is an option, not a requirement"),
         (
             '[project]\ndependencies = ["$(x)"]\n',
@@ -157,7 +157,7 @@ def test_dependencies_that_setuptools_reads_from_a_file(tmp_path: Path) -> None:
         ),
         (
             '[project]\ndependencies = ["x"]\n[tool.uv.sources]\nx = { path = "../x" }\n',
-            "[tool.uv.sources] of x is read only by way of a uv.lock",
+            "[tool.uv.sources] of x is only used through a uv.lock",
         ),
     ],
 )
@@ -178,14 +178,14 @@ def test_broken_toml(tmp_path: Path, text: str) -> None:
 def test_a_uv_lock_is_taken_as_it_is(tmp_path: Path) -> None:
     lock = 'version = 1\nrequires-python = ">=3.11"\n# kept\n'
     write(tmp_path, "uv.lock", lock)
-    with pytest.raises(ConfigError, match=r"belongs to a pyproject.toml, which is not there"):
+    with pytest.raises(ConfigError, match=r"belongs to a pyproject.toml, which does not exist"):
         read_found(tmp_path)
     write(tmp_path, "pyproject.toml", PROJECT + '[build-system]\nrequires = ["hatchling"]\n')
     spec, _ = read_found(tmp_path)
     assert spec is not None
     assert (spec.locked, spec.python, spec.own_package) == (lock, ">=3.11", True)
     write(tmp_path, "uv.lock", "version = 2\n")
-    with pytest.raises(ConfigError, match=r"version that cannot be read"):
+    with pytest.raises(ConfigError, match=r"unsupported version"):
         read_found(tmp_path)
 
 

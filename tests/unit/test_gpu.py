@@ -182,7 +182,13 @@ def test_a_lost_card_is_still_named_and_the_other_goes_on(place: Place) -> None:
 
 @pytest.mark.parametrize(
     ("code", "words"),
-    [(18, "of different versions"), (4, "not open to this user"), (999, "unknown error"), (15, "lost"), (21, "says:")],
+    [
+        (18, "of different versions"),
+        (4, "not accessible to this user"),
+        (999, "unknown error"),
+        (15, "lost"),
+        (21, "NVIDIA's library: "),
+    ],
 )
 def test_a_library_that_cannot_tell_says_why(place: Place, code: int, words: str) -> None:
     place.gpus.tell(*TWO, more=[f"* fail nvmlInit {code}"])
@@ -200,14 +206,14 @@ def test_a_driver_that_hangs_is_given_up_and_nobody_is_left(place: Place) -> Non
         for _ in range(3):
             found = reader.read()
             assert (found["state"], found["gpus"]) == ("unmeasured", [])
-            assert found["trouble"] == "NVIDIA's driver does not answer within 0.5 s"
+            assert found["trouble"] == "NVIDIA's driver did not respond within 0.5 s"
         eventually(lambda: processes.descendants(reader.process.pid) == [])
 
 
 def test_a_library_that_crashes_takes_nobody_along(place: Place) -> None:
     place.gpus.tell(*TWO, more=["* crash nvmlInit"])
     with place.reader() as reader:
-        assert reader.read()["trouble"] == "NVIDIA's library crashed when it was asked"
+        assert reader.read()["trouble"] == "NVIDIA's library crashed when queried"
         assert reader.read()["state"] == "unmeasured"
 
 
@@ -270,7 +276,7 @@ def test_what_nvidias_program_complains_of_is_told(place: Place) -> None:
     with place.reader(library=False) as reader:
         found = reader.read()
     assert found["state"] == "unmeasured"
-    assert found["trouble"] == "nvidia-smi says: Failed to initialize NVML: Driver/library version mismatch"
+    assert found["trouble"] == "nvidia-smi: Failed to initialize NVML: Driver/library version mismatch"
 
 
 def test_the_binding_travels_in_its_pinned_version_with_its_licence(parcel: Path) -> None:

@@ -78,7 +78,7 @@ BUILDS: dict[str, tuple[dict[str, Any], dict[str, str], str, str, str]] = {
         package("tensorflow", "2.19.0", "cuda", "12.5") | {"cudnn": True},
         {},
         "the environment",
-        "this driver serves 11.4 and older",
+        "this driver supports 11.4 and older",
         "pip install 'tensorflow[and-cuda]==2.14.*'; or install driver 525.60 or newer there",
     ),
     "torch pinned to its CPU build": (
@@ -113,14 +113,14 @@ BUILDS: dict[str, tuple[dict[str, Any], dict[str, str], str, str, str]] = {
         NEW_TORCH,
         {"pyproject.toml": 'dependencies = [\n  "torch>=2.9",\n]\n'},
         "pyproject.toml:2",
-        "torch 2.9.0+cu130 is built for CUDA 13.0, and this driver serves 12.4 and older",
+        "torch 2.9.0+cu130 is built for CUDA 13.0, but this driver supports 12.4 and older",
         f"{WHEEL}/cu126 'torch==2.9.0'; or install driver 580.65 or newer there",
     ),
     "torch of which no build fits the driver": (
         NEW_TORCH,
         {},
         "the environment",
-        "serves 11.4 and older",
+        "supports 11.4 and older",
         f"{WHEEL}/cu118 'torch<2.8'; or install driver 580.65 or newer there",
     ),
     "jax": (

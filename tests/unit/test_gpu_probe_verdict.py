@@ -57,10 +57,14 @@ ROWS: dict[str, tuple[dict[str, Any], str, str]] = {
     "an unknown build": ({"packages": [package("tensorflow", "2.19.0", "")]}, "", ""),
     "one of two can": ({"packages": [CPU_TORCH, TENSORFLOW]}, "", ""),
     "no driver": ({"library": "libcuda.so.1: no", "devices": []}, "libcuda.so.1: no", "install the driver"),
-    "hidden": ({**refused(100), "visible": ""}, "CUDA_VISIBLE_DEVICES= hides every GPU", "take CUDA_VISIBLE_DEVICES"),
-    "none named": ({"devices": [], "visible": "7"}, "CUDA_VISIBLE_DEVICES=7 names no GPU", "name a GPU that is there"),
+    "hidden": ({**refused(100), "visible": ""}, "CUDA_VISIBLE_DEVICES= hides every GPU", "unset CUDA_VISIBLE_DEVICES"),
+    "none named": (
+        {"devices": [], "visible": "7"},
+        "CUDA_VISIBLE_DEVICES=7 selects no existing GPU",
+        "select an existing GPU",
+    ),
     "no node": ({**refused(100), "nodes": []}, "there is no /dev/nvidia*", "nvidia-modprobe"),
-    "no card": ({"devices": []}, "shows no GPU, though there is /dev/nvidia0", "nvidia-smi"),
+    "no card": ({"devices": []}, "shows no GPU although /dev/nvidia0 exists", "nvidia-smi"),
     "not set up": (refused(3, "CUDA_ERROR_NOT_INITIALIZED"), "CUDA_ERROR_NOT_INITIALIZED (3)", "nvidia-smi"),
     "a stub": (refused(34), "a stub of the CUDA toolkit", "LD_LIBRARY_PATH"),
     "too old": (refused(35), "too old", "newer driver"),
@@ -69,15 +73,15 @@ ROWS: dict[str, tuple[dict[str, Any], str, str]] = {
     "no fabric": (refused(802), "not ready", "nvidia-fabricmanager"),
     "something else": (refused(4242, "CUDA_ERROR_X"), "cuInit says CUDA_ERROR_X (4242)", "nvidia-smi"),
     "torch for processors": ({"packages": [CPU_TORCH]}, "torch 2.5.1+cpu is built without CUDA", "without +cpu"),
-    "torch for AMD": ({"packages": [package("torch", "2.5.1", "rocm")]}, "AMD's cards", "for CUDA"),
+    "torch for AMD": ({"packages": [package("torch", "2.5.1", "rocm")]}, "AMD GPUs", "for CUDA"),
     "torch too new": (
         {"packages": [NEW_TORCH]},
-        "torch 2.9.0+cu130 is built for CUDA 13.0, and this driver serves 12.4 and older",
+        "torch 2.9.0+cu130 is built for CUDA 13.0, but this driver supports 12.4 and older",
         "a build of torch for CUDA 12",
     ),
     "CUDA 10 on its own minor version": (
         {"packages": [package("torch", "1.4.0", "cuda", "10.1")], "cuda": "10.0"},
-        "serves 10.0 and older",
+        "supports 10.0 and older",
         "newer driver",
     ),
     "tensorflow 1": (
@@ -170,7 +174,7 @@ def test_a_driver_that_hangs_is_given_up_and_ended(tmp_path: Path) -> None:
     found = probe_run.here(os.fsencode(sys.executable), env, os.fsencode(tmp_path), 2)
     assert time.monotonic() - began < 60
     assert (found["ok"], found["facts"]) == (False, {})
-    assert found["why"] == "NVIDIA's driver does not answer within 2 s"
+    assert found["why"] == "NVIDIA's driver did not respond within 2 s"
     eventually(lambda: _processes_with(f"MARK={tmp_path}") == [])
 
 
@@ -182,7 +186,7 @@ def test_a_driver_that_crashes_is_no_verdict(tmp_path: Path) -> None:
     assert (found["ok"], found["facts"], found["why"]) == (
         True,
         {},
-        "the GPU test did not come to its end: it says nothing",
+        "the GPU test did not finish: no message",
     )
 
 

@@ -44,10 +44,10 @@ def test_request_selects_gpus_by_name_and_memory() -> None:
     assert [card["index"] for card in fitting(CARDS, asked(memory=24e9))] == [0]
     assert impossible(CARDS, asked(count=2)) == ""
     assert impossible(CARDS, asked(count=2, name="T4", memory=8e9)) == (
-        "2 GPUs named T4 with 8 GB asked for, and this machine has NVIDIA A100-SXM4-80GB (85.9 GB), "
-        "Tesla T4 (17.2 GB), Tesla T4 (17.2 GB, divided by MIG), Tesla T4 (17.2 GB, it is lost)"
+        "2 GPUs named T4 with 8 GB requested, but this machine has NVIDIA A100-SXM4-80GB (85.9 GB), "
+        "Tesla T4 (17.2 GB), Tesla T4 (17.2 GB, with MIG enabled), Tesla T4 (17.2 GB, it is lost)"
     )
-    assert impossible([], asked(count="all")) == "1 GPU asked for, and this machine has none"
+    assert impossible([], asked(count="all")) == "1 GPU requested, but this machine has none"
 
 
 def test_what_the_machine_leaves_us() -> None:
@@ -66,7 +66,7 @@ def test_the_emptiest_card_is_given_first_and_only_as_many_as_asked_for() -> Non
     assert [card["index"] for card in second.take(CARDS).cards] == [1]
     answer = third.take(CARDS)
     assert answer.cards == []
-    assert answer.reason == "GPU 0 is held by run_1 of ada; GPU 1 is held by run_2 of ada"
+    assert answer.reason == "GPU 0 is reserved by run_1 of ada; GPU 1 is reserved by run_2 of ada"
     first.leave()
     assert [card["index"] for card in third.take(CARDS).cards] == [0]
 
@@ -132,7 +132,7 @@ def test_deleted_ticket_is_drawn_again_with_its_number(folder: Path) -> None:
     assert holder.take(CARDS).cards
     for path in folder.iterdir():
         path.unlink()
-    assert first.take(CARDS).reason.startswith("GPU 0 is held by a run without a ticket (@holdfast-gpu-")
+    assert first.take(CARDS).reason.startswith("GPU 0 is reserved by a run without a ticket (@holdfast-gpu-")
     assert second.take(CARDS).ahead[0].run_id == "run_2"
     assert [path.name[:12] for path in sorted(folder.glob("*.ticket"))] == ["000000000002", "000000000003"]
     holder.leave()
@@ -155,7 +155,7 @@ def test_cards_are_exclusive_without_a_usable_folder(folder: Path, in_the_way: s
     assert first.take(CARDS).cards
     refused = second.take(CARDS)
     assert refused.cards == []
-    assert "runs are not served in order now: " in refused.reason
+    assert "the queue order is not kept at present: " in refused.reason
     assert str(folder) in refused.reason
     first.leave()
     assert second.take(CARDS).cards

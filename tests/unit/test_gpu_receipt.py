@@ -80,7 +80,7 @@ def test_verdicts() -> None:
 
 
 def test_who_cannot_look_does_not_say_absent() -> None:
-    blind = {**FACTS, "state": "unmeasured", "trouble": "GPUs of a Mac (Metal) cannot be measured"}
-    assert receipt.judged([], blind, 1.0) == ("unmeasured", "GPUs of a Mac (Metal) cannot be measured")
+    blind = {**FACTS, "state": "unmeasured", "trouble": "Mac GPUs (Metal) cannot be measured"}
+    assert receipt.judged([], blind, 1.0) == ("unmeasured", "Mac GPUs (Metal) cannot be measured")
     none = {**FACTS, "state": "none", "trouble": "this machine has no NVIDIA GPU"}
     assert receipt.judged([], none, 1.0) == ("absent", "this machine has no NVIDIA GPU")

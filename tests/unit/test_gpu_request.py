@@ -132,7 +132,7 @@ def test_a_number_that_is_none(tmp_path: Path, asked: dict[str, str]) -> None:
 
 
 def test_invalid_wait_for_gpu_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(HoldfastError, match="not a length of time") as caught:
+    with pytest.raises(HoldfastError, match="not a duration") as caught:
         job(tmp_path, wait_for_gpu="later")
     assert caught.value.where == "--wait-for-gpu"
 
@@ -153,7 +153,7 @@ def test_two_masters_on_the_command_line(tmp_path: Path) -> None:
         job(tmp_path, gpus="1", env=(f"{VISIBLE}=0",))
     assert "--gpus 1" in caught.value.what
     assert f"-e {VISIBLE}" in caught.value.what
-    assert "take" in caught.value.hint
+    assert "remove" in caught.value.hint
 
 
 def test_two_masters_in_the_file(tmp_path: Path) -> None:

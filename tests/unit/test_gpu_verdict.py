@@ -45,21 +45,21 @@ def test_several_used_gpus_and_one_that_was_not(tmp_path: Path) -> None:
     cards = [USE, {**USE, "index": 1, "busy_s": 31.0}, {**USE, "index": 2, "used": False}]
     [line] = told(tmp_path, receipt(cards=cards))
     assert line.startswith("GPUs used: 2 x NVIDIA H200, busy 36.0 s of 52.1 s each (69 %), peak 12.3 GB, 18 Wh")
-    assert line.endswith("given and never used: GPU 2")
+    assert line.endswith("reserved but never used: GPU 2")
 
 
 def test_trouble_of_a_used_gpu(tmp_path: Path) -> None:
     strangers = [{"pid": 7, "user": "bob", "program": "python3"}]
     [line] = told(tmp_path, receipt(cards=[{**USE, "xids": [31, 43], "strangers": strangers}]))
     assert "Xid 31, 43" in line
-    assert "not alone on it: bob python3 (pid 7)" in line
+    assert "shared with: bob python3 (pid 7)" in line
 
 
 def test_an_idle_gpu_is_told_with_what_to_do(tmp_path: Path) -> None:
     evidence = "no process of the run was seen on GPU 0 in 52.1 s"
     said = receipt("idle", evidence, [{**USE, "used": False}])
     [line] = told(tmp_path, said)
-    assert line.startswith(f"GPU idle: NVIDIA H200 was there and the script did not use it ({evidence})")
+    assert line.startswith(f"GPU idle: NVIDIA H200 was available but not used by the script ({evidence})")
     assert "CPU build" in line
     assert "holdfast info -r 12" in line
     assert "--require-gpu" in line
@@ -86,9 +86,8 @@ def test_other_verdicts(tmp_path: Path, verdict: str, evidence: str, head: str) 
 
 def test_a_run_that_never_came_to_it(tmp_path: Path) -> None:
     waited = gpu_verdict.lines(made(tmp_path, {"type": "accepted"}, {"type": "queued", "position": 1, "reason": "x"}))
-    assert waited == [
-        "GPU not used: it was still waiting for one; holdfast gpu -c lab1 shows what that machine has and who holds it"
-    ]
+    shows = "holdfast gpu -c lab1 shows the GPUs of that machine and their processes"
+    assert waited == [f"GPU not used: the run was still waiting for a GPU; {shows}"]
     assert "never started" in gpu_verdict.lines(made(tmp_path, {"type": "accepted"}))[0]
     assert told(tmp_path, None)[0].startswith("GPU unmeasured: the run ended without a receipt")
 
@@ -198,7 +197,7 @@ def test_the_card_of_a_run_that_ended(tmp_path: Path) -> None:
     write_series(tmp_path / "a1" / "gpu", {"gpu0.busy": [0.0] * 40 + [100.0] * 40})
     text = "\n".join(gpu_card.section(run, io.TextIOWrapper(io.BytesIO(), "utf-8")))
     assert "used: GPU 0: pid 4711 opened it after 1.5 s" in text
-    assert "driver 550.54.14, CUDA 12.4, looked 521 times in 52.1 s" in text
+    assert "driver 550.54.14, CUDA 12.4, 521 samples in 52.1 s" in text
     row = next(line for line in text.splitlines() if "NVIDIA H200" in line)
     for cell in (
         "41.0 s",
@@ -248,7 +247,7 @@ def test_the_chart_has_a_panel_for_each_card(tmp_path: Path) -> None:
 
 def test_a_chart_needs_samples_and_a_form(tmp_path: Path) -> None:
     run = made(tmp_path, STARTED)
-    with pytest.raises(UsageError, match="no samples"):
+    with pytest.raises(UsageError, match="no GPU samples"):
         gpu_chart.draw(run, str(tmp_path / "x.svg"))
     write_series(tmp_path / "a1" / "gpu", {"gpu0.busy": [1.0]})
     with pytest.raises(UsageError, match=r"\.svg or \.png"):

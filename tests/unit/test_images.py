@@ -27,7 +27,7 @@ PIECES = st.sampled_from([*"aB0:/@.-_", "__", "--", "[::1]", "a.b", ":5000/", "/
         ("microsoft/mmlspark:plus-0.7.dev7_2.gcfbc920", PLAIN, "Spark"),
         ("microsoft/mmlspark:plus-0.10.9", PLAIN, "Spark"),
         ("docker.io/microsoft/mmlspark:plus-0.9.9", PLAIN, "Spark"),
-        ("microsoft/mmlspark:plus-gpu-0.7.9", CUDA, "no Python of its own"),
+        ("microsoft/mmlspark:plus-gpu-0.7.9", CUDA, "no Python"),
         ("microsoft/mmlspark:plus-gpu-0.7.91", CUDA, "Spark"),
         ("index.docker.io/microsoft/mmlspark:gpu-0.9.9", CUDA, "CUDA 8"),
         ("microsoft/cntk:2.2-gpu-python3.5-cuda8.0-cudnn6.0", CUDA, "CNTK"),

@@ -65,9 +65,9 @@ def test_which_metrics_are_judged() -> None:
     found = logged(loss=0.5, note="text", fit_s=3.0, right=True)
     assert names_to_judge(found, ()) == ["loss", "right"]
     assert names_to_judge(found, ("fit_s",)) == ["fit_s"]
-    with pytest.raises(UsageError, match="no number named 'note'"):
+    with pytest.raises(UsageError, match="no metric named 'note'"):
         names_to_judge(found, ("note",))
-    with pytest.raises(UsageError, match="no number to judge"):
+    with pytest.raises(UsageError, match="no metric to compare"):
         names_to_judge(logged(fit_s=3.0), ())
 
 

@@ -373,7 +373,7 @@ def test_a_file_that_never_holds_still_is_named(desk: Desk) -> None:
     writer = threading.Thread(target=grow)
     writer.start()
     try:
-        with pytest.raises(ConfigError, match="changed each of the 10 times") as caught:
+        with pytest.raises(ConfigError, match="changed during all 10 attempts") as caught:
             desk.take()
     finally:
         stop.set()

@@ -24,7 +24,7 @@ def added(root: str, config: RunConfig, packages: Sequence[str]) -> tuple[str, s
         try:
             requirement.parse(package)
         except requirement.NotARequirementError as error:
-            raise UsageError(f"{package!r} is not the name of a package", answer=str(error)) from error
+            raise UsageError(f"{package!r} is not a valid package name", answer=str(error)) from error
     declared = sources.find(root, config, "")
     if declared is None:
         return _FIRST, "".join(f"{package}\n" for package in packages)
@@ -35,4 +35,6 @@ def added(root: str, config: RunConfig, packages: Sequence[str]) -> tuple[str, s
         ended = text if not text or text.endswith("\n") else f"{text}\n"
         return declared.file, ended + "".join(f"{package}\n" for package in packages)
     hint = f"add it there, for example with: uv add {' '.join(packages)}"
-    raise ConfigError(f"{declared.file} is written by another tool", where=os.path.join(root, declared.file), hint=hint)
+    raise ConfigError(
+        f"{declared.file} is maintained by another tool", where=os.path.join(root, declared.file), hint=hint
+    )

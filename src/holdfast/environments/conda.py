@@ -67,7 +67,7 @@ def _packages(file: str, items: Iterable[Item], findings: list[Finding]) -> Iter
             findings.append(Finding("error", file, item.line, item.column, message, "write - name=1.2"))
             continue
         if package.is_doubled:
-            message = f"{shown(item.text)} is read as {package.text}: in this part of the file one = is enough"
+            message = f"{shown(item.text)} is read as {package.text}: conda versions use a single ="
             findings.append(Finding("warning", file, item.line, item.column, message, f"write - {package.text}"))
         yield package, Entry(package.text, file, item.line, item.column, item.text)
 

@@ -69,7 +69,7 @@ def unusable(spec: Spec, facts: Facts) -> list[Finding]:
         return []
     entry = next(entry for entry in spec.pip if _is_torch(entry))
     reason = _misfit(BUILDS[-1], facts)
-    message = f"no build of torch 2 can use the GPU of this target: the oldest {reason}; the CPU build is taken"
+    message = f"no build of torch 2 can use the GPU of this target: the oldest {reason}; the CPU build is used"
     return [Finding("warning", entry.file, entry.line, entry.column, message, "choose another target for long runs")]
 
 
@@ -222,14 +222,14 @@ def _misfit(build: Build, facts: Facts) -> str:
     oldest = build.oldest_card
     if facts.platform == "linux-aarch64":
         if _cuda_of(build.name) < _ARM_OLDEST_CUDA:
-            return "is not there for Arm"
+            return "is not available for Arm"
         oldest = max(oldest, _ARM_OLDEST_CARD)
     if not _runs(build.name, facts):
         return _too_old(build.name, facts)
     for capability in facts.capabilities:
         card = release(capability)[:2]
         if card < oldest or card[0] > build.newest_generation:
-            return f"has no code for a card of this target, which has compute capability {capability}"
+            return f"does not support a GPU of this target, which has compute capability {capability}"
     return ""
 
 
@@ -247,4 +247,4 @@ def _cuda_of(name: str) -> tuple[int, int]:
 def _too_old(name: str, facts: Facts) -> str:
     needed = ".".join(map(str, _cuda_of(name)))
     driver = f"driver {facts.driver} of this target" if facts.driver else "driver of this target"
-    return f"needs CUDA {needed}; the {driver} serves CUDA {facts.cuda} and older"
+    return f"needs CUDA {needed}; the {driver} supports CUDA {facts.cuda} and older"

@@ -155,7 +155,7 @@ class _Table:
     def text(self, name: str, shape: re.Pattern[str] | None = None) -> str:
         value = self.value(name)
         if not isinstance(value, str) or not value.isprintable() or (shape and not shape.fullmatch(value)):
-            raise _DamageError(f"{name} is not what it should be")
+            raise _DamageError(f"{name} is invalid")
         return value
 
     def number(self, name: str) -> int:
@@ -191,19 +191,19 @@ def _package(item: object) -> CondaPackage:
 
 def _pip_line(item: object) -> str:
     if not isinstance(item, str) or not item.isprintable():
-        raise _DamageError("pip holds something that is not text")
+        raise _DamageError("pip contains a value that is not a string")
     if item.startswith("./"):
         try:
             untrusted.relative(item[2:].split(" --")[0].rstrip())
         except untrusted.Untrusted:
-            raise _DamageError("pip holds a file outside the project") from None
+            raise _DamageError("pip contains a file outside the project") from None
         return item
     try:
         wanted = requirement.parse(item)
     except requirement.NotARequirementError as error:
-        raise _DamageError(f"pip holds something that is not a requirement: {error}") from None
+        raise _DamageError(f"pip contains an invalid requirement: {error}") from None
     if wanted.url and not is_fetchable(wanted.url):
-        raise _DamageError(f"pip holds {wanted.name} from where nothing can be fetched")
+        raise _DamageError(f"pip holds {wanted.name} from an unsupported source")
     if not wanted.url and not (wanted.hashes and wanted.specifier.startswith("==")):
         raise _DamageError(f"pip holds {wanted.name} without an exact version and hash")
     return item
@@ -228,10 +228,10 @@ def _options(content: object) -> PipOptions:
 
 def _text(item: object, name: str) -> str:
     if not isinstance(item, str) or not item.isprintable():
-        raise _DamageError(f"{name} holds something that is not text")
+        raise _DamageError(f"{name} contains a value that is not a string")
     return item
 
 
 def _damaged(where: str, answer: str) -> ConfigError:
-    hint = f"delete it and make it again: holdfast env lock ({where})"
-    return ConfigError("this lock is damaged or not ours", where=where, answer=answer, hint=hint)
+    hint = f"delete it and create it again: holdfast env lock ({where})"
+    return ConfigError("this lock is damaged or was not written by Holdfast", where=where, answer=answer, hint=hint)

@@ -41,7 +41,7 @@ _FLAGS = {"--no-index": "no_index", "--pre": "pre", "--require-hashes": "require
 # What pip knows and we cannot do: a line that is passed over would make another environment than its author meant.
 _INSTEAD = {
     "--prefer-binary": "write --only-binary :all:, or pin a version that has a wheel",
-    "--use-feature": "delete this line: it speaks to pip itself",
+    "--use-feature": "delete this line: it configures pip itself",
 }
 
 
@@ -103,7 +103,7 @@ class PipItems:
         name, value = _split_option(at.raw)
         self.option_lines.append(at._replace(text=f"{name} {value}".strip()))
         if "${" in value:
-            message = f"{name} {shown(value)}: variables of the environment are not read in it"
+            message = f"{name} {shown(value)}: environment variables are not expanded in it"
             self.error(at, message, "write the value itself")
         elif name in _ADDRESS_OPTIONS:
             if self._is_address(at, name, value):
@@ -122,7 +122,7 @@ class PipItems:
         else:
             known = ", ".join((*_ADDRESS_OPTIONS, "--find-links", *_NAME_OPTIONS, *_FLAGS))
             hint = _INSTEAD.get(name, f"one of: {known}")
-            self.error(at, f"the option {shown(name)} is not one that an environment can have", hint)
+            self.error(at, f"the option {shown(name)} is not supported in an environment", hint)
 
     def _include(self, at: Entry, value: str, folder: str, *, constrains: bool) -> None:
         from holdfast.environments.requirements import take_file
@@ -201,7 +201,7 @@ class PipItems:
         name = text.replace("\\", "/").rpartition("/")[2]
         if path is None:
             hint = f"copy the file into the project, for example to wheels, and write ./wheels/{name}"
-            self.error(at, f"{shown(text)} is outside the project: no other machine has it", hint)
+            self.error(at, f"{shown(text)} is outside the project and not available on other machines", hint)
             return None
         if not files.exists(self.root, path):
             is_folder = os.path.isdir(os.path.join(self.root, path))
@@ -210,7 +210,7 @@ class PipItems:
             return None
         digest = f"sha256:{files.sha256(self.root, path)}"
         if stated.hashes and digest not in stated.hashes:
-            self.error(at, f"{path} is not the file whose hash stands here; it has {digest}", "find out which is right")
+            self.error(at, f"{path} does not match the given hash; it has {digest}", "check which one is correct")
         return Requirement("", (), "", f"./{path}", stated.marker, (digest,))
 
 

@@ -54,8 +54,8 @@ def take_project(items: PipItems) -> None:
         return
     for name in ("setup.py", "setup.cfg"):
         if exists(items.root, name) and "install_requires" in read_text(items.root, name):
-            message = "what this project's own package requires is not read from here"
-            items.warn(Entry("", name), message, "name those packages beside -e . as well")
+            message = "the requirements of this project's own package are not read from here"
+            items.warn(Entry("", name), message, "list those packages next to -e . as well")
     for extra in sorted(items.own_extras):
         items.error(Entry("", FILE), f"the extra {extra} of this project cannot be read", "name its packages instead")
 
@@ -117,12 +117,12 @@ def requires_python(table: Json) -> str | None:
 def _take_all(items: PipItems, file: str, text: str, table: Json) -> None:
     dependencies = table.get("dependencies", [])
     if not isinstance(dependencies, list) or not all(isinstance(item, str) for item in dependencies):
-        items.error(Entry("", file), "dependencies takes a list of texts", 'write dependencies = ["name==1.2"]')
+        items.error(Entry("", file), "dependencies must be a list of strings", 'write dependencies = ["name==1.2"]')
         return
     for item in dependencies:
         at = _entry(file, text, item)
         if item.strip().startswith("-"):
-            items.error(at, f"{shown(item)} is an option, not a requirement", "options belong into requirements.txt")
+            items.error(at, f"{shown(item)} is an option, not a requirement", "put options into requirements.txt")
         else:
             items.take(at)
 
@@ -164,8 +164,8 @@ def _take_uv_settings(items: PipItems, file: str, text: str, document: Json) -> 
     for name, source in _table(uv, "sources").items():
         if isinstance(source, dict) and "index" in source:
             continue
-        message = f"[tool.uv.sources] of {shown(name)} is read only by way of a uv.lock"
-        items.error(_entry(file, text, name), message, "run uv lock; the lock file is then what is installed")
+        message = f"[tool.uv.sources] of {shown(name)} is only used through a uv.lock"
+        items.error(_entry(file, text, name), message, "run uv lock; the packages of the lock file are then installed")
 
 
 def _is_dynamic(project: Json) -> bool:

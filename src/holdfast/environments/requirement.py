@@ -90,7 +90,7 @@ def _sorted(clauses: Iterable[tuple[str, str]]) -> list[str]:
 def refuse_variables(text: str) -> None:
     """uv would put the value of a variable of the user's shell there, and send it to the address."""
     if "${" in text:
-        raise NotARequirementError("variables of the environment are not read in it")
+        raise NotARequirementError("environment variables are not expanded in it")
 
 
 def normal(name: str) -> str:
@@ -100,7 +100,7 @@ def normal(name: str) -> str:
     try:
         return canonicalize_name(name.strip(), validate=True)
     except InvalidName:
-        raise NotARequirementError(f"{name.strip()!r} is not the name of a package") from None
+        raise NotARequirementError(f"{name.strip()!r} is not a valid package name") from None
 
 
 def _checked_url(url: str | None) -> str:

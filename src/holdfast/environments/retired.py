@@ -32,7 +32,7 @@ class Retired(Record):
 
 
 PIP_NAMES: Mapping[str, Retired] = {
-    "sklearn": Retired("2023-12", "scikit-learn", "the package sklearn was a signpost and has been taken down"),
+    "sklearn": Retired("2023-12", "scikit-learn", "the package sklearn was a placeholder and has been removed"),
     "pytorch": Retired("2018-04", "torch", "pip's pytorch is an empty package that refuses to install"),
     "skimage": Retired("2017-01", "scikit-image", "skimage is the name of the module, not of the package"),
     "pil": Retired("2011-01", "pillow", "PIL ended with Python 2"),
@@ -80,7 +80,7 @@ def _conda_edits(entry: Entry, spec: Spec, python: tuple[int, int] | None) -> It
         yield from _python_edits(entry, release(pin), "error" if spec.pip else "warning")
     elif package.name == "tensorflow-gpu" and not (pin and "defaults" in spec.channels):
         new = _tensorflow_gpu(f"=={pin}.*" if pin else "", release(pin), python)
-        message = "tensorflow-gpu is no longer a package of its own; what is left of it, pip has"
+        message = "tensorflow-gpu is no longer a separate conda package; it is available from pip"
         yield Edit(entry, new or f"tensorflow-gpu=={pin}.*", message, to_pip=True)
     elif package.name in CONDA_NAMES:
         retired = CONDA_NAMES[package.name]
@@ -120,7 +120,7 @@ def _tensorflow_gpu(specifier: str, pin: tuple[int, ...], python: tuple[int, int
 
 def _dead_addresses(entry: Entry, url: str) -> Iterator[Edit]:
     if _AZURE_WHEELS.match(url):
-        message = "azuremldownloads is gone; Holdfast itself brings azureml.logging and its elders to every run"
+        message = "azuremldownloads no longer exists; Holdfast provides azureml.logging to every run"
         yield Edit(entry, "", message, "error")
     cntk = _CNTK.match(url)
     wheel = parse_wheel(url)
@@ -129,7 +129,9 @@ def _dead_addresses(entry: Entry, url: str) -> Iterator[Edit]:
         version = wheel.version if wheel.version in CNTK_LIVING else CNTK_LIVING[-1]
         message = f"cntk.ai no longer has wheels; of CNTK {wheel.version} the public index has {name}"
         if version != wheel.version:
-            message = f"cntk.ai no longer has wheels, and CNTK {wheel.version} is gone; {name} 2.5 to 2.7 live on"
+            message = (
+                f"cntk.ai no longer has wheels, and CNTK {wheel.version} is no longer available; {name} 2.5 to 2.7 are"
+            )
         if "1bit" in cntk[1].lower():
             message += ", with 1-bit SGD in the ordinary GPU build"
         yield Edit(entry, f"{name}=={version}", message, "error")
@@ -141,5 +143,5 @@ def _cntk_python_edits(spec: Spec, python: tuple[int, int] | None) -> Iterator[E
         return
     for entry in spec.conda:
         if matchspec.parse(entry.text).name == "python":
-            message = f"CNTK has no wheel for Python {python[0]}.{python[1]}; the newest it knows is 3.6"
+            message = f"CNTK has no wheel for Python {python[0]}.{python[1]}; the newest it supports is 3.6"
             yield Edit(entry, "python=3.6", message, "error")

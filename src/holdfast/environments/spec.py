@@ -151,8 +151,8 @@ def python_findings(spec: Spec, interpreter: Interpreter) -> list[Finding]:
         return []
     from holdfast.amlconfig.types import Finding
 
-    message = f"asks for Python {spec.python}; the interpreter of this target is Python {interpreter.version}"
-    hint = "name another one as pythonLocation in the .compute file"
+    message = f"requires Python {spec.python}; the interpreter of this target is Python {interpreter.version}"
+    hint = "set another pythonLocation in the .compute file"
     return [Finding("error", spec.source, 0, 0, message, hint)]
 
 

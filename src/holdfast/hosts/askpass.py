@@ -103,7 +103,7 @@ class Answer:
 
 def _unix_socket() -> socket.socket:
     if sys.platform == "win32":
-        raise ConfigError("a password cannot be handed to ssh on Windows", hint="use a key, or an agent")
+        raise ConfigError("passwords cannot be passed to ssh on Windows", hint="use a key, or an agent")
     return socket.socket(socket.AF_UNIX)
 
 

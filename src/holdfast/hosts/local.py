@@ -37,7 +37,7 @@ class LocalHost:
         return None
 
     def reached(self) -> tuple[str, str]:
-        return "the runner on this machine did not start", "is a disk or network file system of this machine hung?"
+        return "the runner on this machine did not start", "check for a hung disk or network file system"
 
     @property
     def asks_person(self) -> bool:

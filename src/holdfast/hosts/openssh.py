@@ -47,11 +47,13 @@ def check(login: Login) -> None:
     for what, word in (("address", login.address), ("username", login.user or "x")):
         if not word or word[0] in "-@" or not set(word) <= _PLAIN | set("%") or "//" in word or len(word) > 255:
             raise ConfigError(
-                f"{what} cannot be {word!r}", where=f"{login.name}.compute", hint="a plain host name or address"
+                f"{what} cannot be {word!r}", where=f"{login.name}.compute", hint="use a plain host name or address"
             )
     if "%" in login.address and ":" not in login.address:
         raise ConfigError(
-            f"address cannot be {login.address!r}", where=f"{login.name}.compute", hint="a plain host name or address"
+            f"address cannot be {login.address!r}",
+            where=f"{login.name}.compute",
+            hint="use a plain host name or address",
         )
     if login.port is not None and not 0 < login.port < 65536:
         raise ConfigError(f"port cannot be {login.port}", where=f"{login.name}.compute", hint="22 is the usual one")
@@ -138,10 +140,10 @@ def meaning(login: Login, words: str, status: int | None = None) -> HoldfastErro
     answer = "\n".join(lines[-5:])
     if status in (126, 127) or "ommand not found" in words:
         hint = f"holdfast computetarget test {login.name}"
-        what = f"the command could not be started there (exit status {status})"
+        what = f"the command could not be started on the target (exit status {status})"
         return RemoteCommandError(what, where=_at(login), answer=answer, hint=hint)
-    what = f"the login shell ended with exit status {status} before the runner answered"
-    hint = "is there an exit in a start file of the shell (~/.bashrc), or an account that runs no commands (nologin)?"
+    what = f"the login shell ended with exit status {status} before the runner responded"
+    hint = "check for an exit in a startup file of the shell (~/.bashrc) or a nologin account"
     return RemoteCommandError(what, where=_at(login), answer=answer or "it printed nothing", hint=hint)
 
 
@@ -152,11 +154,11 @@ def _of_connection(login: Login, words: str, lines: list[str], *, is_certain: bo
     if "UNPROTECTED PRIVATE KEY" in words:
         answer = next(line for line in lines if "Permissions" in line or "UNPROTECTED" in line)
         hint = f"chmod 600 {login.identity}" if login.identity else "chmod 600 the key"
-        what = "a private key is readable by other users, and ssh does not use it"
+        what = "ssh refuses a private key that is readable by other users"
         return AuthenticationError(what, where=_at(login), answer=answer, hint=hint)
     refused = next((line for line in lines if any(part in line for part in _REFUSED)), "")
     if "Permission denied" in last or refused:
-        hint = f"holdfast computetarget test {login.name} shows what is tried; attach again to install a key"
+        hint = f"holdfast computetarget test {login.name} shows the attempts; attach again to install a key"
         return AuthenticationError("SSH authentication failed", where=_at(login), answer=refused or last, hint=hint)
     for part, what, hint in _COMPLAINTS:
         if part in words:
@@ -170,14 +172,14 @@ def _of_connection(login: Login, words: str, lines: list[str], *, is_certain: bo
 
 _TEST = "holdfast computetarget test {name}"
 _COMPLAINTS = (
-    ("Could not resolve hostname", "its name is not known here", "is the address right, and the network up?"),
-    ("Connection refused", "the machine answers, but no SSH server does", "is sshd running there, on this port?"),
-    ("timed out", "the machine does not answer", "is it switched on and reachable? " + _TEST),
-    ("No route to host", "there is no way to the machine", "is the network or VPN up? " + _TEST),
-    ("Network is unreachable", "there is no way to the machine", "is the network or VPN up? " + _TEST),
-    ("Connection closed by", "the machine hung up", _TEST),
-    ("Connection reset", "the connection was cut", _TEST),
-    ("kex_exchange_identification", "the machine hung up before saying who it is", _TEST),
+    ("Could not resolve hostname", "the host name cannot be resolved", "check the address and the network"),
+    ("Connection refused", "connection refused: no SSH server is running", "check that sshd runs there on this port"),
+    ("timed out", "the connection timed out", "check that the machine is on and reachable; " + _TEST),
+    ("No route to host", "no route to the machine", "check that the network or VPN is up; " + _TEST),
+    ("Network is unreachable", "no route to the machine", "check that the network or VPN is up; " + _TEST),
+    ("Connection closed by", "the machine closed the connection", _TEST),
+    ("Connection reset", "the connection was reset", _TEST),
+    ("kex_exchange_identification", "the machine closed the connection before identifying itself", _TEST),
 )
 _REFUSED = ("Too many authentication failures", "account has expired", "account is locked", "password has expired")
 
@@ -187,16 +189,19 @@ def _host_key_error(login: Login, words: str) -> HostKeyError:
     if login.host_key is None:
         port = f"-p {login.port} " if login.port else ""
         hint = f"run: ssh {port}{login.user + '@' if login.user else ''}{login.address} true\n"
-        hint += f"or attach it, which shows the key and pins it: holdfast attach {_at(login)} --name {login.name}"
-        what = "the key of this machine is not known here; nothing was sent"
+        hint += f"or attach it to show and pin the key: holdfast attach {_at(login)} --name {login.name}"
+        what = "the host key of this machine is not known; nothing was sent"
         return HostKeyError(what, where=_at(login), answer=sent or words.strip().splitlines()[-1], hint=hint)
     answer = f"pinned:  {fingerprint(login.host_key)}\noffered: {sent or 'a key of another type'}"
     hint = (
-        "was the machine installed anew? Ask who runs it. Then: holdfast computetarget detach "
+        "if the machine was reinstalled, verify the new key, then: holdfast computetarget detach "
         f"{login.name}, and attach it again"
     )
     return HostKeyError(
-        "this is not the machine that was attached; nothing was sent", where=_at(login), answer=answer, hint=hint
+        "the host key has changed since the machine was attached; nothing was sent",
+        where=_at(login),
+        answer=answer,
+        hint=hint,
     )
 
 

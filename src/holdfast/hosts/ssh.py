@@ -65,13 +65,15 @@ class SshHost:
         return openssh.meaning(self._login, complaint, status)
 
     def reached(self) -> tuple[str, str]:
-        test = f"holdfast computetarget test {self._login.name} tells which step fails"
+        test = f"holdfast computetarget test {self._login.name} shows which step fails"
         socket = control_socket(self._login) if self._shared else ""
         if not socket:
-            hint = "connections are not shared, so it is not known here whether the SSH login was completed"
+            hint = "connections are not shared, so it is unknown whether the SSH login succeeded"
             return "the target sent no answer", f"{hint}\n{test}"
         if _is_listening(socket):
-            hint = "does a start file of the shell (~/.bashrc) wait, or is the home directory on a hung file system?"
+            hint = (
+                "check the startup files of the shell (~/.bashrc) and for a hung file system under the home directory"
+            )
             return "SSH login succeeded, but the login shell did not start the runner", f"{hint}\n{test}"
         return "the target did not answer, and no SSH login was completed", test
 
@@ -82,7 +84,7 @@ class SshHost:
     def at_terminal(self, argv: tuple[str, ...]) -> tuple[str, ...]:
         line, first = openssh.command(argv)
         if first:
-            what = "a name with these characters cannot be given to a shell there"
+            what = "a name with these characters cannot be passed to a remote shell"
             raise ConfigError(what, where=f"{self._login.name}.compute", answer=repr(argv[0]))
         return (*self.words(), "-t", *openssh.destination(self._login), line)
 
@@ -116,7 +118,7 @@ class SshHost:
             return spawn(argv, self._env)
         except FileNotFoundError as error:
             hint = "install OpenSSH's client: apt-get install openssh-client"
-            raise UnreachableError("there is no ssh on this machine", answer=str(error), hint=hint) from error
+            raise UnreachableError("ssh is not installed on this machine", answer=str(error), hint=hint) from error
 
 
 def write_pin(login: Login) -> None:

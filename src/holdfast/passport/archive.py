@@ -88,15 +88,15 @@ def read(source: BinaryIO, hear: Callable[[str, bytes], None]) -> list[Entry]:
     source.seek(at)
     for expected in _directory(entries, at):
         if source.read(len(expected)) != expected:
-            raise NotCanonical("its directory is not the one that its files make")
+            raise NotCanonical("its directory does not match its files")
     if source.read(1):
-        raise NotCanonical("something follows behind its end")
+        raise NotCanonical("there is data after its end")
     return entries
 
 
 def _entry(source: BinaryIO, head: bytes, at: int, hear: Callable[[str, bytes], None]) -> Entry:
     if len(head) < _LOCAL.size:
-        raise NotCanonical("it is cut off")
+        raise NotCanonical("it is truncated")
     promised, _, size, length, more = _LOCAL.unpack(head)[6:]
     raw = source.read(length + more)
     if more == _LARGE.size:
@@ -106,12 +106,12 @@ def _entry(source: BinaryIO, head: bytes, at: int, hear: Callable[[str, bytes], 
     except UnicodeDecodeError:
         raise NotCanonical(f"the name at byte {at} is damaged") from None
     if head + raw != _local(Entry(name, size, "", promised)):
-        raise NotCanonical(f"the header of {name!a} is not the one that its file makes")
+        raise NotCanonical(f"the header of {name!a} does not match its file")
     crc, left, state = 0, size, hashlib.sha256()
     while left:
         block = source.read(min(BLOCK, left))
         if not block:
-            raise NotCanonical(f"{name!a} is cut off")
+            raise NotCanonical(f"{name!a} is truncated")
         hear(name, block)
         crc, left = crc32(block, crc), left - len(block)
         state.update(block)

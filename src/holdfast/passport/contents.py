@@ -144,9 +144,13 @@ def _code(home: Home, run: Run, names: _Names) -> tuple[list[Json], list[Part]]:
                 place = os.fsdecode(objects.object_path(root, entry.digest))
                 parts.append(_of_file(stored, place)._replace(of="" if stored == f"code/{text}" else f"code/{text}"))
     except (objects.Damaged, FileNotFoundError) as error:
-        hint = "holdfast store verify tells all that is damaged; the code of pulled runs is with who started them"
+        hint = (
+            "holdfast store verify lists all damage; the code of pulled runs is stored by the client that started them"
+        )
         where = str(run.request.get("run_id"))
-        raise StoreError("the code of this run is not whole here", where=where, answer=str(error), hint=hint) from error
+        raise StoreError(
+            "the code of this run is incomplete here", where=where, answer=str(error), hint=hint
+        ) from error
     return rows, parts
 
 

@@ -32,7 +32,7 @@ def make(home: Home, run: Run, key: str, path: str) -> Json:
     """Write the passport of a run that has ended; returns its manifest."""
     _check(run)
     if os.path.lexists(path):
-        raise UsageError("this file is there already; nothing was written", where=path, hint="--to names another")
+        raise UsageError("this file already exists; nothing was written", where=path, hint="use --to for another file")
     record = history_record.record(run)
     contents = gather(home, run, record)
     beside = temporary_beside(path)
@@ -43,7 +43,7 @@ def make(home: Home, run: Run, key: str, path: str) -> Json:
             os.fsync(target.fileno())
         os.link(beside, path)  # unlike a rename, this replaces nothing
     except FileExistsError:
-        raise UsageError("this file is there already; nothing was written", where=path) from None
+        raise UsageError("this file already exists; nothing was written", where=path) from None
     except ValueError as error:
         raise StoreError("a file of this run changed while it was read", answer=str(error), hint="try again") from error
     finally:
@@ -58,12 +58,12 @@ def _check(run: Run) -> None:
         raise StoreError("this run cannot be read", where=name, answer=run.problem)
     if status not in lifecycle.FINAL:
         hint = f"wait for its end: holdfast logs -f -r {run.request.get('run_number')}"
-        raise UsageError("only a run that has ended gets a passport", where=name, answer=status, hint=hint)
+        raise UsageError("a passport requires a run that has ended", where=name, answer=status, hint=hint)
     closed = next(event for event in run.events if event.get("type") == "closed")
     wrong = verify.differences(run, closed)
     if wrong:
         raise StoreError(
-            "this run's files are not as they were when it ended, so it gets no passport",
+            "no passport is written: files of this run were changed after it ended",
             where=name,
             answer="\n".join(wrong[:10]),
             hint="holdfast store verify",

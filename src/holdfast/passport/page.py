@@ -26,7 +26,7 @@ _STYLE = (
     ".n{text-align:right;white-space:nowrap}"
 )
 _LOCKED = "its exact packages are in <code>environment.lock</code>"
-_UNKNOWN = "not managed by Holdfast, or its lock is not kept"
+_UNKNOWN = "not managed by Holdfast, or its lock is not stored"
 _HEAD = (
     '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
@@ -41,12 +41,12 @@ def page(record: Json, manifest: Json, entries: Iterable[Entry], has_lock: bool)
     lines = [
         f"{_HEAD}<title>{_text(title)}</title><style>{_STYLE}</style></head><body>",
         f"<h1>{_text(title)}</h1>",
-        f"<p>Signed {_text(manifest['signed_utc'])} by the clock of who signed. This page was signed with the rest.",
-        "To check all of it: <code>holdfast passport verify FILE</code>.</p>",
+        f"<p>Signed {_text(manifest['signed_utc'])} by the signer's clock. This page is part of the signed contents.",
+        "To verify everything: <code>holdfast passport verify FILE</code>.</p>",
         *_table(facts.items()),
         f"<p>Environment: {_LOCKED if has_lock else _UNKNOWN}.",
         f"Code: <code>code/</code>, snapshot <code>{_text(manifest['tree'])}</code>.",
-        "Output files are not in here; <code>outputs.jsonl</code> has their hashes.</p>",
+        "Output files are not included; <code>outputs.jsonl</code> has their hashes.</p>",
         *(["<h2>Logged</h2>", *_table(logged.items())] if logged else []),
         *(["<h2>GPU receipt</h2>", *_table(_plain(record["gpu"]))] if isinstance(record.get("gpu"), dict) else []),
         "<h2>Files</h2><table><tr><th>name</th><th class=n>bytes</th><th>SHA-256</th></tr>",

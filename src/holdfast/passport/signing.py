@@ -21,7 +21,7 @@ _BEGIN, _END = b"-----BEGIN SSH SIGNATURE-----", b"-----END SSH SIGNATURE-----"
 _LINE = 70
 _MAGIC = b"SSHSIG"
 _USUAL = ("id_ed25519", "id_ed25519_sk", "id_ecdsa", "id_ecdsa_sk", "id_rsa")
-_MAKE_ONE = "ssh-keygen -t ed25519 makes one; --key FILE names another"
+_MAKE_ONE = "ssh-keygen -t ed25519 makes one; use --key FILE for another"
 
 
 class Signature(Record):
@@ -40,14 +40,14 @@ def key_to_use(named: str | None) -> str:
     if named is not None:
         path = os.path.expanduser(named)
         if not os.path.isfile(path):
-            raise UsageError("there is no such key", where=path, hint=_MAKE_ONE)
+            raise UsageError("no such key", where=path, hint=_MAKE_ONE)
         return path
     folder = os.path.expanduser(os.path.join("~", ".ssh"))
     for name in _USUAL:
         for path in (os.path.join(folder, name), os.path.join(folder, f"{name}.pub")):
             if os.path.isfile(path):
                 return path
-    raise UsageError("there is no SSH key to sign with", where=folder, hint=_MAKE_ONE)
+    raise UsageError("no SSH key to sign with was found", where=folder, hint=_MAKE_ONE)
 
 
 def sign(message: bytes, key: str) -> bytes:
@@ -58,7 +58,7 @@ def sign(message: bytes, key: str) -> bytes:
             target.write(message)
         done = _keygen("-Y", "sign", "-q", "-f", key, "-n", NAMESPACE, path)
         if done.returncode:
-            hint = "ssh-add adds a key to your agent; --key FILE names another"
+            hint = "ssh-add adds a key to your agent; use --key FILE for another"
             raise UsageError("the passport could not be signed", where=key, answer=_words(done), hint=hint)
         with open(f"{path}.sig", "rb") as source:
             return canonical(source.read())
@@ -68,7 +68,7 @@ def canonical(armoured: bytes) -> bytes:
     """The one way to write this signature."""
     lines = armoured.strip().split(b"\n")
     if len(lines) < 3 or (lines[0].strip(), lines[-1].strip()) != (_BEGIN, _END):
-        raise PassportError("its signature is not one of SSH")
+        raise PassportError("its signature is not an SSH signature")
     try:
         text = b64encode(b64decode(b"".join(line.strip() for line in lines[1:-1]), validate=True))
     except binascii.Error:
@@ -80,12 +80,12 @@ def canonical(armoured: bytes) -> bytes:
 def look(signature: bytes) -> Signature:
     """Which key made it; that it holds is for ``check`` to say."""
     if canonical(signature) != signature:
-        raise PassportError("its signature is not written as we write one")
+        raise PassportError("its signature is not in the expected encoding")
     blob = b64decode(b"".join(signature.split(b"\n")[1:-2]))
     version, key, at = blob[6:10], *_text(blob, 10)
     namespace, _ = _text(blob, at)
     if blob[:6] != _MAGIC or version != b"\0\0\0\1" or namespace != NAMESPACE.encode():
-        raise PassportError("its signature was made for something else", answer=repr(namespace)[:80])
+        raise PassportError("its signature has another namespace", answer=repr(namespace)[:80])
     return Signature(_text(key, 0)[0].decode("ascii", "replace"), key)
 
 
@@ -106,7 +106,7 @@ def check(message: bytes, signature: bytes, *, key: str | None = None, signers: 
         if signers is None:
             return "" if key is None else key
         if not os.path.isfile(signers):
-            raise UsageError("there is no such list of signers", where=signers, hint="man ssh-keygen: ALLOWED SIGNERS")
+            raise UsageError("no such allowed signers file", where=signers, hint="man ssh-keygen: ALLOWED SIGNERS")
         return _allowed(message, path, signers, made_by)
 
 
@@ -124,7 +124,7 @@ def public_key(path: str) -> bytes:
                 return b64decode(words[1])
         except (binascii.Error, PassportError):
             continue
-    raise UsageError("this is no public key of SSH", where=path, hint="name a file like ~/.ssh/id_ed25519.pub")
+    raise UsageError("this is not an SSH public key", where=path, hint="use a file such as ~/.ssh/id_ed25519.pub")
 
 
 def _allowed(message: bytes, signature: str, signers: str, made_by: Signature) -> str:
@@ -135,12 +135,12 @@ def _allowed(message: bytes, signature: str, signers: str, made_by: Signature) -
         if name and not _keygen(*verify, message=message).returncode:
             return name
     answer = f"it was made by {made_by.kind} {made_by.fingerprint}"
-    raise PassportError("the signature is by nobody on this list", where=signers, answer=answer)
+    raise PassportError("the signer is not in this list", where=signers, answer=answer)
 
 
 def _hold(done: subprocess.CompletedProcess[bytes]) -> None:
     if done.returncode:
-        raise PassportError("the signature does not hold: the manifest was changed", answer=_words(done))
+        raise PassportError("the signature is invalid: the manifest was changed", answer=_words(done))
 
 
 def _keygen(*words: str, message: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -148,7 +148,7 @@ def _keygen(*words: str, message: bytes = b"") -> subprocess.CompletedProcess[by
         return subprocess.run(("ssh-keygen", *words), input=message, capture_output=True, check=False)
     except FileNotFoundError:
         hint = "install OpenSSH's client, 8.9 or newer"
-        raise UsageError("there is no ssh-keygen on this machine", hint=hint) from None
+        raise UsageError("ssh-keygen is not installed on this machine", hint=hint) from None
 
 
 def _words(done: subprocess.CompletedProcess[bytes]) -> str:

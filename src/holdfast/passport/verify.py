@@ -41,7 +41,7 @@ def verify(path: str, *, key: str | None = None, signers: str | None = None) -> 
             data = kept.setdefault(name, bytearray())
             data += block
             if len(data) > _LARGEST:
-                raise NotCanonical(f"{name!a} is larger than any of ours")
+                raise NotCanonical(f"{name!a} is too large")
 
     try:
         with open(untrusted.open_file(path), "rb") as source:
@@ -63,7 +63,7 @@ def _judge(entries: list[Entry], kept: dict[str, bytearray], key: str | None, si
     names = [entry.name for entry in entries]
     *content, last, manifest_name, signature_name = names if len(names) > 2 else ("", "", "")
     if (last, manifest_name, signature_name) != (PAGE, MANIFEST, SIGNATURE) or content != sorted(set(content)):
-        raise PassportError("this is no passport, or its files are not in their order")
+        raise PassportError("this is not a passport, or its files are out of order")
     message, signature = bytes(kept.get(MANIFEST, b"")), bytes(kept.get(SIGNATURE, b""))
     signer = signing.check(message, signature, key=key, signers=signers)
     try:
@@ -74,7 +74,7 @@ def _judge(entries: list[Entry], kept: dict[str, bytearray], key: str | None, si
         _compare_code(manifest, entries, json.loads(kept["run/run.json"]))
         _compare_closed(manifest, entries, kept)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise PassportError("its manifest makes no sense", answer=repr(error)[:200]) from None
+        raise PassportError("its manifest is invalid", answer=repr(error)[:200]) from None
     size = sum(entry.size for entry in entries)
     return Verdict(manifest, len(entries) - 2, size, signing.look(signature), signer)
 
@@ -100,7 +100,7 @@ def _compare_code(manifest: Json, entries: list[Entry], request: Json) -> None:
         place[name] = {} if "dir" in row else _leaf(row, name, by_name)
     named = request.get("tree")
     if _digest(top) != named if named else top:
-        raise PassportError("its code is not the one that the run says it ran")
+        raise PassportError("its code does not match the recorded snapshot of the run")
 
 
 def _leaf(row: Json, name: bytes, by_name: dict[str, Entry]) -> objects.Entry:
@@ -130,7 +130,7 @@ def _compare_closed(manifest: Json, entries: list[Entry], kept: dict[str, bytear
     for name, promised in files.items() if isinstance(files, dict) else ():
         whole = f"{attempt.removesuffix('events.jsonl')}{name}"
         if by_name.get(of.get(whole, "")) != promised:
-            raise PassportError("a file is not the one that the run ended with", answer=ascii(name))
+            raise PassportError("a file does not match the recorded end of the run", answer=ascii(name))
 
 
 def _lines(data: bytearray) -> list[Json]:
@@ -148,5 +148,5 @@ def _lines(data: bytearray) -> list[Json]:
 def _rows(manifest: Json, name: str) -> list[Json]:
     rows = manifest[name]
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ValueError(f"{name} is no list of objects")
+        raise ValueError(f"{name} is not a list of objects")
     return rows

@@ -106,7 +106,7 @@ def _charts(found: Comparison) -> Iterator[str]:
             yield "<h2>curves</h2>"
         yield f"<figure>{svg.render(picture([panel], title='')).decode()}</figure>"
     if len(wanted) > _CHARTS:
-        yield f"<p>{len(wanted) - _CHARTS} more series are not drawn here.</p>"
+        yield f"<p>{len(wanted) - _CHARTS} more series are not shown.</p>"
 
 
 def _pictures(found: Comparison, names: Sequence[str]) -> Iterator[str]:

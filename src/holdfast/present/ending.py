@@ -38,8 +38,8 @@ def tell(home: Home, uid: str, emit: Callable[[object], None] | None, stopwatch:
         run = runs.read(home, uid)
         closed = next((event for event in run.events if event.get("type") == "closed"), {})
     if not closed:
-        hint = f"holdfast status -r {run.request.get('run_number')} asks again"
-        raise UnreachableError("the target says that the run has ended, but not how", where=str(run.uid), hint=hint)
+        hint = f"holdfast status -r {run.request.get('run_number')} checks again"
+        raise UnreachableError("the run has ended, but the target did not report how", where=str(run.uid), hint=hint)
     wrong = verify.differences(run, closed)
     if stopwatch is not None:
         stopwatch.lap("fetch")
@@ -72,7 +72,7 @@ def _missing_outputs(home: Home, run: Run) -> list[str]:
     for row in output_manifest.rows(run):
         asked = "sha256" in row and (policy == "all" or int(str(row["size"])) <= outputs.SMALL)
         if asked and row["path"] not in noted and not output_manifest.is_here(run, row):
-            found.append(f"outputs/{row['path']} was not brought here")
+            found.append(f"outputs/{row['path']} was not downloaded")
     return found
 
 
@@ -84,12 +84,12 @@ def _tell_missing(run: Run, missing: list[str]) -> None:
     unread = output_manifest.unread(run)
     special = [(name, why) for name, why in output_manifest.unkept(run).items() if name not in unread]
     for name, why in special[:_SHOWN]:
-        sys.stderr.write(f"  {show(f'outputs/{name} was not kept: {why}')}\n")
+        sys.stderr.write(f"  {show(f'outputs/{name} was not stored: {why}')}\n")
     if len(special) > _SHOWN:
         sys.stderr.write(f"  and {len(special) - _SHOWN} more that are not plain files\n")
     unlisted = output_manifest.is_missing(run)
     if unlisted or output_manifest.not_brought(run) or len(missing) > len(output_manifest.problems(run)):
-        when = "when there is room again, " if unlisted else ""
+        when = "when disk space is available, " if unlisted else ""
         sys.stderr.write(f"  {when}holdfast experiment return -r {run.request.get('run_number')} tries again\n")
 
 
@@ -114,10 +114,8 @@ def _note(home: Home, uid: str, kind: str, stopwatch: Stopwatch, **fields: objec
 def _refuse(run: Run, wrong: list[str]) -> None:
     """Completed is only said of what is really here."""
     if wrong:
-        hint = "the disk may be failing; look at it before you trust this run"
-        raise StoreError(
-            "the run's files are not as they were written", where=run.path, answer="\n".join(wrong), hint=hint
-        )
+        hint = "the disk may be failing; check it before you use this run"
+        raise StoreError("files of the run are damaged", where=run.path, answer="\n".join(wrong), hint=hint)
 
 
 def _tell_of_gpus(home: Home, run: Run) -> None:
@@ -161,7 +159,7 @@ def closing_line(run: Run, closed: Json, *, complete: bool = True, retry: bool =
         size = sum(int(str(row["size"])) for row in rows)
         parts.append(f"{len(rows)} output{'s' if len(rows) > 1 else ''} ({human_bytes(size)})")
     if retry:
-        parts.append(f"holdfast retry -r {run.request.get('run_number')} starts it again")
+        parts.append(f"holdfast retry -r {run.request.get('run_number')} restarts it")
     parts.append(f"holdfast info -r {run.request.get('run_number')}")
     separator = " · " if "·".encode(encoding, "ignore") else " | "
     return separator.join(parts)

@@ -44,8 +44,8 @@ def _left_out(run: Run) -> str:
             rule = ignore.explain(root, path)
             if rule is not None:
                 top = path.split(os.sep)[0]
-                what = f"{path} is in the project but was left out of the run's copy by {rule}"
-                return f"{what}\n  --link {top} shows it there without copying"
+                what = f"{path} is in the project but was excluded from the run by {rule}"
+                return f"{what}\n  use --link {top} to link it instead of copying"
     return ""
 
 

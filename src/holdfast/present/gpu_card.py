@@ -38,7 +38,7 @@ def section(run: Run, stream: TextIO) -> list[str]:
         lines += _by(receipt)
     else:
         cards, seconds = so_far(run, series)
-        lines = ["", _row("gpu", f"{terminal.human_duration(seconds)} so far; the verdict comes with the end")]
+        lines = ["", _row("gpu", f"{terminal.human_duration(seconds)} so far; the verdict follows at the end")]
     if cards:
         rows = [_cells(card, series, stream) for card in cards]
         columns = [name for name in _COLUMNS if name not in _OPTIONAL or any(row[name] for row in rows)]
@@ -123,9 +123,9 @@ def _row(label: str, words: str) -> str:
 def _by(receipt: gpu_receipt.Receipt) -> list[str]:
     parts = [f"driver {receipt.driver}" if receipt.driver else "", f"CUDA {receipt.cuda}" if receipt.cuda else ""]
     if receipt.samples:
-        parts.append(f"looked {receipt.samples} times in {terminal.human_duration(receipt.seconds)}")
+        parts.append(f"{receipt.samples} samples in {terminal.human_duration(receipt.seconds)}")
     if receipt.cpu_percent is not None:
-        parts.append(f"the machine's processors were busy {receipt.cpu_percent:.0f} %")
+        parts.append(f"CPU utilization {receipt.cpu_percent:.0f} %")
     words = ", ".join(filter(None, parts))
     return [_row("", words)] if words else []
 

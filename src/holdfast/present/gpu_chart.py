@@ -41,8 +41,10 @@ def draw(run: Run, path: str) -> None:
     render = picture_renderer("--gpu-chart", path)
     series = read_series(run)
     if not indexes(series):
-        what = "this run has no samples of a GPU"
-        raise UsageError(what, where=str(run.request.get("run_id")), hint="they are taken of runs that ask for GPUs")
+        what = "this run has no GPU samples"
+        raise UsageError(
+            what, where=str(run.request.get("run_id")), hint="GPU samples are recorded for runs that request GPUs"
+        )
     write_file(path, render(picture(run, series)))
 
 

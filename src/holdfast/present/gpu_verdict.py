@@ -74,14 +74,14 @@ def _words(run: Run, receipt: Receipt | None, asked: Json, *, is_explained: bool
         return _used(receipt)
     if receipt.verdict == "idle":
         early = "" if asked.get("require") else "; --require-gpu ends such a run early"
-        return "GPU idle", f"{_idle(run, receipt, is_explained)}; {more} says more{early}"
+        return "GPU idle", f"{_idle(run, receipt, is_explained)}; see {more}{early}"
     if receipt.verdict == "absent":
-        return "GPU absent", f"{evidence or 'the run had no GPU'}; {look} shows what that machine has"
+        return "GPU absent", f"{evidence or 'the run had no GPU'}; {look} shows the GPUs of that machine"
     if receipt.verdict == "lost":
         mend = "the kernel's log there names the Xid; reset the GPU or restart the machine before the next run"
-        return "GPU lost", f"{evidence or 'it vanished while the run went on'}; {mend}, and {look} tells if it is back"
-    unsure = "so that nobody knows whether a GPU was used"
-    return "GPU unmeasured", f"{evidence or 'nobody could look'}, {unsure}; {look} says what is wrong there"
+        return "GPU lost", f"{evidence or 'it disappeared during the run'}; {mend}, then check with {look}"
+    unsure = "so it is unknown whether a GPU was used"
+    return "GPU unmeasured", f"{evidence or 'the GPU could not be measured'}, {unsure}; {look} shows the problem"
 
 
 def _used(receipt: Receipt) -> tuple[str, str]:
@@ -89,11 +89,11 @@ def _used(receipt: Receipt) -> tuple[str, str]:
     words = [used_words(cards, receipt.seconds)]
     spare = [card for card in receipt.cards if card.given and not card.used]
     if spare:
-        words.append(f"given and never used: {', '.join(f'GPU {card.index}' for card in spare)}")
+        words.append(f"reserved but never used: {', '.join(f'GPU {card.index}' for card in spare)}")
     if any(card.xids for card in cards):
         words.append("with errors (Xid " + ", ".join(str(xid) for card in cards for xid in card.xids[:5]) + ")")
     if any(card.strangers for card in cards):
-        words.append("not alone on it: " + gpu_receipt.who(next(card for card in cards if card.strangers).strangers[0]))
+        words.append("shared with: " + gpu_receipt.who(next(card for card in cards if card.strangers).strangers[0]))
     return ("GPU used" if len(cards) == 1 else "GPUs used"), " · ".join(words)
 
 
@@ -101,11 +101,13 @@ def _idle(run: Run, receipt: Receipt, is_explained: bool) -> str:
     """What the test before the start has found is better than a guess."""
     there = _names(list(receipt.cards)) or "a GPU"
     were = (
-        "were there and the script used none" if len(receipt.cards) > 1 else "was there and the script did not use it"
+        "were available but not used by the script"
+        if len(receipt.cards) > 1
+        else "was available but not used by the script"
     )
     check = next((event for event in run.events if event.get("type") == "gpu_check"), {})
     found = gpu_receipt.text(check.get("why")) if check.get("ok") is False else ""
-    why = found.rstrip(".") or "is this a CPU build of the framework, or is the model never moved to the GPU?"
+    why = found.rstrip(".") or "check for a CPU build of the framework, or a model that is not moved to the GPU"
     why = "see above" if is_explained else why
     return f"{there} {were} ({receipt.evidence.rstrip('. ')}); {why}"
 
@@ -113,9 +115,9 @@ def _idle(run: Run, receipt: Receipt, is_explained: bool) -> str:
 def _without_receipt(run: Run, look: str) -> tuple[str, str]:
     kinds = [event.get("type") for event in run.events]
     if "started" not in kinds:
-        waited = "it was still waiting for one" if "queued" in kinds else "the script was never started"
-        return "GPU not used", f"{waited}; {look} shows what that machine has and who holds it"
-    return "GPU unmeasured", f"the run ended without a receipt, so that nobody knows whether a GPU was used; {look}"
+        waited = "the run was still waiting for a GPU" if "queued" in kinds else "the script was never started"
+        return "GPU not used", f"{waited}; {look} shows the GPUs of that machine and their processes"
+    return "GPU unmeasured", f"the run ended without a receipt, so it is unknown whether a GPU was used; {look}"
 
 
 def _held(run: Run) -> list[str]:

@@ -139,4 +139,4 @@ class _Functions(functions.Functions):  # type: ignore[misc]
 def _refused(why: str) -> UsageError:
     from holdfast.present.terminal import clip, show
 
-    return UsageError(clip(show(why), 300), where="--query", hint="the language is described at https://jmespath.org")
+    return UsageError(clip(show(why), 300), where="--query", hint="see https://jmespath.org")

@@ -17,15 +17,15 @@ _LEAST_S = 0.0005  # below a millisecond nothing is worth a line
 _WORDS = {
     "begin": "holdfast starts and reads the project's settings",
     "snapshot": "the project is read and stored",
-    "connect": "the target is waited for",
-    "ship": "what it lacks is sent",
-    "environment": "found, solved, fetched, built",
-    "queue": "for a GPU",
-    "start": "from the request to the script's first instruction",
+    "connect": "waiting for the target",
+    "ship": "missing files are sent",
+    "environment": "the environment is solved, downloaded and built",
+    "queue": "waiting for a GPU",
+    "start": "from the request to the start of the script",
     "run": "the script",
     "close": "outputs are collected and hashed",
-    "fetch": "the rest comes home and is checked",
-    "other": "anything else",
+    "fetch": "results are downloaded and verified",
+    "other": "other",
 }
 
 
@@ -38,7 +38,7 @@ def section(found: Json | None, stream: TextIO) -> list[str]:
     shown = {name: length for name, length in lengths.items() if isinstance(length, float) and length >= _LEAST_S}
     if not shown:
         return []
-    whole = "from the command to its end" if (found or {}).get("whole") else "as far as it was measured"
+    whole = "from the command to its end" if (found or {}).get("whole") else "as far as measured"
     fancy = terminal_plot.can_draw(stream)
     lines = ["", f"{'time':<11}{_seconds(wall)} {whole}"]
     for name, length in shown.items():

@@ -42,13 +42,13 @@ def names(logged: Sequence[Metrics], asked: Sequence[str]) -> list[str]:
         from difflib import get_close_matches
 
         near = get_close_matches(missing[0], known, n=3, cutoff=0.4) or list(known)[:10]
-        hint = f"there is: {', '.join(near)}" if near else "nothing was logged"
-        raise UsageError(f"no run here has a metric {missing[0]!r}", hint=hint)
+        hint = f"it has: {', '.join(near)}" if near else "no metrics were logged"
+        raise UsageError(f"these runs have no metric {missing[0]!r}", hint=hint)
     if asked:
         return list(dict.fromkeys(asked))
     shaped = [name for name in known if any(has_shape(one.by_name.get(name)) for one in logged)]
     if not shaped:
-        raise UsageError("there is no series of numbers to draw", hint="holdfast history metrics tells what was logged")
+        raise UsageError("there is no numeric series to plot", hint="holdfast history metrics shows what was logged")
     return shaped[:_PANELS]
 
 

@@ -67,7 +67,7 @@ def chart(
         series = {name: (xs, list(map(_exponent, ys))) for name, (xs, ys) in series.items()}
     frame = _frame(series)
     if frame is None:
-        return ["(no numbers to draw)"]
+        return ["(no numbers to plot)"]
     dots = 4 if fancy else 1
     ticks = _power_ticks(frame, height, dots) if log else _y_ticks(frame, height, dots)
     gutter = max(map(len, ticks.values()))

@@ -22,7 +22,7 @@ def say(word: "str") -> "None":
 def receive(size: "int") -> "bytes":
     data = b""
     while len(data) < size:
-        data += os.read(0, size - len(data)) or sys.exit("holdfast: the runner was cut off on its way")
+        data += os.read(0, size - len(data)) or sys.exit("holdfast: the runner arrived incomplete")
     return data
 
 

@@ -85,7 +85,7 @@ class Session:
             reply = mirror.Reply(1, self.reader, header.get("id"))
             verb = self._verbs.get(str(header.get("verb")))
             if verb is None:
-                reply.end(error="this runner does not know the verb %r" % (header.get("verb"),))
+                reply.end(error="this runner does not support the verb %r" % (header.get("verb"),))
                 continue
             signal.signal(signal.SIGALRM, reply.beat)
             signal.siginterrupt(signal.SIGALRM, False)
@@ -328,7 +328,7 @@ def store_identity(home: "bytes") -> "str":
         except FileNotFoundError:
             os.makedirs(home, 0o700, exist_ok=True)
             _make_store(path)
-    raise OSError("no store could be made in %s" % os.fsdecode(home))
+    raise OSError("no store could be created in %s" % os.fsdecode(home))
 
 
 def _make_store(path: "bytes") -> "None":

@@ -112,9 +112,9 @@ def _header(data: "bytes") -> "dict[str, object]":
     try:
         header = json.loads(data.decode("utf-8"), parse_constant=_nothing, parse_float=_finite)
     except (ValueError, RecursionError) as error:
-        raise BadFrame("a header that is no JSON: %r" % data[:80]) from error
+        raise BadFrame("a header that is not JSON: %r" % data[:80]) from error
     if not isinstance(header, dict):
-        raise BadFrame("a header that is no object: %r" % data[:80])
+        raise BadFrame("a header that is not an object: %r" % data[:80])
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _is_deeper(header, MAX_DEPTH):
         raise BadFrame("a header nested deeper than %d levels" % MAX_DEPTH)
     return header

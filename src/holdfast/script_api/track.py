@@ -200,7 +200,7 @@ class _Writer:
                 self.pair = None
             first, self.warned = not self.warned, True
         if first:
-            _say("holdfast: cannot log to %s: %s; the script goes on" % (self.folder, problem))
+            _say("holdfast: cannot log to %s: %s; the script continues" % (self.folder, problem))
 
 
 class _Pair:
@@ -354,7 +354,7 @@ def _start_writer() -> "None":
             _values = importlib.import_module("holdfast.script_api.values" if __package__ else "_holdfast_values")
         except Exception as problem:
             _writer = None
-            _say("holdfast: nothing is logged: %s" % problem)
+            _say("holdfast: logging is off: %s" % problem)
 
 
 def _current_writer() -> "_Writer | None":

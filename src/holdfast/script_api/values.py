@@ -185,7 +185,7 @@ def _jpeg_size(data: "bytes") -> "tuple[int, int]":
             height, width = struct.unpack(">HH", data[at + 5 : at + 9])
             return width, height
         at += 2 + struct.unpack(">H", data[at + 2 : at + 4])[0]
-    raise ValueError("this JPEG does not say how large it is")
+    raise ValueError("the size of this JPEG cannot be read")
 
 
 def _saved_by_pil(value: "Any") -> "bytes":
@@ -228,7 +228,7 @@ def _dots(array: "Any") -> "tuple[int, int, int, bytes]":
             raise ValueError("whole numbers of an image go from 0 to 255, not %s to %s" % (array.min(), array.max()))
         array = array.astype("uint8")
     elif kind not in "iu":
-        raise ValueError("an image is made of numbers, and not of %s" % array.dtype)
+        raise ValueError("an image must consist of numbers, not %s" % array.dtype)
     return shape[1], shape[0], shape[2] if len(shape) == 3 else 1, array.tobytes()
 
 
@@ -261,7 +261,7 @@ def _columns_and_rows(value: "Any") -> "tuple[Any, Any]":
         columns = {name: _listed(column) for name, column in value.items()}
         if len({len(column) for column in columns.values()}) > 1:
             raise ValueError(
-                "the columns of a table have one length, and these have %s"
+                "the columns of a table must have equal lengths, these have %s"
                 % {str(name): len(column) for name, column in columns.items()}
             )
         return list(columns), zip(*columns.values())  # noqa: B905 - Python 3.6 has no strict

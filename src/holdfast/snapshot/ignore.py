@@ -139,7 +139,7 @@ class Rules:
 
     def leaves_out(self, name: bytes, path: bytes, is_folder: bool) -> Rule | None:
         if name in _ALWAYS or path in _ALWAYS_AT_ROOT or path.startswith(_IDENTITY_BEING_WRITTEN):
-            return Rule("", 0, f"`{os.fsdecode(path)}` never travels")
+            return Rule("", 0, f"`{os.fsdecode(path)}` is never sent")
         pattern = (self._for_folders if is_folder else self._for_files).last(name, path)
         return None if pattern is None or pattern.negative else pattern.rule()
 
@@ -266,6 +266,6 @@ def _read_regular(path: bytes, head: int = 0) -> bytes:
         data = stream.read(head or _LARGEST_FILE + 1)
     if len(data) > _LARGEST_FILE:  # to pass over its rules would send what it leaves out
         raise ConfigError(
-            f"is larger than {_LARGEST_FILE >> 20} MiB: this is no list of patterns", where=os.fsdecode(path)
+            f"is larger than {_LARGEST_FILE >> 20} MiB: this is not a pattern file", where=os.fsdecode(path)
         )
     return data

@@ -55,7 +55,7 @@ class Findings:
         """Without advice there is no warning: a rule of the user's excluded it."""
         self.left_out.append(LeftOut(os.fsdecode(path), why))
         if advice:
-            self.warn(path, f"left out: {why}{advice}")
+            self.warn(path, f"excluded: {why}{advice}")
 
     def warn(self, path: bytes, text: str) -> None:
         self.warnings.append(f"{shown(path)}: {text}")
@@ -72,10 +72,10 @@ class Findings:
                 else f"{count} files of the project cannot be read",
                 where=shown(self.root),
                 answer="\n".join(f"{shown(path)}: {answer}" for path, answer in sorted(self._unreadable)),
-                hint="make them readable, name them in .amlignore, or pass --skip-unreadable",
+                hint="make them readable, exclude them in .amlignore, or use --skip-unreadable",
             )
         for path, answer in self._unreadable:
-            self.leave_out(path, f"it cannot be read ({answer})", ", as asked")
+            self.leave_out(path, f"it cannot be read ({answer})", ", as requested")
         self._unreadable.clear()
 
 
@@ -174,10 +174,12 @@ class Walk:
             self._findings.cannot_read(path, error.strerror)
             return
         if name in IGNORE_FILES:
-            self._findings.warn(path, "a link: its patterns are not applied; put the file itself here")
+            self._findings.warn(path, "a symbolic link: its patterns are not applied; use a regular file")
         landing = os.path.normpath(os.path.join(os.path.dirname(path), target))
         if landing.startswith((b"/", b"../")) or landing == b"..":
-            self._findings.warn(path, f"a link that leads out of the project, to {shown(target)}; kept as a link")
+            self._findings.warn(
+                path, f"a symbolic link that leads out of the project, to {shown(target)}; kept as a link"
+            )
         record = None if is_racy(status, self._findings.looked_ns) else link_record(status)
         folder.links.append((name, target, record))
 
@@ -193,7 +195,7 @@ class Walk:
             return False
         kind = secret_by_name(name, path) or secret_by_content(name, lambda: _head(where))
         if kind and not rules.insist_on(name, path):
-            self._findings.leave_out(path, f"it looks like {kind}", "; a line `!name` in .amlignore brings it in")
+            self._findings.leave_out(path, f"it looks like {kind}", "; a line `!name` in .amlignore includes it")
             return False
         if kind:
             self._findings.uncachable.add(path)  # so that the question is asked again when .amlignore changes

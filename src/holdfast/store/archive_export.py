@@ -37,7 +37,7 @@ class Exported(Record):
 def export(home: Home, chosen: list[Run], path: str, tell: Callable[[int, int], None]) -> Exported:
     """Write the archive to a temporary file and rename it when complete; ``tell`` is called with the progress."""
     if os.path.lexists(path):
-        raise UsageError("this file is there already; nothing was written", where=path, hint="--to names another")
+        raise UsageError("this file already exists; nothing was written", where=path, hint="use --to for another file")
     left_out: list[str] = []
     found = dict(_files(home, chosen, left_out))
     problem = clash(found)
@@ -99,7 +99,7 @@ def _objects(home: Home, run: Run, left_out: list[str]) -> Iterator[tuple[str, s
     try:
         digests = sorted(needed(root, tree))
     except (objects.Damaged, ValueError) as error:
-        left_out.append(f"{run.request.get('run_id')}: its code, which is not whole here ({error})")
+        left_out.append(f"{run.request.get('run_id')}: its code, which is incomplete here ({error})")
         return
     yield from ((f"objects/{one[:2]}/{one[2:]}", os.fsdecode(objects.object_path(root, one))) for one in digests)
 

@@ -64,13 +64,13 @@ def name_problem(name: str) -> str:
         untrusted.relative(name)
         name.encode()
     except untrusted.Untrusted:
-        return "this name could lead elsewhere"
+        return "this name leads out of the archive"
     except UnicodeEncodeError:
-        return "its name is not text"
+        return "its name is not a string"
     parts = name.split("/")
     if not _NAME.fullmatch(name) or "\\" in name:
-        return "no run has such a file"
-    return "" if all(part.isprintable() and part == part.rstrip(". ") for part in parts) else "no name for a file"
+        return "this is not a file of a run"
+    return "" if all(part.isprintable() and part == part.rstrip(". ") for part in parts) else "not a valid file name"
 
 
 def clash(names: Iterable[str]) -> str:
@@ -93,7 +93,7 @@ def clash(names: Iterable[str]) -> str:
 
 
 def refused(where: str, answer: str) -> UsageError:
-    hint = "it was not made by holdfast history export, or was changed since"
+    hint = "it was not written by holdfast history export, or was changed since"
     return UsageError("this archive is refused; nothing was imported", where=where, answer=answer, hint=hint)
 
 
@@ -102,9 +102,9 @@ def _kind_problem(entry: ZipInfo) -> str:
         return "it has two names"
     kind = stat.S_IFMT(entry.external_attr >> 16)
     if kind not in (0, stat.S_IFREG):
-        return "it is no plain file"
+        return "it is not a regular file"
     if entry.flag_bits & _ENCRYPTED or entry.compress_type not in (_STORED, _DEFLATED):
-        return "it is packed in a way that we never use"
+        return "it uses an unsupported compression"
     return ""
 
 
@@ -113,6 +113,6 @@ def _overlap(entries: list[ZipInfo]) -> str:
     end = 0
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
         if entry.header_offset < end:
-            return f"{entry.filename!a} lies within another file"
+            return f"{entry.filename!a} overlaps another file"
         end = entry.header_offset + _HEADER + entry.compress_size
     return ""

@@ -86,10 +86,10 @@ def read_link(path: str) -> Asset:
         asset = Asset(name, version, uid, run_id, below, digest, size if isinstance(size, int) else 0)
         _check_name(name)
     except FileNotFoundError:
-        raise UsageError("there is no such link", where=path, hint="holdfast asset list shows what there is") from None
+        raise UsageError("no such link", where=path, hint="holdfast asset list shows the assets") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, UsageError) as error:
-        hint = "one line such as " + '{"assetSource":"holdfast","name":"mnist","version":"3"}'
-        raise ConfigError("this is no link to an asset", where=path, answer=str(error)[:200], hint=hint) from None
+        hint = "expected one line such as " + '{"assetSource":"holdfast","name":"mnist","version":"3"}'
+        raise ConfigError("this is not an asset link", where=path, answer=str(error)[:200], hint=hint) from None
     return asset
 
 
@@ -103,13 +103,13 @@ def located(home: Home, project: Project, asset: Asset) -> Asset:
     raise UsageError(
         f"version {asset.version} of {asset.name} was not promoted in this project",
         where=project.root,
-        hint="holdfast asset list shows what was; put the file beside its link by hand if you have it",
+        hint="holdfast asset list shows the promoted assets; if you have the file, put it next to its link",
     )
 
 
 def run_of(home: Home, asset: Asset) -> Run:
     if not runs.is_uid(asset.uid) or not os.path.isdir(home.run(asset.uid)):
-        hint = "holdfast history pull -c TARGET brings runs of a machine, holdfast history import those of a file"
+        hint = "holdfast history pull -c TARGET adds runs of a machine, holdfast history import runs of a file"
         raise UsageError(
             "the run that made this asset is not in this store", where=asset.run_id or asset.uid, hint=hint
         )
@@ -133,7 +133,7 @@ def _check_name(name: object) -> None:
     except untrusted.Untrusted:
         plain = False
     if not plain or set(str(name)) & set('\\:*?"<>|'):
-        raise UsageError(f"an asset cannot be called {name!a}", hint="a plain file name, such as mnist")
+        raise UsageError(f"{name!a} is not a valid asset name", hint="use a plain file name such as mnist")
 
 
 def _append(home: Home, line: bytes) -> None:

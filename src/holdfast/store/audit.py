@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     OnProgress = Callable[[int, int], None]
 
-_AGAIN = "submit the project with this file again; that stores it anew"
-_LOOK = "the disk may be failing; do not trust this run's file, and save the others"
+_AGAIN = "submit the project with this file again to store it again"
+_LOOK = "the disk may be failing; do not use this run's file, and back up the others"
 _REPAIR = "holdfast store verify --repair"
 
 
@@ -94,7 +94,7 @@ class _Audit:
         found += self._counters()
         found += self._runners()
         path = self._home.settings
-        found += [Problem("settings", path, what, "mend or delete the file") for what in settings.problems(path)]
+        found += [Problem("settings", path, what, "fix or delete the file") for what in settings.problems(path)]
         found += [Problem("index", self._home.index_file, what, _REPAIR) for what in index.problems(self._home)]
         return found
 
@@ -181,7 +181,9 @@ class _Audit:
                 if len(os.path.basename(folder)) == 2 and len(digest) == 64:
                     what = self._check_object(path, digest)
                     if what:
-                        yield Problem("object", path, f"{what} ({self._used.get(digest, 'no run needs it')})", _REPAIR)
+                        yield Problem(
+                            "object", path, f"{what} ({self._used.get(digest, 'not used by any run')})", _REPAIR
+                        )
 
     def _check_object(self, path: str, digest: str) -> str:
         try:
@@ -206,7 +208,7 @@ class _Audit:
             cache = StatCache.load(path)
             self._count(path)
             if not cache.files and not cache.folders and os.path.exists(path):
-                yield Problem("cache", path, "it is damaged, so files are read again that need not be", _REPAIR)
+                yield Problem("cache", path, "it is damaged; unchanged files are read again", _REPAIR)
 
     def _counters(self) -> Iterator[Problem]:
         for project, highest in self._numbers.items():
@@ -217,17 +219,17 @@ class _Audit:
             except (OSError, ValueError):
                 continue  # found again from the runs
             if not said.isdigit() or int(said) < highest:
-                yield Problem("number", path, f"it says {said[:20]!r}, but there is a run {highest}", _REPAIR)
+                yield Problem("number", path, f"it contains {said[:20]!r}, but the highest run is {highest}", _REPAIR)
         if not run_numbers.is_note_intact(self._home):
-            yield Problem("number", self._home.counter("seen"), "it is not as it was written", _REPAIR)
+            yield Problem("number", self._home.counter("seen"), "it is damaged", _REPAIR)
 
     def _runners(self) -> Iterator[Problem]:
         top = os.path.join(self._home.path, "runner")
         for name in sorted(os.listdir(top)) if os.path.isdir(top) else ():
             place = os.path.join(top, name)
             if len(name) == 64 and self._hash_runner(place) != name:
-                todo = "delete this folder while no run is going; it is made anew"
-                yield Problem("runner", place, "our own program is not as it was installed", todo)
+                todo = "delete this folder while no run is active; it is created again"
+                yield Problem("runner", place, "the installed runner was changed", todo)
 
     def _hash_runner(self, place: str) -> str:
         """The name that the runner's files would have now; as in runner/bootstrap.py."""
@@ -271,7 +273,7 @@ def _judge_values(lines: list[bytes]) -> str:
     for number, line in enumerate(lines, 1):
         try:
             if untrusted.loads(line) != json.loads(line):
-                return f"line {number} has values that no run has"
+                return f"line {number} has invalid values"
         except (ValueError, RecursionError):
             continue  # reported by other checks
     return ""
@@ -293,9 +295,9 @@ def _check_events(run: Run, alive: bool, is_here: bool) -> str:
         if line.get("type") == "ledger" and line.get("attempt", run.attempt_name) == run.attempt_name:
             outcome = line.get("outcome", closed.get("outcome"))
             if not closed:
-                found.append("a command saw the run end, but no event says so")
+                found.append("a command saw the run end, but there is no event for it")
             elif outcome != closed.get("outcome"):
-                found.append(f"a command saw the run end as {outcome}, its events say {closed.get('outcome')}")
+                found.append(f"a command saw the run end as {outcome}, its events show {closed.get('outcome')}")
     return f"lines are missing: {'; '.join(found)}" if found else ""
 
 
@@ -330,7 +332,7 @@ def _check_output(path: str, row: dict[str, object]) -> str:
             same = os.readlink(path) == row["link"]
         except OSError as error:
             return str(error)
-        return "" if same else "it is a link to somewhere else than it was"
+        return "" if same else "the link's target was changed"
     return verify.compare(path, row.get("size"), row.get("sha256"))
 
 

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from holdfast.store.home import Home
 
 _PARTS = (
-    ("outputs", "what scripts left in outputs/"),
+    ("outputs", "outputs of runs"),
     ("logs", "logs, metrics and events of runs"),
-    ("work", "folders of runs that did not complete; kept for a while"),
-    ("trash", "deleted runs; kept for a while"),
+    ("work", "folders of runs that did not complete; kept for a limited time"),
+    ("trash", "deleted runs; kept for a limited time"),
     ("objects", "snapshots of projects, each content once"),
     ("envs", "environments"),
-    ("runner", "our own program"),
+    ("runner", "the runner"),
     ("other", "index, caches, locks"),
 )
 

@@ -38,7 +38,7 @@ def record(run: Run) -> Json:
 
 def damaged(run: Run, error: Exception) -> Json:
     """The record of a run whose files make no sense."""
-    problem = f"{run.path}: cannot be understood: {type(error).__name__}: {error}"[:500]
+    problem = f"{run.path}: cannot be read: {type(error).__name__}: {error}"[:500]
     bare = run._replace(request=_identity(run.request), events=[], client=[], problem=run.problem or problem)
     return _record(bare, files=False)
 

@@ -107,12 +107,12 @@ def _identity(path: str, create: bool) -> str:
         return _make(path, file) if create else ""
     except ValueError as error:
         raise StoreError(
-            "this file names the store and is damaged", where=file, answer=str(error), hint="restore it"
+            "the store's identity file is damaged", where=file, answer=str(error), hint="restore it"
         ) from error
     layout = found.get("layout")
     if layout != LAYOUT:
         raise StoreError(
-            f"the store has layout {layout}, this Holdfast knows {LAYOUT}", where=file, hint="use a newer Holdfast"
+            f"the store has layout {layout}, this Holdfast supports {LAYOUT}", where=file, hint="use a newer Holdfast"
         )
     return str(found["id"])
 

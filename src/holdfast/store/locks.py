@@ -88,13 +88,13 @@ class _Notice:
 def locked(path: str, holders: list[Holder]) -> LockedError:
     pids = " ".join(str(holder.pid) for holder in holders)
     if not holders:
-        hint = f"find out which process has it: lsof {path}"
+        hint = f"find the process: lsof {path}"
     elif all(holder.stopped for holder in holders):
-        hint = f"let it go on: kill -CONT {pids}; or end it: kill -KILL {pids}"
+        hint = f"resume it: kill -CONT {pids}; or end it: kill -KILL {pids}"
     else:
         hint = f"try again later, or end it: kill {pids}"
     by = ", ".join(map(str, holders)) or LockedError.by
-    error = LockedError(f"{by}: it holds a lock of the store and does not let go of it", where=path, hint=hint)
+    error = LockedError(f"{by}: it holds a lock of the store and does not release it", where=path, hint=hint)
     error.by = by
     return error
 

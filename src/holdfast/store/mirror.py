@@ -60,8 +60,8 @@ class Quota:
         self.cut.add(name)
         self._dropped += size
         if self._dropped > _MOST_DROPPED:
-            answer = f"{name} goes on beyond its limit of {self.limit(name)} bytes"
-            raise MalformedAnswerError("the target sent more than is kept of a run", answer=answer)
+            answer = f"{name} exceeds its limit of {self.limit(name)} bytes"
+            raise MalformedAnswerError("the target sent more data than the limit of a run", answer=answer)
 
     def limit(self, name: str) -> int:
         """The largest size that the file may have; -1 if it may not be there at all."""
@@ -96,7 +96,7 @@ def lengths(home: Home, uid: str, attempt: str) -> dict[str, int]:
 def append(home: Home, uid: str, attempt: str, header: Json, payload: bytes, quota: Quota) -> None:
     name, offset = header.get("file"), header.get("offset")
     if not isinstance(name, str) or not is_mirrored(name):
-        raise MalformedAnswerError("the target sent a file that no run has", answer=f"{name!a:.200}")
+        raise MalformedAnswerError("the target sent a file that does not belong to a run", answer=f"{name!a:.200}")
     if hashlib.sha256(payload).hexdigest() != header.get("sha256"):
         raise MalformedAnswerError("a piece of a file arrived damaged", answer=name, hint="try again")
     if not isinstance(offset, int) or not answers.is_count(offset):

@@ -66,7 +66,7 @@ def read(path: str) -> Iterator[MlflowRun]:
     for folder in (path, os.path.join(path, "mlruns")):
         if any(_experiments(folder)):
             return _of_folder(folder)
-    raise UsageError("this is no store of MLflow", where=path, hint=_HINT)
+    raise UsageError("this is not an MLflow store", where=path, hint=_HINT)
 
 
 def _of_folder(top: str) -> Iterator[MlflowRun]:
@@ -187,7 +187,7 @@ def _of_database(path: str) -> Iterator[MlflowRun]:
         _refuse_programs(db, path)
         yield from _of_rows(db, os.path.dirname(os.path.abspath(path)))
     except sqlite3.Error as error:
-        raise UsageError("this is no database of MLflow", where=path, answer=str(error), hint=_HINT) from None
+        raise UsageError("this is not an MLflow database", where=path, answer=str(error), hint=_HINT) from None
     finally:
         db.close()
 
@@ -200,7 +200,7 @@ def _refuse_irregular(path: str) -> None:
             if os.path.lexists(file):
                 os.close(untrusted.open_file(file, follow=False))
     except (OSError, untrusted.Untrusted) as error:
-        raise UsageError("this is no database of MLflow", where=path, answer=str(error), hint=_HINT) from None
+        raise UsageError("this is not an MLflow database", where=path, answer=str(error), hint=_HINT) from None
 
 
 def _refuse_programs(db: sqlite3.Connection, path: str) -> None:
@@ -210,7 +210,7 @@ def _refuse_programs(db: sqlite3.Connection, path: str) -> None:
         is_plain = [kind for kind, sql in kinds] == ["table"] and not str(kinds[0][1]).upper().startswith("CREATE VIRT")
         hidden = [row[6] for row in db.execute("SELECT * FROM pragma_table_xinfo(?)", (table,))] if is_plain else []
         if not is_plain or any(hidden):
-            raise UsageError("this is no database of MLflow", where=path, answer=f"no plain table {table}", hint=_HINT)
+            raise UsageError("this is not an MLflow database", where=path, answer=f"no plain table {table}", hint=_HINT)
 
 
 def _of_rows(db: sqlite3.Connection, folder: str) -> Iterator[MlflowRun]:

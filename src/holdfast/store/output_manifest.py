@@ -92,7 +92,7 @@ def is_vouched_for(closed: Json) -> bool:
 
 def problems(run: Run) -> list[str]:
     """One line for everything that makes the outputs of a closed run incomplete; empty when all is well."""
-    missing = [f"outputs/{name} was not brought here: {why}" for name, why in not_brought(run).items()]
+    missing = [f"outputs/{name} was not downloaded: {why}" for name, why in not_brought(run).items()]
     return trouble(run) + missing
 
 
@@ -105,7 +105,7 @@ def _sorted_out(run: Run) -> tuple[list[Json], dict[str, str]]:
         why = _problem(row)
         name = str(row.get("path"))
         if not why and name in usable:
-            why = "the manifest has it twice"
+            why = "the manifest lists it twice"
         if why:
             unusable[name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..."] = why
         else:
@@ -122,7 +122,7 @@ def _problem(row: Json) -> str:
         return str(error)
     size = row.get("size")
     if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-        return "its size makes no sense"
+        return "its size is invalid"
     return "" if "sha256" in row or isinstance(row.get("link"), str) else "the manifest has no hash of it"
 
 

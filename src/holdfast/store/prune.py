@@ -172,7 +172,7 @@ def _objects(home: Home, clock: Clock, purged: set[str], act: bool) -> Json:
     except objects.Damaged as error:
         problem = problem or f"a snapshot cannot be read: {error}"
     if problem:
-        return {"what": "objects", "count": 0, "bytes": 0, "note": f"kept all: {problem}"}
+        return {"what": "objects", "count": 0, "bytes": 0, "note": f"nothing removed: {problem}"}
     count = size = 0
     for folder, _, names in os.walk(home.objects):
         prefix = os.path.basename(folder)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.model import Json
 
 _LARGEST = 64 << 20
-_NAME, _TEXT, _NUMBER, _OBJECT, _TEXTS = "file name", "text", "number", "object", "list of texts"
+_NAME, _TEXT, _NUMBER, _OBJECT, _TEXTS = "file name", "text", "number", "object", "list of strings"
 _IDENTITY = {"uid": _NAME, "run_id": _NAME, "run_number": _NUMBER, "project_id": _NAME}
 _TYPES = {
     **_IDENTITY,

@@ -69,7 +69,7 @@ class Run(Record):
         """Why nothing certain can be said about this run; empty where its files agree."""
         if self.problem or not self.seen_outcome:
             return self.problem
-        what = f"a command saw the run end as {self.seen_outcome}, but no event says so"
+        what = f"a command saw the run end as {self.seen_outcome}, but there is no event for it"
         return f"{self.attempt}/events.jsonl is damaged: {what}"
 
 
@@ -142,7 +142,7 @@ def _irregular(path: str) -> str:
     try:
         is_file = stat.S_ISREG(os.stat(path).st_mode)
     except FileNotFoundError:
-        return f"{path} is a link to nothing" if os.path.islink(path) else ""
+        return f"{path} is a dangling symbolic link" if os.path.islink(path) else ""
     return "" if is_file else f"{path} is not a regular file"
 
 

@@ -66,14 +66,14 @@ def find(home: Home, project_id: str, named: str) -> str:
     if len(found) == 1:
         return found[0]
     hint = "one of: " + ", ".join(found) if found else "holdfast history undelete shows what is in the trash"
-    raise UsageError(f"{len(found) or 'no'} deleted runs are called {named!r}", where=home.trash, hint=hint)
+    raise UsageError(f"{len(found) or 'no'} deleted runs match {named!r}", where=home.trash, hint=hint)
 
 
 def restore(home: Home, uid: str) -> None:
     """Back into the history."""
     os.makedirs(home.runs, 0o700, exist_ok=True)
     if os.path.lexists(home.run(uid)):
-        raise UsageError("there is a run of this uid already", where=home.run(uid), hint="delete that one first")
+        raise UsageError("a run with this uid already exists", where=home.run(uid), hint="delete that one first")
     os.rename(_place(home, uid), home.run(uid))
     sync_folder(home.runs)
     sync_folder(home.trash)

@@ -172,16 +172,16 @@ class RunnerChannel:
         while True:
             header, payload = self._answer(number, limit)
             if str(header.get("errno")) in _REFUSED:
-                what, hint = f"the target's disk refused to {verb}", "is it full or read-only, or something in the way?"
+                what, hint = f"disk error on the target during {verb}", "check whether it is full or read-only"
                 raise StoreError(
                     what, where=self._home or self._name, answer=str(header.get("error"))[:_MOST_QUOTED], hint=hint
                 )
             if header.get("error"):
                 answer = str(header["error"])[:_MOST_QUOTED]
                 if str(header.get("errno")) in _LIMITED:
-                    what = f"a limit of the target was reached: it could not {verb}"
+                    what = f"a resource limit of the target was reached during {verb}"
                     raise ResourceError(what, where=self._name, answer=answer)
-                raise RunnerError(f"the runner on the target could not {verb}", where=self._name, answer=answer)
+                raise RunnerError(f"the runner on the target failed: {verb}", where=self._name, answer=answer)
             yield header, payload
             if header.get("end"):
                 return
@@ -241,10 +241,13 @@ class RunnerChannel:
             self._transport = Transport(self._host.run(words), self._until)
         except OSError as error:
             if limits.explain(error):
-                what, hint = "a limit of this machine was reached", limits.explain(error)
+                what, hint = "a resource limit of this machine was reached", limits.explain(error)
                 raise ResourceError(what, where=self._name, answer=str(error), hint=hint) from error
             raise UnreachableError(
-                "the runner cannot be started", where=self._name, answer=str(error), hint=f"is {self._python} there?"
+                "the runner cannot be started",
+                where=self._name,
+                answer=str(error),
+                hint=f"check that {self._python} exists",
             ) from error
         self._transport.expect(self._patience.hello + len(parcel) / _UPLOAD)
         self._noise = b""
@@ -284,13 +287,11 @@ class RunnerChannel:
         """The login succeeded, but the store cannot be created in its folder."""
         _, name, place = [*said.split(" ", 2), "", ""][:3]
         where = _path(place) or self._name
-        hint = (
-            "name a folder that can be written to as root: in the .compute file, for example root: /scratch/me/holdfast"
-        )
+        hint = "set a writable folder as root: in the .compute file, for example root: /scratch/me/holdfast"
         if not name:
-            what = "the runner was sent and is still asked for"
+            what = "the runner was sent but is still reported as missing"
             return StoreError(what, where=f"{self._name}: {where}", answer=said[:_MOST_QUOTED], hint=hint)
-        what = "the target has no place for a store"
+        what = "no store can be created on the target"
         return NoPlaceError(what, where=f"{self._name}: {where}", answer=name, hint=hint)
 
     def _failure(self, cause: Exception) -> HoldfastError:
@@ -301,7 +302,9 @@ class RunnerChannel:
         if isinstance(cause, Unfinished):
             self._transport.stop()
             what = f"the target did not send everything within {self._patience.total:g} s"
-            return UnfinishedError(what, where=self._name, hint="what came is kept; holdfast logs -f brings the rest")
+            return UnfinishedError(
+                what, where=self._name, hint="the received part is stored; holdfast logs -f fetches the rest"
+            )
         if isinstance(cause, Overdue):
             return self._silence()
         status = self._transport.status()
@@ -318,7 +321,7 @@ class RunnerChannel:
         self._transport.stop()
         if self._hello:
             what = f"the runner on the target sent nothing for {seconds:g} s"
-            hint = "is its disk or network file system hung? holdfast computetarget test " + self._name
+            hint = "check its disk and network file systems: holdfast computetarget test " + self._name
             return SilentError(what, where=self._name, hint=hint)
         what, hint = self._host.reached()
         return SilentError(f"{what} within {seconds:g} s", where=self._name, hint=hint)
@@ -326,7 +329,7 @@ class RunnerChannel:
     def _not_started(self, output: str, status: int | None) -> UnreachableError:
         """The command ended before the runner's first line, and not for a reason that the host knows."""
         shown = f"{self._python} ended with exit status {status}" if status is not None else f"{self._python} ended"
-        hint = f"holdfast uses {self._python} there; try it by hand: {self._python} -c 'print(1)'"
+        hint = f"Holdfast uses {self._python} there; test it with: {self._python} -c 'print(1)'"
         return RemoteCommandError(f"{shown} before the runner answered", where=self._name, answer=output, hint=hint)
 
     def _hang_up(self) -> None:

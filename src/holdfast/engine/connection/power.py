@@ -38,7 +38,7 @@ def switch(home: Home, root: str, compute: ComputeTarget, *, on: bool) -> None:
             f"{compute.name} has no {key}", where=f"{compute.name}.compute", hint=f"add the line {key}: COMMAND"
         )
     if not confirmation.is_confirmed(home.path, root, compute, key):
-        hint = f"read it, then: holdfast trust {compute.name}"
+        hint = f"review it, then: holdfast trust {compute.name}"
         raise ConfigError(f"{key} of {compute.name} is not confirmed on this machine", answer=command, hint=hint)
     done = subprocess.run(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode:
@@ -63,7 +63,7 @@ def wait_until_up(home: Home, compute: ComputeTarget, tell: Callable[[float], No
         except UnreachableError as error:
             waited = time.monotonic() - begun
             if waited > BOOT_LIMIT_S:
-                what = f"{compute.name} was started {waited:.0f} s ago and does not answer"
+                what = f"{compute.name} was started {waited:.0f} s ago and does not respond"
                 raise UnreachableError(what, where=error.where, answer=error.answer, hint=error.hint) from error
             tell(waited)
             time.sleep(_ASK_EVERY_S)

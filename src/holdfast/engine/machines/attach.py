@@ -76,7 +76,7 @@ def offered_key(login: Login) -> str:
                 return f"{kind} {key}"
         except (FileNotFoundError, ValueError):
             words_said = done.stderr.decode("utf-8", "replace")
-            fallback = UnreachableError("the machine showed no key", where=login.address, answer=words_said.strip())
+            fallback = UnreachableError("the machine sent no host key", where=login.address, answer=words_said.strip())
             raise openssh.meaning(login, words_said) or fallback from None
 
 
@@ -101,14 +101,12 @@ def settle_key(login: Login, accept: str | None, agree: Callable[[str], bool]) -
     if accept is not None:
         if accept.strip() != shown:
             answer = f"expected: {accept}\noffered:  {shown}"
-            raise HostKeyError("the machine shows another key than you expect; nothing was sent", answer=answer)
+            raise HostKeyError("the host key is not the expected one; nothing was sent", answer=answer)
         return key
     if is_known(login, key) or agree(f"{key.split()[0]} {shown}"):
         return key
-    hint = f"ask who runs the machine whether that is its key, then: --accept-host-key {shown}"
-    raise HostKeyError(
-        "the machine's key is not known, and nobody has agreed to it; nothing was sent", answer=shown, hint=hint
-    )
+    hint = f"verify the fingerprint with the machine's administrator, then: --accept-host-key {shown}"
+    raise HostKeyError("the host key is not known and was not confirmed; nothing was sent", answer=shown, hint=hint)
 
 
 def enter(
@@ -122,7 +120,7 @@ def enter(
     try:
         clients = tuple(answers.texts(channel.ask("register", client=home.id, label=_label()), "clients", login.name))
         facts = answers.table(channel.ask("survey"), "facts", login.name)
-        way = "by a key or agent of yours"
+        way = "with your SSH key or agent"
         if own_key or secret is not None:
             login, way = _install_key(home, login, channel, python, root, secret)
         return login, Entry(facts, clients, python, way, _test_gpu(channel, compute, facts, python))
@@ -150,7 +148,9 @@ def make_key(login: Login) -> str:
         os.makedirs(login.folder, 0o700, exist_ok=True)
         done = run_here(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"holdfast {_label()}", "-f", path])
         if done.returncode:
-            raise ConfigError("no key could be made", where=path, answer=done.stderr.decode("utf-8", "replace"))
+            raise ConfigError(
+                "the SSH key could not be created", where=path, answer=done.stderr.decode("utf-8", "replace")
+            )
     with open(f"{path}.pub", encoding="ascii") as source:
         return source.read().strip()
 
@@ -202,8 +202,10 @@ def search_python(host: Host) -> tuple[str, str]:
         what, hint = host.reached()
         raise SilentError(f"{what} within {_FIND_S:g} s", answer=ended.stderr, hint=hint)
     if "none of them" in lines:
-        hint = "install one there (apt-get install python3), or unpack one into your home and name it as pythonLocation"
-        raise NoPythonError("there is no Python 3.6 or newer on that machine", answer=ended.stderr, hint=hint)
+        hint = (
+            "install one there (apt-get install python3), or unpack one into your home directory and set pythonLocation"
+        )
+        raise NoPythonError("no Python 3.6 or newer was found on that machine", answer=ended.stderr, hint=hint)
     output = "\n".join(filter(None, (ended.stderr, ended.out.decode("utf-8", "replace").strip())))
     meant = host.meaning(output, ended.status)
     raise meant or UnreachableError("no command could be run on that machine", answer=output)
@@ -219,7 +221,7 @@ def _install_key(
     trial = RunnerChannel(SshHost(keyed), python, root, login.name, os.path.join(home.path, "cache", "runner"))
     try:
         trial.hello()
-        return keyed, "by a key of our own for this target"
+        return keyed, "with a key created for this target"
     except HoldfastError:
         channel.ask("authorize", client=home.id, line="")
         for name in ("key", "key.pub"):
@@ -229,14 +231,14 @@ def _install_key(
     with open(os.path.join(login.folder, "asks"), "w", encoding="ascii"):
         pass
     kept = secret is not None and askpass.keep(login, secret)
-    way = "by password from your keyring" if kept else "by password, asked for each time"
-    return login._replace(asks=True), f"{way}: the machine takes no keys"
+    way = "with a password from your keyring" if kept else "with a password, prompted for each time"
+    return login._replace(asks=True), f"{way}: the machine accepts no public keys"
 
 
 def _label() -> str:
     import platform
 
-    return f"{os.environ.get('USER') or os.environ.get('USERNAME') or 'someone'}@{platform.node()}"
+    return f"{os.environ.get('USER') or os.environ.get('USERNAME') or 'unknown'}@{platform.node()}"
 
 
 def run_here(argv: list[str]) -> subprocess.CompletedProcess[bytes]:
@@ -244,7 +246,7 @@ def run_here(argv: list[str]) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_HERE_S)
     except FileNotFoundError as error:
         hint = "install OpenSSH's client: apt-get install openssh-client"
-        raise UnreachableError(f"there is no {argv[0]} on this machine", answer=str(error), hint=hint) from error
+        raise UnreachableError(f"{argv[0]} is not installed on this machine", answer=str(error), hint=hint) from error
     except subprocess.TimeoutExpired as error:
         stderr = (error.stderr or b"").decode("utf-8", "replace").strip()
         raise SilentError(f"{argv[0]} did not end within {_HERE_S} s", answer=stderr) from error

@@ -37,11 +37,11 @@ _ASK_PYTHON = (
 )
 _DEAF = {
     errno.ECONNREFUSED: (
-        "the machine answers, but nothing listens on port {port}",
-        "start sshd there, or name its port: {again}",
+        "connection refused on port {port}",
+        "start sshd there, or use its port: {again}",
     ),
-    errno.EHOSTUNREACH: ("there is no way to it", "is the machine on, and the network or VPN up?"),
-    errno.ENETUNREACH: ("there is no way to it", "is the network or VPN up?"),
+    errno.EHOSTUNREACH: ("no route to host", "check that the machine is on and the network or VPN is up"),
+    errno.ENETUNREACH: ("no route to host", "check that the network or VPN is up"),
 }
 
 
@@ -102,8 +102,8 @@ class _Examination:
         try:
             found = socket.getaddrinfo(host, self._port, type=socket.SOCK_STREAM)
         except OSError as error:
-            fix = f"is the address right, and the network up? Another address: {self._again()}"
-            yield Tick("dns", FAILED, f"{host} is not known here: {error.strerror}", fix, UnreachableError.exit_code)
+            fix = f"check the address and the network. Another address: {self._again()}"
+            yield Tick("dns", FAILED, f"{host} cannot be resolved: {error.strerror}", fix, UnreachableError.exit_code)
             return
         self._addresses = list(dict.fromkeys((family, str(place[0])) for family, _, _, _, place in found))
         yield Tick("dns", OK, f"{host} is {' and '.join(address for _, address in self._addresses)}")
@@ -122,10 +122,10 @@ class _Examination:
             except OSError as error:
                 problem = error
                 continue
-            yield Tick("tcp", OK, f"{address} port {self._port} answers in {(time.monotonic() - began) * 1e3:.0f} ms")
+            yield Tick("tcp", OK, f"{address} port {self._port} responds in {(time.monotonic() - began) * 1e3:.0f} ms")
             return
-        silence = f"it does not answer on port {{port}} within {self._login.patience} s"
-        mute = (silence, "is the machine on? Does a firewall or VPN stand between? Another address: {again}")
+        silence = f"no response on port {{port}} within {self._login.patience} s"
+        mute = (silence, "check that the machine is on and no firewall or VPN blocks it. Another address: {again}")
         what, fix = _DEAF.get(problem.errno if problem and problem.errno else 0, mute)
         fix = fix.format(again=self._again())
         yield Tick("tcp", FAILED, what.format(port=self._port), fix, UnreachableError.exit_code)
@@ -142,7 +142,7 @@ class _Examination:
         if self._login.host_key:
             yield Tick("host key", OK, f"{openssh.fingerprint(self._login.host_key)}, as pinned")
         else:
-            yield Tick("host key", WARNING, "known to your ssh, but not pinned", f"pin it: {self._again()}")
+            yield Tick("host key", WARNING, "in your known_hosts, but not pinned", f"pin it: {self._again()}")
 
     def _enter(self) -> Iterator[Tick]:
         mark = os.urandom(8).hex()
@@ -151,21 +151,21 @@ class _Examination:
         anew.close()
         if said.status == openssh.OWN_STATUS and not said.words:
             meant = self._target.host.meaning(said.complaint, said.status)
-            error = meant or UnreachableError("ssh could not log in", answer=_last_line(said.complaint))
+            error = meant or UnreachableError("SSH login failed", answer=_last_line(said.complaint))
             fix = self._let_in() if isinstance(error, AuthenticationError) else error.hint
             yield Tick("login", FAILED, f"{error.what}: {error.answer}", fix, error.exit_code)
             return
         yield Tick("login", OK, self._way_in())
         if said.was_late:
-            fix = "does something in the shell's start files wait? Look with: ssh -v"
+            fix = "check the shell's startup files: ssh -v"
             yield Tick("shell", FAILED, f"no command ended within {ANSWER_S:.0f} s", fix, UnreachableError.exit_code)
         elif not said.words:
-            fix = f"ask for a shell that runs commands: chsh -s /bin/sh {self._login.user or ''}".rstrip()
-            shown = f"it ended with exit status {said.status}: {_last_line(said.complaint)}"
-            found = f"the login shell runs no command: {shown}"
+            fix = f"set a shell that runs commands: chsh -s /bin/sh {self._login.user or ''}".rstrip()
+            shown = f"exit status {said.status}: {_last_line(said.complaint)}"
+            found = f"the login shell does not run commands: {shown}"
             yield Tick("shell", FAILED, found, fix, ConfigError.exit_code)
         else:
-            noise = f"; its start files print {said.noise} bytes, which is harmless" if said.noise else ""
+            noise = f"; its startup files print {said.noise} bytes, which is harmless" if said.noise else ""
             yield Tick("shell", OK, f"{' '.join(said.words)}{noise}")
 
     def _python(self) -> Iterator[Tick]:
@@ -180,12 +180,12 @@ class _Examination:
                 raise meant or UnreachableError("the SSH connection ended", answer=_last_line(said.complaint))
             found = f"{self._target.runner_python} does not run: {_last_line(said.complaint)}"
             if said.was_late:
-                found = f"{self._target.runner_python} did not answer within {ANSWER_S:.0f} s"
+                found = f"{self._target.runner_python} did not respond within {ANSWER_S:.0f} s"
             yield Tick("python", FAILED, found, self._other_python(), ConfigError.exit_code)
             return
         version, path = said.words[1], " ".join(said.words[2:])
         if [int(digits) for digits in version.split(".")[:2] if digits.isdigit()] < [3, 6]:
-            found = f"{path} is {version}, and 3.6 is the oldest that will do"
+            found = f"{path} is {version}, but 3.6 or newer is required"
             yield Tick("python", FAILED, found, self._other_python(), ConfigError.exit_code)
             return
         self._skew = there - after if there > after else min(0.0, there - before)
@@ -210,20 +210,20 @@ class _Examination:
     def _way_in(self) -> str:
         login = self._login
         if login.asks:
-            return "by password: the machine takes no keys"
+            return "with a password: the machine accepts no public keys"
         if login.identity == os.path.join(login.folder, "key"):
-            return "by a key of our own for this target"
-        return f"by {login.identity}" if login.identity else "by a key or agent of yours"
+            return "with a key created for this target"
+        return f"by {login.identity}" if login.identity else "with your SSH key or agent"
 
     def _let_in(self) -> str:
         login = self._login
         if login.identity and not os.path.exists(login.identity):
-            return f"{login.identity} is not there; name another as privateKeyFile in {login.name}.compute"
+            return f"{login.identity} does not exist; set another privateKeyFile in {login.name}.compute"
         try:
             with open(os.path.join(login.folder, "key.pub"), encoding="ascii") as source:
                 return f"add this line to ~/.ssh/authorized_keys there: {source.read().strip()}"
         except (OSError, ValueError):
-            return f"{self._again()}   (asks for the password once and installs a key)"
+            return f"{self._again()}   (prompts for the password once and installs a key)"
 
     def _again(self) -> str:
         login = self._login
@@ -252,7 +252,7 @@ def _disk(facts: Json, place: str) -> Tick:
     free, inodes = (_number(room.get(key)) for key in ("free", "inodes")) if isinstance(room, dict) else (0, 0)
     found = f"{free / 1e9:.1f} GB and {inodes} files free in {place}"
     if free < LITTLE_BYTES or 0 < inodes < LITTLE_INODES:
-        return Tick("disk", WARNING, found, "make room there, or name another folder as root: in the .compute file")
+        return Tick("disk", WARNING, found, "free disk space there, or set another root: in the .compute file")
     return Tick("disk", OK, found)
 
 
@@ -265,16 +265,16 @@ def _clock(skew: float) -> Tick:
 
 def _locks(facts: Json, place: str) -> Tick:
     if not facts.get("locks"):
-        return Tick("locks", OK, "locks and appends hold")
-    fix = "name a folder on a local disk as root: in the .compute file"
+        return Tick("locks", OK, "locking and appending work")
+    fix = "set a folder on a local disk as root: in the .compute file"
     return Tick("locks", FAILED, f"{place}: {facts['locks']}", fix, ConfigError.exit_code)
 
 
 def _logout(facts: Json) -> Tick:
     if not facts.get("ends_at_logout"):
-        return Tick("logout", OK, "runs go on when you log out")
+        return Tick("logout", OK, "runs continue after logout")
     fix = f"loginctl enable-linger {facts.get('user')}"
-    return Tick("logout", WARNING, f"runs end when you log out: {facts['ends_at_logout']}", fix)
+    return Tick("logout", WARNING, f"runs end at logout: {facts['ends_at_logout']}", fix)
 
 
 def _engines(facts: Json, compute: ComputeTarget) -> Tick:
@@ -292,7 +292,7 @@ def _engines(facts: Json, compute: ComputeTarget) -> Tick:
     state, code = (FAILED, ConfigError.exit_code) if wanted else (WARNING, 0)
     if not rows:
         return Tick("engines", state, found, "install one there: sudo apt-get install podman uidmap", code)
-    fix = f"is its service running, and are you allowed to use it? sudo usermod -aG docker {facts.get('user')}"
+    fix = f"check that its service runs and that you may use it: sudo usermod -aG docker {facts.get('user')}"
     if usable:
         fix = f"use the other one: engine: {usable[0]} in {compute.name}.compute"
     return Tick("engines", state, found, fix, code)
@@ -303,7 +303,7 @@ def _gpus(facts: Json) -> Tick:
     rows = [row for row in gpus if isinstance(row, dict)] if isinstance(gpus, list) else []
     troubles = [str(row["error"]) for row in rows if row.get("error")]
     if troubles:
-        return Tick("gpus", WARNING, troubles[0], "run nvidia-smi there; after a change of drivers a reboot helps")
+        return Tick("gpus", WARNING, troubles[0], "run nvidia-smi there; reboot after a driver update")
     if not rows:
         return Tick("gpus", OK, "none")
     known = [f"{name} {rows[0][key]}" for key, name in (("driver", "driver"), ("cuda", "CUDA")) if rows[0].get(key)]
@@ -322,9 +322,7 @@ def _effective(login: Login) -> dict[str, str]:
     done = run_here(["ssh", "-G", *openssh.destination(login)])
     if done.returncode:
         answer = done.stderr.decode("utf-8", "replace").strip()
-        raise ConfigError(
-            "your ssh does not understand its configuration", answer=answer, hint=f"ssh -G {login.address}"
-        )
+        raise ConfigError("ssh cannot parse its configuration", answer=answer, hint=f"ssh -G {login.address}")
     return dict(line.partition(" ")[::2] for line in done.stdout.decode("utf-8", "replace").splitlines())
 
 
@@ -345,7 +343,7 @@ def _seconds(words: list[str]) -> float | None:
 
 def _last_line(text: str) -> str:
     lines = [line for line in text.replace("\r", "").splitlines() if line.strip()]
-    return lines[-1].strip() if lines else "it says nothing"
+    return lines[-1].strip() if lines else "no message"
 
 
 def _number(value: object) -> int:

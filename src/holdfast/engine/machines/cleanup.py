@@ -117,5 +117,5 @@ def _row(said: Json, only_there: int) -> Json:
     why = "; ".join(line.strip() for line in str(said.get("why") or "").splitlines() if line.strip())
     if said.get("what") == "run folders" and only_there:
         stays += only_there
-        why = "; ".join(filter(None, (why, "with outputs that are only there: holdfast experiment return -r RUN")))
+        why = "; ".join(filter(None, (why, "with outputs that exist only there: holdfast experiment return -r RUN")))
     return {"what": str(said.get("what")), "count": count, "bytes": size, "stays": stays, "why": why}

@@ -37,7 +37,7 @@ def trial(channel: RunnerChannel, compute: ComputeTarget, python: str | None = N
     """``python`` is the interpreter of a target that names none."""
     if compute.kind.in_container and not compute.nvidia_docker:
         fix = f"nvidiaDocker: true in {compute.name}.compute"
-        return Outcome(SKIPPED, "the machine has a GPU, and containers of this target are not given it", fix)
+        return Outcome(SKIPPED, "the machine has a GPU, but containers of this target cannot use it", fix)
     found = channel.ask("touch", **question(compute, python)).get("found")
     return outcome(found if isinstance(found, dict) else {})
 
@@ -69,7 +69,7 @@ def outcome(found: Json) -> Outcome:
     if reached:
         notes = dict.fromkeys(str(row["note"]) for row in rows if row.get("note"))
         return Outcome(REACHED, "; ".join([f"{_cards(rows)}, {where}", *notes]))
-    return Outcome(FAILED, why or "the GPU was not reached, and nobody said why", fix)
+    return Outcome(FAILED, why or "the GPU could not be used; no reason was reported", fix)
 
 
 def _cards(rows: list[Json]) -> str:

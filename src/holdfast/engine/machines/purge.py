@@ -48,8 +48,8 @@ def purge(home: Home, compute: ComputeTarget, agree: Callable[[int, int], None])
         _bring_home(home, channel, [runs.read(home, run.uid) for run in mine], agree)
         gone = answers.table(channel.ask("purge", client=home.id), "gone", compute.name)
     except UnreachableError as error:
-        hint = f"holdfast computetarget detach {compute.name} without --purge forgets it here only"
-        what = f"{error.what}; nothing was removed, there or here"
+        hint = f"holdfast computetarget detach {compute.name} without --purge removes only the local files"
+        what = f"{error.what}; nothing was removed"
         raise UnreachableError(what, where=error.where, answer=error.answer, hint=hint) from error
     finally:
         channel.close()
@@ -61,7 +61,7 @@ def purge(home: Home, compute: ComputeTarget, agree: Callable[[int, int], None])
 
 def _refuse_our_own(home: Home, compute: ComputeTarget, channel: RunnerChannel) -> None:
     if channel.hello()["store"] == home.id:
-        what = "the runs on this target are your own history; they are not purged with it"
+        what = "the runs on this target are your local history and are not purged"
         raise UsageError(what, where=home.path, hint=f"holdfast computetarget detach {compute.name}, without --purge")
 
 
@@ -100,7 +100,7 @@ def _bring_home(home: Home, channel: RunnerChannel, mine: list[Run], agree: Call
 def _understood(gone: Json, compute: ComputeTarget, place: str) -> Purged:
     live = answers.texts(gone, "live", compute.name) if gone.get("live") is not None else []
     if live:
-        what = "there are still runs of yours alive on it; nothing was removed, there or here"
+        what = "your runs are still active on it; nothing was removed"
         cancel = "; ".join(f"holdfast cancel -r {run_id}" for run_id in live)
         raise UsageError(what, where=compute.name, answer=", ".join(map(str, live)), hint=cancel)
     runs_gone, others = (answers.number(gone, name, compute.name) for name in ("runs", "others"))

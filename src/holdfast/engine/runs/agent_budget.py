@@ -56,8 +56,8 @@ def reserve(home: Home, gpus: int, seconds: float) -> str:
         wanted = gpus * seconds / 3600
         if wanted > budget.left + 1e-9:
             raise UsageError(
-                f"{wanted:.3g} GPU-hours asked for, and {budget.left:.3g} of {budget.allowed:.3g} are left",
-                hint="a shorter timeout or fewer gpus; or the user says: holdfast config agentGpuHours HOURS",
+                f"{wanted:.3g} GPU-hours requested, but only {budget.left:.3g} of {budget.allowed:.3g} are left",
+                hint="use a shorter timeout or fewer gpus; or the user runs: holdfast config agentGpuHours HOURS",
             )
         name = os.urandom(8).hex()
         _write(home, {"asked": name, "at": time.time(), "gpus": gpus, "seconds": seconds})

@@ -165,7 +165,7 @@ def _environment(home: Home, plans: Sequence[Json]) -> Section:
             column.update(packages or {})
             lost += [] if packages is not None else [str(said.get("key"))]
         columns.append(column)
-    note = f"the lock of {', '.join(dict.fromkeys(lost))} is not kept here" if lost else ""
+    note = f"the lock of {', '.join(dict.fromkeys(lost))} is not stored here" if lost else ""
     return Section("environment", _rows(columns), note)
 
 
@@ -196,7 +196,7 @@ def _code(home: Home, found: Sequence[Run]) -> tuple[Section, tuple[tuple[str, .
                     entry.digest[:12] if entry.kind == "file" else f"-> {os.fsdecode(entry.target)}"
                 )
         except (HoldfastError, OSError) as error:
-            note = note or f"the code of run {run.request.get('run_number')} is not here whole: {error}"
+            note = note or f"the code of run {run.request.get('run_number')} is incomplete here: {error}"
         columns.append(column)
     section = Section("code", _rows(columns), note)
     if note or not any(row.differs for row in section.rows):

@@ -30,7 +30,7 @@ def daily(home: Home, tell: Callable[[str], None]) -> None:
 
     keep = kept(home)
     if keep.clock.doubt:
-        tell(f"{keep.clock.doubt}; nothing is deleted because of its age: holdfast store prune tells more")
+        tell(f"{keep.clock.doubt}; age-based deletion is suspended: see holdfast store prune")
         return
     index = open_index(home)
     try:

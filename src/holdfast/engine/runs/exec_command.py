@@ -34,7 +34,7 @@ def execute(
     try:
         for header, payload in channel.stream("exec", patience=PATIENCE_S, **asked):
             if header.get("refused"):
-                what = f"{run.request.get('run_id')} is not there to be joined"
+                what = f"{run.request.get('run_id')} is not running there"
                 raise UsageError(what, answer=answers.text(header, "refused"))
             if "began" in header:
                 speaker.begin()
@@ -48,11 +48,11 @@ def execute(
     except UnreachableError as error:
         if not speaker.has_begun:
             raise
-        what = "the connection broke, and the command there ends with it"
+        what = "the connection was lost, which ends the command there"
         raise UnreachableError(what, where=error.where, answer=error.answer or error.what) from error
     finally:
         speaker.stop()
-    raise UnreachableError("the command's end was not told", where=str(run.request.get("target")))
+    raise UnreachableError("the exit status of the command was not received", where=str(run.request.get("target")))
 
 
 def _stream(value: object) -> int:

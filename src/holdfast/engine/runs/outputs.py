@@ -101,7 +101,7 @@ def _fetch_all(home: Home, channel: RunnerChannel, run: Run, rows: list[Json]) -
             first = taken.setdefault(_folded(name), name)
             try:
                 if first != name and _is_one_file(run, first, name):
-                    raise _CannotFetch(f"this file system keeps no other file beside {first!a} under this name")
+                    raise _CannotFetch(f"this file system treats this name and {first!a} as the same file")
                 if "sha256" in row and not output_manifest.is_here(run, row):
                     _fetch_one(channel, run, row, "" if alone else f"-{os.getpid()}")
             except (_CannotFetch, OSError, ValueError) as error:
@@ -149,7 +149,7 @@ def _receive(channel: RunnerChannel, run: Run, row: Json, part: str) -> None:
         target.flush()
         os.fsync(target.fileno())
         if target.tell() != size or state.hexdigest() != row["sha256"]:
-            why = "the file on the target is not the one that the run left, or it arrived damaged"
+            why = "the file on the target differs from the one the run wrote, or it was damaged in transfer"
             raise _CannotFetch(why, again=True)
 
 
@@ -162,9 +162,9 @@ def _append(channel: RunnerChannel, run: Run, row: Json, target: BinaryIO, state
             if header.get("end"):
                 return
             if not payload or header.get("offset") != target.tell():
-                raise _CannotFetch("the target answered with something else than this file")
+                raise _CannotFetch("the target sent something other than this file")
             if target.tell() + len(payload) > size:
-                raise _CannotFetch(f"the file on the target is longer than the {size} bytes that the run left")
+                raise _CannotFetch(f"the file on the target is longer than the {size} bytes that the run wrote")
             target.write(payload)
             state.update(payload)
     except (StoreError, ResourceError, RunnerError) as error:

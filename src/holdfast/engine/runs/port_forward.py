@@ -44,7 +44,7 @@ def open_lane(there: int, wanted: int) -> Lane:
             return Lane(there, listener.getsockname()[1], listener)
         except OSError:
             listener.close()
-    raise UsageError("no port is free here", where=HERE)
+    raise UsageError("no local port is free", where=HERE)
 
 
 def serve(host: Host, lanes: list[Lane], tell: Callable[[str], None]) -> None:
@@ -71,7 +71,7 @@ def _connect(host: Host, port: int, connection: socket.socket, tell: Callable[[s
         _shut(connection, socket.SHUT_RDWR)  # wakes up the one who sends
     if complaint:
         meant = host.meaning(complaint)
-        tell(meant.what if meant is not None else f"nothing answers on its port {port} ({complaint})")
+        tell(meant.what if meant is not None else f"no service responds on its port {port} ({complaint})")
 
 
 def _send(connection: socket.socket, stream: Stream) -> None:

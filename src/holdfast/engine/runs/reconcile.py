@@ -103,7 +103,9 @@ def _settle_group(home: Home, name: str, group: list[Run]) -> str:
     except OSError:
         return ""  # a disk that refuses changes nothing
     except Exception as error:
-        return f"{name}: Holdfast failed on its answer ({type(error).__name__}: {error}); its runs are as last seen"
+        return (
+            f"{name}: Holdfast failed on its answer ({type(error).__name__}: {error}); its runs are shown as last seen"
+        )
 
 
 def _late(name: str) -> str:
@@ -132,7 +134,7 @@ def _ended_by_client(home: Home, run: Run) -> str:
     closed = next((event for event in runs.read(home, run.uid).events if event.get("type") == "closed"), {})
     if closed.get("ended_by") != "client" or lifecycle.state_of(run.events) in lifecycle.FINAL:
         return ""
-    return f"{run.request.get('run_id')} was ended by this look: {closed.get('reason')}"
+    return f"{run.request.get('run_id')} was ended by this command: {closed.get('reason')}"
 
 
 def _on_other_nodes(group: list[Run]) -> str:

@@ -45,7 +45,7 @@ def restore_into(home: Home, run: Run, folder: str) -> int:
     from holdfast.runner.store.checkout import checkout
 
     if os.path.lexists(folder):
-        raise UsageError("this folder is there already; nothing was restored", where=folder, hint="name a new one")
+        raise UsageError("this folder already exists; nothing was restored", where=folder, hint="use a new folder")
     beside = temporary_beside(folder.rstrip(os.sep))
     try:
         with Named(folder):
@@ -68,7 +68,7 @@ def bring_back(home: Home, project: Project, saved: str, agree: Agree) -> Restor
     kept = _saved_states(home)
     matching = [tree for tree in kept if tree.startswith(saved)]
     if len(matching) != 1:
-        raise UsageError(f"there is no saved state {saved!r}", where=home.saved)
+        raise UsageError(f"no such saved state: {saved!r}", where=home.saved)
     return _over(home, project, matching[0], agree)
 
 
@@ -130,7 +130,7 @@ def _check_room(folder: str, needed: int) -> None:
     free = room.f_bavail * room.f_frsize
     if free < needed:
         answer = f"{needed} bytes are needed, {free} are free"
-        raise StoreError("the disk has no room for these files; nothing was changed", where=folder, answer=answer)
+        raise StoreError("not enough disk space for these files; nothing was changed", where=folder, answer=answer)
 
 
 def _files(home: Home, tree: str, below: bytes = b"") -> dict[bytes, Entry]:
@@ -186,7 +186,7 @@ def _make_room(root: bytes, path: bytes) -> None:
             os.rmdir(target)
         except OSError as error:
             where = os.fsdecode(target)
-            raise UsageError("a folder with files of its own stands where a file belongs", where=where) from error
+            raise UsageError("a folder with other files is in the place of a file", where=where) from error
 
 
 def _remove_empty(root: bytes, removed: list[bytes]) -> None:
@@ -246,7 +246,7 @@ def _saved_states(home: Home) -> list[str]:
 def _tree(run: Run) -> str:
     tree = run.request.get("tree")
     if not isinstance(tree, str):
-        raise StoreError("this run does not say what code it ran", where=run.path, answer=run.problem)
+        raise StoreError("this run has no recorded code", where=run.path, answer=run.problem)
     return tree
 
 
@@ -255,5 +255,5 @@ def _root(home: Home) -> bytes:
 
 
 def _damaged(error: objects.Damaged) -> StoreError:
-    hint = "holdfast store verify tells all that is damaged"
+    hint = "holdfast store verify lists all damage"
     return StoreError("a stored file is damaged; nothing was changed", where=str(error), hint=hint)

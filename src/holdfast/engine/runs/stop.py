@@ -40,7 +40,7 @@ def cancel(home: Home, uid: str, by: str) -> tuple[str, str]:
     except UnreachableError as error:
         if not runs.read(home, uid).is_cancelled:
             runs.append_client(home, uid, "cancel", by=by)
-        hint = f"the request is recorded: the run will be ended by the first command that reaches {target.name}"
+        hint = f"the request is recorded; the first command that reaches {target.name} cancels the run"
         raise UnreachableError(error.what, where=error.where, answer=error.answer, hint=hint) from error
     finally:
         channel.close()

@@ -86,9 +86,9 @@ def look(home: str, root: str, chosen: Chosen, keys: Sequence[str] | None = None
 def refusal(home: str, found: Open) -> ConfigError:
     """The error for what is not confirmed, with the command that confirms it."""
     answer = "\n".join(f"{one.key}: {one.shown}" for one in found.missing)
-    what = f"{found.subject} asks for something that you have not confirmed on this machine; nothing was sent"
+    what = f"{found.subject} needs permissions that are not confirmed on this machine; nothing was sent"
     where = place(home, found, found.missing[0])
-    return ConfigError(what, where=where, answer=answer, hint=f"if you want that: {found.command}")
+    return ConfigError(what, where=where, answer=answer, hint=f"to allow this: {found.command}")
 
 
 def place(home: str, found: Open, one: Wanted) -> str:

@@ -115,10 +115,10 @@ def _send_recipe(home: Home, project: Project, dockerfile: str, channel: RunnerC
     try:
         untrusted.inside(path, project.root)
     except untrusted.Untrusted as error:
-        hint = "its folder is what the image is built from; keep both in the project"
+        hint = "its folder is the build context; keep both in the project"
         raise ConfigError("the Dockerfile is not in the project", where=path, answer=str(error), hint=hint) from None
     if not os.path.isfile(path):
-        raise ConfigError("there is no such Dockerfile", where=path, hint="dockerfile: is a path in the project")
+        raise ConfigError("no such Dockerfile", where=path, hint="dockerfile: must be a path in the project")
     tree = snapshot.scan(os.path.dirname(path), cache=None).store(home.objects).tree
     if channel.hello()["store"] != home.id:
         Shipment(home, channel, f"{project.id}-image", lambda _done, _total: None).send_missing(tree)

@@ -105,10 +105,8 @@ def ask(
     findings += _judged(spec, facts, interpreter)
     _refuse(findings)
     if spec.kind == "pip" and interpreter is None:
-        hint = "name one that is there as pythonLocation in the .compute file"
-        raise ConfigError(
-            f"there is no Python {location!r} to build on", where=f"{chosen.compute.name}.compute", hint=hint
-        )
+        hint = "set pythonLocation in the .compute file to an existing one"
+        raise ConfigError(f"Python {location!r} was not found", where=f"{chosen.compute.name}.compute", hint=hint)
     is_here = not chosen.compute.kind.is_remote and container is None
     return Asked(
         declared,
@@ -128,7 +126,7 @@ def fixed(project: Project, chosen: Chosen, channel: RunnerChannel, *, gpu: bool
     """The file that declares the environment, its text, and its text with everything retired replaced."""
     declared = sources.find(project.root, chosen.config, "")
     if declared is None:
-        raise ConfigError("nothing is declared here", where=project.root, hint="holdfast env add PACKAGE")
+        raise ConfigError("no environment is declared here", where=project.root, hint="holdfast env add PACKAGE")
     spec, findings = read(project.root, declared)
     if spec is None:
         _refuse(findings)
@@ -191,7 +189,7 @@ def _judged(spec: Spec, facts: Facts, interpreter: Interpreter | None) -> list[F
 
 
 def _mendable(edit: Edit, command: str) -> Finding:
-    return edit.finding._replace(hint=f"{edit.finding.hint}, or let it be written: {command}")
+    return edit.finding._replace(hint=f"{edit.finding.hint}, or run: {command}")
 
 
 def _refuse(findings: list[Finding]) -> None:

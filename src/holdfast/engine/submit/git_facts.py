@@ -173,7 +173,7 @@ class _Child:
 
 def _spawn(argv: tuple[str, ...], environment: dict[str, str], sink: int) -> int:
     if sys.platform == "win32":
-        raise OSError("git is not asked on Windows")
+        raise OSError("git is not used on Windows")
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_DUP2, sink, 1),

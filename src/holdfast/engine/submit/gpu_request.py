@@ -31,7 +31,7 @@ def make_wish(
         raise _contradiction(
             "a run without GPUs cannot be required to use one",
             _place_of_count(gpus, file),
-            "leave out --require-gpu (requireGpu), or ask for a GPU",
+            "omit --require-gpu (requireGpu), or request a GPU",
             usage=gpus is not None,
         )
     return GpuWish(
@@ -59,9 +59,9 @@ def refuse_two_masters(wish: GpuWish, places: Mapping[str, str], gpus: str | Non
         place = key_place(file, "EnvironmentVariables", VISIBLE)
     claim = _place_of_count(gpus, file)
     raise _contradiction(
-        f"the run asks for GPUs ({claim}) and names some itself ({VISIBLE} by {place}); only one of the two can count",
+        f"the run requests GPUs ({claim}) and also sets {VISIBLE} ({place}); use only one of the two",
         place,
-        f"take {VISIBLE} away: the run sees the GPUs that it is given. Or take the number away: nothing is held for it",
+        f"remove {VISIBLE}: the run sees the GPUs reserved for it. Or remove the number: no GPU is reserved",
         usage=gpus is not None or place.startswith("-"),
     )
 
@@ -71,7 +71,7 @@ def _count(text: str) -> int | str:
         return "all"
     if text.isascii() and text.isdigit() and len(text) < 5 and int(text) <= MOST_GPUS:
         return int(text)
-    raise UsageError(f"--gpus {text}: that is not a number of GPUs", hint="write --gpus 1, or --gpus all")
+    raise UsageError(f"--gpus {text}: not a number of GPUs", hint="write --gpus 1, or --gpus all")
 
 
 def _wait(text: str) -> float:

@@ -46,14 +46,14 @@ def make_job(
     words = asked.words or config.argument_vector or ()
     file = os.path.join(project.root, "aml_config", f"{config.name}.runconfig")
     if not words or words[0] == "$file":
-        raise UsageError("no script was named", hint="holdfast submit -c local train.py")
+        raise UsageError("no script given", hint="holdfast submit -c local train.py")
     if config.framework != "Python":
         raise ConfigError(
             "PySpark is not supported by this version"
             if config.framework
-            else "no Framework is set, which means PySpark, and that is not supported by this version",
+            else "no Framework is set; the default, PySpark, is not supported by this version",
             where=file,
-            hint="write this line into it: Framework: Python",
+            hint="add this line to it: Framework: Python",
         )
     env, places = _environment(asked, config, file, ask)
     return Job(
@@ -90,7 +90,7 @@ def _gpu_wish(asked: Asked, config: RunConfig, file: str, places: Mapping[str, s
 
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 4):
-        raise UsageError(f"--retries {text}: that is not a number of times")
+        raise UsageError(f"--retries {text}: not a number")
     return int(text)
 
 
@@ -115,7 +115,7 @@ def _environment(
 
 def _from_shell(name: str) -> str:
     if name not in os.environ:
-        raise UsageError(f"-e {name}: this shell has no variable {name}", hint=f"export {name}=..., or -e {name}=VALUE")
+        raise UsageError(f"-e {name}: {name} is not set in this shell", hint=f"export {name}=..., or -e {name}=VALUE")
     return os.environ[name]
 
 
@@ -126,7 +126,7 @@ def _name(name: str, where: str) -> str:
         or not (name[0].isalpha() or name[0] == "_")
         or not all(c.isalnum() or c == "_" for c in name)
     ):
-        raise UsageError(f"{name!r} is not the name of a variable", where=where)
+        raise UsageError(f"{name!r} is not a valid variable name", where=where)
     return name
 
 
@@ -161,13 +161,13 @@ def _link(project: Project, folder: str, named: str) -> Link:
     shown = os.path.relpath(inside, project.root)
     if shown == os.curdir or shown.startswith(os.pardir) or os.path.isabs(shown):
         raise UsageError(
-            f"--link {named}: that is not inside the project",
+            f"--link {named}: not inside the project",
             where=project.root,
-            hint="name it: --link data=/path/to/folder",
+            hint="give it a name: --link data=/path/to/folder",
         )
     if not os.path.exists(target):
         raise UsageError(
             f"--link {named}: {target} does not exist",
-            hint="--link NAME=/path/to/folder shows a folder under another name",
+            hint="--link NAME=/path/to/folder links a folder under another name",
         )
     return Link(shown, target)

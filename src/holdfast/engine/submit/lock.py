@@ -80,7 +80,7 @@ def solve(
         raise _failure(asked, answer, log)
     found = lock.from_json(answer.get("lock"), "the builder's answer")
     if not lock.matches(found, asked.key):
-        raise ConfigError("the target answered with a lock of something else", where=asked.declared.file)
+        raise ConfigError("the target sent a lock of another environment", where=asked.declared.file)
     _remember(_solved(home, asked.key, place), found)
     return found
 
@@ -135,7 +135,7 @@ def _ask_there(
         answer = header.get("answer")
         if header.get("end") and isinstance(answer, dict):
             return answer, f"{header.get('log')} on the target"
-    raise InternalError("the runner did not answer what it solved", where=asked.declared.file)
+    raise InternalError("the runner sent no solved environment", where=asked.declared.file)
 
 
 def _send_packages(home: Home, project: Project, asked: Asked, channel: RunnerChannel) -> str | None:
@@ -172,7 +172,7 @@ def _build_needed(asked: Asked, answer: Json) -> BuildNeededError:
     name = canonicalize_name(package)
     entry = next((entry for entry in asked.spec.pip if name and _name(entry.text) == name), None)
     where = f"{entry.file}:{entry.line}" if entry is not None and entry.line else asked.declared.file
-    what = f"{package or 'a package'} has no wheel for this target, so its own build program would have to run"
+    what = f"{package or 'a package'} has no wheel for this target, so it would have to be built from source"
     hint = "pin a version that has a wheel, or put a wheel into the project: pip wheel -w wheels NAME"
     return BuildNeededError(what, where=where, answer=secrets.scrub(str(answer.get("what") or "")), hint=hint)
 
@@ -182,8 +182,8 @@ def _login_needed(asked: Asked, answer: Json) -> BuildNeededError:
     by_git = [entry for entry in asked.spec.pip if "git+" in entry.text]
     entry = next((entry for entry in by_git if "git+ssh:" in entry.text), by_git[0] if by_git else None)
     where = f"{entry.file}:{entry.line}" if entry is not None and entry.line else asked.declared.file
-    what = "a repository needs a login, and this machine does not log in to an address that a project names"
-    at = "" if asked.is_here else " on the target, with the credentials that are there"
+    what = "a repository requires a login, and this machine does not send credentials to addresses named by a project"
+    at = "" if asked.is_here else " on the target, with the target's credentials"
     hint = f"submit fetches it{at}; or name a public https address, or put a wheel into the project"
     return BuildNeededError(what, where=where, answer=secrets.scrub(str(answer.get("what") or "")), hint=hint)
 

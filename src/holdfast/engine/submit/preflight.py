@@ -169,7 +169,7 @@ class Preflight:
         if fit.get("read_only"):
             words = f"{place} is read-only"
         elif fit.get("no_exec") and need.is_executed:
-            words = f"{place} is mounted noexec: no program of an environment can run from there"
+            words = f"{place} is mounted noexec: programs of an environment cannot run from there"
         elif _suffices(free, inodes, *wanted):
             return Tick("disk", OK, words)
         else:
@@ -182,7 +182,7 @@ class Preflight:
     def _locks(self) -> Tick:
         trouble, place = str(self._fit().get("locks") or ""), str(self._channel.hello()["home"])
         if not trouble:
-            return Tick("locks", OK, "locks and appends hold")
+            return Tick("locks", OK, "locking and appending work")
         none = Need(0, 0)
         fix = self._elsewhere(_ask_more(self._target, ""), none.room(), none)
         return Tick("locks", FAILED, f"{place}: {trouble}", fix, ConfigError.exit_code)
@@ -202,10 +202,10 @@ class Preflight:
         if there is None or _number(there) >= wanted:
             return Tick("gpus", OK, "not counted yet" if there is None else f"{there} there")
         line = _line_of(self._config, "gpus", str(job.gpu.count))
-        fix = f"say --gpus {there}, or choose another target: -t NAME"
+        fix = f"use --gpus {there}, or another target: -t NAME"
         if line:
             fix = f"write in {self._config}{line}: gpus: {there}"
-        words = f"{job.gpu.count} asked for, and this machine has {there or 'none'}"
+        words = f"{job.gpu.count} requested, but this machine has {there or 'none'}"
         return Tick("gpus", FAILED, words, fix, ConfigError.exit_code)
 
     def _elsewhere(self, look: Json, wanted: tuple[int, int], need: Need) -> str:
@@ -215,7 +215,7 @@ class Preflight:
             fits = _suffices(_number(free), inodes, *wanted) and not read_only
             if fits and not (no_exec and need.is_executed):
                 return f"write in {self._file}{_line_of(self._file, 'root')}: root: {name}"
-        return there_run(self._target.compute, f"du -xsh {self._channel.hello()['home']}/*   # and make room")
+        return there_run(self._target.compute, f"du -xsh {self._channel.hello()['home']}/*   # then free disk space")
 
     def _fit(self) -> Json:
         found = self._channel.hello().get("fit")
@@ -251,7 +251,7 @@ def _other_python(error: HoldfastError, target: Target, file: str) -> HoldfastEr
         fix = f"write in {file}{_line_of(file, 'pythonLocation')}: pythonLocation: {path}"
     except NoPythonError:
         fix = there_run(target.compute, "sudo apt-get install -y python3")
-    what = f"{target.runner_python} is not there, or older than 3.6, the oldest Python that will do"
+    what = f"{target.runner_python} is missing or older than 3.6, the oldest supported Python"
     return ConfigError(what, where=target.name, answer=error.answer, hint=fix)
 
 
@@ -264,10 +264,10 @@ def _other_place(error: HoldfastError, target: Target, file: str) -> HoldfastErr
 
 
 _HEADS = {
-    "disk": "the target has no room for this run",
-    "locks": "the target's file system does not keep locks",
-    "clock": "the target's clock is wrong, or ours",
-    "gpus": "the target does not have these GPUs",
+    "disk": "not enough disk space on the target for this run",
+    "locks": "the target's file system does not support locking",
+    "clock": "the clocks of the target and this machine differ",
+    "gpus": "the target does not have the requested GPUs",
 }
 
 

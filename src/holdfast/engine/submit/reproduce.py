@@ -99,7 +99,7 @@ def variables(plan: Json, kept: Mapping[str, str], given: Mapping[str, str]) -> 
     missing = [name for name in names if name not in kept and name not in given]
     if missing:
         hint = " ".join(f"-e {name}=VALUE" for name in missing)
-        raise UsageError(f"the run had variables whose values were not kept: {', '.join(missing)}", hint=hint)
+        raise UsageError(f"the run had variables whose values were not stored: {', '.join(missing)}", hint=hint)
     return {**{name: kept[name] for name in names if name in kept}, **given}
 
 
@@ -108,11 +108,11 @@ def names_to_judge(found: Metrics, asked: Sequence[str]) -> list[str]:
     numbers = [name for name, series in found.by_name.items() if _is_number(series.values[-1])]
     unknown = [name for name in asked if name not in numbers]
     if unknown:
-        raise UsageError(f"this run has no number named {unknown[0]!r}", hint=f"it has: {', '.join(numbers[:10])}")
+        raise UsageError(f"this run has no metric named {unknown[0]!r}", hint=f"it has: {', '.join(numbers[:10])}")
     judged = list(asked) or [name for name in numbers if not is_of_time(name)]
     if not judged:
-        hint = "--metric NAME judges one of time or speed" if numbers else "log some with holdfast.log"
-        raise UsageError("this run logged no number to judge another one by", hint=hint)
+        hint = "--metric NAME compares a metric of time or speed" if numbers else "log some with holdfast.log"
+        raise UsageError("this run logged no metric to compare", hint=hint)
     return judged
 
 

@@ -40,12 +40,12 @@ def refusal(home: Home, run: Run) -> str:
     if damage:
         return f"its events.jsonl is damaged: {'; '.join(damage)}"
     if any(_tells_of_end(line, run.attempt_name) for line in run.client):
-        return "a command that watched it saw it end"
+        return "a command that followed it saw it end"
     plan = runs.read_plan(run)
     if plan is None:
         return "its plan.json is missing"
     if plan.get("env"):
-        return "it was given environment variables whose values are not kept"
+        return "it had environment variables whose values are not stored"
     return ""
 
 
@@ -65,9 +65,7 @@ def start_again(home: Home, target: Target, channel: RunnerChannel, run: Run) ->
     plan = runs.read_plan(run)
     if reason or plan is None:
         hint = "holdfast submit starts a new run; holdfast reproduce starts one from this run's own files"
-        raise UsageError(
-            "this run is not started again", where=str(run.request.get("run_id")), answer=reason, hint=hint
-        )
+        raise UsageError("this run cannot be restarted", where=str(run.request.get("run_id")), answer=reason, hint=hint)
     name = f"a{run.attempt_number + 1}"
     plan = {**plan, "attempt": name}
     told: Json = {"env": {}, "on_end": ""}

@@ -156,7 +156,7 @@ class Submitter:
         try:
             runs.append_client(home, plan.uid, "ticket", ticket=ticket, spent=self._stopwatch.spent)
         except (OSError, LockedError) as error:
-            what, hint = "the run has started, but that could not be noted", f"holdfast logs -f -r {plan.run_id}"
+            what, hint = "the run has started, but this could not be recorded", f"holdfast logs -f -r {plan.run_id}"
             at, why = (error.where, error.what) if isinstance(error, LockedError) else (error.filename, error.strerror)
             raise StoreError(what, where=str(at), answer=str(why), hint=hint) from error
 
@@ -199,8 +199,10 @@ class Submitter:
                     break
             shipment.send_missing(plan.tree)
             self._stopwatch.lap("ship")
-        what, hint = "the target could not keep what was sent", "is its disk full, or does somebody empty its store?"
-        raise StoreError(what, where=self._target.name, answer=refused or "parts of it are gone again", hint=hint)
+        what, hint = "the target could not store the upload", "check whether its disk is full or its store was cleaned"
+        raise StoreError(
+            what, where=self._target.name, answer=refused or "uploaded objects are missing on the target", hint=hint
+        )
 
     def _ask_git(self, project: Project) -> git_facts.Begun:
         return git_facts.Begun(project.root, os.path.join(self._home.path, "cache"))
@@ -212,8 +214,8 @@ class Submitter:
         taken = pending.store(self._home.objects, self._on_progress)
         rule = ignore.explain(project.root, job.script) if taken.left_out else None
         if rule is not None:
-            hint = "change that rule, or bring the script back with !PATTERN in .amlignore"
-            raise ConfigError(f"{job.script} itself is left out of the run by {rule}", where=project.root, hint=hint)
+            hint = "change that rule, or include the script with !PATTERN in .amlignore"
+            raise ConfigError(f"{job.script} is excluded from the run by {rule}", where=project.root, hint=hint)
         return taken
 
 

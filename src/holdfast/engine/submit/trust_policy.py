@@ -27,8 +27,8 @@ ATTACHED = ("address", "privateKeyFile", "pythonLocation", "root")
 _SHARE = "~/.azureml/share"
 _OWN_NETWORKS = ("bridge", "none", "private", "pasta", "slirp4netns")
 _MACHINE = "address, port, username and hostKey together are the machine; with a hostKey its address may change"
-_HERE = "on this machine only if it lies in the project or another user can change it"
-_CONTAINER = "stays within the container"
+_HERE = "on this machine only if it is in the project or another user can change it"
+_CONTAINER = "has no effect outside the container"
 
 
 class Rule(Record):

@@ -110,7 +110,7 @@ class Shipment:
             raise StoreError(
                 "the target's disk is too full",
                 answer=figures,
-                hint="make room there, or set root: in the .compute file",
+                hint="free disk space there, or set root: in the .compute file",
             )
 
     def _send(self, parts: list[Part], begun: dict[str, int]) -> None:

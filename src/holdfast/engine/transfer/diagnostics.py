@@ -69,7 +69,7 @@ def gather(home: Home, project: Project, run: Run | None, *, with_log: bool) -> 
     if run is not None:
         found.update(_of_run(run, redactor, with_log))
     if length > _LONGEST_ARGUMENTS:
-        note = f"left out: the arguments of the run have {length} letters, too many to be looked for in this file\n"
+        note = f"omitted: the arguments of the run have {length} characters, too many to search for in this file\n"
         found.update({name: note for name in found if name.startswith("run/") and not name.endswith(_STRUCTURED)})
     return {name: text.encode("utf-8", "backslashreplace") for name, text in found.items() if text}
 

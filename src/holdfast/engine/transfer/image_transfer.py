@@ -50,7 +50,7 @@ def send(
                 sent += len(piece)
                 tell(sent)
     except UnreachableError as error:
-        what = f"{error.what}; the image did not get there, and nothing of it was kept"
+        what = f"{error.what}; the image was not transferred, and nothing of it was stored"
         raise UnreachableError(what, where=where, answer=error.answer, hint="run the same command again") from error
     raise answers.malformed("end", None, "there", where)
 
@@ -65,7 +65,7 @@ def fetch(
         size = _number(header.get("size")) or size
         came += len(payload)
         if header.get("end") and _number(header.get("bytes")) != came:
-            raise UnreachableError("the archive did not arrive whole", where=where, hint="run the same command again")
+            raise UnreachableError("the archive arrived incomplete", where=where, hint="run the same command again")
         tell(came, size)
         if payload:
             yield payload
@@ -115,7 +115,7 @@ def _raise_failed(header: Json, where: str) -> None:
         return
     failed = answers.table(header, "failed", where)
     what, answer, hint = (answers.optional_text(failed, name, where) for name in ("what", "answer", "hint"))
-    kind = UsageError if what.startswith("there is no image") else ConfigError
+    kind = UsageError if what.startswith("no such image") else ConfigError
     raise kind(what, where=where, answer=answer, hint=hint)
 
 

@@ -62,7 +62,7 @@ def _opened(path: str) -> BinaryIO:
     try:
         return open(untrusted.open_file(path), "rb")
     except IsADirectoryError:
-        hint = "name the file that holdfast history export wrote; --mlflow FOLDER imports a store of MLflow"
+        hint = "name the file that holdfast history export wrote; --mlflow FOLDER imports an MLflow store"
         raise UsageError("this is a folder, not an archive; nothing was imported", where=path, hint=hint) from None
     except (OSError, untrusted.Untrusted) as error:
         raise refused(path, str(error)) from None
@@ -79,7 +79,7 @@ def _unpack(home: Home, archive: zipfile.ZipFile, stage: Staging, path: str, tel
             if not objects.has(os.fsencode(home.objects), digest):
                 target = os.path.join(stage.path, entry.filename)
                 if _pour(archive, entry, target, path) != digest:
-                    raise refused(path, f"{entry.filename} does not have the content that its name says")
+                    raise refused(path, f"{entry.filename} does not match its checksum")
         elif kind == "runs" and not os.path.isdir(home.run(rest.partition("/")[0])):
             _pour(archive, entry, stage.run(*rest.split("/")), path)
 
@@ -132,7 +132,7 @@ def _offer(stage: Staging, uid: str, path: str) -> Offer:
     code = {} if run.request.get("tree") else {"tree": _NO_CODE}
     offer = understand({"uid": uid, "request": {**run.request, **code}, "attempts": attempts})
     if offer is None:
-        raise refused(path, f"runs/{uid}/run.json makes no sense {run.problem}".rstrip())
+        raise refused(path, f"runs/{uid}/run.json is invalid {run.problem}".rstrip())
     there = sorted(name for name in os.listdir(run.path) if os.path.isdir(os.path.join(run.path, name)))
     if there != sorted(attempts) or lifecycle.state_of(run.events) not in lifecycle.FINAL:
         raise refused(path, f"{offer.run_id} has not ended, or lacks an attempt")
@@ -189,7 +189,7 @@ def _parts(home: Home, stage: Staging, tree: str, path: str) -> list[str]:
     try:
         walk(tree)
     except (objects.Damaged, FileNotFoundError, ValueError, RecursionError) as error:
-        raise refused(path, f"the code {tree[:12]} is not whole: {error}") from None
+        raise refused(path, f"the code {tree[:12]} is incomplete: {error}") from None
     return found
 
 

@@ -128,7 +128,7 @@ def _request(project: Project, run: MlflowRun) -> Json:
 
 
 def _write(stage: Staging, uid: str, run: MlflowRun, left_out: list[str]) -> None:
-    left_out += [f"{run.uid}: {name}: a link that leads out of the store" for name in run.outside]
+    left_out += [f"{run.uid}: {name}: a symbolic link that leads out of the store" for name in run.outside]
     attempt = stage.run(uid, "a1")
     os.makedirs(os.path.join(attempt, "metrics"), 0o700)
     _write_metrics(os.path.join(attempt, "metrics"), run)
@@ -170,7 +170,7 @@ def _copy_artifacts(run: MlflowRun, target: str, left_out: list[str]) -> list[Js
             path = os.path.relpath(source, run.artifacts).replace(os.sep, "/")
             try:
                 if "\\" in path or not path.isprintable():
-                    raise untrusted.Untrusted("not a name for an output")
+                    raise untrusted.Untrusted("not a valid output name")
                 size, digest, seen = _copy(source, untrusted.below(target, path))
             except _NoRoom as error:
                 left_out.append(f"{run.uid}: {path!a}: {error}")
@@ -235,7 +235,7 @@ def _events(run: MlflowRun, files: dict[str, list[object]]) -> bytes:
         (
             end,
             {"type": "closed", "outcome": outcome, "exit_code": code, "files": files}
-            | {"reason": "" if outcome == "completed" else f"MLflow says {run.status}"},
+            | {"reason": "" if outcome == "completed" else f"MLflow status: {run.status}"},
         ),
     ]
     return b"".join(

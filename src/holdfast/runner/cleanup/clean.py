@@ -135,7 +135,7 @@ def _tools(home: "bytes", sizes: "_Sizes") -> "Iterator[Part]":
             if place.endswith(b".tmp") or not _is_folder(place):
                 continue
             if _is_building(home):
-                part.leave("an environment is being made")
+                part.leave("an environment is being built")
             else:
                 part.add(sizes.of(place), lambda place=place: _remove_tools(home, place))  # type: ignore[misc]
         yield part
@@ -143,7 +143,7 @@ def _tools(home: "bytes", sizes: "_Sizes") -> "Iterator[Part]":
 
 def _remove_tools(home: "bytes", place: "bytes") -> "None":
     if _is_building(home):
-        raise InUse("an environment is being made")
+        raise InUse("an environment is being built")
     remove_tree(_out_of_sight(place))
 
 
@@ -171,14 +171,14 @@ def _runs(home: "bytes", client: "str", whole: "set[str]", sizes: "_Sizes") -> "
         worked_in = [place for place in (os.path.join(attempt, b"work") for attempt in attempts) if _is_folder(place)]
         if not all(map(_has_ended, attempts)):
             if worked_in:
-                work.leave("of a run that goes on")
+                work.leave("of an active run")
         elif uid in whole and not is_history:
             folder = os.path.dirname(attempts[0])
             runs.add(sizes.of(folder), lambda one=folder: remove_tree(_out_of_sight(one, b".deleted")))  # type: ignore[misc]
         else:
             for place in worked_in:
                 if outputs.unlisted(os.path.dirname(place))[0]:
-                    work.leave("with outputs that are nowhere else")
+                    work.leave("with outputs that exist only here")
                     continue
                 work.add(sizes.of(place), lambda one=place: remove_tree(one))  # type: ignore[misc]
     return [work] if is_history else [runs, work]

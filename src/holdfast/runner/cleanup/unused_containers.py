@@ -44,7 +44,7 @@ def containers(home: "bytes", engine: "dict[str, object]", part: "Part") -> "set
     found = set()
     for container in ours(home, program):
         if container.is_live(home):
-            part.leave("of a run that goes on")
+            part.leave("of an active run")
         else:
             found.add(container.id)
             part.add(container.size, lambda one=container.id: monitor.remove(program, one, REMOVE_S))  # type: ignore[misc]
@@ -108,7 +108,7 @@ def brought_images(home: "bytes", engine: "dict[str, object]", going: "set[str]"
         if identity in live or is_used(images.use_lock(home, identity)) or set(users.split()) - going:
             part.leave("in use")
         elif len(image["names"]) > 1:  # type: ignore[arg-type]
-            part.leave("you have given it another name")
+            part.leave("it has another name")
         else:
             size = int(str(image["bytes"]))
             part.add(size, lambda one=identity: _remove_image(home, engine, one))  # type: ignore[misc]

@@ -63,9 +63,7 @@ def find(home: "bytes", wish: "str | None") -> "dict[str, object]":
         os.makedirs(os.path.dirname(note), 0o700, exist_ok=True)
         jsonl.append_line(note, found)
         return found
-    raise EngineTrouble(
-        "no container engine can be used here", "\n".join(complaints), _how_to_get(wish), fix or _install()
-    )
+    raise EngineTrouble("no usable container engine", "\n".join(complaints), _how_to_get(wish), fix or _install())
 
 
 def _ask_about(program: "str") -> "dict[str, object]":
@@ -99,7 +97,7 @@ def ask(program: "str", *words: "str", said: "bytes" = b"", patience: "float" = 
     except subprocess.TimeoutExpired:
         done.kill()
         done.communicate()
-        raise EngineTrouble("%s did not answer within %d s" % (words[0], patience)) from None
+        raise EngineTrouble("%s did not respond within %d s" % (words[0], patience)) from None
     except OSError as error:
         raise EngineTrouble("%s cannot be started: %s" % (program, error)) from error
     if done.returncode:
@@ -119,22 +117,22 @@ def meaning(program: "str", complaint: "str") -> "EngineTrouble":
     hint = fix = ""
     if "permission denied" in text and "sock" in text:
         fix = "sudo usermod -aG docker %s" % pwd.getpwuid(os.getuid()).pw_name
-        hint = "ask for `sudo usermod -aG docker $USER` (that makes you as good as root there), or use podman"
+        hint = "run `sudo usermod -aG docker $USER` (this is equivalent to root access there), or use podman"
     elif any(words in text for words in _NOBODY):
         fix = "sudo systemctl start docker"
         hint = "start it: sudo systemctl start docker; or use podman, which needs no daemon (engine: podman)"
     elif "/dev/net/tun" in text:
-        hint = "a network of its own cannot be had there: write network: host, or network: none"
+        hint = "a separate network is not available there: write network: host, or network: none"
     elif any(words in text for words in ("access denied", "is denied", "unauthorized", "authentication required")):
         hint = "log in on that machine: %s login REGISTRY" % name
     elif "no such host" in text or "i/o timeout" in text or "connection refused" in text or "dial tcp" in text:
-        hint = "that machine cannot reach the registry; holdfast image import brings an image over your own connection"
+        hint = "the target cannot reach the registry; holdfast image import copies an image over your connection"
     elif "no space left" in text:
         hint = "its disk is full: holdfast experiment clean, or %s system prune" % name
     elif "manifest unknown" in text or ("not found" in text and "manifest" in text):
-        hint = "there is no image of that name and tag"
+        hint = "no image with this name and tag exists"
     last = "\n".join(line for line in complaint.splitlines()[-8:] if line.strip())
-    return EngineTrouble("%s refuses" % name, last or "it says nothing", hint, fix)
+    return EngineTrouble("%s refuses" % name, last or "no message", hint, fix)
 
 
 def image(
@@ -146,13 +144,13 @@ def image(
         pull(str(engine["program"]), name, tell)
         found = inspect(str(engine["program"]), name)
         if found is None:
-            raise EngineTrouble("%s was fetched and is not there" % name)
+            raise EngineTrouble("%s was pulled but is missing" % name)
         remember(home, engine, str(found["id"]), "fetched")
     note = images_note(home)
     for line in jsonl.read_lines(note):
         if line.get("id") == found["id"] and line.get("asked") == python:
             return dict(line, digest=found["digest"])
-    tell({"phase": "image", "name": "looking into %s" % name})
+    tell({"phase": "image", "name": "inspecting %s" % name})
     found.update(_look_into(str(engine["program"]), str(found["id"]), python), asked=python)
     os.makedirs(os.path.dirname(note), 0o700, exist_ok=True)
     jsonl.append_line(note, found)
@@ -175,7 +173,7 @@ def inspect(program: "str", name: "str") -> "dict[str, object] | None":
     if name.startswith(ROOTFS):
         place = name[len(ROOTFS) :]
         if not os.path.isdir(os.path.join(place, "usr")):
-            raise EngineTrouble("%s is not the root of a system" % place, "", "it needs at least usr/ and etc/")
+            raise EngineTrouble("%s is not a root file system" % place, "", "it needs at least usr/ and etc/")
         about = os.stat(place)
         return {"id": name, "digest": "%d-%d" % (about.st_ino, about.st_mtime_ns)}
     try:
@@ -191,7 +189,7 @@ def inspect(program: "str", name: "str") -> "dict[str, object] | None":
 
 def pull(program: "str", name: "str", tell: "Callable[[dict[str, object]], None]") -> "None":
     """Fetch an image; the layers that are done are counted as the engine tells of them."""
-    tell({"phase": "image", "name": "fetching %s" % name})
+    tell({"phase": "image", "name": "pulling %s" % name})
     argv = [program, "pull", name]
     try:
         puller = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -215,7 +213,7 @@ def pull(program: "str", name: "str", tell: "Callable[[dict[str, object]], None]
             tell({"phase": "image", "name": name, "done": sum(layers.values()), "total": len(layers)})
     if puller.wait():
         trouble = meaning(program, "\n".join(last))
-        raise EngineTrouble("the image %s could not be fetched" % name, trouble.answer, trouble.hint)
+        raise EngineTrouble("the image %s could not be pulled" % name, trouble.answer, trouble.hint)
 
 
 def _look_into(program: "str", image_id: "str", python: "str") -> "dict[str, object]":
@@ -228,7 +226,7 @@ def _look_into(program: "str", image_id: "str", python: "str") -> "dict[str, obj
     except EngineTrouble as error:
         if "/bin/sh" in error.answer and any(words in error.answer for words in ("no such file", "not found")):
             return found
-        raise EngineTrouble("no container of %s can be started" % image_id, error.answer, error.hint) from error
+        raise EngineTrouble("no container can be started from %s" % image_id, error.answer, error.hint) from error
     for line in said.splitlines():
         name, _, value = line.partition(" ")
         if name in ("python", "version") and value:
@@ -241,7 +239,7 @@ def _look_into(program: "str", image_id: "str", python: "str") -> "dict[str, obj
 def _how_to_get(wish: "str | None") -> "str":
     command = _install()
     return (
-        "%s; or the other engine: engine: %s" % (command, "podman" if wish == "docker" else "docker")
+        "%s; or use the other engine: engine: %s" % (command, "podman" if wish == "docker" else "docker")
         if wish
         else command
     )

@@ -105,7 +105,7 @@ def _take(parcel: "tarfile.TarFile", entry: "tarfile.TarInfo", folder: "str") ->
 def _link(first: "str", place: "str", top: "str") -> "None":
     """Another name of a file that the archive brought before."""
     if not os.path.realpath(first).startswith(top + os.sep) or os.path.islink(first):
-        raise OSError(errno.EXDEV, "a second name of a file that was not copied")
+        raise OSError(errno.EXDEV, "a hard link to a file that was not copied")
     os.link(first, place)
 
 

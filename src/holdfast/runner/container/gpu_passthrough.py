@@ -63,7 +63,7 @@ def _by_cdi(
     words = []  # type: list[str]
     for name in _cdi_names(spec["names"], given):
         words += ["--device", "nvidia.com/gpu=%s" % name]
-    return _way(words, "by CDI, as %s says" % spec["file"])
+    return _way(words, "with CDI, as in %s" % spec["file"])
 
 
 def _cdi_names(known: "list[str]", given: "list[dict[str, Any]] | None") -> "list[str]":
@@ -79,7 +79,7 @@ def _by_hook(
         return None
     # Docker reads this word as comma-separated values, so that more than one device must stand in quotes.
     which = '"device=%s"' % ",".join(card["uuid"] for card in given) if given is not None else "all"
-    return _way(["--gpus", which], "by the hook of NVIDIA's container toolkit")
+    return _way(["--gpus", which], "with the hook of NVIDIA's container toolkit")
 
 
 def _by_runtime(
@@ -90,7 +90,7 @@ def _by_runtime(
     # An image that does not say what it wants gets nvidia-smi and no CUDA from older runtimes.
     which = ",".join(card["uuid"] for card in given) if given is not None else "all"
     asked = ["-e", "NVIDIA_VISIBLE_DEVICES=%s" % which, "-e", "NVIDIA_DRIVER_CAPABILITIES=compute,utility"]
-    return _way(["--runtime", "nvidia", *asked], "by docker's runtime nvidia")
+    return _way(["--runtime", "nvidia", *asked], "with docker's runtime nvidia")
 
 
 def _by_hand(
@@ -110,7 +110,7 @@ def _by_hand(
     for place in sorted(places):
         words += ["--mount", "type=bind,source=%s,target=%s,readonly" % (places[place], place)]
     found = len(nodes), len(machine["libraries"])
-    how = "%d device nodes and %d libraries of the driver one by one" % found
+    how = "%d device nodes and %d libraries of the driver" % found
     return _way(words, how, {"LD_LIBRARY_PATH": FOLDER}, _advice(engine, machine))
 
 
@@ -125,10 +125,10 @@ def _advice(engine: "dict[str, Any]", machine: "dict[str, Any]") -> "str":
     """Why nothing of NVIDIA's own serves here, and what to do about it."""
     spec = machine["cdi"]
     if engine["name"] == "podman" and _version(engine) < _CDI_SINCE["podman"]:
-        return "podman %s knows no CDI; 4.1 and newer do" % engine["version"]
+        return "podman %s does not support CDI; 4.1 and newer do" % engine["version"]
     why = "NVIDIA's container toolkit is not set up for %s here" % engine["name"]
     if spec is not None and spec["missing"]:
-        why = "%s is older than the driver: %s is not there any more" % (spec["file"], spec["missing"])
+        why = "%s is older than the driver: %s no longer exists" % (spec["file"], spec["missing"])
     return "%s. Do:\n%s" % (why, _indented(toolkit_lines(engine, machine)))
 
 
@@ -146,11 +146,11 @@ def _version(engine: "dict[str, Any]") -> "tuple[int, ...]":
 
 def _refusal(engine: "dict[str, Any]", machine: "dict[str, Any]") -> "str":
     if machine["system"] == "Darwin":
-        return "containers on a Mac have no NVIDIA card: write nvidiaDocker: false"
+        return "containers on a Mac have no NVIDIA GPU: write nvidiaDocker: false"
     if not machine["driver"] and machine["cards"] == 0:
-        return "this machine has no NVIDIA card: write nvidiaDocker: false, or use another target"
+        return "this machine has no NVIDIA GPU: write nvidiaDocker: false, or use another target"
     if not machine["driver"]:
-        said = "this machine has no driver for its NVIDIA card. Install it, restart, then the container toolkit:\n%s"
+        said = "this machine has no driver for its NVIDIA GPU. Install it, restart, then the container toolkit:\n%s"
         return said % _indented([*driver_lines(machine), "sudo reboot", *toolkit_lines(engine, machine)])
     if machine["driver"] == "kernel" and _missing_nodes(machine):
         said = "NVIDIA's driver is loaded, but %s is missing. On that machine:\n%s"
@@ -193,8 +193,8 @@ _FAMILIES = {
     "suse": ("suse", "opensuse", "opensuse-leap", "opensuse-tumbleweed", "sles"),
     "arch": ("arch",),
 }
-_TOOLKIT_ANYWHERE = "# install NVIDIA's container toolkit: docs.nvidia.com has how"
-_DRIVER_ANYWHERE = "# install NVIDIA's driver: docs.nvidia.com has how"
+_TOOLKIT_ANYWHERE = "# install NVIDIA's container toolkit: see docs.nvidia.com"
+_DRIVER_ANYWHERE = "# install NVIDIA's driver: see docs.nvidia.com"
 _PACKAGES = "https://nvidia.github.io/libnvidia-container"
 _KEY = "/usr/share/keyrings/nvidia-container-toolkit-keyring.gpg"
 _TOOLKIT = {

@@ -36,7 +36,7 @@ def build(
         if made is not None:
             engines.remember(home, engine, str(made["id"]), "built")
     except objects.Damaged as error:
-        raise engines.EngineTrouble("the files of the image did not arrive whole", str(error), "try again") from error
+        raise engines.EngineTrouble("the files of the image arrived incomplete", str(error), "try again") from error
     finally:
         remove_tree(folder)
 

@@ -128,9 +128,7 @@ def _who_has(home: "bytes", wish: "str | None", name: "str") -> "tuple[str, dict
         if image is not None:
             return program, image
         asked.append("%s has no such image" % each)
-    raise engines.EngineTrouble(
-        "there is no image %s" % name, "\n".join(asked), "holdfast image list shows what is there"
-    )
+    raise engines.EngineTrouble("no such image %s" % name, "\n".join(asked), "holdfast image list shows the images")
 
 
 def _blocks(fd: "int") -> "Iterator[bytes]":
@@ -158,7 +156,7 @@ def load(engine: "dict[str, object]", reader: "wire.FrameReader", reply: "Reply"
     out, err = loader.communicate()
     if loader.returncode:
         trouble = engines.meaning(program, err.decode("utf-8", "replace").strip())
-        hint = trouble.hint or "it must be all of an archive that docker save or podman save wrote"
+        hint = trouble.hint or "expected a complete archive of docker save or podman save"
         raise engines.EngineTrouble("the archive cannot be loaded", trouble.answer, hint)
     lines = out.decode("utf-8", "replace").splitlines()
     names = [line.partition(": ")[2] for line in lines if line.startswith(_LOADED)]
@@ -183,7 +181,7 @@ def _feed(loader: "subprocess.Popen[bytes]", reader: "wire.FrameReader", reply: 
 
 
 def _give_up(_number: "int", _frame: "object") -> "None":
-    raise wire.Closed("nothing came for %d s" % SILENCE_S)
+    raise wire.Closed("no data for %d s" % SILENCE_S)
 
 
 def _plainly_named(engine: "dict[str, object]", name: "str") -> "str":

@@ -61,7 +61,7 @@ def _line():
     while not found.endswith(b"\n"):
         block = os.read(0, 65536)
         if not block:
-            sys.exit("holdfast: nothing was said on stdin")
+            sys.exit("holdfast: no input on stdin")
         found += block
     return found.decode("ascii")
 
@@ -187,7 +187,7 @@ def _look_at(nodes, told):
     for node in nodes:
         if os.access(node, os.R_OK | os.W_OK):
             continue
-        why = "it may not be opened any more" if os.path.exists(node) else "it is not there any more"
+        why = "it can no longer be opened" if os.path.exists(node) else "it no longer exists"
         signal.setitimer(signal.ITIMER_REAL, 0)
         try:
             _leave_word(told, "gpu-lost", {"node": node, "why": why, "time": time.time()})

@@ -224,13 +224,13 @@ def judge(
         return _by_note(note, charge, engine, broken, asked)
     status = state.get("Status")
     if status == "unknown":
-        reason = "%s did not answer any more and the script's outcome is unknown: %s" % (engine, state.get("why"))
+        reason = "%s stopped responding and the script's outcome is unknown: %s" % (engine, state.get("why"))
         return {"code": 125, "reason": reason, "lost": True}
     if status in NOT_STARTED and state.get("client") is None and not broken:
-        reason = "who looked after the container was killed, and it is gone or never ran; the outcome is unknown"
+        reason = "the container monitor was killed, and the container is gone or never ran; the outcome is unknown"
         return {"code": 125, "reason": reason, "lost": True}
     if status == "absent" and (broken or state.get("client") not in (125, 126, 127)):
-        who = "stopped by %s, which went down" % engine if broken else "killed or removed by somebody else"
+        who = "stopped by %s, which was shut down" % engine if broken else "killed or removed externally"
         return {"code": -9, "reason": "" if asked else "the container was %s" % who}
     if status in NOT_STARTED:
         trouble = engines.meaning(charge.program, _text(charge.complaints))
@@ -244,11 +244,11 @@ def judge(
     if broken and not asked:
         return {
             "code": code,
-            "reason": "the container was stopped by %s, which went down (exit code %d)" % (engine, code),
+            "reason": "the container was stopped by %s, which was shut down (exit code %d)" % (engine, code),
         }
     if code == 137 and not asked:
-        return {"code": -9, "reason": "the container was killed by somebody else, or by the system when memory ran out"}
-    reason = "the container's first process ended with code %d and left no word of the script" % code
+        return {"code": -9, "reason": "the container was killed externally, or by the kernel when memory ran out"}
+    reason = "the container's first process ended with code %d without a status of the script" % code
     return {"code": code, "reason": "" if asked else reason}
 
 
@@ -268,14 +268,14 @@ def _by_note(
             said["reason"] = "%s; the script then exited with code %d" % (said["reason"], code)
     elif code and note["told"] and not asked:
         down = broken or not _answers(charge.program)
-        or_by = ", or by docker when it was started again" if engine == "docker" else ""  # podman has no daemon
-        who = "%s, which went down" % engine if down else "somebody else" + or_by
+        or_by = ", or by docker when it was restarted" if engine == "docker" else ""  # podman has no daemon
+        who = "%s, which was shut down" % engine if down else "another program" + or_by
         said["reason"] = "the container was stopped by %s" % who
     return said
 
 
 def out_of_memory(limit: "str") -> "str":
-    return "out of memory (limit %s)" % limit if limit else "out of memory: the machine had no more to give"
+    return "out of memory (limit %s)" % limit if limit else "out of memory: the machine has no free memory"
 
 
 def _answers(program: "str") -> "bool":

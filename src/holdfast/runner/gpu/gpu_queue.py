@@ -61,7 +61,7 @@ class Claim:
         return [fd for fd in (*self._cards.values(), *self._files.values(), self._ticket) if fd >= 0]
 
     def take(self, cards: "list[dict[str, Any]]") -> "Answer":
-        """Take the requested GPUs if they are free and no other run came first; ``cards`` is their present state."""
+        """Take the requested GPUs if they are free and no other run is ahead; ``cards`` is their present state."""
         mine = matching.fitting(cards, self._request)
         try:
             with gpu_tickets.Folder(self._folder) as folder, folder.order(self._patience) as trouble:
@@ -72,7 +72,7 @@ class Claim:
             trouble = str(error)
             answer = self._take(mine, [], None)
         if trouble and answer.reason:
-            answer.reason += "; runs are not served in order now: %s" % trouble
+            answer.reason += "; the queue order is not kept at present: %s" % trouble
         return answer
 
     def keep_fresh(self) -> "None":
@@ -108,7 +108,7 @@ class Claim:
         tickets = folder.tickets()
         ahead = self._ahead(tickets, cards, mine)
         if ahead:
-            return Answer([], "%s of %s came first" % (ahead[0].run_id, ahead[0].user), ahead)
+            return Answer([], "%s of %s is ahead in the queue" % (ahead[0].run_id, ahead[0].user), ahead)
         return self._take(mine, tickets, folder)
 
     def _ahead(
@@ -165,8 +165,8 @@ class Claim:
     def _who_holds(self, uuid: "str", tickets: "list[Ticket]") -> "str":
         for one in tickets:
             if uuid in (one.taken or ()) and one.uid != self._uid:
-                return "is held by %s of %s" % (one.run_id, one.user)
-        return "is held by a run without a ticket (%s)" % reservation.shown(self._folder, uuid)
+                return "is reserved by %s of %s" % (one.run_id, one.user)
+        return "is reserved by a run without a ticket (%s)" % reservation.shown(self._folder, uuid)
 
     def _note_taken(self, uuids: "list[str]") -> "None":
         line = json.dumps({"taken": uuids}) + "\n"

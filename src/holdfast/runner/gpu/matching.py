@@ -34,12 +34,12 @@ def impossible(cards: "list[dict[str, Any]]", request: "GpuRequest") -> "str":
         % (
             card.get("name") or "GPU %s" % card.get("index"),
             (card.get("memory_total") or 0) / 1e9,
-            ", divided by MIG" if card.get("mig") else "",
+            ", with MIG enabled" if card.get("mig") else "",
             ", " + card["trouble"] if card.get("trouble") else "",
         )
         for card in cards
     )
-    return "%s asked for, and this machine has %s" % (asked, there or "none")
+    return "%s requested, but this machine has %s" % (asked, there or "none")
 
 
 def visible(cards: "list[dict[str, Any]]", said: "str | None") -> "list[dict[str, Any]]":

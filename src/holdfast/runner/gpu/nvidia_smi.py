@@ -25,7 +25,7 @@ class Program:
     def look(self) -> "dict[str, Any]":
         said, rows = self._query("gpu", list(_FIELDS))
         if not rows:
-            return gpu_model.nothing(gpu_model.UNMEASURED, "nvidia-smi says: %s" % (said or "nothing"))
+            return gpu_model.nothing(gpu_model.UNMEASURED, "nvidia-smi: %s" % (said or "nothing"))
         cuda = re.search(r"CUDA (?:\w+ )?Version *: *(\d+\.\d+)", self._said([]))
         holders_by_card = self._holders()
         cards = [_card(row, holders_by_card.get(row["uuid"], [])) for row in rows]
@@ -37,7 +37,7 @@ class Program:
         """As in ``nvml``; it is slow, so frequent callers wait longer between two calls."""
         card = next((card for card in self.look()["gpus"] if card["index"] == index), None)
         if card is None:
-            raise gpu_model.Trouble("nvidia-smi does not name GPU %d any more" % index)
+            raise gpu_model.Trouble("nvidia-smi no longer lists GPU %d" % index)
         seen = {"busy": card["busy_percent"], "memory": card["memory_used"], "watts": card["power_watts"]}
         pids = {one["pid"]: one["memory"] for one in card["processes"]}
         return dict(seen, celsius=card["celsius"], throttle=0, pids=pids)

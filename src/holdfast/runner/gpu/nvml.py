@@ -57,7 +57,7 @@ class Reader:
         except _Unanswered as error:
             self._given_up = str(error)
         except (OSError, ValueError, wire.Closed) as error:
-            self._given_up = "NVIDIA's library could not be asked: %s" % error
+            self._given_up = "NVIDIA's library could not be queried: %s" % error
         self.close()
         return gpu_model.nothing(gpu_model.UNMEASURED, self._given_up)
 
@@ -88,10 +88,10 @@ class Reader:
         while not data.endswith(b"\n"):
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([self._answers], [], [], left)[0]:
-                raise _Unanswered("NVIDIA's driver does not answer within %g s" % self._limit_s)
+                raise _Unanswered("NVIDIA's driver did not respond within %g s" % self._limit_s)
             block = os.read(self._answers, 65536)
             if not block:
-                raise _Unanswered("NVIDIA's library crashed when it was asked")
+                raise _Unanswered("NVIDIA's library crashed when queried")
             data += block
         return data
 
@@ -170,15 +170,15 @@ def without(why: "str") -> "dict[str, Any]":
     seen = nvidia_files.facts()
     number, state = seen["cards"], gpu_model.UNMEASURED
     if seen["system"] == "Darwin":
-        trouble = "GPUs of a Mac (Metal) cannot be measured"
+        trouble = "Mac GPUs (Metal) cannot be measured"
     elif seen["driver"]:
         trouble = why
     elif number:
-        trouble = "there is no driver loaded for the NVIDIA card of this machine (%d on the bus): %s" % (number, why)
+        trouble = "no driver is loaded for the NVIDIA GPU of this machine (%d on the bus): %s" % (number, why)
     elif os.path.exists("/dev/kfd"):
-        trouble = "GPUs of AMD's (ROCm) cannot be measured"
+        trouble = "AMD GPUs (ROCm) cannot be measured"
     elif number is None:
-        trouble = "GPUs cannot be measured here: %s, and the machine does not show what is on its bus" % why
+        trouble = "GPUs cannot be measured here: %s, and the PCI bus cannot be read" % why
     else:
         state, trouble = gpu_model.NONE, "this machine has no NVIDIA GPU"
     return gpu_model.nothing(state, trouble)
@@ -194,7 +194,7 @@ class Library:
             ctypes.CDLL(LIBRARY)  # tried first, as the binding takes its time to load
             from . import pynvml  # type: ignore[attr-defined]
         except OSError:
-            raise NoLibrary("NVIDIA's library %s is not there" % LIBRARY) from None
+            raise NoLibrary("NVIDIA's library %s does not exist" % LIBRARY) from None
         except ImportError as error:
             raise NoLibrary("the binding to NVIDIA's library is missing: %s" % error) from error
         self._nvml = pynvml
@@ -205,7 +205,7 @@ class Library:
             pynvml.nvmlInit()
         except pynvml.NVMLError as error:
             if error.value in (pynvml.NVML_ERROR_DRIVER_NOT_LOADED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND):
-                raise NoLibrary("NVIDIA's library says: %s" % error) from error
+                raise NoLibrary("NVIDIA's library: %s" % error) from error
             raise gpu_model.Trouble(_meaning(error)) from error
 
     def look(self) -> "dict[str, Any]":
@@ -220,7 +220,7 @@ class Library:
         found.update(cuda="%d.%d" % (cuda // 1000, cuda % 1000 // 10) if cuda else "")
         found.update(gpus=[self._card(index) for index in range(count)])
         if not count:
-            found["trouble"] = "NVIDIA's driver is loaded and shows no GPU"
+            found["trouble"] = "NVIDIA's driver is loaded but shows no GPU"
         return found
 
     def tick(self, index: "int", thorough: "bool" = True) -> "dict[str, Any]":
@@ -371,8 +371,8 @@ def _meaning(error: "Any") -> "str":
         "kernel's log names the Xid; restart the machine",
         pynvml.NVML_ERROR_RESET_REQUIRED: "the GPU must be reset before it can be used: nvidia-smi --gpu-reset, or "
         "restart the machine",
-        pynvml.NVML_ERROR_NO_PERMISSION: "NVIDIA's device files /dev/nvidia* are not open to this user",
+        pynvml.NVML_ERROR_NO_PERMISSION: "NVIDIA's device files /dev/nvidia* are not accessible to this user",
         pynvml.NVML_ERROR_UNKNOWN: "NVIDIA's driver answers with an unknown error; in a container this means that the "
         "GPU was taken from it, as by systemctl daemon-reload: start the container anew",
     }
-    return words.get(error.value) or "NVIDIA's library says: %s" % error
+    return words.get(error.value) or "NVIDIA's library: %s" % error

@@ -50,7 +50,7 @@ def run(
         return _judged_silence(limit_s)
     except (OSError, ValueError) as error:
         _end(asked)
-        return unknown("the GPU test could not be heard: %s" % error)
+        return unknown("the output of the GPU test could not be read: %s" % error)
     return understood(said)
 
 
@@ -60,8 +60,8 @@ def understood(said: "bytes") -> "dict[str, Any]":
     marked = [line[len(MARK) :] for line in lines if line.startswith(MARK)]
     facts = probe_verdict.parsed(marked[-1]) if marked else None
     if facts is None:
-        last = probe_verdict.plain(lines[-1].decode("utf-8", "replace")) if lines else "it says nothing"
-        return unknown("the GPU test did not come to its end: %s" % last)
+        last = probe_verdict.plain(lines[-1].decode("utf-8", "replace")) if lines else "no message"
+        return unknown("the GPU test did not finish: %s" % last)
     return dict(probe_verdict.judge(facts), facts=facts)
 
 
@@ -98,11 +98,11 @@ def lost(attempt: "bytes") -> "dict[str, Any] | None":
 
 def _judged_silence(limit_s: "float", contained: "bool" = False) -> "dict[str, Any]":
     where = " in the container" if contained else ""
-    why = "NVIDIA's driver does not answer%s within %g s" % (where, limit_s)
+    why = "NVIDIA's driver did not respond%s within %g s" % (where, limit_s)
     return {
         "ok": False,
         "why": why,
-        "fix": "run nvidia-smi there; where it hangs too, restart the machine",
+        "fix": "run nvidia-smi there; if it also hangs, restart the machine",
         "facts": {},
     }
 

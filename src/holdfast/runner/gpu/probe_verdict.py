@@ -57,11 +57,11 @@ def _library(facts: "dict[str, Any]", contained: "bool") -> "tuple[str, str]":
     if contained:
         return (
             "there is no GPU in the container: NVIDIA's driver is not in it (%s)" % facts["library"],
-            "write nvidiaDocker: true in the .compute file; `holdfast computetarget test` says what the machine lacks",
+            "write nvidiaDocker: true in the .compute file; `holdfast computetarget test` shows what is missing",
         )
     return (
-        "NVIDIA's driver is not to be found by %s: %s" % (facts["program"] or "this Python", facts["library"]),
-        "install the driver of the GPU on that machine; where it is there, its folder belongs into LD_LIBRARY_PATH",
+        "NVIDIA's driver was not found by %s: %s" % (facts["program"] or "this Python", facts["library"]),
+        "install the driver of the GPU on that machine; if it is installed, add its folder to LD_LIBRARY_PATH",
     )
 
 
@@ -72,9 +72,9 @@ def _refusal(facts: "dict[str, Any]", contained: "bool") -> "tuple[str, str]":
     code = refused["code"]
     if code == 100:
         return _no_device(facts, contained)
-    what, fix = _REFUSALS.get(code, ("NVIDIA's driver refuses", "run nvidia-smi there; a restart of the machine helps"))
+    what, fix = _REFUSALS.get(code, ("NVIDIA's driver refuses", "run nvidia-smi there; restart the machine"))
     if code == 999 and contained:
-        fix = "the card was taken from the container, as by systemctl daemon-reload: start the run again"
+        fix = "the container lost access to the GPU, for example by systemctl daemon-reload: restart the run"
     return "%s: %s says %s (%d)" % (what, refused["step"], refused["name"], code), fix
 
 
@@ -85,18 +85,18 @@ def _absence(facts: "dict[str, Any]", contained: "bool") -> "tuple[str, str]":
 def _no_device(facts: "dict[str, Any]", contained: "bool") -> "tuple[str, str]":
     visible = facts["visible"]
     if visible is not None:
-        hides = "hides every GPU" if visible in ("", "-1", "none", "NoDevFiles") else "names no GPU that is there"
+        hides = "hides every GPU" if visible in ("", "-1", "none", "NoDevFiles") else "selects no existing GPU"
         said = "CUDA_VISIBLE_DEVICES=%s %s" % (visible, hides)
-        return said, "take CUDA_VISIBLE_DEVICES away, or name a GPU that is there; the first one is 0"
+        return said, "unset CUDA_VISIBLE_DEVICES, or select an existing GPU; the first one is 0"
     if contained and not facts["nodes"]:
-        fix = "write nvidiaDocker: true in the .compute file; `holdfast computetarget test` says what the machine lacks"
+        fix = "write nvidiaDocker: true in the .compute file; `holdfast computetarget test` shows what is missing"
         return "there is no GPU in the container: no /dev/nvidia* is in it", fix
     if not facts["nodes"]:
         return (
             "NVIDIA's driver shows no GPU: there is no /dev/nvidia*",
             "load the driver there: sudo nvidia-modprobe -u -c 0",
         )
-    return "NVIDIA's driver shows no GPU, though there is %s" % facts["nodes"][0], "run nvidia-smi there"
+    return "NVIDIA's driver shows no GPU although %s exists" % facts["nodes"][0], "run nvidia-smi there"
 
 
 def _failed_trials(facts: "dict[str, Any]", _contained: "bool") -> "tuple[str, str]":
@@ -105,7 +105,7 @@ def _failed_trials(facts: "dict[str, Any]", _contained: "bool") -> "tuple[str, s
             continue
         refused = trial["refused"]
         if refused and refused["code"] == 2:
-            fix = "`holdfast gpu` shows who holds it; wait, or take another card"
+            fix = "`holdfast gpu` shows its processes; wait, or use another GPU"
             return "%s has no memory left, not even 1 MB" % trial["name"], fix
         if refused:
             said = "%s cannot be used: %s says %s (%d)" % (
@@ -114,8 +114,8 @@ def _failed_trials(facts: "dict[str, Any]", _contained: "bool") -> "tuple[str, s
                 refused["name"],
                 refused["code"],
             )
-            return said, _REFUSALS.get(refused["code"], ("", "run nvidia-smi there; a restart of the machine helps"))[1]
-        return "%s computes wrongly: %s" % (trial["name"], trial["note"]), "do not use this card: have it tested"
+            return said, _REFUSALS.get(refused["code"], ("", "run nvidia-smi there; restart the machine"))[1]
+        return "%s computes wrongly: %s" % (trial["name"], trial["note"]), "do not use this GPU; have it tested"
     return "", ""
 
 
@@ -132,14 +132,14 @@ def _trouble_of(package: "dict[str, Any]", cuda: "str | None") -> "tuple[str, st
         fix = _GPU_BUILDS.get(name, "install its build for CUDA")
         if name.startswith("tensorflow") and version.startswith("1."):
             fix = "write tensorflow-gpu==%s" % version
-        return "%s is built without CUDA and will not use the GPU" % said, fix
+        return "%s is built without CUDA and cannot use the GPU" % said, fix
     if build == "rocm":
-        return "%s is built for AMD's cards and will not use this GPU" % said, _GPU_BUILDS.get(name, "")
+        return "%s is built for AMD GPUs and cannot use this GPU" % said, _GPU_BUILDS.get(name, "")
     if build == "cuda" and package["cuda"] and cuda and too_new(package["cuda"], cuda):
-        why = "%s is built for CUDA %s, and this driver serves %s and older" % (said, package["cuda"], cuda)
+        why = "%s is built for CUDA %s, but this driver supports %s and older" % (said, package["cuda"], cuda)
         return why, "install a build of %s for CUDA %s, or a newer driver" % (name, cuda.split(".")[0])
     if name.startswith("tensorflow") and package["cudnn"] is False and version.startswith("2."):
-        return "%s finds no cuDNN here and will not use the GPU" % said, "write tensorflow[and-cuda]==%s" % version
+        return "%s finds no cuDNN here and cannot use the GPU" % said, "write tensorflow[and-cuda]==%s" % version
     return "", ""
 
 
@@ -151,14 +151,14 @@ _GPU_BUILDS = {
 }
 _RESTART = "restart the machine: its driver was updated and the old one is still loaded"
 _REFUSALS = {
-    3: ("NVIDIA's driver is not set up", "run nvidia-smi there; a restart of the machine helps"),
+    3: ("NVIDIA's driver is not set up", "run nvidia-smi there; restart the machine"),
     34: (
         "the libcuda.so.1 that is found is a stub of the CUDA toolkit",
-        "take the toolkit's stubs folder out of LD_LIBRARY_PATH",
+        "remove the toolkit's stubs folder from LD_LIBRARY_PATH",
     ),
     35: ("NVIDIA's driver is too old", "install a newer driver there"),
-    46: ("the GPU is busy or held by one process alone", "`holdfast gpu` shows who holds it"),
-    101: ("the driver does not know this GPU", "name a GPU that is there in CUDA_VISIBLE_DEVICES"),
+    46: ("the GPU is busy or in exclusive use by one process", "`holdfast gpu` shows its processes"),
+    101: ("the driver does not know this GPU", "select an existing GPU in CUDA_VISIBLE_DEVICES"),
     802: (
         "the machine's GPUs are not ready",
         "start the fabric manager there: sudo systemctl start nvidia-fabricmanager",
@@ -166,9 +166,9 @@ _REFUSALS = {
     803: ("NVIDIA's driver and its library are of different versions", _RESTART),
     804: (
         "NVIDIA's driver is too old for the CUDA of this image or environment",
-        "install a newer driver there, or take an image for an older CUDA",
+        "install a newer driver there, or use an image for an older CUDA",
     ),
-    999: ("NVIDIA's driver has an error that it cannot name", "run nvidia-smi there; a restart of the machine helps"),
+    999: ("NVIDIA's driver has an unknown error", "run nvidia-smi there; restart the machine"),
 }
 _DEVICE = {"index": int, "name": str, "uuid": str, "major": int, "minor": int}
 _PACKAGE = {"name": str, "version": str, "build": str, "cuda": None, "cudnn": bool}

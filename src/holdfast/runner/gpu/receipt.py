@@ -9,23 +9,23 @@ _REASONS = {0x4: "power", 0x8: "hardware", 0x20: "heat", 0x40: "heat", 0x80: "po
 _GREW = 1 << 20  # more memory than at first sight is a sign of work, too quick for the driver's own counting
 _MOST = 50
 _XIDS = {
-    13: "the program touched memory of the GPU that is not its own, or ran an instruction that is not one",
-    31: "the program touched memory of the GPU that is not its own",
-    43: "the program made the GPU stop; other programs go on",
-    45: "work was taken off the GPU, as when a program is killed",
-    48: "memory of the GPU has an error that cannot be corrected",
-    61: "the GPU's own controller failed",
-    62: "the GPU's own controller stopped",
-    63: "a broken row of the GPU's memory was noted, to be replaced at the next reset",
-    64: "a broken row of the GPU's memory could not be noted",
-    69: "the program ran something that this GPU cannot do",
+    13: "the program accessed GPU memory that it does not own, or executed an invalid instruction",
+    31: "the program accessed GPU memory that it does not own",
+    43: "the program stopped the GPU; other programs continue",
+    45: "GPU work was aborted, as when a program is killed",
+    48: "uncorrectable error in GPU memory",
+    61: "the GPU's controller failed",
+    62: "the GPU's controller stopped",
+    63: "a faulty row of GPU memory will be remapped at the next reset",
+    64: "a faulty row of GPU memory could not be remapped",
+    69: "the program used an operation that this GPU does not support",
     74: "the link between GPUs (NVLink) failed",
     79: "the GPU has fallen off the bus",
-    92: "memory of the GPU has many errors, all corrected",
-    94: "memory of the GPU has an error; it hit one program only",
-    95: "memory of the GPU has an error; any program may have been hit",
-    119: "the GPU's own processor (GSP) does not answer",
-    120: "the GPU's own processor (GSP) failed",
+    92: "many corrected errors in GPU memory",
+    94: "error in GPU memory; it affected one program only",
+    95: "error in GPU memory; any program may be affected",
+    119: "the GPU's system processor (GSP) does not respond",
+    120: "the GPU's system processor (GSP) failed",
     154: "the GPU needs a reset or a restart of the machine",
 }
 
@@ -172,20 +172,20 @@ def receipt(
 def judged(cards: "list[Card]", facts: "dict[str, Any]", seconds: "float") -> "tuple[str, str]":
     """The verdict, and its evidence as text."""
     if facts.get("state") == "unmeasured" and not cards:
-        return UNMEASURED, str(facts.get("trouble") or "nobody could look")
+        return UNMEASURED, str(facts.get("trouble") or "the GPU could not be measured")
     for card in cards:
         after = card.lost_after
         if after is not None and (card.given or card.used):
             return LOST, "GPU %d was lost %.1f s after the start: %s" % (card.index, after, card.why_lost)
     if not cards:
-        return ABSENT, str(facts.get("trouble") or "the run was given no GPU")
+        return ABSENT, str(facts.get("trouble") or "no GPU was assigned to the run")
     used = [card for card in cards if card.used]
     if used:
         return USED, "; ".join(_work_of(card) for card in used)
     touched = [card for card in cards if card.context_after is not None]
     if touched:
         where = ", ".join("GPU %d" % card.index for card in touched)
-        return IDLE, "a process of the run opened %s, and nothing was seen to run there" % where
+        return IDLE, "a process of the run opened %s but no activity was measured" % where
     names = ", ".join("GPU %d" % card.index for card in cards[:8])
     return IDLE, "no process of the run was seen on %s in %.1f s" % (names, seconds)
 

@@ -26,7 +26,7 @@ _ANSWER_S = 3.0  # for the watcher, after the run has ended
 _LONGEST_S = 40.0
 _FIRST_S, _LOOK_S = 0.5, 5.0
 _FACTS = ("state", "driver", "cuda", "trouble")
-_SILENT = "whoever watched the GPUs ended before the run did, as NVIDIA's driver hung or crashed"
+_SILENT = "GPU monitoring stopped early because NVIDIA's driver hung or crashed"
 
 
 class CannotTake(workdir.CannotPrepare):
@@ -169,7 +169,7 @@ class Hold:
         found = self._receipt or self._without_watcher()
         found.pop("final", None)
         if self._lost:
-            evidence = "it was taken from the container %.1f s after the start: %s" % (self._lost_after, self._lost)
+            evidence = "the container lost access to it %.1f s after the start: %s" % (self._lost_after, self._lost)
             found.update(verdict=receipt.LOST, evidence=evidence, lost_after_s=self._lost_after)
         if self._request is None and not any(card["context_after_s"] is not None for card in found["gpus"]):
             return {}
@@ -201,7 +201,7 @@ class Hold:
             if said is None or time.monotonic() > deadline:
                 if not rest(0.0, []):
                     return False  # the guardian has ended, and the watching process with it
-                why = "NVIDIA's library crashed" if said is None else "NVIDIA's driver does not answer"
+                why = "NVIDIA's library crashed" if said is None else "NVIDIA's driver does not respond"
                 self._facts = dict(_unmeasured(why), gpus=self._facts.get("gpus") or [])
                 self._watcher.release()
                 self._watcher = None
@@ -214,7 +214,7 @@ class Hold:
         if self._facts["state"] != gpu_model.MEASURED or not self._facts["gpus"]:
             if _shares_all(request):
                 return True  # whether a container can have any is its engine's to say
-            raise CannotTake("%s GPUs asked for: %s" % (request.count, self._facts["trouble"]), 65)
+            raise CannotTake("%s GPUs requested: %s" % (request.count, self._facts["trouble"]), 65)
         never = matching.impossible(self._seen(), request)
         if never:
             raise CannotTake(never, 65)
@@ -224,7 +224,7 @@ class Hold:
             self._claim = gpu_queue.Claim(self._plan.uid, about, request)
             return self._wait_for(self._claim, request, events, rest)
         except OSError as error:
-            raise CannotTake("the GPUs of this machine cannot be queued for: %s" % error, 74) from error
+            raise CannotTake("GPUs of this machine cannot be reserved: %s" % error, 74) from error
 
     def _wait_for(
         self,
@@ -264,7 +264,7 @@ class Hold:
                 return False
             if self._watcher is None:
                 claim.leave()
-                raise CannotTake("the GPUs cannot be seen any more: %s" % self._facts["trouble"], 74)
+                raise CannotTake("the GPUs are no longer visible: %s" % self._facts["trouble"], 74)
 
     def _seen(self) -> "list[dict[str, Any]]":
         return matching.visible(self._facts["gpus"], os.environ.get("CUDA_VISIBLE_DEVICES"))

@@ -37,10 +37,10 @@ def in_container(home: "bytes", wish: "dict[str, Any]", bare: "bool") -> "dict[s
     except engines.EngineTrouble as error:
         return _said(False, str(error), error.hint)
     if image is None:
-        why = "the image %s is not there yet; each run tests the GPU before its script begins" % wish["image"]
+        why = "the image %s is not pulled yet; each run tests the GPU before its script starts" % wish["image"]
         return dict(_said(True, "", ""), skipped=why, how=way["how"])
     if not image.get("python"):
-        return dict(_said(True, "", ""), skipped="the image %s has no Python to test with" % wish["image"])
+        return dict(_said(True, "", ""), skipped="the image %s has no Python for the test" % wish["image"])
     return dict(_run(engine, wish, image, way, bare), how=way["how"], advice=way["advice"])
 
 

@@ -73,7 +73,7 @@ def _doubt(home: "bytes", noted: "dict[str, object]", now: "float", passed: "flo
     if not before:
         return ""  # a new store
     if now - before > _FURTHEST_S or before - now > _DAY_S or not _is_even(last, now, passed, boot, unknown=True):
-        return "the clock says %s, and this store was last looked at on %s" % (_day(now), _day(before))
+        return "the clock shows %s, but this store was last used on %s" % (_day(now), _day(before))
     return ""
 
 

@@ -58,14 +58,14 @@ def ensure(
     path = os.path.join(home, b"locks", b"env-" + key.encode("ascii"))
     lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        _wait_for(lock, path, "another run is making this environment", tell, stopped)
+        _wait_for(lock, path, "another run is building this environment", tell, stopped)
         note = read_note(place)
         if note is not None:
             return dict(note, ledger=None)
         _build(home, runner, environment, place, log, tell, stopped, lock)
         note = read_note(place)
         if note is None:
-            raise CannotBuild("the environment was made and cannot be read: %s" % os.fsdecode(place))
+            raise CannotBuild("the environment was built but cannot be read: %s" % os.fsdecode(place))
         return note
     finally:
         os.close(lock)
@@ -217,7 +217,7 @@ def _wait_for(
             stopped_at = (stopped_at or now) if is_stopped else 0.0
             if is_stopped and now - stopped_at >= _STOPPED_S:
                 pids = " ".join(str(holder.pid) for holder in holders)
-                raise CannotBuild("%s\nlet it go on: kill -CONT %s; or end it: kill -KILL %s" % (text, pids, pids))
+                raise CannotBuild("%s\nresume it: kill -CONT %s; or end it: kill -KILL %s" % (text, pids, pids))
         time.sleep(0.05)
 
 
@@ -307,7 +307,7 @@ class BuildContainer:
             )
         if self._process.stdout.readline() != b"ready\n":  # type: ignore[union-attr]
             self._process.communicate()
-            raise CannotBuild("a container to build in could not be started\n%s" % tail(self._log, 8))
+            raise CannotBuild("the build container could not be started\n%s" % tail(self._log, 8))
         self.words = [program, "exec", "--interactive", name]
         return self
 
@@ -353,7 +353,7 @@ def ask_builder(
         os.close(held)
     if stopped():
         raise Stopped()
-    return answer or {"event": "failed", "kind": "internal", "what": "the builder ended without an answer"}
+    return answer or {"event": "failed", "kind": "internal", "what": "the builder ended without a result"}
 
 
 def _lines(builder: "subprocess.Popen[bytes]", stopped: "Callable[[], bool]") -> "Iterator[dict[str, object]]":
@@ -383,7 +383,7 @@ def _lines(builder: "subprocess.Popen[bytes]", stopped: "Callable[[], bool]") ->
 
 def words_of(answer: "dict[str, object]", log: "bytes") -> "str":
     """The builder's complaint as a person should read it: what, where, what to do, last lines, where the rest is."""
-    parts = ["the environment could not be made: %s" % answer.get("what")]
+    parts = ["the environment could not be built: %s" % answer.get("what")]
     parts += ["%s: %s" % (name, answer[name]) for name in ("where", "hint") if answer.get(name)]
     last = answer.get("tail")
     parts += [str(line) for line in last[-30:]] if isinstance(last, list) else []

@@ -43,7 +43,7 @@ def ends_at_logout() -> "str":
                 value, place = word.strip().lower(), path
     if value not in ("yes", "true", "1", "on"):
         return ""
-    return "%s says KillUserProcesses=yes; ask for: loginctl enable-linger %s" % (place, user)
+    return "%s sets KillUserProcesses=yes; ask for: loginctl enable-linger %s" % (place, user)
 
 
 def _system() -> "str":
@@ -61,9 +61,9 @@ def _engine(home: "bytes", name: "str") -> "dict[str, str]":
         names = ("HOME", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
         said, code = _ask([name, "--version"], dict(os.environ, **{each: os.fsdecode(place) for each in names}))
         remove_tree(place)
-        return {"error": said or "it does not answer"} if code else {"version": said.split()[-1]}
+        return {"error": said or "it does not respond"} if code else {"version": said.split()[-1]}
     said, code = _ask([name, "version", "--format", "{{.Server.Version}}"])
-    return {"error": said.splitlines()[-1] if said else "it does not answer"} if code else {"version": said}
+    return {"error": said.splitlines()[-1] if said else "it does not respond"} if code else {"version": said}
 
 
 def _gpus() -> "list[dict[str, str]]":

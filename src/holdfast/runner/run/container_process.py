@@ -67,7 +67,7 @@ class Contained:
         said = self._said()
         if not said:
             destroy(self._run.plan)
-            reason = "who looked after the container was killed again and again; the script was ended with it"
+            reason = "the container monitor was killed repeatedly; the script was ended with it"
             return {"code": 125, "reason": reason, "lost": True}
         return said
 
@@ -196,7 +196,7 @@ def destroy(plan: "Plan", settled: "bool" = False) -> "None":
         time.sleep(wait)
         process_tree.end_marked(plan.uid.encode("ascii"))  # what runs as us needs no engine to be ended
         if not monitor.remove(program, name):
-            sys.stderr.write("the container %s could not be removed: %s does not answer\n" % (name, program))
+            sys.stderr.write("the container %s could not be removed: %s does not respond\n" % (name, program))
             return
 
 

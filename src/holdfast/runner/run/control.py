@@ -136,7 +136,7 @@ def _close_abandoned(attempt: "bytes", by: "str") -> "str":
     """Cancel a run of a node that has given no sign of life for long; whether it still runs there cannot be known."""
     where = node.read(os.path.join(attempt, b"alive")).get("host") or "another node"
     minutes = run_files.silent_for(attempt) / 60
-    reason = "canceled by %s; %s, where it ran, has given no sign of life for %d minutes" % (by, where, minutes)
+    reason = "canceled by %s; %s, where it ran, has been silent for %d minutes" % (by, where, minutes)
     run_files.close(attempt, "canceled", 143, reason)
     return "ended"
 

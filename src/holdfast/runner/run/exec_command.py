@@ -40,10 +40,10 @@ def execute(
     """``asked`` has argv, whether there will be input, and for how many seconds at most the client may be silent."""
     plan = read_plan(attempt)
     if plan is None:
-        reply.end(refused="it was never started on this machine, or is gone from it")
+        reply.end(refused="it was never started on this machine, or was removed")
         return
     if plan.container is not None and control.look(attempt) != "alive":
-        reply.end(refused="its container went with it when it ended")
+        reply.end(refused="its container was removed when it ended")
         return
     work = os.path.join(attempt, b"work")
     folder = work if os.path.isdir(work) else attempt
@@ -240,7 +240,7 @@ def _tell_group(group: "int", number: "int") -> "None":
 
 
 def _raise_silent(_number: "int", _frame: "object") -> "None":
-    raise Silent("the client fell silent")
+    raise Silent("the client stopped responding")
 
 
 def _bytes(value: "object") -> "bytes":

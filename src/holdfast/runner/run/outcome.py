@@ -42,14 +42,14 @@ def judge(
 
 def _signal_words(number: "int") -> "str":
     words = {  # type: dict[int, str]
-        signal.SIGSEGV: "it touched memory that is not its own",
-        signal.SIGABRT: "it gave up by itself, often a failed assertion in native code",
-        signal.SIGKILL: "by somebody, or by the system when memory ran out",
-        signal.SIGBUS: "a mapped file was cut short or memory is broken",
+        signal.SIGSEGV: "invalid memory access",
+        signal.SIGABRT: "aborted, often a failed assertion in native code",
+        signal.SIGKILL: "by another process, or by the kernel when memory ran out",
+        signal.SIGBUS: "a mapped file was truncated or memory is faulty",
         signal.SIGFPE: "a division by zero in native code",
-        signal.SIGXFSZ: "it wrote a file beyond the limit on file size, which ulimit -f shows",
-        signal.SIGXCPU: "it used more processor time than the limit, which ulimit -t shows",
-        signal.SIGILL: "the processor does not know an instruction that the program was built with",
+        signal.SIGXFSZ: "file size limit exceeded, see ulimit -f",
+        signal.SIGXCPU: "CPU time limit exceeded, see ulimit -t",
+        signal.SIGILL: "the program uses an instruction that this CPU does not support",
     }
     try:
         name = signal.Signals(number).name

@@ -29,7 +29,7 @@ def collect(attempt: "bytes") -> "tuple[int, int, str, str]":
     try:
         trouble = _keep(made, kept)
     except OSError as error:
-        return _unlisted("outputs/ could not be kept", error, made)
+        return _unlisted("outputs/ could not be stored", error, made)
     try:
         files, size, unread = _write_manifest(attempt)
     except OSError as error:
@@ -134,17 +134,17 @@ def unlisted(attempt: "bytes") -> "tuple[int, int]":
 
 def _few(problems: "list[str]") -> "list[str]":
     more = len(problems) - _NAMED
-    return problems[:_NAMED] + (["and %d more, all of them named in outputs.jsonl" % more] if more > 0 else [])
+    return problems[:_NAMED] + (["and %d more, all listed in outputs.jsonl" % more] if more > 0 else [])
 
 
 def _keep(made: "bytes", kept: "bytes") -> "str":
     if os.path.islink(made):
-        trouble = "outputs/ was replaced by a link to %s; what is there was not collected" % ascii(os.readlink(made))
+        trouble = "outputs/ was replaced by a symbolic link to %s; it was not collected" % ascii(os.readlink(made))
     elif os.path.isdir(made):
         os.rename(made, kept)
         return ""
     else:
-        trouble = "outputs/ was gone when the script ended; nothing was collected"
+        trouble = "outputs/ did not exist when the script ended; nothing was collected"
     os.mkdir(kept, 0o700)
     return trouble
 

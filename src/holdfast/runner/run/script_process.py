@@ -41,7 +41,7 @@ def spawn(argv: "list[bytes]", env: "dict[bytes, bytes]", folder: "bytes", umask
         trouble, report = os.pipe()
         pid = os.fork()
     except OSError as error:
-        raise CannotStart("the script's process could not be made: %s" % limits.told(error)) from error
+        raise CannotStart("the script's process could not be started: %s" % limits.told(error)) from error
     if pid == 0:
         try:
             _become(argv, env, folder, umask, theirs, report)
@@ -68,7 +68,7 @@ def _reason(error: "BaseException", program: "bytes") -> "str":
     name = os.path.basename(program)
     if not isinstance(error.filename, bytes) or os.path.basename(error.filename) not in (name, b"python3"):
         return str(error)
-    hint = " (is pythonLocation right?)" if b"python" in name else ""
+    hint = " (check pythonLocation)" if b"python" in name else ""
     return "%s cannot be started: %s%s" % (os.fsdecode(program), os.strerror(error.errno or 0), hint)
 
 

@@ -164,7 +164,7 @@ class Supervisor:
     def _why_this_python(self) -> "str":
         chosen = self.plan.environment
         if chosen is None:
-            return "the interpreter of the target, as it is"
+            return "the interpreter of the target, unchanged"
         return "environment %s from %s: %s" % (chosen.key, ascii(chosen.source), chosen.why)
 
     def _rest(self, wait: "float", sources: "list[int]") -> "bool":
@@ -216,7 +216,7 @@ class Supervisor:
 
     def _who_stopped(self) -> "str":
         asked = jsonl.read_lines(os.path.join(self.attempt, b"control.jsonl"))
-        return "canceled" if asked else "the runner was told to stop by signal %d" % _told["stop"]
+        return "canceled" if asked else "the runner was stopped by signal %d" % _told["stop"]
 
     def _mind_clock(self, deadline: "float | None") -> "None":
         now = time.monotonic()
@@ -343,7 +343,7 @@ class Log:
         room = self._limit - self.size
         if len(block) > room:
             block = block[:room]
-            self.trouble = "the log reached its limit of %d bytes (maxLogSize); the script runs on" % self._limit
+            self.trouble = "the log reached its limit of %d bytes (maxLogSize); the script continues" % self._limit
         view = memoryview(block)
         while view:
             try:
@@ -351,7 +351,7 @@ class Log:
             except OSError as error:
                 if error.errno == errno.EINTR:
                     continue
-                self.trouble = "writing the log failed: %s; the script runs on" % limits.told(error)
+                self.trouble = "writing the log failed: %s; the script continues" % limits.told(error)
                 return
             self._hash.update(view[:written])
             self.size += written

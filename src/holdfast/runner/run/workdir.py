@@ -27,10 +27,10 @@ def prepare(home: "bytes", attempt: "bytes", plan: "Plan") -> "None":
             os.makedirs(share_path(plan.share), 0o700, exist_ok=True)
     except objects.Damaged as error:
         _forget(home, error.digest, plan.project_id)
-        cure = "the damaged copy was taken away; submit again to store it anew"
+        cure = "the damaged copy was removed; submit again to store it again"
         raise CannotPrepare("a stored file is damaged: %s; %s" % (error, cure)) from error
     except OSError as error:
-        raise CannotPrepare("the run's folder %s could not be made: %s" % (_text(work), error)) from error
+        raise CannotPrepare("the run's folder %s could not be created: %s" % (_text(work), error)) from error
 
 
 def variables(

@@ -20,11 +20,13 @@ def contradictions(attempt: "bytes", events: "Iterable[Mapping[str, object]]", w
     kinds = {str(event.get("type")) for event in events}
     found = ["events were missing when it was closed: %s" % event["damaged"] for event in events if "damaged" in event]
     if "started" not in kinds:
-        found += ["%s, but no event says that the script started" % trace for trace in _traces_of_start(attempt, kinds)]
+        found += [
+            "%s, but no event shows that the script started" % trace for trace in _traces_of_start(attempt, kinds)
+        ]
     if "exited" not in kinds and os.path.lexists(os.path.join(attempt, b"outputs.jsonl")):
-        found.append("there is a list of outputs, but no event says that the script ended")
+        found.append("there is a list of outputs, but no event shows that the script ended")
     if where_it_ran and "closed" not in kinds and _was_closed(attempt):
-        found.append("the attempt was closed once, but no event says so")
+        found.append("the attempt was closed once, but there is no event for it")
     return found
 
 

@@ -103,7 +103,7 @@ def decode_tree(data: "bytes") -> "list[Entry]":
     try:
         document = json.loads(data.decode("ascii"))
         if document["v"] != TREE_VERSION:
-            raise ValueError("tree version {!r} is not known here".format(document["v"]))
+            raise ValueError("tree version {!r} is not supported".format(document["v"]))
         entries = [_decode_entry(row) for row in document["entries"]]
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError("not a tree object: {!r}".format(error)) from None
@@ -358,7 +358,7 @@ def _decode_entry(row: "dict[str, Any]") -> "Entry":
         return Entry(name, kind, False, 0, digest, b"")
     size = row["size"]
     if kind != "file" or type(size) is not int or size < 0 or not isinstance(row["executable"], bool):
-        raise ValueError("{!r} is not a file, directory or link as we know them".format(name))
+        raise ValueError("{!r} is not a file, directory or symbolic link".format(name))
     return Entry(name, kind, row["executable"], size, digest, b"")
 
 

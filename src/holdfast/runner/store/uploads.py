@@ -198,7 +198,7 @@ class Half:
             while at < end:
                 block = os.pread(fd, min(1 << 20, end - at), at)
                 if not block:
-                    raise ValueError("what it was made from is shorter than it should be")
+                    raise ValueError("its source is shorter than expected")
                 self.append(block)
                 at += len(block)
         finally:

@@ -175,7 +175,7 @@ class Index:
         query = "SELECT uid FROM runs WHERE experiment_id = ? AND run_number = ?"
         found = [str(row[0]) for row in self.db.execute(query, (project_id, number))]
         if not found:
-            hint = "holdfast history list shows what there is"
+            hint = "holdfast history list shows the runs"
             raise UsageError(f"this project has no run {number}", where=self._home.path, hint=hint)
         if len(found) > 1:
             raise UsageError(f"several runs have the number {number}", hint="one of: " + ", ".join(sorted(found)))
@@ -186,7 +186,9 @@ class Index:
         newest = "SELECT uid FROM runs WHERE experiment_id = ? ORDER BY run_number DESC LIMIT 1"
         row = self.db.execute(newest, (project_id,)).fetchone()
         if row is None:
-            hint = "start one: holdfast submit -c local train.py; holdfast history list -A shows those of all projects"
+            hint = (
+                "start one: holdfast submit -c local train.py; holdfast history list -A shows the runs of all projects"
+            )
             raise UsageError("this project has no runs", where=self._home.path, hint=hint)
         return str(row[0])
 
@@ -208,11 +210,9 @@ class Index:
             return str(found[0][0])
         if found:
             raise UsageError(
-                f"{named!r} is the beginning of several runs", hint="one of: " + ", ".join(row[1] for row in found)
+                f"{named!r} is a prefix of several runs", hint="one of: " + ", ".join(row[1] for row in found)
             )
-        raise UsageError(
-            f"there is no run {named!r}", where=self._home.path, hint="holdfast history list shows what there is"
-        )
+        raise UsageError(f"no such run: {named!r}", where=self._home.path, hint="holdfast history list shows the runs")
 
     def _refresh(self) -> None:
         before = self._meta("runs_mtime")
@@ -318,7 +318,7 @@ def problems(home: Home) -> list[str]:
             if not os.path.exists(home.index_file):
                 return []
             if not files.is_sound(home.index_file):
-                return ["it is not as it was last written"]
+                return ["it was changed since it was last written"]
     except LockedError as error:
         return [f"it could not be read: {error.by} holds its lock"]
     except OSError:
@@ -326,12 +326,12 @@ def problems(home: Home) -> list[str]:
     kept, fresh = Index(home), Index(home, keep=False)
     try:
         if kept.has_damaged_records():
-            return ["records in it are not as they were written"]
+            return ["records in it are damaged"]
         said, true = ({str(row["uid"]): row for row in index.of_store()} for index in (kept, fresh))
     finally:
         kept.close()
         fresh.close()
-    return [f"it is wrong about run {uid}" for uid in sorted(true) if _differ(said.get(uid), true[uid])]
+    return [f"it has wrong data for run {uid}" for uid in sorted(true) if _differ(said.get(uid), true[uid])]
 
 
 def _differ(said: Json | None, true: Json) -> bool:
@@ -346,7 +346,7 @@ def rebuild(home: Home) -> int:
     index = Index(home)
     try:
         if not index.kept:
-            hint = "holdfast du shows what takes room; other commands work without an index, only slower"
+            hint = "holdfast du shows disk usage; other commands work without an index, but slower"
             raise StoreError("the index could not be written", where=home.index_file, hint=hint)
         return index.count()
     finally:

@@ -86,7 +86,7 @@ def read_sort(text: str) -> tuple[Source, list[Order]]:
         found.append(parser.order())
     parser.end("a comma")
     if len(found) > _MOST_ORDERS:
-        raise source.mistake(f"these are more than {_MOST_ORDERS} names", found[_MOST_ORDERS].name.at)
+        raise source.mistake(f"more than {_MOST_ORDERS} names", found[_MOST_ORDERS].name.at)
     return source, found
 
 
@@ -123,7 +123,7 @@ class _Parser:
 
     def _one(self, depth: int) -> Node:
         if depth > DEEPEST:
-            raise self._source.mistake(f"this nests deeper than {DEEPEST} levels", self._now.at)
+            raise self._source.mistake(f"nested deeper than {DEEPEST} levels", self._now.at)
         if self.take("not"):
             return Not(self._one(depth + 1))
         if self.take("sign", "("):
@@ -132,7 +132,7 @@ class _Parser:
             return node
         self._tests += 1
         if self._tests > _MOST_TESTS:
-            raise self._source.mistake(f"these are more than {_MOST_TESTS} comparisons", self._now.at)
+            raise self._source.mistake(f"more than {_MOST_TESTS} comparisons", self._now.at)
         return self._test(self.name())
 
     def order(self) -> Order:
@@ -142,7 +142,7 @@ class _Parser:
     def name(self) -> Name:
         word = self._now
         if word.kind not in ("name", "quoted") or not word.value:
-            hint = "a name that is also a word of the language, or has blanks, is written in `backticks`"
+            hint = "write a name that is a keyword or contains spaces in `backticks`"
             raise self._expected("the name of a field, a parameter or a metric", hint)
         self._at += 1
         return Name(word.value, word.at)
@@ -190,7 +190,7 @@ class _Parser:
         word = self._now
         self._values += 1
         if self._values > _MOST_VALUES:
-            raise self._source.mistake(f"these are more than {_MOST_VALUES} values", word.at)
+            raise self._source.mistake(f"more than {_MOST_VALUES} values", word.at)
         if word.kind in ("true", "false"):
             self._at += 1
             return word.kind == "true"
@@ -202,7 +202,7 @@ class _Parser:
             return self._number(word)
         hint = ""
         if word.kind == "name":
-            hint = f"text is written in single quotes: '{word.value}'"
+            hint = f"write text in single quotes: '{word.value}'"
         elif word.kind == "null":
             hint = "is null, is not null"
         raise self._expected("a number, 'text', true or false", hint)
@@ -230,8 +230,8 @@ class _Parser:
             raise self._expected(sign)
 
     def _expected(self, what: str, hint: str = "") -> UsageError:
-        found = "the text ends" if self._now.kind == "end" else f"there is {self._now.value!r}"
-        return self._source.mistake(f"expected {what}, but {found}", self._now.at, hint)
+        found = "the end of the text" if self._now.kind == "end" else f"there is {self._now.value!r}"
+        return self._source.mistake(f"expected {what}, found {found}", self._now.at, hint)
 
     @property
     def _now(self) -> Word:

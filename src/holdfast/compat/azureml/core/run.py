@@ -29,7 +29,9 @@ class Run:
     @classmethod
     def get_context(cls, allow_offline: "bool" = True) -> "Run":
         if not allow_offline and not holdfast.active():
-            raise RuntimeError("this script is not part of a run, and Run.get_context was told allow_offline=False")
+            raise RuntimeError(
+                "this script is not part of a run, and Run.get_context was called with allow_offline=False"
+            )
         return cls()
 
     @classmethod
