@@ -169,7 +169,7 @@ def test_a_pip_environment_works_where_it_was_renamed_to(builder: Builder, serve
     assert [path for path in prefix.rglob("*") if path.is_file() and b"env.building" in path.read_bytes()] == []
 
 
-def test_offline_it_asks_nobody(builder: Builder, channel: Channel, served: Server) -> None:
+def test_offline_install_opens_no_connection(builder: Builder, channel: Channel, served: Server) -> None:
     with serve(channel.path) as shop:
         spec = conda_spec(shop.url, "tinynum", pip=("tinydep",), pip_options={"index_url": f"{served.url}/simple/"})
         lock = builder.lock(spec)

@@ -179,6 +179,6 @@ def test_hashes_that_are_wrong_or_missing(
     assert answer.last["where"] == "requirements.txt"
 
 
-def test_an_option_that_nobody_knows_is_refused(builder: Builder) -> None:
+def test_unknown_option_is_refused(builder: Builder) -> None:
     answer = builder.solve(pip_spec("tinypip", pip_options={"prefer_binary": True}), **HERE)
     assert "does not support the option prefer_binary" in answer.last["what"]

@@ -62,7 +62,7 @@ def test_what_could_change_is_not_pinned() -> None:
             check_pinned([loose])
 
 
-def test_what_nobody_tells_a_hash_of_is_refused() -> None:
+def test_package_without_a_hash_is_refused() -> None:
     with pytest.raises(Failed, match=r"no hash is available for bare==1\.0") as caught:
         completed(["bare==1.0"], {"source": "requirements.txt"}, "")
     assert (caught.value.kind, caught.value.where) == ("hash", "requirements.txt")

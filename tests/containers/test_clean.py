@@ -175,7 +175,7 @@ def test_what_lies_behind_a_link_is_not_ours_to_remove(desk: Desk, tmp_path: Pat
     assert (tmp_path / "shared" / "packages").exists()
 
 
-def test_leftovers_go_once_they_are_nobodys(desk: Desk) -> None:
+def test_clean_removes_unused_leftovers(desk: Desk) -> None:
     (desk.home / "arriving").mkdir(parents=True)
     old, young = desk.home / "arriving" / "old", desk.home / "arriving" / "young"
     for path in (old, young):
@@ -226,9 +226,7 @@ def test_an_image_that_was_built_here_goes_when_no_run_uses_it(seat: Desk, docke
     assert docker.run("image", "ls", "--format", "{{.Repository}}").stdout.split() == ["base"]
 
 
-def test_an_image_that_was_fetched_goes_unless_somebody_named_it_too(
-    seat: Desk, docker: Docker, tmp_path: Path
-) -> None:
+def test_clean_removes_pulled_images_without_another_tag(seat: Desk, docker: Docker, tmp_path: Path) -> None:
     """A registry stands at the end of ``docker pull``; here an archive does."""
     pulled = archive(tmp_path / "image.tar", "fetched:1")
     shim = tmp_path / "bin" / "docker"

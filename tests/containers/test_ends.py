@@ -98,7 +98,7 @@ def test_memory_that_runs_out_is_told_with_the_limit(seat: Seat) -> None:
 
 @both
 @pytest.mark.parametrize("words", [("kill",), ("rm", "--force")], ids=["kill", "rm"])
-def test_a_container_that_somebody_else_ends(seat: Seat, words: tuple[str, ...]) -> None:
+def test_container_killed_from_outside_fails_the_run(seat: Seat, words: tuple[str, ...]) -> None:
     seat.begin(STEADY)
     seat.run(*words, seat.container)
     record = seat.desk.wait_for_end(limit=120)
@@ -108,7 +108,7 @@ def test_a_container_that_somebody_else_ends(seat: Seat, words: tuple[str, ...])
 
 
 @both
-def test_a_container_that_somebody_else_stops(seat: Seat) -> None:
+def test_container_stopped_from_outside_fails_the_run(seat: Seat) -> None:
     seat.begin(STEADY)
     seat.run("stop", seat.container)
     record = seat.desk.wait_for_end(limit=120)
@@ -119,7 +119,7 @@ def test_a_container_that_somebody_else_stops(seat: Seat) -> None:
 
 @both
 @pytest.mark.parametrize("who", ["client", "tender"])
-def test_a_messenger_that_is_killed_is_missed_by_nobody(seat: Seat, who: str) -> None:
+def test_run_goes_on_when_engine_client_or_monitor_is_killed(seat: Seat, who: str) -> None:
     seat.begin(STEADY)
     started = next(event for event in seat.desk.events() if event["type"] == "started")
     victims = [started["pid"]] if who == "tender" else _clients(seat)
@@ -260,7 +260,7 @@ def test_an_engine_that_stops_between_two_runs_is_told_and_used_again(seat: Seat
 
 
 @both
-def test_an_image_that_nobody_can_fetch(seat: Seat) -> None:
+def test_image_that_cannot_be_pulled_is_reported(seat: Seat) -> None:
     seat.target("baseDockerImage: registry.lab/nothing:1")
     result = seat.submit("print(1)")
     assert result.code != 0

@@ -137,9 +137,7 @@ def test_a_node_that_may_not_be_opened_any_more_is_told(engine: Docker | Podman,
 
 
 @both
-def test_looking_at_nodes_takes_no_time_and_keeps_nobody_from_being_collected(
-    engine: Docker | Podman, tmp_path: Path
-) -> None:
+def test_device_checks_are_fast_and_do_not_delay_reaping(engine: Docker | Podman, tmp_path: Path) -> None:
     """Dead orphans are gone before the next look; in ten seconds the first process uses next to no processor time."""
     script = f"for n in 1 2 3 4 5; do (sleep 0.1 &); done; {WAITING}"
     box = Box(engine, tmp_path)

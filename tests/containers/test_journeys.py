@@ -155,7 +155,7 @@ def test_commands_and_shells_join_the_container(seat: Seat) -> None:
 
 
 @here
-def test_a_command_ends_with_whoever_asked_for_it(seat: Seat) -> None:
+def test_exec_command_ends_when_its_client_is_killed(seat: Seat) -> None:
     seat.begin(WAITING)
     with seat.desk.start("exec", "--", "sh", "-c", "sleep 1234 | sleep 1234") as process:
         eventually(lambda: seat.run("top", seat.container).count("sleep 1234") >= 2, 120)

@@ -43,7 +43,7 @@ def project(desk: Desk, tmp_path: Path) -> Iterator[Volume]:
     volume.leave()
 
 
-def test_wherever_the_room_ends_a_submit_says_so_and_works_again_with_room(desk: Desk, store: Volume) -> None:
+def test_submit_on_a_full_disk_fails_cleanly_and_works_again_with_space(desk: Desk, store: Volume) -> None:
     """From no space at all to nearly enough: snapshot, numbers, run folder, start, copy, log, metrics, outputs."""
     desk.script(SCRIPT)
     assert _submit(store).code == 0
@@ -117,7 +117,7 @@ def test_a_full_disk_leaves_every_answer_as_it_was(desk: Desk, store: Volume) ->
     assert store.holdfast("history", "list", "-o", "json") == before
 
 
-def test_a_mirror_without_room_loses_nothing_of_the_run(desk: Desk, store: Volume, tmp_path: Path) -> None:
+def test_full_client_disk_loses_nothing_of_the_run(desk: Desk, store: Volume, tmp_path: Path) -> None:
     """Only the client's disk is full: the run continues, and its files are fetched when there is space."""
     (desk.project / "aml_config").mkdir()
     (desk.project / "aml_config" / "local.compute").write_text(f"type: local\nroot: {tmp_path / 'elsewhere'}\n")
@@ -152,7 +152,7 @@ def test_a_mirror_without_room_loses_nothing_of_the_run(desk: Desk, store: Volum
 
 
 @pytest.mark.parametrize("words", [("experiment", "return"), ("history", "download", "-d", "there")])
-def test_a_copy_without_room_leaves_no_half_file(project: Volume, words: tuple[str, ...]) -> None:
+def test_copy_on_a_full_disk_leaves_no_partial_file(project: Volume, words: tuple[str, ...]) -> None:
     project.fill(10 * PAGE)
     before = _names(project)
     refused = project.holdfast(*words)
@@ -164,7 +164,7 @@ def test_a_copy_without_room_leaves_no_half_file(project: Volume, words: tuple[s
     assert project.holdfast(*words, *(("--overwrite",) if words[0] == "history" else ())).code == 0
 
 
-def test_a_restore_without_room_changes_nothing(project: Volume) -> None:
+def test_restore_without_disk_space_changes_nothing(project: Volume) -> None:
     (project.path / "data.bin").write_bytes(b"second")
     (project.path / "new.txt").write_text("new")
     project.fill(50 * PAGE)

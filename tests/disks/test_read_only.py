@@ -103,7 +103,7 @@ def test_parts_that_are_not_ours_hinder_no_reader(public_desk: Desk, folder: str
         (desk.home / folder).chmod(0o755)  # so that it can be removed
 
 
-def test_somebody_without_a_home_is_told_the_variable_to_set(public_desk: Desk) -> None:
+def test_user_without_a_home_is_told_the_variable_to_set(public_desk: Desk) -> None:
     desk = public_desk
     nobody = _without_rights(desk)
     if not nobody:

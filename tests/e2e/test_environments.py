@@ -55,7 +55,7 @@ def test_a_python_from_a_channel_runs_the_script(desk: Desk, scheme: str) -> Non
     assert f"in {desk.home}/envs/{row['key']} with 1.1" in result.text
 
 
-def test_a_second_submit_asks_nobody(desk: Desk, index: Server) -> None:
+def test_second_submit_needs_no_network(desk: Desk, index: Server) -> None:
     manage(desk)
     desk.script(SAYS)
     requirements(desk, index.url, "tinypip==1.0")

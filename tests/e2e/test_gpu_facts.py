@@ -32,7 +32,7 @@ def gpus(desk: Desk, tmp_path: Path) -> FakeGpus:
     return made
 
 
-def test_a_run_of_ours_and_a_stranger_are_told_apart(desk: Desk, gpus: FakeGpus) -> None:
+def test_own_run_and_foreign_process_are_distinguished(desk: Desk, gpus: FakeGpus) -> None:
     gate = desk.user_home / "gate"
     os.mkfifo(gate)
     desk.script(HOLDS)

@@ -266,7 +266,7 @@ def _rest(terminal: int, shown: bytes) -> bytes:
         shown += block
 
 
-def test_states_are_seen_while_nobody_watches(desk: Desk) -> None:
+def test_states_are_visible_without_a_watching_client(desk: Desk) -> None:
     run = HandRun(desk)
     run.add("queued", position=1, reason=HELD, ahead=[])
     eventually(lambda: desk.record()["status"] == "Queued")

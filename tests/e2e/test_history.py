@@ -190,7 +190,7 @@ def test_numbers_go_on_when_their_note_is_lost(desk: Desk) -> None:
     assert desk.record()["run_number"] == 3
 
 
-def test_du_and_prune_give_room_back(desk: Desk) -> None:
+def test_du_and_prune_free_disk_space(desk: Desk) -> None:
     desk.script("raise SystemExit(1)")
     (desk.project / "big.bin").write_bytes(os.urandom(300_000))
     desk.submit("train.py")
@@ -214,7 +214,7 @@ def test_du_and_prune_give_room_back(desk: Desk) -> None:
     assert desk.submit("train.py").code == 1
 
 
-def test_prune_takes_away_runners_that_nobody_uses(desk: Desk) -> None:
+def test_prune_removes_unused_runners(desk: Desk) -> None:
     desk.script("")
     desk.submit("train.py")
     folder = desk.home / "runner"

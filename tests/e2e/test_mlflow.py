@@ -203,7 +203,7 @@ def one_run(place: Path) -> Path:
     return run / "artifacts"
 
 
-def test_artifacts_with_holes_take_no_room_and_too_large_ones_stay(desk: Desk, tmp_path: Path) -> None:
+def test_sparse_artifacts_stay_sparse_and_too_large_ones_are_left_out(desk: Desk, tmp_path: Path) -> None:
     artifacts = one_run(tmp_path / "mlruns")
     with open(artifacts / "huge", "wb") as huge:
         huge.truncate(1 << 42)

@@ -127,7 +127,9 @@ def test_damaged_beginning_is_fetched_again_from_the_first_byte(desk: Desk, else
     assert (desk.project / "outputs" / "large").read_bytes() == b"x" * (17 << 20)
 
 
-def test_no_room_here_is_said_in_the_state_and_return_works_later(desk: Desk, elsewhere: Path, store: Volume) -> None:
+def test_full_client_disk_is_shown_in_the_state_and_return_works_later(
+    desk: Desk, elsewhere: Path, store: Volume
+) -> None:
     assert store.holdfast("trust", "local").code == 0
     desk.script("open('outputs/small', 'w').write('s'); open('outputs/model', 'wb').write(bytes(9 << 20))")
     result = store.holdfast("submit", "-c", "local", "train.py")
@@ -260,9 +262,7 @@ def test_outputs_that_filled_the_disk_of_the_run_are_listed_and_come(
 
 
 @pytest.mark.parametrize("place", ["own", "other"])
-def test_list_of_outputs_that_found_no_room_is_written_later(
-    desk: Desk, place: str, request: pytest.FixtureRequest
-) -> None:
+def test_manifest_that_did_not_fit_is_written_later(desk: Desk, place: str, request: pytest.FixtureRequest) -> None:
     volume: Volume = request.getfixturevalue("store" if place == "own" else "small")
     desk.script(_FILLS_ITS_RESERVE)
     result = volume.holdfast("submit", "-c", "local", "train.py")

@@ -83,7 +83,7 @@ def flipped(data: bytes, bit: int) -> bytes:
     return bytes(changed)
 
 
-def test_it_holds_what_somebody_else_needs(desk: Desk, passport: Path) -> None:
+def test_passport_contains_all_files_of_the_run(desk: Desk, passport: Path) -> None:
     files = contents(passport)
     run = desk.home / "runs" / str(desk.record()["uid"])
     for name in ("run.json", "a1/plan.json", "a1/events.jsonl", "a1/log", "a1/outputs.jsonl"):
@@ -149,7 +149,7 @@ def test_a_thousand_flipped_bits_are_all_seen(passport: Path, tmp_path: Path) ->
     assert passed == []
 
 
-def test_a_change_by_somebody_who_knows_the_format_is_seen(passport: Path, tmp_path: Path) -> None:
+def test_change_with_recomputed_zip_checksums_is_detected(passport: Path, tmp_path: Path) -> None:
     """Checksums and directory made anew around each change: only hashes and signature are left to see it."""
     files = contents(passport)
     changed = tmp_path / "changed.zip"

@@ -256,7 +256,7 @@ def test_ctrl_c_detaches_and_the_run_goes_on(desk: Desk, tmp_path: Path) -> None
     assert second.returncode == 0
 
 
-def test_what_ended_while_nobody_watched_is_picked_up(desk: Desk, tmp_path: Path) -> None:
+def test_run_that_ended_without_a_watching_client_is_recorded(desk: Desk, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     desk.script(f"open({str(gate)!r}).read(); raise SystemExit(3)")

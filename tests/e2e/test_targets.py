@@ -116,9 +116,7 @@ def test_check_prints_all_findings_at_once(desk: Desk) -> None:
         "ml computetarget attach remotedocker --name my_dsvm --address 127.0.0.1:1 --username u --password p",
     ],
 )
-def test_every_generation_of_attach_is_understood_and_writes_nothing_where_nobody_answers(
-    desk: Desk, words: str
-) -> None:
+def test_all_forms_of_attach_write_nothing_if_the_machine_does_not_answer(desk: Desk, words: str) -> None:
     result = desk.holdfast(*words.split())
     assert result.code == 69, result
     assert "no SSH server is running" in result.err

@@ -132,7 +132,7 @@ def test_o6_a_lock_that_is_held(sound: Sound) -> None:
         holder.communicate()
 
 
-def test_o6_a_name_that_nobody_sweeps_up(sound: Sound) -> None:
+def test_o6_finds_a_temporary_name_that_is_never_removed(sound: Sound) -> None:
     stage, _ = sound
     (stage.home / "targets" / "old").mkdir(parents=True)
     (stage.home / "targets" / "old" / "half.tmp").touch()

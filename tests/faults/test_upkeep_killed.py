@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("what", ["store prune", "store reindex", "history delete", "history list"])
-def test_housekeeping(draw: Draw, what: str) -> None:
+def test_maintenance_command_killed_at_each_step(draw: Draw, what: str) -> None:
     draw.check(housekeeping(draw.place, draw.rng, Size(4, 1), what))
 
 

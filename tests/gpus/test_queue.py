@@ -52,7 +52,7 @@ def test_the_first_in_the_queue_is_the_first_to_run(machine: Machine) -> None:
     assert times == sorted(times)
 
 
-def test_a_card_with_a_stranger_on_it_is_not_free(machine: Machine) -> None:
+def test_gpu_with_a_foreign_process_is_not_free(machine: Machine) -> None:
     machine.gpus.tell(GPU._replace(processes=((FOREIGN, 7, 1),)), SECOND)
     one = machine.begin("--gpus", "1")
     assert (one.attempt / "log").exists()
@@ -109,7 +109,7 @@ def test_a_queued_run_can_be_canceled_and_the_next_moves_up(machine: Machine) ->
     eventually(lambda: other.await_event("queued")["position"] == 1)
 
 
-def test_whoever_is_killed_lets_go(machine: Machine) -> None:
+def test_killed_holder_releases_the_gpu(machine: Machine) -> None:
     for victims in (("pid",), ("guardian",), ("guardian", "pid")):
         held = machine.begin("--gpus", "2")
         pid = held.pid

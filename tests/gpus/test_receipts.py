@@ -128,7 +128,7 @@ def test_a_library_that_crashes_costs_the_receipt_and_not_the_run(machine: Machi
     assert record["gpu"]["verdict"] in ("unmeasured", "used")
 
 
-def test_a_stranger_who_comes_later_is_told(machine: Machine) -> None:
+def test_later_foreign_process_is_reported(machine: Machine) -> None:
     script = machine.begin("--gpus", "1")
     script.compute()
     mine = GPU._replace(processes=((script.pid, 3 << 30, 50), (FOREIGN, 7, 1)), busy=50)

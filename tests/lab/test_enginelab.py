@@ -80,7 +80,7 @@ def laptop(lab: Lab, gpu1: Host, ada: User, tmp_path: Path) -> Client:
     return client
 
 
-def test_a_container_works_on_the_machines_own_files_as_whoever_it_is_told(docker: Docker, tmp_path: Path) -> None:
+def test_container_writes_host_files_as_the_given_user(docker: Docker, tmp_path: Path) -> None:
     os.chown(tmp_path, 12345, 12345)
     write = ("run", "--rm", "--user", "12345:12345", "--volume", f"{tmp_path}:/x", IMAGE, "sh", "-c", "id -u > /x/uid")
     docker.run(*write)

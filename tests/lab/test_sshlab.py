@@ -412,7 +412,7 @@ def test_a_proxy_stalls_and_goes_on(laptop: Client, let_in: User) -> None:
         assert session.wait(timeout=60) == 255
 
 
-def test_all_of_it_ends_with_whoever_made_it(tmp_path: Path) -> None:
+def test_lab_ends_with_the_process_that_made_it(tmp_path: Path) -> None:
     script = """
 import json, os, signal, subprocess, sys
 from pathlib import Path

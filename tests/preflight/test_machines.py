@@ -80,7 +80,9 @@ def test_a_clock_that_is_wrong(reader: Reader, laptop: Laptop, box: Host, ada: U
     assert "clock" not in reader.passes(*TARGET).err
 
 
-def test_a_host_key_that_nobody_knows(reader: Reader, laptop: Laptop, ada: User, tmp_path: Path) -> None:
+def test_unknown_host_key_is_refused_with_the_ssh_command(
+    reader: Reader, laptop: Laptop, ada: User, tmp_path: Path
+) -> None:
     describe(laptop, ada, "hostKey: -")
     fix = reader.refused(*TARGET, code=76, store=ada.path(".holdfast"))
     yes = tmp_path / "yes"

@@ -48,7 +48,7 @@ def test_a_disk_that_is_too_small(reader: Reader, laptop: Laptop, ada: User) -> 
     assert list(ada.path(".holdfast/objects").glob("??/*"))
 
 
-def test_what_is_there_already_needs_no_room_again(reader: Reader, laptop: Laptop, ada: User) -> None:
+def test_stored_objects_need_no_space_again(reader: Reader, laptop: Laptop, ada: User) -> None:
     mount_disk(ada, "size=18m")
     describe(laptop, ada, ROOT)
     (laptop.project / "data").write_bytes(os.urandom(6_000_000))
@@ -57,7 +57,7 @@ def test_what_is_there_already_needs_no_room_again(reader: Reader, laptop: Lapto
     reader.passes(*TARGET)
 
 
-def test_a_disk_without_room_for_so_many_files(reader: Reader, laptop: Laptop, ada: User) -> None:
+def test_disk_without_enough_inodes_is_refused(reader: Reader, laptop: Laptop, ada: User) -> None:
     store = mount_disk(ada, "size=100m,nr_inodes=600")
     describe(laptop, ada, ROOT)
     for number in range(700):
@@ -67,7 +67,7 @@ def test_a_disk_without_room_for_so_many_files(reader: Reader, laptop: Laptop, a
 
 
 @pytest.mark.parametrize("options", ["size=100m,nr_inodes=20", "size=16k", "ro"])
-def test_a_disk_that_has_no_room_even_for_us(reader: Reader, laptop: Laptop, ada: User, options: str) -> None:
+def test_disk_too_full_for_the_runner_is_refused(reader: Reader, laptop: Laptop, ada: User, options: str) -> None:
     store = mount_disk(ada, options)
     describe(laptop, ada, ROOT)
     reader.follow(reader.refused(*TARGET, code=74, store=store))

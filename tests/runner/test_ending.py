@@ -181,7 +181,7 @@ def test_a_stop_between_start_and_script_means_that_the_script_never_runs(post: 
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_family_that_forks_while_it_is_ended_leaves_nobody(post: Post) -> None:
+def test_forking_process_tree_is_killed_completely(post: Post) -> None:
     forks = (
         "import os, signal, time\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"

@@ -55,7 +55,7 @@ def test_input_is_handed_on_to_its_end(post: Post) -> None:
     assert _execute(post, run, "cat") == (0, b"", b"")
 
 
-def test_a_command_that_reads_nothing_stops_nobody(post: Post) -> None:
+def test_command_that_closes_its_stdin_does_not_block(post: Post) -> None:
     run = _running(post)
     assert _execute(post, run, "sh", "-c", "exec <&-; echo done", feed=bytes(900_000))[:2] == (0, b"done\n")
 

@@ -220,7 +220,7 @@ def test_damaged_content_is_never_run(post: Post, tmp_path: Path) -> None:
 
 
 @ONCE
-def test_the_run_needs_nobody_once_it_is_started(post: Post) -> None:
+def test_started_run_does_not_need_the_client(post: Post) -> None:
     gate = post.place / "gate"
     os.mkfifo(gate)
     channel = post.connect()

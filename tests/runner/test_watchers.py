@@ -80,7 +80,7 @@ def test_with_both_gone_the_next_to_look_buries_the_run_once(post: Post) -> None
     assert run.processes() == []
 
 
-def test_a_burial_is_not_put_off_by_somebody_who_looks(post: Post) -> None:
+def test_closing_is_not_delayed_by_a_status_check(post: Post) -> None:
     """Looking takes the lock for a moment; a burier that meets it must come again, not go home."""
     run = _family(post)
     _kill_both(run)

@@ -159,7 +159,7 @@ def test_minus_k_prints_the_public_key_to_install_by_hand(laptop: Laptop, gpu1: 
 
 
 class TestHostKeys:
-    def test_an_unknown_key_needs_somebody_who_agrees(self, laptop: Laptop, gpu1: Host, ada: User) -> None:
+    def test_unknown_host_key_needs_confirmation(self, laptop: Laptop, gpu1: Host, ada: User) -> None:
         ada.authorize(laptop.client.key())
         result = laptop.holdfast("attach", "ada@gpu1.lab")
         assert result.code == 76, result

@@ -61,7 +61,7 @@ def test_a_command_beside_a_run(running: Laptop, ada: User) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_command_ends_with_whoever_asked_for_it(running: Laptop, ada: User, number: int) -> None:
+def test_exec_command_ends_when_its_client_is_killed(running: Laptop, ada: User, number: int) -> None:
     with _killed_at_last(running.start("exec", "--", "sh", "-c", "sleep 1234 | sleep 1234")) as process:
         eventually(lambda: len(_sleepers(ada)) == 2)
         process.send_signal(number)
@@ -139,7 +139,7 @@ def test_a_port_of_its_machine(attached: Laptop, gpu1: Host) -> None:
     eventually(lambda: not _listening(attached))
 
 
-def test_a_port_that_nobody_listens_on_is_told(running: Laptop) -> None:
+def test_forward_to_a_closed_port_reports_it(running: Laptop) -> None:
     with _killed_at_last(running.start("forward", "6006")) as forward:
         assert forward.stdout is not None
         url = forward.stdout.readline().decode().strip()

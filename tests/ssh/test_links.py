@@ -85,7 +85,7 @@ def test_the_server_killed_while_streaming(attached: Laptop, gpu1: Host, ada: Us
     _check_equal(attached, ada, client)
 
 
-def test_a_run_that_ended_while_nobody_could_see_it(attached: Laptop, gpu1: Host, ada: User, lab: Lab) -> None:
+def test_run_that_ended_while_the_link_was_down_is_reported(attached: Laptop, gpu1: Host, ada: User, lab: Lab) -> None:
     attached.script(STEADY + "open('outputs/x', 'w').write('kept'); sys.exit(3)\n")
     client = Watched(attached.start("submit", "-c", "lab1", "train.py"))
     client.wait_for(b"line 20\n")

@@ -121,7 +121,7 @@ def test_run_whose_watchers_are_stopped_is_ended_by_the_next_command(attached: L
     assert "supervisor and guardian were both stopped" in record["reason"]
 
 
-def test_a_home_without_room_for_another_file_is_told(laptop: Laptop, gpu1: Host, ada: User) -> None:
+def test_full_home_on_the_target_is_reported(laptop: Laptop, gpu1: Host, ada: User) -> None:
     ada.small_home("50m", inodes=60)
     ada.authorize(laptop.client.key())
     result = laptop.attach(ada, gpu1)

@@ -162,7 +162,7 @@ def test_a_stream_of_its_own_is_used_and_the_end_is_said(tmp_path: Path, start: 
     assert sh(tmp_path, start, "true", ended=str(ended)).run()[0] == 0, "nobody has to listen"
 
 
-def test_a_stop_reaches_everybody(tmp_path: Path, first: list[str]) -> None:
+def test_stop_reaches_all_processes_of_the_container(tmp_path: Path, first: list[str]) -> None:
     """Also who has left the script's session."""
     (tmp_path / "listen").write_text(LISTEN)
     box = sh(tmp_path, first, "setsid sh listen child & exec sh listen script")
@@ -258,7 +258,7 @@ def test_the_gpu_is_touched_before_the_script_and_not_in_its_log(tmp_path: Path,
     assert json.loads((inside / "note").read_text())["left"] == []
 
 
-def test_a_touch_that_cannot_be_started_or_crashes_stops_nobody(tmp_path: Path, start: list[str]) -> None:
+def test_failing_gpu_probe_does_not_stop_the_script(tmp_path: Path, start: list[str]) -> None:
     (tmp_path / "inside").mkdir()
     for words in (["/no/such/python"], ["/bin/sh", "-c", "echo boom; kill -11 $$"]):
         box = sh(tmp_path, start, "echo hello", note=str(tmp_path / "inside" / "note"), touch=words)

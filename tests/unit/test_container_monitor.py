@@ -138,14 +138,14 @@ def test_where_there_is_no_note_the_engine_tells(charge: monitor.Charge, row: st
     assert monitor.judge(None, state, charge, broken, asked) == {"code": code, "reason": reason}
 
 
-def test_nobody_knows(charge: monitor.Charge) -> None:
+def test_outcome_is_lost_if_no_source_knows_it(charge: monitor.Charge) -> None:
     said = monitor.judge(None, {"Status": "unknown", "why": "Cannot connect"}, charge, True, False)
     assert (said["code"], said["lost"]) == (125, True)
     assert "Cannot connect" in str(said["reason"])
 
 
 @pytest.mark.parametrize("status", ["absent", "created", "configured", "initialized"])
-def test_nobody_knows_what_became_of_a_start_whose_watcher_was_killed(charge: monitor.Charge, status: str) -> None:
+def test_outcome_is_lost_if_the_monitor_was_killed_during_the_start(charge: monitor.Charge, status: str) -> None:
     said = monitor.judge(None, {"Status": status, "client": None}, charge, False, False)
     assert (said["code"], said["lost"]) == (125, True)
     assert "killed" in str(said["reason"])

@@ -43,7 +43,7 @@ def test_only_marked_parts_are_replaced() -> None:
     assert DOCS["filled"](filled) == filled
 
 
-def test_a_part_nobody_knows_is_an_error() -> None:
+def test_unknown_generated_part_is_an_error() -> None:
     with pytest.raises(KeyError, match="exit cods"):
         DOCS["filled"]("<!-- made from x.py: exit cods -->\n<!-- end -->")
 

@@ -86,7 +86,7 @@ def test_a_pyproject_that_only_configures_tools_declares_nothing(tmp_path: Path)
     assert found_in(tmp_path) == "pyproject.toml"
 
 
-def test_whoever_put_a_second_file_beside_an_empty_one_is_told(tmp_path: Path) -> None:
+def test_second_declaration_beside_an_empty_one_gives_a_warning(tmp_path: Path) -> None:
     write(tmp_path, "aml_config/conda_dependencies.yml", "dependencies:\n- python=3.11\n")
     write(tmp_path, "requirements.txt", "numpy")
     spec, (finding,) = read_found(tmp_path)

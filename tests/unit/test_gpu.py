@@ -159,7 +159,7 @@ def test_who_holds_it(place: Place, holders: list[int], more: list[str]) -> None
     }
 
 
-def test_a_process_that_nobody_here_can_see(place: Place) -> None:
+def test_unknown_process_is_listed_without_details(place: Place) -> None:
     place.gpus.tell(GPU._replace(processes=((4_194_999, 7, 0),)))
     with place.reader() as reader:
         (process,) = reader.read()["gpus"][0]["processes"]
@@ -200,7 +200,7 @@ def test_a_library_that_cannot_tell_says_why(place: Place, code: int, words: str
         assert len(reader.read()["gpus"]) == 2, "asked again, as it may have been mended"
 
 
-def test_a_driver_that_hangs_is_given_up_and_nobody_is_left(place: Place) -> None:
+def test_hanging_driver_is_given_up_without_leftover_processes(place: Place) -> None:
     place.gpus.tell(*TWO, more=["* delay nvmlDeviceGetCount_v2 3600000"])
     with place.reader(limit="0.5") as reader:
         for _ in range(3):
@@ -210,7 +210,7 @@ def test_a_driver_that_hangs_is_given_up_and_nobody_is_left(place: Place) -> Non
         eventually(lambda: processes.descendants(reader.process.pid) == [])
 
 
-def test_a_library_that_crashes_takes_nobody_along(place: Place) -> None:
+def test_crash_of_the_library_does_not_affect_the_caller(place: Place) -> None:
     place.gpus.tell(*TWO, more=["* crash nvmlInit"])
     with place.reader() as reader:
         assert reader.read()["trouble"] == "NVIDIA's library crashed when queried"

@@ -121,7 +121,7 @@ def test_void_tickets_of_our_own_go(folder: Path) -> None:
     assert [path.name[-39:-7] for path in folder.glob("*.ticket")] == [f"{2:032x}"]
 
 
-def test_everybody_may_add_and_only_the_owner_may_take_away(folder: Path) -> None:
+def test_queue_folder_is_sticky_and_world_writable(folder: Path) -> None:
     claim(1).take(CARDS)
     assert oct(folder.stat().st_mode)[-4:] == "1777"
     assert {oct(path.stat().st_mode)[-3:] for path in folder.iterdir()} == {"644"}

@@ -199,7 +199,7 @@ def test_podman_is_never_asked_by_gpus(tmp_path: Path, version: str, machine: An
     assert not [word for word in chosen["words"] if "--gpus" in word or "--runtime" in word]
 
 
-def test_a_version_nobody_can_read_is_served_by_hand(tmp_path: Path) -> None:
+def test_unreadable_engine_version_uses_device_nodes(tmp_path: Path) -> None:
     assert "/dev/nvidia0" in whole(tmp_path).look({**DOCKER, "version": "dev"})["words"]
 
 

@@ -98,7 +98,7 @@ def test_frames_that_are_no_runs(change: dict[str, Any]) -> None:
         {"project": ["p"]},
     ],
 )
-def test_requests_that_nobody_wrote(change: dict[str, Any]) -> None:
+def test_malformed_requests_are_not_imported(change: dict[str, Any]) -> None:
     assert understand({**RUN, "request": {**REQUEST, **change}}) is None
 
 

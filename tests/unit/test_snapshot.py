@@ -402,7 +402,7 @@ assert objects.missing(store, snapshot.take(str(root), objects=os.fsdecode(store
 """
 
 
-def test_a_full_disk_is_told_and_forgotten_when_there_is_room(desk: Desk, tmp_path: Path) -> None:
+def test_full_disk_is_reported_and_snapshot_works_again_with_space(desk: Desk, tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
     for number in range(20):
