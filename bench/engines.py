@@ -144,7 +144,7 @@ def ssh(place: Path, options: argparse.Namespace) -> None:
 
 
 def package(place: Path, options: argparse.Namespace) -> None:
-    """One package more in a project that has others, all of them wheels of this machine; nobody has seen the new one.
+    """One package more in a project that has others, all of them wheels of this machine; the new one is in no cache.
 
     Docker has the others, and an empty environment, in an image that was built before.
     """

@@ -123,7 +123,7 @@ def pip(place: Path, rounds: int) -> None:
         "uv venv, uv pip sync --compile-bytecode": Candidate(partial(raw_pip, text=text)),
         "builder install": Candidate(partial(install, lock=lock)),
     }
-    for candidate in candidates.values():  # the index's own caches are warm for everybody
+    for candidate in candidates.values():  # the index's own caches are warm for all candidates
         candidate.run(fresh(place / "unmeasured"), "env")
     show(" + ".join(WANTED), "aim 1.2 x", measure(place, candidates, rounds))
 

@@ -1,7 +1,7 @@
 """What ``holdfast.log`` costs a training loop, and whether kill -9 loses a value.
 
 The yardstick is a bare 24-byte ``os.write`` to an O_APPEND file in the same loop. Both run in turn, many short rounds;
-the best round of each counts, as everything slower was somebody else's work.
+the best round of each counts, because slower rounds were disturbed by other work.
 """
 
 from __future__ import annotations

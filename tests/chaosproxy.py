@@ -50,7 +50,7 @@ class Settings(NamedTuple):
 class Stats(NamedTuple):
     """Counts over all connections. ``open`` is how many there are now.
 
-    ``trips`` is how often somebody had to wait for the line: the longest chain of "a byte left the client after a byte
+    ``trips`` is the number of round trips: the longest chain of "a byte left the client after a byte
     had reached it that left the server after …", one more for each connection made. Bytes that cross on the way make no
     trip, however many they are, so this is what a delay is multiplied by.
     """
@@ -196,7 +196,7 @@ class Connection:
             return
         self.writers.append(server[1])
         self.line.trips += 1
-        # What the client said meanwhile has waited long enough: it was let in before it could have been.
+        # What the client sent meanwhile has waited long enough: it was accepted before it could have been.
         up = Pipe(self, self.client[0], server[1], is_up=True)
         down = Pipe(self, server[0], self.client[1], is_up=False)
         await asyncio.gather(up.run(), down.run())

@@ -16,12 +16,12 @@
 Nothing is pulled: the image is a Debian made by debootstrap, once, kept below ``.tools`` together with what each engine
 makes of it.
 
-Here, an engine lives in a *room*: its own network, mounts, /run and /var/lib/docker, and otherwise the machine as it
+Here, an engine runs in a *sandbox*: its own network, mounts, /run and /var/lib/docker, and otherwise the machine as it
 is, with the machine's process ids. So every engine has its usual places, several never meet, and bind mounts lead to
-the machine's own files. A room has no way out of it unless ``internet`` is asked for: then slirp4netns carries what
+the machine's own files. A sandbox has no way out of it unless ``internet`` is requested: then slirp4netns carries what
 containers send, on any kind of network, and this machine's loopback is 10.0.2.2 there.
 
-Control groups lie in a part of the machine's tree that is the engine's own. Rooms and control groups are held by
+Control groups lie in a part of the machine's tree that is the engine's own. Sandboxes and control groups are held by
 processes that end when their standard input does, and clear up first: it all vanishes with the process that made it,
 however that ends. This file is also the program that those processes run.
 """
@@ -70,7 +70,7 @@ PACKAGES = {
 }
 PATIENCE = 120.0
 SUBORDINATES = 65536
-OWN_HOME = Path("/run/lab")  # of a room's ordinary account
+OWN_HOME = Path("/run/lab")  # of a sandbox's ordinary account
 CLONE_NEWCGROUP = 0x02000000
 
 # crun refuses hybrid control groups, and root may lack the right to raise limits: neither is what a test is about.
@@ -219,7 +219,7 @@ class Podman:
 
     ``where`` is a folder for what it needs, or a host of the ssh lab, where ``podman`` is then as anywhere for root
     until the host reboots.
-    With ``rootless`` (in a folder only) it belongs to an ordinary account that nobody else has.
+    With ``rootless`` (in a folder only) it belongs to an ordinary account of its own.
     """
 
     def __init__(
@@ -293,7 +293,7 @@ class Podman:
         return [*joined, *switch]
 
     def _make_account(self) -> int:
-        """An account whose user ids, the subordinate ones too, are those the room's keeper clears up after."""
+        """An account whose user ids, the subordinate ones too, are those that the sandbox's keeper cleans up."""
         first, name = self._place.uids[0], "lab"
         for table, line in (
             ("passwd", f"{name}:x:{first}:{first}::{OWN_HOME}:/bin/sh"),
@@ -311,7 +311,7 @@ class Podman:
         return first
 
     def _shim(self, folder: Path) -> dict[str, str]:
-        """A ``podman`` for those outside the room."""
+        """A ``podman`` for processes outside the sandbox."""
         program = shutil.which("podman", path=ENVIRONMENT["PATH"])
         shim = folder / "bin" / "podman"
         shim.parent.mkdir()
@@ -321,7 +321,7 @@ class Podman:
 
 
 class _Place(Protocol):
-    """Where an engine lives: a room here, or a host of the ssh lab."""
+    """Where an engine runs: a sandbox here, or a host of the ssh lab."""
 
     cgroups: _Cgroups
     uids: range
@@ -416,7 +416,7 @@ class _OnHost:
 
 
 class _Cgroups:
-    """A part of each of the machine's control group trees, with ``whole`` (a room's) seen as the whole tree."""
+    """A part of each of the machine's control group trees, with ``whole`` (a sandbox's) seen as the whole tree."""
 
     def __init__(self, *, whole: bool) -> None:
         name = f"lab-{uuid.uuid4().hex[:12]}"
@@ -498,7 +498,7 @@ def _program(kind: str, *words: str) -> list[str]:
 
 
 def _own_run(folder: Path) -> str:
-    """Shell lines for a /run that has all that was there, except what engines would share, and ends with the room."""
+    """Shell lines for a /run with all that was there, except what engines would share; it ends with the sandbox."""
     return f"""
     mkdir -p {folder}/run
     mount -t tmpfs -o mode=755 run {folder}/run
@@ -514,7 +514,7 @@ def _own_run(folder: Path) -> str:
 
 
 def _uids_of_room(keeper: int) -> range:
-    """User ids that no account and no other room has, below 2³¹: podman fails with greater ones."""
+    """User ids that no account and no other sandbox has, below 2³¹: podman fails with greater ones."""
     first = 2**30 + keeper % 16000 * (SUBORDINATES + 1)
     return range(first, first + SUBORDINATES + 1)
 
@@ -669,7 +669,7 @@ def _take_as_whole_tree(parts: Sequence[str]) -> None:
 
 
 def _inhabitants() -> list[int]:
-    """All that runs in this room's network, with a user id of this room, or was started by such: but not us."""
+    """All that runs in this sandbox's network, with a user id of this sandbox, or was started by such: but not us."""
     network, uids = os.stat("/proc/self/ns/net").st_ino, _uids_of_room(os.getpid())
     found: set[int] = set()
     parents: dict[int, int] = {}

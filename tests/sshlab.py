@@ -14,7 +14,7 @@
 
 A *host* has its own network, processes, host name, clock since boot and root folder: the machine's own root under an
 overlay, so that nothing written there reaches the machine, with its own /home, /tmp, /var/tmp, /run and /dev/shm in
-memory. The home of whoever runs the tests and this repository are hidden in it. A *client* has its own network,
+memory. The home of the user who runs the tests and this repository are hidden in it. A *client* has its own network,
 /etc/hosts and home and otherwise sees the machine as it is; its processes keep their process ids. Both hang on a router
 in a third place; the machine's own network is part of no link.
 

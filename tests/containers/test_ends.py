@@ -230,7 +230,7 @@ def test_a_runner_that_is_killed_while_it_starts_a_container(seat: Seat, tmp_pat
 def test_an_engine_that_is_not_there_is_told_before_anything_happens(seat: Seat, tmp_path: Path) -> None:
     seat.desk.env["DOCKER_HOST"] = f"unix://{tmp_path}/nobody.sock"
     if seat.name == "podman":
-        seat.desk.env["PATH"] = seat.desk.env["PATH"].partition(":")[2]  # without the one that is in a room
+        seat.desk.env["PATH"] = seat.desk.env["PATH"].partition(":")[2]  # without the one in a sandbox
         empty = tmp_path / "empty"
         empty.mkdir()
         (empty / "podman").write_text("#!/bin/sh\necho 'Error: no such thing as a kernel' >&2\nexit 125\n")

@@ -39,7 +39,7 @@ OLDEST = Path.home() / ".pyenv/versions/3.6.15"
 def machine_python() -> Package:
     """The interpreter and its standard library, without tests; it needs this machine's system libraries.
 
-    Its bytecode is in the package, as it is in those that everybody installs.
+    Its bytecode is in the package, as it is in published ones.
     """
     package = _python(Path(sys.base_prefix), platform.python_version())
     modules = {name: file for name, file in package.files.items() if name.endswith(".py") and not file.placeholder}
