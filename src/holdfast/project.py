@@ -14,6 +14,7 @@ import os
 from holdfast.errors import ConfigError
 from holdfast.model import Project
 from holdfast.runner import untrusted
+from holdfast.runner.store.files import UNSYNCED, WholeFile
 from holdfast.trust.ownership import foreign_owner, is_own_folder, is_shared
 
 FILE = ".holdfast-project"
@@ -37,18 +38,13 @@ def remember(project: Project) -> Project:
         return project._replace(is_new=False)
     path = os.path.join(project.root, FILE)
     named = project._replace(id=_guid(os.urandom(16).hex()), is_new=False)
-    beside = f"{path}.{os.getpid()}.tmp"
     try:
-        with open(untrusted.create_file(beside, 0o666), "w", encoding="utf-8") as target:
-            target.write(json.dumps({"id": named.id, "name": named.name}, indent=2) + "\n")
-        os.link(beside, path)
+        with WholeFile(path, 0o666, UNSYNCED, new=True) as target:
+            target.write(json.dumps({"id": named.id, "name": named.name}, indent=2).encode() + b"\n")
     except FileExistsError:
         return find(project.root)  # another process submitted first
     except OSError:
         return project._replace(is_new=False)
-    finally:
-        if os.path.exists(beside):
-            os.unlink(beside)
     return named
 
 

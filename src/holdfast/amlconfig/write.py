@@ -17,7 +17,7 @@ from holdfast.amlconfig.form import raw
 from holdfast.amlconfig.runconfig import MAPS
 from holdfast.amlconfig.source import Source, codec
 from holdfast.errors import ConfigError
-from holdfast.runner import untrusted
+from holdfast.runner.store.files import write_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,16 +85,10 @@ def update(path: str | os.PathLike[str], changes: Settings) -> None:
 
 def save(path: str, data: bytes) -> None:
     """Write a file so that a crash leaves the old or the new one, never half of it."""
-    beside = f"{path}.{os.getpid()}.tmp"
     try:
-        _write_through(beside, data, _mode(path))
-        os.replace(beside, path)
-        _sync_folder(os.path.dirname(path) or ".")
+        write_whole(path, data, 0o666, keep_mode=True)
     except OSError as error:
         raise ConfigError("cannot be written", where=path, answer=str(error.strerror)) from None
-    finally:
-        if os.path.exists(beside):
-            os.unlink(beside)
 
 
 def _new(settings: Settings) -> str:
@@ -103,29 +97,3 @@ def _new(settings: Settings) -> str:
 
 def _content(source: Source) -> dict[str, Raw]:
     return {key.text: raw(value) for key, value in source.root.entries} if source.root else {}
-
-
-def _mode(path: str) -> int:
-    try:
-        return os.stat(path).st_mode & 0o777
-    except FileNotFoundError:
-        mask = os.umask(0o077)
-        os.umask(mask)
-        return 0o666 & ~mask
-
-
-def _write_through(path: str, data: bytes, mode: int) -> None:
-    with open(untrusted.create_file(path, mode), "wb") as file:
-        os.chmod(path, mode)
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(path: str) -> None:
-    if os.name == "posix":
-        folder = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

@@ -7,7 +7,8 @@ import sys
 
 from holdfast.errors import StoreError
 from holdfast.present.terminal import show
-from holdfast.runner.store.files import temporary_beside
+from holdfast.runner import untrusted
+from holdfast.runner.store.files import UNSYNCED, WholeFile, replace_link
 from holdfast.store.index.index import Index
 
 TYPE_CHECKING = False
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from holdfast.store.runs import Run
 
 _SHOWN = 20
+_BLOCK = 1 << 20
 
 
 class Copier:
@@ -56,20 +58,15 @@ class Copier:
 
 
 def copy_whole(source: str, target: str) -> None:
-    """The whole file under its name, or nothing."""
+    """The whole file under its name, or nothing; a link stays a link."""
     import shutil
 
     os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
-    beside = temporary_beside(target)
-    try:
-        shutil.copyfile(source, beside, follow_symlinks=False)
-        os.replace(beside, target)
-    except OSError as error:
-        error.filename, error.filename2 = target, None  # copyfile names the source, but the destination failed
-        raise
-    finally:
-        if os.path.lexists(beside):
-            os.unlink(beside)
+    if os.path.islink(source):
+        replace_link(target, os.readlink(source))
+        return
+    with open(untrusted.open_file(source, follow=False), "rb") as content, WholeFile(target, 0o666, UNSYNCED) as sink:
+        shutil.copyfileobj(content, sink, _BLOCK)
 
 
 def leads_out(folder: str, root: str) -> str:

@@ -15,6 +15,7 @@ from holdfast.hosts import openssh
 from holdfast.hosts.askpass import Answer, ask_person
 from holdfast.hosts.local import spawn
 from holdfast.runner import wire
+from holdfast.runner.store.files import UNSYNCED, write_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -133,10 +134,7 @@ def write_pin(login: Login) -> None:
     except (FileNotFoundError, ValueError):
         pass
     os.makedirs(login.folder, 0o700, exist_ok=True)
-    beside = f"{path}.{os.getpid()}.tmp"
-    with open(beside, "w", encoding="ascii") as target:
-        target.write(text)
-    os.replace(beside, path)
+    write_whole(path, text.encode("ascii"), sync=UNSYNCED)
 
 
 def control_socket(login: Login) -> str:

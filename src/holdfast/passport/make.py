@@ -12,9 +12,8 @@ from holdfast.passport import signing
 from holdfast.passport.archive import Writer
 from holdfast.passport.contents import gather
 from holdfast.passport.page import page
-from holdfast.runner.store.files import temporary_beside, unlink_quietly
+from holdfast.runner.store.files import SYNCED, WholeFile
 from holdfast.store import history_record, verify
-from holdfast.store.home import Named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,19 +34,13 @@ def make(home: Home, run: Run, key: str, path: str) -> Json:
         raise UsageError("this file already exists; nothing was written", where=path, hint="use --to for another file")
     record = history_record.record(run)
     contents = gather(home, run, record)
-    beside = temporary_beside(path)
     try:
-        with Named(path), open(beside, "xb") as target:
+        with WholeFile(path, 0o666, SYNCED, new=True) as target:
             manifest = _write(Writer(target), contents, record, key)
-            target.flush()
-            os.fsync(target.fileno())
-        os.link(beside, path)  # unlike a rename, this replaces nothing
     except FileExistsError:
         raise UsageError("this file already exists; nothing was written", where=path) from None
     except ValueError as error:
         raise StoreError("a file of this run changed while it was read", answer=str(error), hint="try again") from error
-    finally:
-        unlink_quietly(os.fsencode(beside))
     return manifest
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 from holdfast.errors import UsageError
-from holdfast.runner import untrusted
-from holdfast.runner.store.files import temporary_beside
+from holdfast.runner.store.files import UNSYNCED, write_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,14 +25,8 @@ def picture_renderer(option: str, path: str) -> Callable[[Picture], bytes]:
 
 
 def write_file(path: str, data: bytes) -> None:
-    """Written beside and renamed, so that a viewer never sees half a picture."""
-    beside = temporary_beside(path)
+    """Replace the file in one step, so that a viewer never sees half a picture."""
     try:
-        with open(untrusted.create_file(beside, 0o666), "wb") as target:
-            target.write(data)
-        os.replace(beside, path)
+        write_whole(path, data, 0o666, UNSYNCED)
     except OSError as error:
         raise UsageError("the file cannot be written", where=path, answer=str(error.strerror)) from error
-    finally:
-        if os.path.exists(beside):
-            os.unlink(beside)

@@ -14,7 +14,8 @@ from .machine import limits, processes, store_health
 from .plan import Plan
 from .run import control, launch
 from .run.supervisor import Secrets
-from .store import jsonl, mirror, objects, output_download, uploads
+from .store import mirror, objects, output_download, uploads
+from .store.files import SYNCED, WholeFile
 
 MYPY = False
 if MYPY:
@@ -334,14 +335,11 @@ def store_identity(home: "bytes") -> "str":
 def _make_store(path: "bytes") -> "None":
     """Several clients may come first at once: the one whose link succeeds has named the store."""
     identity = {"id": os.urandom(16).hex(), "layout": LAYOUT}
-    beside = path + b".%d.tmp" % os.getpid()
-    jsonl.write_new(beside, wire.dumps(identity) + b"\n")
     try:
-        os.link(beside, path)
+        with WholeFile(path, sync=SYNCED, new=True) as target:
+            target.write(wire.dumps(identity) + b"\n")
     except FileExistsError:
         pass
-    finally:
-        os.unlink(beside)
 
 
 def _bytes(value: "object") -> "bytes":

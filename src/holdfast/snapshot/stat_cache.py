@@ -10,7 +10,7 @@ import hashlib
 import os
 import struct
 
-from holdfast.runner.store.files import write_all
+from holdfast.runner.store.files import UNSYNCED, write_whole
 
 _MAGIC = b"holdfast stat cache 1\n"
 _HEADER = struct.Struct("<QQQ")
@@ -51,13 +51,7 @@ class StatCache:
     def save(self, path: str) -> None:
         """Replace the cache in one step. It is not synced: its checksum tells what a power cut made of it."""
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        beside = os.fsencode(f"{path}.{os.getpid()}")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0), 0o600)
-        try:
-            write_all(descriptor, _encode(self.files, self.folders))
-        finally:
-            os.close(descriptor)
-        os.replace(beside, path)
+        write_whole(path, _encode(self.files, self.folders), sync=UNSYNCED)
 
 
 def state_of(status: os.stat_result) -> bytes:

@@ -11,9 +11,8 @@ from holdfast import _version
 from holdfast.errors import UsageError
 from holdfast.record import Record
 from holdfast.runner.store import objects
-from holdfast.runner.store.files import temporary_beside, unlink_quietly
+from holdfast.runner.store.files import UNSYNCED, WholeFile
 from holdfast.store.archive_names import FOLDERS, NOTE, OF_A_RUN, OF_AN_ATTEMPT, clash, name_problem
-from holdfast.store.home import Named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,17 +43,12 @@ def export(home: Home, chosen: list[Run], path: str, tell: Callable[[int, int], 
     if problem:
         raise UsageError("these runs cannot be in one archive", answer=problem, hint="export them one by one")
     note = {"v": 1, "kind": "holdfast-runs", "holdfast": _version.__version__, "runs": [run.uid for run in chosen]}
-    beside = temporary_beside(path)
     size = 0
-    try:
-        with Named(path), open(beside, "xb") as target, zipfile.ZipFile(target, "w") as archive:
-            archive.writestr(zipfile.ZipInfo(NOTE), json.dumps(note, indent=1) + "\n")
-            for done, (name, source) in enumerate(found.items()):
-                tell(done, len(found))
-                size += _add(archive, name, source)
-        os.replace(beside, path)
-    finally:
-        unlink_quietly(os.fsencode(beside))
+    with WholeFile(path, 0o666, UNSYNCED) as target, zipfile.ZipFile(target, "w") as archive:
+        archive.writestr(zipfile.ZipInfo(NOTE), json.dumps(note, indent=1) + "\n")
+        for done, (name, source) in enumerate(found.items()):
+            tell(done, len(found))
+            size += _add(archive, name, source)
     return Exported(len(found), size, left_out)
 
 

@@ -13,10 +13,10 @@ import time
 from holdfast.errors import ConfigError, UsageError
 from holdfast.record import Record
 from holdfast.runner import untrusted
-from holdfast.runner.store.files import write_all
+from holdfast.runner.store.files import write_all, write_whole
 from holdfast.runner.store.jsonl import read_lines, sealed
 from holdfast.store import history_record, runs
-from holdfast.store.home import Named, write_whole
+from holdfast.store.home import Named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

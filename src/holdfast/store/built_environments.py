@@ -7,6 +7,7 @@ import os
 from holdfast.errors import ConfigError
 from holdfast.location import PACKAGE
 from holdfast.runner.machine import environment as runner
+from holdfast.runner.store.files import is_temporary
 from holdfast.runner.store.remove_tree import remove_tree
 from holdfast.store.history_record import utc
 from holdfast.store.locks import Lock
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def listed(home: Home) -> list[Json]:
     """Last used first. A file that several environments share by hard link is counted in each."""
     folder = os.path.join(home.path, "envs")
-    names = [name for name in os.listdir(folder) if not name.endswith(".tmp")] if os.path.isdir(folder) else []
+    names = [name for name in os.listdir(folder) if not is_temporary(name)] if os.path.isdir(folder) else []
     rows = [_row(home, name) for name in names]
     return sorted(rows, key=lambda row: str(row["last_used"]), reverse=True)
 

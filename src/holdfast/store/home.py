@@ -9,7 +9,7 @@ from holdfast.errors import StoreError
 from holdfast.location import HINT, location
 from holdfast.record import Record
 from holdfast.runner import untrusted
-from holdfast.runner.store.files import fsync_path, unlink_quietly, write_all
+from holdfast.runner.store.files import write_whole
 from holdfast.store.locks import Lock
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 LAYOUT = 1
-__all__ = ["Home", "Named", "location", "open_home", "sync_folder", "write_synced", "write_whole"]
+__all__ = ["Home", "Named", "location", "open_home"]
 
 
 class Home(Record):
@@ -121,38 +121,9 @@ def _make(path: str, file: str) -> str:
     os.makedirs(path, 0o700, exist_ok=True)
     with Lock(os.path.join(path, "locks", "store")):
         if not os.path.exists(file):
-            write_whole(file, json.dumps({"id": os.urandom(16).hex(), "layout": LAYOUT}).encode() + b"\n")
+            identity = {"id": os.urandom(16).hex(), "layout": LAYOUT}
+            write_whole(file, json.dumps(identity).encode() + b"\n")
     return _identity(path, create=False)
-
-
-def write_whole(path: str, data: bytes) -> None:
-    """Write beside, sync, rename, sync the folder: afterwards the file is there whole, whatever happens."""
-    beside = f"{path}.{os.getpid()}.tmp"
-    try:
-        write_synced(beside, data)
-        os.replace(beside, path)
-    except OSError:
-        unlink_quietly(os.fsencode(beside))
-        raise
-    sync_folder(os.path.dirname(path))
-
-
-def write_synced(path: str, data: bytes) -> None:
-    """A file of our own with this content, on disk when this returns."""
-    with Named(path):
-        fd = untrusted.create_file(path)
-        try:
-            write_all(fd, data)
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-
-
-def sync_folder(path: str) -> None:
-    if os.name == "nt":
-        return  # a folder cannot be opened there, and a rename is durable by itself
-    with Named(path):
-        fsync_path(os.fsencode(path))
 
 
 class Named:

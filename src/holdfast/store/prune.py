@@ -7,7 +7,7 @@ import os
 from holdfast import lifecycle
 from holdfast.record import Record
 from holdfast.runner.store import objects
-from holdfast.runner.store.files import unlink_quietly
+from holdfast.runner.store.files import is_temporary, unlink_quietly
 from holdfast.runner.store.remove_tree import remove_tree
 from holdfast.store import runs, trash
 from holdfast.store.disk_usage import size_of
@@ -124,9 +124,9 @@ def _is_dead(path: str) -> bool:
 
 
 def _is_half(path: str) -> bool:
-    """By its ending; a stat cache that is being written ends in the number of its process."""
+    """By its ending; older versions wrote a stat cache under a name that ends in the number of its process."""
     beside = os.path.basename(path).startswith("stat-") and path.rpartition(".")[2].isdigit()
-    return beside or path.endswith((".deleted", ".tmp"))
+    return beside or path.endswith(".deleted") or is_temporary(path)
 
 
 def _old_runners(home: Home, clock: Clock) -> list[str]:

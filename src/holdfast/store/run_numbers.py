@@ -13,9 +13,8 @@ import time
 
 from holdfast.model import Identity, Json
 from holdfast.runner import untrusted
-from holdfast.runner.store.files import unlink_quietly
+from holdfast.runner.store.files import SYNCED, note, unlink_quietly, write_whole
 from holdfast.runner.store.jsonl import is_intact, sealed
-from holdfast.store.home import write_synced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -135,13 +134,7 @@ def _seen(home: Home) -> Json:
 def _note(home: Home, seen: Json) -> None:
     """Not synced: where a power cut takes it away, the runs are asked."""
     path = home.counter(_SEEN)
-    beside = _beside(path)
-    try:
-        with open(beside, "wb") as target:
-            target.write(sealed({name: seen.get(name) for name in ("runs", _MILLISECONDS, "of")}))
-        os.replace(beside, path)
-    except OSError:
-        unlink_quietly(os.fsencode(beside))
+    note(path, sealed({name: seen.get(name) for name in ("runs", _MILLISECONDS, "of")}))
 
 
 def _counter(home: Home, name: str, most: int) -> int | None:
@@ -157,14 +150,7 @@ def _counter(home: Home, name: str, most: int) -> int | None:
 def _set_counter(home: Home, name: str, value: int) -> None:
     path = home.counter(name)
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-    beside = _beside(path)
-    write_synced(beside, b"%d\n" % value)
-    os.replace(beside, path)
-
-
-def _beside(path: str) -> str:
-    """A name that no other node uses at the same time; process ids of two nodes may be equal."""
-    return f"{path}.{os.urandom(4).hex()}.tmp"
+    write_whole(path, b"%d\n" % value, sync=SYNCED)
 
 
 def _time_of_runs(home: Home) -> int:

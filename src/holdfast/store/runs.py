@@ -13,11 +13,11 @@ import time
 from holdfast.model import Identity, Json
 from holdfast.record import Record
 from holdfast.runner import untrusted
-from holdfast.runner.store.files import write_all
+from holdfast.runner.store.files import fsync_path, temporary_beside, write_all, write_synced
 from holdfast.runner.store.jsonl import read_lines, sealed
 from holdfast.runner.store.remove_tree import remove_tree
 from holdfast.store import request_file, run_numbers
-from holdfast.store.home import Home, Named, sync_folder, write_synced
+from holdfast.store.home import Home, Named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,13 +76,13 @@ class Run(Record):
 def create(home: Home, identity: Identity, request: Json) -> str:
     """Make the run's folder; when this returns, the run is on disk for good. Returns its path."""
     path = home.run(identity.uid)
-    beside = f"{path}.tmp"
+    beside = temporary_beside(path)
     try:
         os.makedirs(beside, 0o700)
         write_synced(os.path.join(beside, "run.json"), sealed({**request, **identity._asdict()}))
-        sync_folder(beside)
+        fsync_path(beside)
         os.rename(beside, path)
-        sync_folder(home.runs)
+        fsync_path(home.runs)
         run_numbers.note_created(home)
     except OSError:
         remove_tree(os.fsencode(beside))

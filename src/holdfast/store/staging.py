@@ -6,11 +6,11 @@ import os
 
 from holdfast.model import Identity, Project
 from holdfast.runner.machine import node
-from holdfast.runner.store.files import fsync_path, sync_file_system
+from holdfast.runner.store.files import fsync_path, sync_file_system, temporary_beside, write_synced
 from holdfast.runner.store.jsonl import read_lines, sealed
 from holdfast.runner.store.remove_tree import remove_tree
 from holdfast.store import run_numbers
-from holdfast.store.home import Home, sync_folder, write_synced
+from holdfast.store.home import Home
 from holdfast.store.index.index import Index
 from holdfast.store.locks import Lock, is_held
 
@@ -32,7 +32,7 @@ class Staging:
 
     def __init__(self, home: Home) -> None:
         self._home = home
-        self.path = os.path.join(home.path, f"import-{os.getpid()}-{os.urandom(4).hex()}.tmp")
+        self.path = temporary_beside(os.path.join(home.path, f"import-{os.getpid()}"))
         self._staged = Home(self.path, "")
         self._owner = Lock(os.path.join(self.path, _OWNER))
 
@@ -69,10 +69,10 @@ class Staging:
             project = Project("", str(request["project_id"]), str(request["project"]))
             identity = Identity(uid, run_id, run_numbers.claim(self._home, project).run_number)
             write_synced(self.run(uid, "run.json"), sealed({**request, **identity._asdict()}))
-            sync_folder(self.run(uid))
+            fsync_path(self.run(uid))
             os.makedirs(self._home.runs, 0o700, exist_ok=True)
             os.rename(self.run(uid), place)
-            sync_folder(self._home.runs)
+            fsync_path(self._home.runs)
             run_numbers.note_created(self._home)
             return identity.run_number
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from holdfast.errors import UsageError
+from holdfast.runner.store.files import fsync_path
 from holdfast.runner.store.remove_tree import remove_tree
 from holdfast.store import history_record, runs
 from holdfast.store.disk_usage import size_of
-from holdfast.store.home import sync_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ def put(home: Home, uid: str) -> None:
     os.makedirs(home.trash, 0o700, exist_ok=True)
     os.utime(home.run(uid))
     os.rename(home.run(uid), _place(home, uid))
-    sync_folder(home.trash)
-    sync_folder(home.runs)
+    fsync_path(home.trash)
+    fsync_path(home.runs)
 
 
 def uids(home: Home) -> list[str]:
@@ -75,8 +75,8 @@ def restore(home: Home, uid: str) -> None:
     if os.path.lexists(home.run(uid)):
         raise UsageError("a run with this uid already exists", where=home.run(uid), hint="delete that one first")
     os.rename(_place(home, uid), home.run(uid))
-    sync_folder(home.runs)
-    sync_folder(home.trash)
+    fsync_path(home.runs)
+    fsync_path(home.trash)
 
 
 def expired(home: Home, keep_days: float | None, clock: Clock) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast.store.home import write_whole
+from holdfast.runner.store.files import write_whole
 from holdfast.trust import confirmations
 
 TYPE_CHECKING = False

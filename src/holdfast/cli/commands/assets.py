@@ -12,9 +12,9 @@ from holdfast.engine.runs import outputs
 from holdfast.errors import StoreError, UsageError
 from holdfast.present.output import emit
 from holdfast.present.terminal import human_bytes, show
-from holdfast.runner.store.files import temporary_beside, unlink_quietly
+from holdfast.runner.store.files import UNSYNCED, WholeFile
 from holdfast.store import assets, output_manifest
-from holdfast.store.home import Named, open_home
+from holdfast.store.home import open_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,19 +67,14 @@ def download(parsed: Parsed) -> int:
 def _copy(source: str, target: str, asset: Asset) -> None:
     """Beside, hashed on the way, and under its name only if it is the promoted content."""
     os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
-    beside = temporary_beside(target)
     state = hashlib.sha256()
-    try:
-        with Named(target), open(beside, "xb") as sink, open(source, "rb") as stream:
-            while block := stream.read(_BLOCK):
-                state.update(block)
-                sink.write(block)
+    with WholeFile(target, 0o666, UNSYNCED) as sink, open(source, "rb") as stream:
+        while block := stream.read(_BLOCK):
+            state.update(block)
+            sink.write(block)
         if state.hexdigest() != asset.sha256:
             hint = "holdfast store verify lists all damage"
             raise StoreError("this output was changed after its run ended", where=source, hint=hint)
-        os.replace(beside, target)
-    finally:
-        unlink_quietly(os.fsencode(beside))
 
 
 def _digest(path: str) -> str:

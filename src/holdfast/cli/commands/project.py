@@ -9,6 +9,7 @@ from holdfast import project as projects
 from holdfast.errors import UsageError
 from holdfast.model import Project
 from holdfast.present.terminal import show
+from holdfast.runner.store.files import temporary_beside
 from holdfast.store.home import location
 
 TYPE_CHECKING = False
@@ -33,7 +34,7 @@ def create(parsed: Parsed) -> int:
             where=folder,
             hint="use another --name, or submit from that folder",
         )
-    beside = f"{folder}.{os.getpid()}.tmp"
+    beside = temporary_beside(folder)
     shutil.copytree(source, beside, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", projects.FILE, ".git"))
     projects.remember(Project(beside, "", name, is_new=True))
     os.rename(beside, folder)

@@ -8,7 +8,8 @@ import sys
 from holdfast import settings
 from holdfast.present.output import emit
 from holdfast.present.terminal import show
-from holdfast.store.home import open_home, write_whole
+from holdfast.runner.store.files import write_whole
+from holdfast.store.home import open_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

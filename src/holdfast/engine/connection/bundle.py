@@ -6,6 +6,7 @@ import os
 import sys
 
 from holdfast.location import PACKAGE
+from holdfast.runner.store.files import UNSYNCED, write_whole
 
 # As pinned in pyproject.toml.
 BINDING = "13.615.71"
@@ -106,12 +107,9 @@ def _digest(sources: dict[str, str]) -> str:
 
 
 def _remember(note: str, text: str) -> None:
-    beside = f"{note}.{os.getpid()}.tmp"
     try:
         os.makedirs(os.path.dirname(note), 0o700, exist_ok=True)
-        with open(beside, "w", encoding="ascii") as target:
-            target.write(text)
-        os.replace(beside, note)
+        write_whole(note, text.encode("ascii"), sync=UNSYNCED)
     except OSError:
         return  # a note is only a note
 

@@ -10,6 +10,7 @@ import os
 import sys
 
 from holdfast.record import Record
+from holdfast.runner.store.files import UNSYNCED, write_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,11 +70,7 @@ def _write(folder: str, programs: dict[str, Program]) -> str:
         path = os.path.join(folder, f"{name}.cmd" if os.name == "nt" else name)
         text = _batch(program) if os.name == "nt" else _script(program)
         if _text(path) != text:
-            beside = f"{path}.{os.getpid()}.tmp"
-            fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o700)
-            with open(fd, "w", encoding="utf-8", errors="surrogateescape", newline="") as target:
-                target.write(text)
-            os.replace(beside, path)
+            write_whole(path, text.encode("utf-8", "surrogateescape"), 0o700, UNSYNCED)
     return folder
 
 

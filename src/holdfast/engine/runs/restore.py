@@ -12,9 +12,9 @@ import os
 from holdfast.errors import StoreError, UsageError
 from holdfast.record import Record
 from holdfast.runner.store import objects
-from holdfast.runner.store.files import temporary_beside, unlink_quietly
+from holdfast.runner.store.files import UNSYNCED, replace_link, temporary_beside, write_whole
 from holdfast.snapshot import snapshot
-from holdfast.store.home import Named, write_whole
+from holdfast.store.home import Named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -162,19 +162,10 @@ def _content(home: Home, entry: Entry) -> bytes:
 def _write(root: bytes, path: bytes, entry: Entry, content: bytes) -> None:
     target = os.path.join(root, path)
     _make_room(root, path)
-    beside = temporary_beside(target)
-    try:
-        if entry.kind == "link":
-            os.symlink(content, beside)
-        else:
-            with Named(os.fsdecode(target)):
-                fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o777 if entry.executable else 0o666)
-                with open(fd, "wb") as stream:
-                    stream.write(content)
-        os.replace(beside, target)
-    except OSError:
-        unlink_quietly(beside)
-        raise
+    if entry.kind == "link":
+        replace_link(target, content)
+    else:
+        write_whole(target, content, 0o777 if entry.executable else 0o666, UNSYNCED)
 
 
 def _make_room(root: bytes, path: bytes) -> None:

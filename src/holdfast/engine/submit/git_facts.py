@@ -15,7 +15,7 @@ import sys
 import time
 
 from holdfast.engine.submit import git_repository
-from holdfast.runner.store.files import write_all
+from holdfast.runner.store.files import temporary_beside, write_all
 from holdfast.runner.store.remove_tree import remove_tree
 
 TYPE_CHECKING = False
@@ -188,7 +188,7 @@ def _clean_folder(cache: str, digits: int) -> str:
     expected = {"HEAD": _HEAD, "config": _CONFIG[digits]}
     if _is_clean(folder, expected):
         return folder
-    beside = f"{folder}.{os.getpid()}.tmp"
+    beside = temporary_beside(folder)
     os.makedirs(os.path.join(beside, "refs"), 0o700)
     for name, content in expected.items():
         with open(os.path.join(beside, name), "wb") as target:

@@ -211,7 +211,7 @@ def _failure(asked: Asked, answer: Json, log: str) -> ConfigError:
 
 
 def _remember(path: str, found: lock.Lock) -> None:
-    from holdfast.store.home import write_whole
+    from holdfast.runner.store.files import write_whole
 
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     write_whole(path, lock.to_text(found).encode())

@@ -10,8 +10,8 @@ from holdfast.engine.submit.submit import Submitter
 from holdfast.errors import UsageError
 from holdfast.model import GpuWish, Job, Link
 from holdfast.record import Record
+from holdfast.runner.store.files import write_synced
 from holdfast.snapshot.snapshot import Snapshot
-from holdfast.store.home import write_synced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -78,23 +78,13 @@ def read(fd: int) -> Iterator[bytes]:
 
 
 def write(path: str, pieces: Iterator[bytes]) -> int:
-    """Beside, synced, renamed: the file is there whole or not at all."""
-    from holdfast.runner.store.files import temporary_beside, unlink_quietly
-    from holdfast.store.home import Named, sync_folder
+    """The file is there whole or not at all; returns its size."""
+    from holdfast.runner.store.files import WholeFile
 
-    beside = temporary_beside(path)
     total = 0
-    try:
-        with Named(path), open(beside, "xb") as target:
-            for piece in pieces:
-                total += target.write(piece)
-            target.flush()
-            os.fsync(target.fileno())
-        os.replace(beside, path)
-    except BaseException:
-        unlink_quietly(os.fsencode(beside))
-        raise
-    sync_folder(os.path.dirname(os.path.abspath(path)))
+    with WholeFile(path, 0o666) as target:
+        for piece in pieces:
+            total += target.write(piece)
     return total
 
 

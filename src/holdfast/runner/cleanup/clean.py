@@ -13,7 +13,7 @@ from ..machine import clock, environment, node, processes
 from ..run import launch, outputs
 from ..store import run_files, run_list
 from ..store.exclusive_lock import Alone, InUse, is_used
-from ..store.files import unlink_quietly
+from ..store.files import is_temporary, temporary_beside, unlink_quietly
 from ..store.remove_tree import remove_tree
 from . import unused_containers
 
@@ -108,7 +108,7 @@ def _environments(home: "bytes", sizes: "_Sizes") -> "Part":
     free, elsewhere = [], run_list.environments_elsewhere(home)
     for place in _inside(home, b"envs"):
         key = os.path.basename(place).decode("ascii", "replace")
-        if place.endswith(b".tmp"):
+        if is_temporary(place):
             continue
         if key in elsewhere or is_used(environment.use_lock(home, key)):
             sizes.of(place)  # what it shares with the cache is not given back either
@@ -132,7 +132,7 @@ def _tools(home: "bytes", sizes: "_Sizes") -> "Iterator[Part]":
     for what, places in (("package cache", packages), ("builder tools", _inside(home, b"builder"))):
         part = Part(what)
         for place in places:
-            if place.endswith(b".tmp") or not _is_folder(place):
+            if is_temporary(place) or not _is_folder(place):
                 continue
             if _is_building(home):
                 part.leave("an environment is being built")
@@ -200,11 +200,11 @@ def _leftovers(home: "bytes", sizes: "_Sizes", now: "clock.Clock") -> "Part":
         is_theirs = b".on-" in os.path.basename(place) and not place.endswith(node.own_ending())
         if is_theirs and not now.is_older(place, DAY_S):
             continue  # another node may be making it
-        if place.endswith(b".tmp") and not is_used(_build_lock(home, place)):
+        if is_temporary(place) and not is_used(_build_lock(home, place)):
             part.add(sizes.of(place), lambda one=place: _remove_unfinished(home, one))  # type: ignore[misc]
     for folder in (b"runs", b"cache", b"builder"):
         for place in _inside(home, folder):
-            if place.endswith(b".deleted") or (place.endswith(b".tmp") and now.is_older(place, YOUNG_S)):
+            if place.endswith(b".deleted") or (is_temporary(place) and now.is_older(place, YOUNG_S)):
                 remove = remove_tree if os.path.isdir(place) else unlink_quietly
                 part.add(sizes.of(place), lambda one=place, remove=remove: remove(one))  # type: ignore[misc]
     return part
@@ -234,8 +234,8 @@ def _is_folder(path: "bytes") -> "bool":
     return os.path.isdir(path) and not os.path.islink(path)
 
 
-def _out_of_sight(place: "bytes", ending: "bytes" = b".tmp") -> "bytes":
+def _out_of_sight(place: "bytes", ending: "bytes" = b"") -> "bytes":
     """Its name is free again at once; what is left of it, if we are killed, is a leftover."""
-    gone = place + b".%d" % os.getpid() + ending
+    gone = place + b".%d" % os.getpid() + ending if ending else temporary_beside(place)
     os.rename(place, gone)
     return gone

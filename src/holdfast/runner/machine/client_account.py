@@ -5,8 +5,8 @@ import os
 
 from .. import wire
 from ..run import control
-from ..store import jsonl, run_files
-from ..store.files import unlink_quietly
+from ..store import run_files
+from ..store.files import SYNCED, is_temporary, unlink_quietly, write_whole
 from ..store.remove_tree import remove_tree
 
 
@@ -80,7 +80,7 @@ def purge(home: "bytes", client: "str") -> "dict[str, object]":
 
 def _is_discarded(folder: "bytes") -> "bool":
     """Whether this is what is left of a run: one that ended before it had begun, or that was being removed."""
-    if folder.endswith((b".deleted", b".tmp")):
+    if folder.endswith(b".deleted") or is_temporary(folder):
         return True
     if os.path.lexists(os.path.join(folder, b"run.json")):
         return False
@@ -104,10 +104,8 @@ def _deauthorize(note: "dict[str, object]") -> "None":
         return
     rest = [kept for kept in _lines(path) if kept != line]
     if rest or "file" not in made:  # type: ignore[operator]
-        beside = path + b".%d.tmp" % os.getpid()
-        jsonl.write_new(beside, "".join(kept + "\n" for kept in rest).encode("utf-8", "surrogateescape"))
-        os.chmod(beside, os.stat(path).st_mode & 0o7777)
-        os.rename(beside, path)
+        content = "".join(kept + "\n" for kept in rest).encode("utf-8", "surrogateescape")
+        write_whole(path, content, sync=SYNCED, keep_mode=True)
     else:
         os.unlink(path)
     if "folder" in made and not os.listdir(folder):  # type: ignore[operator]
@@ -157,6 +155,4 @@ def _read(path: "bytes") -> "dict[str, object]":
 
 
 def _write(path: "bytes", content: "dict[str, object]") -> "None":
-    beside = path + b".%d.tmp" % os.getpid()
-    jsonl.write_new(beside, wire.dumps(content) + b"\n")
-    os.rename(beside, path)
+    write_whole(path, wire.dumps(content) + b"\n", sync=SYNCED)

@@ -11,7 +11,7 @@ import sys
 import time
 
 from .. import untrusted
-from ..store.files import unlink_quietly, write_all
+from ..store.files import note
 
 MYPY = False
 if MYPY:
@@ -127,17 +127,7 @@ def _read(home: "bytes") -> "dict[str, object]":
 
 
 def _write(home: "bytes", noted: "dict[str, object]") -> "None":
-    path = os.path.join(home, NOTE)
-    beside = path + b".%d.tmp" % os.getpid()
-    try:
-        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            write_all(fd, json.dumps(noted).encode("ascii"))
-        finally:
-            os.close(fd)
-        os.rename(beside, path)
-    except OSError:
-        unlink_quietly(beside)  # a disk that takes no note will not let anything be deleted either
+    note(os.path.join(home, NOTE), json.dumps(noted).encode("ascii"))
 
 
 def _number(moment: "object", name: "str") -> "float":

@@ -12,7 +12,8 @@ import subprocess
 import sys
 import time
 
-from ..store import jsonl, lock_holders, lock_wait
+from ..store import lock_holders, lock_wait
+from ..store.files import fsync_path, write_synced
 from ..store.remove_tree import remove_tree
 from . import node
 
@@ -146,7 +147,7 @@ def _note_sizes(place: "bytes") -> "None":
         for path in (os.path.join(folder, name) for name in names):
             if not os.path.islink(path):
                 sizes[os.fsdecode(path[len(place) + 1 :])] = os.path.getsize(path)
-    jsonl.write_new(os.path.join(place, _SIZES), json.dumps(sizes).encode("ascii"))
+    write_synced(os.path.join(place, _SIZES), json.dumps(sizes).encode("ascii"))
 
 
 def _install_tools(place: "bytes", log: "bytes") -> "None":
@@ -179,7 +180,7 @@ def _publish(beside: "bytes", place: "bytes", is_whole: "Callable[[bytes], bool]
     else:
         remove_tree(place)
         os.rename(beside, place)
-    jsonl.sync_folder(os.path.dirname(place))
+    fsync_path(os.path.dirname(place))
 
 
 def tail(log: "bytes", lines: "int" = 30) -> "str":

@@ -8,6 +8,7 @@ import hashlib
 import json
 
 from ..store import jsonl
+from ..store.files import TEMPORARY
 from . import processes
 
 MYPY = False
@@ -31,7 +32,8 @@ def encoded() -> "bytes":
 def own_ending() -> "bytes":
     """For names of folders that only this node works in."""
     told = "%s %s" % (processes.host_name(), _machine())
-    return b".on-%s.tmp" % hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()[:8].encode("ascii")
+    digest = hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
+    return (".on-%s%s" % (digest[:8], TEMPORARY)).encode("ascii")
 
 
 def is_this(written: "Mapping[str, object]") -> "bool":

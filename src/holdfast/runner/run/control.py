@@ -8,6 +8,7 @@ import time
 from ..machine import node, processes
 from ..plan import read_plan
 from ..store import evidence, jsonl, run_files
+from ..store.files import temporary_beside
 from ..store.remove_tree import remove_tree
 from . import guardian, process_tree
 
@@ -143,7 +144,7 @@ def _close_abandoned(attempt: "bytes", by: "str") -> "str":
 
 def discard(attempt: "bytes", outcome: "str", reason: "str") -> "str":
     """Close an attempt that was never started: claim its name, so that a late start finds it taken."""
-    beside = attempt + b".%d.tmp" % os.getpid()
+    beside = temporary_beside(attempt)
     os.makedirs(beside, 0o700)
     events = run_files.Events(beside)
     events.close(outcome, 143 if outcome == "canceled" else 125, reason, files={})

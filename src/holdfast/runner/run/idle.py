@@ -8,7 +8,8 @@ import os
 import sys
 import time
 
-from ..store import jsonl, run_files
+from ..store import run_files
+from ..store.files import SYNCED, write_whole
 
 MYPY = False
 if MYPY:
@@ -47,9 +48,7 @@ def main(words: "list[str]") -> "None":
 def _take_over(home: "bytes", uid: "str") -> "None":
     """Only the guardian of the newest run waits; an earlier one sees another name here and ends."""
     path = os.path.join(home, b"idle")
-    beside = path + b".%d.tmp" % os.getpid()
-    jsonl.write_new(beside, uid.encode("ascii"))
-    os.rename(beside, path)
+    write_whole(path, uid.encode("ascii"), sync=SYNCED)
 
 
 def _is_mine(home: "bytes", uid: "str") -> "bool":

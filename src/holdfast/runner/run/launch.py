@@ -11,6 +11,7 @@ import signal
 from .. import wire
 from ..machine import limits, processes
 from ..store import jsonl, run_files
+from ..store.files import SYNCED, fsync_path, temporary_beside, write_synced, write_whole
 from ..store.remove_tree import remove_tree
 from . import control, idle, process_tree
 from .guardian import Guardian
@@ -40,19 +41,17 @@ def introduce(home: "bytes", request: "dict[str, object]") -> "None":
     if os.path.exists(path):
         return
     os.makedirs(folder, 0o700, exist_ok=True)
-    beside = path + b".%d.tmp" % os.getpid()
-    jsonl.write_new(beside, jsonl.sealed(request))
-    os.rename(beside, path)
+    write_whole(path, jsonl.sealed(request), sync=SYNCED)
 
 
 def launch(home: "bytes", runner: "str", plan: "Plan", secrets: "Secrets", umask: "int") -> "bool":
     """Start an attempt; False if it was started before. Returns once the first event is on disk."""
     attempt = attempt_path(home, plan.uid, plan.attempt)
-    beside = attempt + b".%d.tmp" % os.getpid()
+    beside = temporary_beside(attempt)
     os.makedirs(beside, 0o700)
     lock = run_files.hold(beside)
     try:
-        jsonl.write_new(os.path.join(beside, b"plan.json"), wire.dumps(plan.source))
+        write_synced(os.path.join(beside, b"plan.json"), wire.dumps(plan.source))
         run_files.make_reserve(beside)
         os.mkdir(os.path.join(beside, b"metrics"), 0o700)
         os.rename(beside, attempt)  # the claim: it fails where the attempt is there already
@@ -63,7 +62,7 @@ def launch(home: "bytes", runner: "str", plan: "Plan", secrets: "Secrets", umask
             raise
         return False
     try:
-        jsonl.sync_folder(os.path.dirname(attempt))
+        fsync_path(os.path.dirname(attempt))
         accepted = _start_guardian(attempt, lambda sink: Supervisor(home, runner, attempt, plan, secrets, umask, sink))
     except OSError as error:
         run_files.close(attempt, "failed", CANNOT_START, "the runner could not be started: %s" % limits.told(error))

@@ -8,7 +8,7 @@ import time
 
 from .. import wire
 from ..machine import limits
-from ..store.files import unlink_quietly
+from ..store.files import SYNCED, WholeFile, is_temporary, unlink_quietly
 
 MANIFEST = b"outputs.jsonl"
 RESERVE = b"reserve"  # a reserve file, removed when the disk is full
@@ -66,31 +66,21 @@ def list_late(attempt: "bytes", events: "list[dict[str, object]]") -> "None":
 def _write_manifest(attempt: "bytes") -> "tuple[int, int, list[str]]":
     """The whole manifest or none: number of files and of bytes, and what could not be read."""
     kept = os.path.join(attempt, b"outputs")
-    path = os.path.join(attempt, MANIFEST)
-    beside = path + b".%d.tmp" % os.getpid()
     files = size = 0
     unread = []  # type: list[str]
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    try:
+    with WholeFile(os.path.join(attempt, MANIFEST), sync=SYNCED) as target:
         for name, problem in _names(kept):
             row = _row(os.path.join(kept, name), name, problem, unread)
-            _append(fd, wire.dumps(row) + b"\n", attempt)
+            _append(target.fileno(), wire.dumps(row) + b"\n", attempt)
             files += 1
             size += row["size"] if isinstance(row["size"], int) else 0
-        os.fsync(fd)
-        os.rename(beside, path)
-    except OSError:
-        unlink_quietly(beside)
-        raise
-    finally:
-        os.close(fd)
     return files, size, unread
 
 
 def remove_partial(attempt: "bytes") -> "None":
     """Remove the manifest that a supervisor was writing when it was killed."""
     for name in os.listdir(attempt):
-        if name.startswith(MANIFEST + b".") and name.endswith(b".tmp"):
+        if name.startswith(MANIFEST) and is_temporary(name):
             unlink_quietly(os.path.join(attempt, name))
 
 

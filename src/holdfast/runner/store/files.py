@@ -1,11 +1,17 @@
-"""Durable writes. A failed fsync is never tried again: the data may be lost."""
+"""Atomic and durable writes. A failed fsync is never tried again: the data may be lost."""
 
 import os
 import sys
 
+from .. import untrusted
+
 MYPY = False
 if MYPY:
-    from typing import AnyStr
+    from typing import Any, AnyStr, BinaryIO
+
+UNSYNCED, SYNCED, DURABLE = range(3)
+TEMPORARY = ".tmp"  # how the names of files and folders end that are being written
+_LONGEST_KEPT = 200  # bytes of a file's name in that of its temporary; a name has 255
 
 
 def write_all(descriptor: "int", data: "bytes") -> "None":
@@ -15,7 +21,7 @@ def write_all(descriptor: "int", data: "bytes") -> "None":
         written = os.write(descriptor, data)
 
 
-def unlink_quietly(path: "bytes") -> "None":
+def unlink_quietly(path: "AnyStr") -> "None":
     try:
         os.unlink(path)
     except OSError:
@@ -23,10 +29,124 @@ def unlink_quietly(path: "bytes") -> "None":
 
 
 def temporary_beside(path: "AnyStr") -> "AnyStr":
-    """A name in the same folder for a file that is not whole yet; short, as the file's own name may be the longest."""
-    name = ".holdfast-%s.tmp" % os.urandom(8).hex()
-    folder = os.path.dirname(path)
-    return os.path.join(folder, os.fsencode(name) if isinstance(path, bytes) else name)
+    """A name in the same folder for what is not whole yet: that of the file, cut where it is long, and an ending."""
+    folder, name = os.path.split(path)
+    short = os.fsencode(name)[:_LONGEST_KEPT].decode("utf-8", "ignore")
+    beside = "%s.%s%s" % (short, os.urandom(8).hex(), TEMPORARY)
+    return os.path.join(folder, beside.encode("utf-8") if isinstance(path, bytes) else beside)
+
+
+def is_temporary(path: "AnyStr") -> "bool":
+    """Whether a file or folder was begun and has not been given its name."""
+    return path.endswith(TEMPORARY.encode("ascii") if isinstance(path, bytes) else TEMPORARY)
+
+
+class WholeFile:
+    """``with WholeFile(path) as target:`` what is written to ``target`` gets its name when the block ends.
+
+    Until then, and after an error, whatever had the name keeps it. ``sync`` says what a power cut may leave: with
+    UNSYNCED perhaps an empty file, with SYNCED the old or the new content, with DURABLE the new. With ``new`` a file
+    of this name is a FileExistsError. With ``keep_mode`` the file gets the mode of the one that it replaces.
+    """
+
+    def __init__(
+        self,
+        path: "AnyStr",
+        mode: "int" = 0o600,
+        sync: "int" = DURABLE,
+        new: "bool" = False,
+        keep_mode: "bool" = False,
+    ) -> "None":
+        self._path: "Any" = path
+        self._mode, self._sync, self._new, self._keep_mode = mode, sync, new, keep_mode
+
+    def __enter__(self) -> "BinaryIO":
+        self._temporary = temporary_beside(self._path)
+        try:
+            fd = untrusted.create_file(self._temporary, self._mode)
+        except OSError as error:
+            self._name(error)
+            raise
+        self._file: "BinaryIO" = os.fdopen(fd, "wb")
+        return self._file
+
+    def __exit__(self, kind: "object", error: "BaseException | None", trace: "object") -> "None":
+        try:
+            if error is None:
+                self._publish()
+            elif isinstance(error, OSError) and error.filename is None:
+                error.filename = self._path  # errors of a write or a sync know no name
+        except OSError as own:
+            self._name(own)
+            raise
+        finally:
+            _close_quietly(self._file)
+            unlink_quietly(self._temporary)
+
+    def _publish(self) -> "None":
+        if self._keep_mode and os.path.exists(self._path):
+            os.chmod(self._temporary, os.stat(self._path).st_mode & 0o7777)
+        self._file.flush()
+        if self._sync:
+            os.fsync(self._file.fileno())
+        self._file.close()
+        if self._new:
+            os.link(self._temporary, self._path)
+        else:
+            os.replace(self._temporary, self._path)
+        if self._sync == DURABLE:
+            fsync_path(os.path.dirname(os.path.abspath(self._path)))
+
+    def _name(self, error: "OSError") -> "None":
+        if error.filename in (None, self._temporary):
+            error.filename, error.filename2 = self._path, None
+
+
+def write_whole(
+    path: "AnyStr", data: "bytes", mode: "int" = 0o600, sync: "int" = DURABLE, keep_mode: "bool" = False
+) -> "None":
+    """Give a file this content in one step."""
+    with WholeFile(path, mode, sync, keep_mode=keep_mode) as target:
+        target.write(data)
+
+
+def note(path: "AnyStr", data: "bytes") -> "None":
+    """The same for a note that can be made again: a disk that does not take it is no error."""
+    try:
+        write_whole(path, data, sync=UNSYNCED)
+    except OSError:
+        pass
+
+
+def replace_link(path: "AnyStr", target: "AnyStr") -> "None":
+    """A symbolic link in place of whatever file has the name."""
+    temporary = temporary_beside(path)
+    try:
+        os.symlink(target, temporary)
+        os.replace(temporary, path)
+    except OSError:
+        unlink_quietly(temporary)
+        raise
+
+
+def write_synced(path: "AnyStr", data: "bytes") -> "None":
+    """A new file, on disk when this returns; for a folder that gets its own name only when it is whole."""
+    fd = untrusted.create_file(path)
+    try:
+        write_all(fd, data)
+        os.fsync(fd)
+    except OSError as error:
+        error.filename = path
+        raise
+    finally:
+        os.close(fd)
+
+
+def _close_quietly(file: "BinaryIO") -> "None":
+    try:
+        file.close()
+    except OSError:
+        pass  # what it could not write was told by the error that brought us here
 
 
 def make_private(folder: "bytes") -> "None":
@@ -34,13 +154,16 @@ def make_private(folder: "bytes") -> "None":
         os.makedirs(each, mode=0o700, exist_ok=True)
 
 
-def fsync_path(path: "bytes") -> "None":
+def fsync_path(path: "AnyStr") -> "None":
     """Sync a file or directory by name. Windows cannot open a directory, nor does it need to."""
     if sys.platform == "win32" and os.path.isdir(path):
         return
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        error.filename = path
+        raise
     finally:
         os.close(descriptor)
 

@@ -53,24 +53,3 @@ def append_line(path: "bytes", value: "dict[str, object]") -> "None":
         os.fsync(fd)
     finally:
         os.close(fd)
-
-
-def write_new(path: "bytes", data: "bytes") -> "None":
-    """Write beside, sync, rename: the file is there whole or not at all."""
-    beside = path + b".tmp"
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        wire.write_all(fd, data)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    os.rename(beside, path)
-
-
-def sync_folder(path: "bytes") -> "None":
-    """Names last only when their folder is on disk too."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
