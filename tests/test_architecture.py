@@ -25,6 +25,7 @@ from holdfast.errors import HoldfastError
 from holdfast.runner.plan import Plan
 from holdfast.runner.run import notify
 from holdfast.runner.run.script_process import INHERITED
+from holdfast.runner.store import files, layout
 from holdfast.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -341,6 +342,55 @@ def test_submit_imports_nothing_costly(desk: Desk) -> None:
     assert imported & COSTLY == set()
 
 
+def test_files_are_replaced_by_one_function() -> None:
+    """``runner/store/files.py`` writes a temporary and renames it; what cannot use it is listed with its reason."""
+    reasons = {
+        "builder/bytecode.py": 1,  # the builder travels without the runner
+        "builder/place.py": 1,
+        "builder/sealing.py": 1,
+        "engine/runs/outputs.py": 1,  # a download that goes on where an earlier one stopped
+        "hosts/askpass.py": 1,  # a folder by tempfile.mkdtemp
+        "runner/bootstrap.py": 3,  # travels alone
+        "runner/container/init.py": 3,  # runs alone, under Python 2.7 too
+        "runner/store/objects.py": 3,  # many objects that are synced together
+    }
+    found = Counter(
+        _name(path)
+        for path in SOURCES
+        for node in ast.walk(_tree(path))
+        if (isinstance(node, ast.Constant) and _text(node.value).endswith(files.TEMPORARY))
+        or (isinstance(node, ast.Call) and ast.unparse(node.func) == "os.replace")
+    )
+    assert found.pop("runner/store/files.py") == 3
+    assert found == reasons
+
+
+def test_paths_of_the_store_come_from_the_layout() -> None:
+    """``runner/store/layout.py`` names each file once; the joins that are left are of other folders than the store."""
+    others = {
+        "cli/commands/project.py": 1,  # templates that are part of the package
+        "cli/commands/runs.py": 2,  # outputs/ of a project
+        "engine/connection/bundle.py": 1,  # sources of the package
+        "engine/submit/git_facts.py": 1,  # objects/ of a git repository
+        "runner/bootstrap.py": 1,  # travels alone
+        "runner/container/nested_runs.py": 1,  # runs in containers, under Python 2.7 too
+        "store/mlflow_reader.py": 1,  # metrics/ of MLflow
+    }
+    places = [place for place in vars(layout).values() if isinstance(place, layout.Place)]
+    names = {part for place in places for part in place.name.split("/")}
+    names -= {"lock", "__main__.py", "container", "init.py", "probe.py"}
+    found = Counter(
+        _name(path)
+        for path in SOURCES
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) == "os.path.join"
+        and any(isinstance(part, ast.Constant) and _text(part.value) in names for part in node.args)
+    )
+    assert len(places) > 50
+    assert found == others
+
+
 def _imports_of(desk: Desk, *words: str) -> tuple[int, set[str]]:
     """Exit code of a command, and what it imported beyond what ``python -m`` itself does."""
     timed = [sys.executable, "-X", "importtime", "-m"]
@@ -395,6 +445,10 @@ def _imported(tree: ast.Module) -> Iterator[str]:
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node not in skipped and not node.level:
             yield (node.module or "").partition(".")[0]
+
+
+def _text(value: object) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else value if isinstance(value, str) else ""
 
 
 def _names(node: ast.expr) -> set[str]:

@@ -15,6 +15,7 @@ from holdfast.errors import ConfigError, UsageError
 from holdfast.model import Login
 from holdfast.record import Record
 from holdfast.runner import untrusted
+from holdfast.runner.store import layout
 from holdfast.trust.ownership import foreign_owner
 
 TYPE_CHECKING = False
@@ -57,7 +58,7 @@ class Chosen(Record):
 
 def folders(root: str, home: str) -> tuple[str, ...]:
     """Where targets and run configurations are looked for, in this order."""
-    return os.path.join(root, "aml_config"), os.path.join(home, "targets")
+    return os.path.join(root, "aml_config"), layout.targets(home)
 
 
 def choose(places: Sequence[str], name: str, target: str | None = None) -> Chosen:
@@ -97,7 +98,7 @@ def resolve(compute: ComputeTarget, home: str, *, patience: int = 10) -> Target:
     if here:
         root = os.path.abspath(os.path.expanduser(root)) if root else home
         share = os.path.expanduser(share) if share else None
-        shims = os.path.join(home, "shims", "run") if not kind.in_container else None
+        shims = layout.shims_of_runs(home) if not kind.in_container else None
     runner = sys.executable if here else _runner_python("" if kind.in_container else compute.python_location or "")
     return Target(
         name=compute.name,
@@ -119,7 +120,7 @@ def login(compute: ComputeTarget, home: str) -> Login:
     who = f"{compute.host_key or f'{address}:{port}'} {compute.username or ''}"
     import hashlib
 
-    folder = os.path.join(home, "ssh", hashlib.sha256(who.encode("utf-8", "surrogateescape")).hexdigest()[:32])
+    folder = os.path.join(layout.ssh(home), hashlib.sha256(who.encode("utf-8", "surrogateescape")).hexdigest()[:32])
     identity = compute.private_key_file and os.path.expanduser(compute.private_key_file)
     if not identity and os.path.exists(os.path.join(folder, "key")):
         identity = os.path.join(folder, "key")

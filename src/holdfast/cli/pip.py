@@ -38,11 +38,12 @@ def _add(packages: list[str]) -> int:
 
 def _read(python: str, words: list[str]) -> int:
     from holdfast.runner.machine.environment import builder_python
+    from holdfast.runner.store import layout
 
     home = os.fsencode(os.environ["HOLDFAST_HOME"])
     if not python:
         return _refuse("pip " + words[0], "the environment is not built yet: holdfast experiment prepare")
-    tools = os.path.dirname(builder_python(home, lambda _: None, os.path.join(home, b"cache", b"tools.log")))
+    tools = os.path.dirname(builder_python(home, lambda _: None, layout.tools_log(home)))
     uv = os.path.join(tools, "uv")
     return os.execv(uv, [uv, "pip", *words, "--no-config", "--python", python])
 

@@ -15,8 +15,9 @@ from holdfast.passport.archive import BLOCK
 from holdfast.record import Record
 from holdfast.runner import untrusted
 from holdfast.runner.machine import environment
-from holdfast.runner.store import objects
+from holdfast.runner.store import layout, objects
 from holdfast.store import runs
+from holdfast.store.archive_names import FOLDERS, OF_AN_ATTEMPT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
 
-_OF_AN_ATTEMPT = ("plan.json", "events.jsonl", "control.jsonl", "log", "runner.log", "environment.log", "engine.log")
-_FOLDERS = ("metrics", "gpu")
 _UNSAFE = frozenset('\\:*?"<>|')
 
 
@@ -51,7 +50,7 @@ class Contents(Record):
 
 def gather(home: Home, run: Run, record: Json) -> Contents:
     names = _Names()
-    parts = [_of_file("run/run.json", os.path.join(run.path, "run.json"))]
+    parts = [_of_file("run/run.json", layout.request(run.path))]
     for number in range(1, run.attempt_number + 1):
         parts += _attempt(run, f"a{number}", names)
     parts.append(_of_bytes("record.json", _json(record)))
@@ -86,7 +85,7 @@ def environment_lock(home: Home, plan: Json) -> str:
 
 
 def _solved(home: Home) -> Iterator[object]:
-    folder = os.path.join(home.path, "solved")
+    folder = layout.solved(home.path)
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
         try:
             with open(os.path.join(folder, name), "rb") as source:
@@ -110,8 +109,8 @@ class _Names:
 
 def _attempt(run: Run, attempt: str, names: _Names) -> Iterator[Part]:
     folder = os.path.join(run.path, attempt)
-    inner = [*_OF_AN_ATTEMPT, "outputs.jsonl"]
-    for name in _FOLDERS:
+    inner = list(OF_AN_ATTEMPT)
+    for name in FOLDERS:
         place = os.path.join(folder, name)
         inner += [f"{name}/{file}" for file in sorted(os.listdir(place))] if os.path.isdir(place) else []
     for name in inner:

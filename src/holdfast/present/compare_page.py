@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from html import escape
 
 from holdfast.metrics import values
 from holdfast.present import metric_chart
 from holdfast.present.drawing import svg
 from holdfast.present.drawing.curves import picture
+from holdfast.runner.store import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _pictures(found: Comparison, names: Sequence[str]) -> Iterator[str]:
         for run, one, name in zip(found.runs, found.logged, names, strict=True):
             series = one.by_name.get(metric)
             image = values.image(series.values[-1]) if series is not None else None
-            data = values.read_image(os.path.join(run.attempt, "metrics"), image) if image is not None else None
+            data = values.read_image(layout.metrics(run.attempt), image) if image is not None else None
             if image is None or data is None or len(data) > min(_LARGEST, room) or series is None:
                 continue
             room -= len(data)

@@ -8,6 +8,7 @@ import sys
 from holdfast.engine.runs import daily_cleanup, outputs
 from holdfast.errors import LockedError, LostError, StoreError, UnreachableError
 from holdfast.present.terminal import human_bytes, human_duration, show, use_colour
+from holdfast.runner.store import layout
 from holdfast.store import history_record, output_manifest, runs, verify
 
 TYPE_CHECKING = False
@@ -173,7 +174,7 @@ def _seconds(run: Run) -> float:
 
 def _best(run: Run) -> list[str]:
     """Up to three metrics, each with its best value."""
-    folder = os.path.join(run.attempt, "metrics")
+    folder = layout.metrics(run.attempt)
     if not os.path.isdir(folder) or not os.listdir(folder):
         return []
     from holdfast.metrics import reader

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+from holdfast.runner.store import layout
 from holdfast.snapshot import ignore
 
 TYPE_CHECKING = False
@@ -26,7 +27,7 @@ _LIMITS = (
 
 
 def explain(run: Run) -> str:
-    return _left_out(run) or _limited(_tail(os.path.join(run.attempt, "log"))[-_LAST:])
+    return _left_out(run) or _limited(_tail(layout.log(run.attempt))[-_LAST:])
 
 
 def _limited(last: bytes) -> str:
@@ -38,7 +39,7 @@ def _limited(last: bytes) -> str:
 
 def _left_out(run: Run) -> str:
     root = str(run.request.get("project_root", ""))
-    for named in reversed(_missed(os.path.join(run.attempt, "log"))):
+    for named in reversed(_missed(layout.log(run.attempt))):
         path = _inside(run, root, named)
         if path and os.path.lexists(os.path.join(root, path)):
             rule = ignore.explain(root, path)
@@ -64,7 +65,7 @@ def _tail(log: str) -> bytes:
 
 def _inside(run: Run, root: str, named: str) -> str:
     """The path in the project that a script meant, whether it said it relative to its folder or in full."""
-    work = os.path.join(run.attempt, "work")
+    work = layout.work(run.attempt)
     if os.path.isabs(named):
         named = os.path.relpath(named, work if named.startswith(work) else root)
     path = os.path.normpath(named)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from holdfast.errors import UsageError
 from holdfast.runner.store.files import UNSYNCED, write_whole
 

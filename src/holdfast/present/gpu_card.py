@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from itertools import pairwise
 
 from holdfast.metrics import reader
@@ -11,6 +10,7 @@ from holdfast.present import gpu_receipt, terminal, terminal_plot
 from holdfast.present.gpu_receipt import CardUse, number, objects, text, who
 from holdfast.present.gpu_verdict import energy
 from holdfast.present.output import as_table
+from holdfast.runner.store import layout
 from holdfast.store import history_record
 
 TYPE_CHECKING = False
@@ -49,7 +49,7 @@ def section(run: Run, stream: TextIO) -> list[str]:
 
 def read_series(run: Run) -> dict[str, Series]:
     """What was measured while it ran, by name: ``gpu0.busy``, ``gpu0.memory``, ..., ``cpu.busy``."""
-    return reader.read_dir(os.path.join(run.attempt, "gpu")).by_name
+    return reader.read_dir(layout.gpu(run.attempt)).by_name
 
 
 def so_far(run: Run, series: dict[str, Series]) -> tuple[list[CardUse], float]:

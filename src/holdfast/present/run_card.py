@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 
 from holdfast.engine.runs import gpu_diagnosis
 from holdfast.metrics import reader
 from holdfast.present import gpu_card, ledger_card, terminal, terminal_plot
+from holdfast.runner.store import layout
 from holdfast.store import history_record, output_manifest
 
 TYPE_CHECKING = False
@@ -47,7 +47,7 @@ def card(home: Home, run: Run, stream: TextIO) -> str:
             lines.append(_row(label, text, record["run_number"] if key == "run_id" else None))
     lines += [_row("tags", words) for words in (_tag_words(history_record.tags(run)),) if words]
     lines += ledger_card.section(record["ledger"], stream)  # type: ignore[arg-type]
-    found = reader.read_dir(os.path.join(run.attempt, "metrics"))
+    found = reader.read_dir(layout.metrics(run.attempt))
     lines += _pictures(list(found.by_name.values()), stream)
     lines += [f"problem    {terminal.show(problem)}" for problem in found.problems]
     lines += gpu_card.section(run, stream)

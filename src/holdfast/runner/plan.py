@@ -4,9 +4,8 @@ A key that is missing or null has its default, since older clients do not send a
 kept. The keys are described in docs/formats.md.
 """
 
-import os
-
 from . import untrusted
+from .store import layout
 
 MYPY = False
 if MYPY:
@@ -185,7 +184,7 @@ class Plan:
 def read_plan(attempt: "bytes") -> "Plan | None":
     """The plan that an attempt was started with; None where there is none, or none that can be understood."""
     try:
-        return Plan(untrusted.loads(untrusted.read_file(os.path.join(attempt, b"plan.json"), _LARGEST)))
+        return Plan(untrusted.loads(untrusted.read_file(layout.plan(attempt), _LARGEST)))
     except (OSError, ValueError):
         return None
 

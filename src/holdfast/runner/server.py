@@ -14,7 +14,7 @@ from .machine import limits, processes, store_health
 from .plan import Plan
 from .run import control, launch
 from .run.supervisor import Secrets
-from .store import mirror, objects, output_download, uploads
+from .store import layout, mirror, objects, output_download, uploads
 from .store.files import SYNCED, WholeFile
 
 MYPY = False
@@ -39,7 +39,7 @@ class Session:
         self.home = home
         self.runner = runner
         self.umask = umask
-        self.objects = os.path.join(home, b"objects")
+        self.objects = layout.objects(home)
         self.reader = wire.FrameReader(0)
         self._arrivals = uploads.Arrivals(home)
         self._gpu_reader: "nvml.Reader | None" = None
@@ -206,7 +206,7 @@ class Session:
         from .machine import environment
 
         wanted = dict(header["environment"])  # type: ignore[call-overload]
-        log = os.path.join(self.home, b"cache", b"prepare-%d.log" % os.getpid())
+        log = os.path.join(layout.cache(self.home), b"prepare-%d.log" % os.getpid())
         os.makedirs(os.path.dirname(log), 0o700, exist_ok=True)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         try:
@@ -221,7 +221,7 @@ class Session:
         """Solve an environment whose packages must be built for that; sends progress."""
         from .machine import environment, environment_solve
 
-        log = os.path.join(self.home, b"cache", b"solve.log")
+        log = layout.solve_log(self.home)
         os.makedirs(os.path.dirname(log), 0o700, exist_ok=True)
         self._arrivals.commit()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -321,7 +321,7 @@ class Session:
 
 def store_identity(home: "bytes") -> "str":
     """The random id of the store in this home; made on first use."""
-    path = os.path.join(home, b"store.json")
+    path = layout.identity(home)
     for _ in range(2):
         try:
             with open(path, "rb") as source:

@@ -10,7 +10,7 @@ import zipfile
 from holdfast import _version
 from holdfast.errors import UsageError
 from holdfast.record import Record
-from holdfast.runner.store import objects
+from holdfast.runner.store import layout, objects
 from holdfast.runner.store.files import UNSYNCED, WholeFile
 from holdfast.store.archive_names import FOLDERS, NOTE, OF_A_RUN, OF_AN_ATTEMPT, clash, name_problem
 
@@ -72,7 +72,7 @@ def _of_run(run: Run) -> Iterator[str]:
     for number in range(1, run.attempt_number + 1):
         yield from (f"a{number}/{name}" for name in OF_AN_ATTEMPT)
         for folder in (*FOLDERS, "outputs"):
-            top = os.path.join(run.path, f"a{number}", folder)
+            top = os.path.join(layout.attempt(run.path, number), folder)
             for place, _, names in os.walk(top):
                 below = os.path.relpath(place, top).replace(os.sep, "/")
                 for name in sorted(names):

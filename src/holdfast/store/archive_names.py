@@ -16,6 +16,7 @@ import stat
 
 from holdfast.errors import UsageError
 from holdfast.runner import untrusted
+from holdfast.runner.store import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,12 +24,15 @@ if TYPE_CHECKING:
     from zipfile import ZipInfo
 
 NOTE = "holdfast-runs.json"
-OF_A_RUN = ("run.json", "client.jsonl", "git.diff")
-OF_AN_ATTEMPT = (
-    *("plan.json", "events.jsonl", "control.jsonl", "log", "runner.log", "environment.log", "engine.log"),
-    "outputs.jsonl",
+OF_A_RUN = (layout.request.name, layout.client.name, layout.git_diff.name)
+OF_AN_ATTEMPT = tuple(
+    place.name
+    for place in (
+        *(layout.plan, layout.events, layout.control, layout.log, layout.runner_log),
+        *(layout.environment_log, layout.engine_log, layout.manifest),
+    )
 )
-FOLDERS = ("metrics", "gpu")
+FOLDERS = tuple(place.name for place in layout.mirrored_folders)
 _FILES = "|".join(map(re.escape, OF_AN_ATTEMPT))
 _NAME = re.compile(
     rf"{re.escape(NOTE)}|objects/[0-9a-f]{{2}}/[0-9a-f]{{62}}"

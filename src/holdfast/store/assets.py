@@ -13,6 +13,7 @@ import time
 from holdfast.errors import ConfigError, UsageError
 from holdfast.record import Record
 from holdfast.runner import untrusted
+from holdfast.runner.store import layout
 from holdfast.runner.store.files import write_all, write_whole
 from holdfast.runner.store.jsonl import read_lines, sealed
 from holdfast.store import history_record, runs
@@ -150,4 +151,4 @@ def _append(home: Home, line: bytes) -> None:
 
 
 def _file(home: Home) -> str:
-    return os.path.join(home.path, "assets.jsonl")
+    return layout.assets(home.path)

@@ -15,7 +15,7 @@ from holdfast import settings
 from holdfast.record import Record
 from holdfast.runner import untrusted
 from holdfast.runner.machine import node
-from holdfast.runner.store import evidence, objects
+from holdfast.runner.store import evidence, layout, objects
 from holdfast.runner.store.files import unlink_quietly
 from holdfast.runner.store.jsonl import is_intact
 from holdfast.snapshot.stat_cache import StatCache
@@ -111,21 +111,21 @@ class _Audit:
 
     def _run_files(self, run: Run) -> Iterator[tuple[str, str]]:
         """Every file of a run, and what is wrong with it."""
-        request = os.path.join(run.path, "run.json")
+        request = layout.request(run.path)
         yield request, run.problem or _check_lines(request, False, _judge_request) or self._check_identity(run)
         git = run.request.get("git")
         diff = git.get("diff") if isinstance(git, dict) else None
         if isinstance(diff, dict):
-            path = os.path.join(run.path, "git.diff")
+            path = layout.git_diff(run.path)
             yield path, verify.compare(path, diff.get("bytes"), diff.get("sha256"))
-        client = os.path.join(run.path, "client.jsonl")
+        client = layout.client(run.path)
         yield client, _check_lines(client, _is_alive(run), _judge_lines)
         for number in range(1, run.attempt_number + 1):
             yield from self._attempt_files(runs.attempt(run, number))
 
     def _check_identity(self, run: Run) -> str:
         """Fields of a wrong type, or a number or id that another run has too."""
-        odd = request_file.checked(request_file.read_object(os.path.join(run.path, "run.json"))[0])[1]
+        odd = request_file.checked(request_file.read_object(layout.request(run.path))[0])[1]
         if odd:
             return f"these fields have the wrong type: {', '.join(odd)}"
         number = f"number {run.request.get('run_number')} of project {run.request.get('project_id')}"
@@ -139,11 +139,11 @@ class _Audit:
         closed = next((event for event in run.events if event.get("type") == "closed"), None)
         alive = _is_alive(run)
         is_here = run.request.get("home") == self._home.path
-        events = os.path.join(run.attempt, "events.jsonl")
+        events = layout.events(run.attempt)
         yield events, _check_lines(events, alive, _judge_events) or _check_events(run, alive, is_here)
-        control = os.path.join(run.attempt, "control.jsonl")
+        control = layout.control(run.attempt)
         yield control, _check_lines(control, alive, _judge_lines)
-        mark = os.path.join(run.attempt, "alive")
+        mark = layout.alive(run.attempt)
         yield mark, _check_lines(mark, alive, _judge_lines)
         if closed is None:
             return
@@ -224,7 +224,7 @@ class _Audit:
             yield Problem("number", self._home.counter("seen"), "it is damaged", _REPAIR)
 
     def _runners(self) -> Iterator[Problem]:
-        top = os.path.join(self._home.path, "runner")
+        top = layout.runners(self._home.path)
         for name in sorted(os.listdir(top)) if os.path.isdir(top) else ():
             place = os.path.join(top, name)
             if len(name) == 64 and self._hash_runner(place) != name:
@@ -281,7 +281,7 @@ def _judge_values(lines: list[bytes]) -> str:
 
 def _is_alive(run: Run) -> bool:
     closed = any(event.get("type") == "closed" for event in run.events)
-    alive = os.path.join(run.attempt, "alive")
+    alive = layout.alive(run.attempt)
     return not closed and (is_held(alive) or not node.is_this(node.read(alive)))
 
 
@@ -337,7 +337,7 @@ def _check_output(path: str, row: dict[str, object]) -> str:
 
 
 def _stat_caches(home: Home) -> list[str]:
-    folder = os.path.dirname(home.stat_cache(""))
+    folder = layout.cache(home.path)
     names = os.listdir(folder) if os.path.isdir(folder) else []
     return [os.path.join(folder, name) for name in sorted(names) if name.startswith("stat-")]
 

@@ -7,6 +7,7 @@ import os
 from holdfast.errors import ConfigError
 from holdfast.location import PACKAGE
 from holdfast.runner.machine import environment as runner
+from holdfast.runner.store import layout
 from holdfast.runner.store.files import is_temporary
 from holdfast.runner.store.remove_tree import remove_tree
 from holdfast.store.history_record import utc
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 def listed(home: Home) -> list[Json]:
     """Last used first. A file that several environments share by hard link is counted in each."""
-    folder = os.path.join(home.path, "envs")
+    folder = layout.environments(home.path)
     names = [name for name in os.listdir(folder) if not is_temporary(name)] if os.path.isdir(folder) else []
     rows = [_row(home, name) for name in names]
     return sorted(rows, key=lambda row: str(row["last_used"]), reverse=True)
@@ -30,9 +31,9 @@ def changed(home: Home, prefix: str) -> list[Json]:
     """Every file that is not as it was installed, asked of the builder that installed it."""
     if runner.read_note(os.fsencode(prefix)) is None:
         raise ConfigError("this environment is not built", where=prefix, hint="holdfast experiment prepare")
-    log = os.fsencode(os.path.join(home.path, "cache", "verify.log"))
-    program = os.path.join(PACKAGE, "builder", "__main__.py")
-    request: Json = {"verb": "verify", "prefix": prefix, "cache": os.path.join(home.path, "cache", "packages")}
+    log = os.fsencode(layout.verify_log(home.path))
+    program = layout.builder_program(PACKAGE)
+    request: Json = {"verb": "verify", "prefix": prefix, "cache": layout.packages(home.path)}
     answer = runner.ask_builder(os.fsencode(home.path), program, request, log, lambda _: None, lambda: False)
     if answer.get("event") != "done":
         raise ConfigError(str(answer.get("what")), where=prefix)

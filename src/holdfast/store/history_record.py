@@ -8,6 +8,7 @@ import time
 from holdfast import ledger, lifecycle
 from holdfast.metrics import reader
 from holdfast.model import Json
+from holdfast.runner.store import layout
 from holdfast.store import output_manifest
 
 TYPE_CHECKING = False
@@ -80,7 +81,7 @@ def _record(run: Run, *, files: bool = True) -> Json:
         "gpu": gpu_receipt(run),
         "ledger": ledger.ledger(run.client, run.events, run.attempt_number),
     }
-    logged = reader.summary(reader.read_dir(os.path.join(run.attempt, "metrics"))) if files else {}
+    logged = reader.summary(reader.read_dir(layout.metrics(run.attempt))) if files else {}
     clashing = {name: value for name, value in logged.items() if name in FIXED}
     others = {name: value for name, value in logged.items() if name not in FIXED}
     found: Json = {**others, **fixed, **({"metrics": clashing} if clashing else {})}
@@ -155,9 +156,7 @@ def artifacts(run: Run) -> list[str]:
 
 def artifact_paths(run: Run) -> dict[str, str]:
     """The same with the file behind each name."""
-    logs = {
-        name: os.path.join(run.attempt, file) for name, file in (("control_log", "runner.log"), ("driver_log", "log"))
-    }
+    logs = {"control_log": layout.runner_log(run.attempt), "driver_log": layout.log(run.attempt)}
     found = {name: path for name, path in logs.items() if os.path.exists(path)}
     for row in output_rows(run):
         found[f"outputs/{row['path']}"] = output_manifest.path_of(run, row)
@@ -166,14 +165,10 @@ def artifact_paths(run: Run) -> dict[str, str]:
 
 def artifact_path(run: Run, name: str) -> str | None:
     """The file behind an artifact's name; None for a name this run does not have."""
-    plain = {
-        "driver_log": "log",
-        "driver_log.txt": "log",
-        "control_log": "runner.log",
-        "control_log.txt": "runner.log",
-    }
-    if name in plain:
-        return os.path.join(run.attempt, plain[name])
+    plain = {"driver_log": layout.log, "control_log": layout.runner_log}
+    place = plain.get(name[:-4] if name.endswith(".txt") else name)
+    if place is not None:
+        return place(run.attempt)
     return artifact_paths(run).get(name)
 
 

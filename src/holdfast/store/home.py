@@ -9,12 +9,15 @@ from holdfast.errors import StoreError
 from holdfast.location import HINT, location
 from holdfast.record import Record
 from holdfast.runner import untrusted
+from holdfast.runner.store import layout
 from holdfast.runner.store.files import write_whole
 from holdfast.store.locks import Lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from holdfast.runner.store.layout import Place
 
 LAYOUT = 1
 __all__ = ["Home", "Named", "location", "open_home"]
@@ -28,65 +31,66 @@ class Home(Record):
 
     @property
     def runs(self) -> str:
-        return os.path.join(self.path, "runs")
+        return layout.runs(self.path)
 
     @property
     def objects(self) -> str:
-        return os.path.join(self.path, "objects")
+        return layout.objects(self.path)
 
     @property
     def index_file(self) -> str:
-        return os.path.join(self.path, "index.sqlite")
+        return layout.index(self.path)
 
     @property
     def saved(self) -> str:
         """States of projects that a restore replaced, by the name of their tree."""
-        return os.path.join(self.path, "saved")
+        return layout.saved(self.path)
 
     @property
     def trash(self) -> str:
         """Deleted runs, for as long as ``keepTrash`` says."""
-        return os.path.join(self.path, "trash")
+        return layout.trash(self.path)
 
     @property
     def settings(self) -> str:
-        return os.path.join(self.path, "settings.json")
+        return layout.settings(self.path)
 
     def run(self, uid: str, *names: str) -> str:
         below = (untrusted.relative(name) for name in names)
-        return os.path.join(self.path, "runs", untrusted.component(uid), *below)
+        return os.path.join(layout.run(self.path, untrusted.component(uid)), *below)
 
     def stat_cache(self, project_id: str) -> str:
-        return self._file("cache", f"stat-{project_id}")
+        untrusted.component(f"stat-{project_id}")
+        return layout.stat_cache(self.path, project_id)
 
     def counter(self, name: str) -> str:
-        return self._file("numbers", name)
+        return self._file(layout.numbers, name)
 
     def lock(self, name: str) -> Lock:
         return Lock(self.lock_file(name))
 
     def lock_file(self, name: str) -> str:
-        return self._file("locks", name)
+        return self._file(layout.locks, name)
 
     def shipped(self, store_id: str, project: str) -> str:
         """The note of the last tree that another store is known to hold."""
-        return self._file(os.path.join("cache", "shipped"), f"{store_id}-{project}")
+        return self._file(layout.shipped, f"{store_id}-{project}")
 
     def silent(self, target: str) -> str:
         """The note of when a target was first found not to answer."""
-        return self._file(os.path.join("cache", "silent"), target)
+        return self._file(layout.silent, target)
 
     def environment(self, key: str) -> str:
-        return self._file("envs", key)
+        return self._file(layout.environments, key)
 
     def solved(self, key: str) -> str:
-        return self._file("solved", f"{key}.json")
+        return self._file(layout.solved, f"{key}.json")
 
     def shims(self, project_id: str) -> str:
-        return self._file("shims", project_id)
+        return self._file(layout.shims, project_id)
 
-    def _file(self, folder: str, name: str) -> str:
-        return os.path.join(self.path, folder, untrusted.component(name))
+    def _file(self, folder: Place, name: str) -> str:
+        return os.path.join(folder(self.path), untrusted.component(name))
 
 
 def open_home(*, create: bool = True) -> Home:
@@ -99,7 +103,7 @@ def open_home(*, create: bool = True) -> Home:
 
 
 def _identity(path: str, create: bool) -> str:
-    file = os.path.join(path, "store.json")
+    file = layout.identity(path)
     try:
         with open(file, encoding="utf-8") as source:
             found = json.load(source)
@@ -109,8 +113,8 @@ def _identity(path: str, create: bool) -> str:
         raise StoreError(
             "the store's identity file is damaged", where=file, answer=str(error), hint="restore it"
         ) from error
-    layout = found.get("layout")
-    if layout != LAYOUT:
+    version = found.get("layout")
+    if version != LAYOUT:
         raise StoreError(
             f"the store has layout {layout}, this Holdfast supports {LAYOUT}", where=file, hint="use a newer Holdfast"
         )
@@ -119,7 +123,7 @@ def _identity(path: str, create: bool) -> str:
 
 def _make(path: str, file: str) -> str:
     os.makedirs(path, 0o700, exist_ok=True)
-    with Lock(os.path.join(path, "locks", "store")):
+    with Lock(layout.lock(path, "store")):
         if not os.path.exists(file):
             identity = {"id": os.urandom(16).hex(), "layout": LAYOUT}
             write_whole(file, json.dumps(identity).encode() + b"\n")

@@ -13,6 +13,7 @@ import time
 from holdfast import answers
 from holdfast.errors import MalformedAnswerError
 from holdfast.runner import untrusted, wire
+from holdfast.runner.store import layout
 from holdfast.runner.store.jsonl import append_line, read_lines
 from holdfast.store.home import Named
 
@@ -21,17 +22,17 @@ if TYPE_CHECKING:
     from holdfast.model import Json
     from holdfast.store.home import Home
 
-_FILES = ("events.jsonl", "log", "runner.log", "outputs.jsonl", "control.jsonl", "plan.json")
-_FOLDERS = ("metrics", "gpu")
+_FILES = tuple(place.name for place in layout.mirrored)
+_FOLDERS = tuple(place.name for place in layout.mirrored_folders)
 _MB, _GB = 1000**2, 1000**3
 _LONGEST_LOG = 10 * _GB  # where the client did not set maxLogSize itself
 # Far beyond what a run of ours writes. What is read as a whole must fit in memory.
 _LARGEST = {
-    "events.jsonl": 64 * _MB,
-    "runner.log": 256 * _MB,
-    "outputs.jsonl": 512 * _MB,
-    "control.jsonl": 16 * _MB,
-    "plan.json": 16 * _MB,
+    layout.events.name: 64 * _MB,
+    layout.runner_log.name: 256 * _MB,
+    layout.manifest.name: 512 * _MB,
+    layout.control.name: 16 * _MB,
+    layout.plan.name: 16 * _MB,
 }
 _MOST_DROPPED = 16 * _MB  # beyond these limits, in one answer; a runner that is told to send no more sends less
 _NO_MORE = 2**62
@@ -124,7 +125,7 @@ def append(home: Home, uid: str, attempt: str, header: Json, payload: bytes, quo
 
 def close_copy(home: Home, uid: str, attempt: str, reason: str) -> None:
     """Close our copy of an attempt as lost, because the target has nothing more to send."""
-    path = home.run(uid, attempt, "events.jsonl")
+    path = home.run(uid, attempt, layout.events.name)
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     with home.lock("mirror"), Named(path):
         events = read_lines(os.fsencode(path))

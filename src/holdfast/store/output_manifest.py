@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from holdfast.runner import untrusted
+from holdfast.runner.store import layout
 from holdfast.runner.store.jsonl import read_lines
 
 TYPE_CHECKING = False
@@ -38,7 +39,7 @@ def unread(run: Run) -> dict[str, str]:
 
 
 def path_of(run: Run, row: Json) -> str:
-    return untrusted.below(os.path.join(run.attempt, "outputs"), local_name(str(row["path"])))
+    return untrusted.below(layout.outputs(run.attempt), local_name(str(row["path"])))
 
 
 def local_name(name: str) -> str:
@@ -73,7 +74,7 @@ def trouble(run: Run) -> list[str]:
 
 def is_late(run: Run, closed: Json) -> bool:
     """Whether the manifest was written after the run had been closed: the disk was full before."""
-    return not is_vouched_for(closed) and os.path.lexists(os.path.join(run.attempt, "outputs.jsonl"))
+    return not is_vouched_for(closed) and os.path.lexists(layout.manifest(run.attempt))
 
 
 def is_missing(run: Run) -> bool:
@@ -81,13 +82,13 @@ def is_missing(run: Run) -> bool:
     kinds = {str(event.get("type")): event for event in run.events}
     if "exited" not in kinds or "closed" not in kinds or is_vouched_for(kinds["closed"]):
         return False
-    return not os.path.lexists(os.path.join(run.attempt, "outputs.jsonl"))
+    return not os.path.lexists(layout.manifest(run.attempt))
 
 
 def is_vouched_for(closed: Json) -> bool:
     """Whether the closing event has the manifest's hash."""
     files = closed.get("files")
-    return isinstance(files, dict) and "outputs.jsonl" in files
+    return isinstance(files, dict) and layout.manifest.name in files
 
 
 def problems(run: Run) -> list[str]:
@@ -128,6 +129,6 @@ def _problem(row: Json) -> str:
 
 def _lines(run: Run) -> list[Json]:
     try:
-        return read_lines(os.path.join(run.attempt, "outputs.jsonl").encode("utf-8", "surrogateescape"))
+        return read_lines(layout.manifest(run.attempt).encode("utf-8", "surrogateescape"))
     except OSError:
         return []  # a file that cannot be read costs this field, not the history; `store verify` tells of it

@@ -6,7 +6,7 @@ import os
 
 from holdfast import lifecycle
 from holdfast.record import Record
-from holdfast.runner.store import objects
+from holdfast.runner.store import layout, objects
 from holdfast.runner.store.files import is_temporary, unlink_quietly
 from holdfast.runner.store.remove_tree import remove_tree
 from holdfast.store import runs, trash
@@ -59,14 +59,14 @@ def expire(home: Home, records: list[Json], keep: Keep, *, act: bool) -> tuple[s
 def _age(home: Home, uid: str, clock: Clock) -> float | None:
     """Seconds since the run wrote its last event, by the file's own time; None where that makes no sense."""
     try:
-        store = os.stat(os.path.join(home.path, "store.json")).st_mtime
+        store = os.stat(layout.identity(home.path)).st_mtime
         return clock.plausible_age(os.stat(_events(home, uid)).st_mtime, earliest=store - _DAY_S)
     except FileNotFoundError:
         return None
 
 
 def _events(home: Home, uid: str) -> str:
-    return home.run(uid, f"a{runs.last_attempt(home.run(uid))}", "events.jsonl")
+    return layout.events(layout.attempt(home.run(uid), runs.last_attempt(home.run(uid))))
 
 
 def _runs(home: Home, uids: set[str], act: bool) -> Json:
@@ -87,7 +87,9 @@ def _work(home: Home, uids: list[str], act: bool) -> Json:
     folders = [
         path
         for path in (
-            home.run(uid, f"a{n + 1}", "work") for uid in uids for n in range(runs.last_attempt(home.run(uid)))
+            layout.work(layout.attempt(folder, number + 1))
+            for folder in map(home.run, uids)
+            for number in range(runs.last_attempt(folder))
         )
         if os.path.isdir(path) and not os.path.islink(path)
     ]
@@ -131,14 +133,14 @@ def _is_half(path: str) -> bool:
 
 def _old_runners(home: Home, clock: Clock) -> list[str]:
     """Versions of the runner that no open run uses and that were installed more than a day ago."""
-    folder = os.path.join(home.path, "runner")
+    folder = layout.runners(home.path)
     used = set()
     for uid in runs.uids(home):
         run = runs.read(home, uid)
         if lifecycle.state_of(run.events) not in lifecycle.FINAL:
             used |= {str(event.get("runner")) for event in run.events}
     try:
-        with open(os.path.join(home.path, "cache", "runner"), encoding="ascii") as note:
+        with open(layout.runner_digest(home.path), encoding="ascii") as note:
             used.add(note.read().split("\n")[1])
     except (OSError, ValueError, IndexError):
         pass  # it is damaged: then it says nothing
@@ -149,7 +151,7 @@ def _old_runners(home: Home, clock: Clock) -> list[str]:
 
 def _locks_of_dead_submits(home: Home, clock: Clock) -> None:
     """Of a submit that was killed before its run was written; no other command has a reason to look at it."""
-    folder = os.path.join(home.path, "locks")
+    folder = layout.locks(home.path)
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         lock = home.lock(name)

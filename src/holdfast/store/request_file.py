@@ -6,9 +6,8 @@ as damaged, with what the plan of its first attempt still tells about it.
 
 from __future__ import annotations
 
-import os
-
 from holdfast.runner import untrusted
+from holdfast.runner.store import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ _IN_PLAN = ("run_id", "run_number", "project", "project_id", "target", "script",
 
 def read(folder: str, uid: str) -> tuple[Json, str]:
     """The request, and why the run is damaged; empty where it is not."""
-    path = os.path.join(folder, "run.json")
+    path = layout.request(folder)
     found, problem = read_object(path)
     if not problem:
         request, odd = checked(found)
@@ -62,7 +61,7 @@ def read_object(path: str) -> tuple[Json, str]:
 
 
 def _from_plan(folder: str, uid: str) -> Json:
-    plan, _ = read_object(os.path.join(folder, "a1", "plan.json"))
+    plan, _ = read_object(layout.plan(layout.attempt(folder, 1)))
     request, _ = checked({name: plan[name] for name in _IN_PLAN if name in plan} if plan.get("uid") == uid else {})
     return request
 

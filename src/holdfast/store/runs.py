@@ -13,6 +13,7 @@ import time
 from holdfast.model import Identity, Json
 from holdfast.record import Record
 from holdfast.runner import untrusted
+from holdfast.runner.store import layout
 from holdfast.runner.store.files import fsync_path, temporary_beside, write_all, write_synced
 from holdfast.runner.store.jsonl import read_lines, sealed
 from holdfast.runner.store.remove_tree import remove_tree
@@ -79,7 +80,7 @@ def create(home: Home, identity: Identity, request: Json) -> str:
     beside = temporary_beside(path)
     try:
         os.makedirs(beside, 0o700)
-        write_synced(os.path.join(beside, "run.json"), sealed({**request, **identity._asdict()}))
+        write_synced(layout.request(beside), sealed({**request, **identity._asdict()}))
         fsync_path(beside)
         os.rename(beside, path)
         fsync_path(home.runs)
@@ -103,7 +104,7 @@ def mention_client(home: Home, uid: str, kind: str, **fields: object) -> None:
 
 def _append_client(home: Home, uid: str, kind: str, fields: Json, *, sync: bool) -> None:
     line = sealed({"wall_ns": time.time_ns(), "type": kind, **fields})
-    path = home.run(uid, "client.jsonl")
+    path = layout.client(home.run(uid))
     with home.lock("client"), Named(path):
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
@@ -129,9 +130,9 @@ def read_folder(path: str, uid: str) -> Run:
     request, problem = request_file.read(path, uid)
     number = last_attempt(path)
     try:
-        events = _lines(os.path.join(path, f"a{number}", "events.jsonl"))
-        client = _lines(os.path.join(path, "client.jsonl"))
-        problem = problem or ("" if events else _irregular(os.path.join(path, f"a{number}", "events.jsonl")))
+        events = _lines(layout.events(layout.attempt(path, number)))
+        client = _lines(layout.client(path))
+        problem = problem or ("" if events else _irregular(layout.events(layout.attempt(path, number))))
     except OSError as error:
         return Run(uid, path, request, [], [], problem or f"{path}: {error}", number)
     return Run(uid, path, request, events, client, problem, number)
@@ -158,7 +159,7 @@ def _lines(path: str) -> list[Json]:
 
 def attempt(run: Run, number: int) -> Run:
     """The same run as it was at one of its attempts."""
-    path = os.path.join(run.path, f"a{number}", "events.jsonl")
+    path = layout.events(layout.attempt(run.path, number))
     try:
         events = _lines(path)
     except OSError:
@@ -169,7 +170,7 @@ def attempt(run: Run, number: int) -> Run:
 def last_attempt(path: str) -> int:
     """The number of a run's newest attempt: the one that counts."""
     number = 1
-    while os.path.isdir(os.path.join(path, f"a{number + 1}")):
+    while os.path.isdir(layout.attempt(path, number + 1)):
         number += 1
     return number
 
@@ -177,7 +178,7 @@ def last_attempt(path: str) -> int:
 def read_plan(run: Run) -> Json | None:
     """The plan of the newest attempt that has one here."""
     for number in range(run.attempt_number, 0, -1):
-        found, problem = request_file.read_object(os.path.join(run.path, f"a{number}", "plan.json"))
+        found, problem = request_file.read_object(layout.plan(layout.attempt(run.path, number)))
         if not problem:
             return found
     return None

@@ -6,6 +6,7 @@ import os
 
 from holdfast.model import Identity, Project
 from holdfast.runner.machine import node
+from holdfast.runner.store import layout
 from holdfast.runner.store.files import fsync_path, sync_file_system, temporary_beside, write_synced
 from holdfast.runner.store.jsonl import read_lines, sealed
 from holdfast.runner.store.remove_tree import remove_tree
@@ -68,7 +69,7 @@ class Staging:
                 return None
             project = Project("", str(request["project_id"]), str(request["project"]))
             identity = Identity(uid, run_id, run_numbers.claim(self._home, project).run_number)
-            write_synced(self.run(uid, "run.json"), sealed({**request, **identity._asdict()}))
+            write_synced(layout.request(self.run(uid)), sealed({**request, **identity._asdict()}))
             fsync_path(self.run(uid))
             os.makedirs(self._home.runs, 0o700, exist_ok=True)
             os.rename(self.run(uid), place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from holdfast.runner.store import layout
 from holdfast.runner.store.files import write_whole
 from holdfast.trust import confirmations
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def begin(home: Home) -> None:
     """Make the file, so that machines which become known from now on do not count as known before."""
-    if not os.path.exists(os.path.join(home.path, confirmations.FILE)):
+    if not os.path.exists(layout.trust(home.path)):
         _change(home, lambda said: said)
 
 
@@ -56,4 +57,4 @@ def forget(home: Home, project: str, target: str = "", machine: str = "") -> int
 def _change(home: Home, change: Callable[[Confirmations], Confirmations]) -> None:
     with home.lock("trust"):
         said = change(confirmations.read(home.path))
-        write_whole(os.path.join(home.path, confirmations.FILE), confirmations.to_json(said))
+        write_whole(layout.trust(home.path), confirmations.to_json(said))

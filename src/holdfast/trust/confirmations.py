@@ -12,9 +12,7 @@ import os
 
 from holdfast.errors import StoreError
 from holdfast.record import Record
-
-FILE = "trust.json"
-_OLD_FILE = "trusted.json"
+from holdfast.runner.store import layout
 
 
 class Confirmation(Record):
@@ -35,7 +33,7 @@ class Confirmations(Record):
 
 def read(home: str) -> Confirmations:
     """``home`` is the store. A store without the file knows the machines that it keeps a login for."""
-    path = os.path.join(home, FILE)
+    path = layout.trust(home)
     found = _object(path)
     if found is None:
         return Confirmations(machines=_known_machines(home), old_commands=_old_commands(home))
@@ -77,14 +75,14 @@ def _object(path: str) -> dict[str, object] | None:
 def _known_machines(home: str) -> tuple[str, ...]:
     """Names of the folders with a pinned key or a key of ours; not the one with the sockets of connections."""
     try:
-        return tuple(sorted(name for name in os.listdir(os.path.join(home, "ssh")) if len(name) == 32))
+        return tuple(sorted(name for name in os.listdir(layout.ssh(home)) if len(name) == 32))
     except OSError:
         return ()
 
 
 def _old_commands(home: str) -> frozenset[str]:
     try:
-        found = _object(os.path.join(home, _OLD_FILE))
+        found = _object(layout.old_trust(home))
     except StoreError:
         return frozenset()
     return frozenset(found or ())

@@ -14,6 +14,7 @@ from holdfast.errors import ConfigError, UsageError
 from holdfast.present.output import emit
 from holdfast.present.terminal import Progress, human_bytes, is_tty, show
 from holdfast.quantities import parse_size
+from holdfast.runner.store import layout
 from holdfast.store import built_environments as shelf
 from holdfast.store.home import location, open_home
 
@@ -149,6 +150,6 @@ def _project(parsed: Parsed) -> Project:
 
 def _chosen(parsed: Parsed, root: str) -> targets.Chosen:
     home = location()
-    said = settings.read(os.path.join(home, "settings.json"))
+    said = settings.read(layout.settings(home))
     name = parsed.text("config") or parsed.text("target") or said["defaultTarget"]
     return targets.choose(targets.folders(root, home), name, parsed.text("target"))

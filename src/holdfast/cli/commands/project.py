@@ -9,6 +9,7 @@ from holdfast import project as projects
 from holdfast.errors import UsageError
 from holdfast.model import Project
 from holdfast.present.terminal import show
+from holdfast.runner.store import layout
 from holdfast.runner.store.files import temporary_beside
 from holdfast.store.home import location
 
@@ -67,7 +68,7 @@ def list_samples(parsed: Parsed) -> int:
 def templates() -> dict[str, str]:
     """Name -> folder; a template of the user's own wins over ours of the same name."""
     found = {}
-    for place in (_TEMPLATES, os.path.join(location(), "templates")):
+    for place in (_TEMPLATES, layout.templates(location())):
         for name in sorted(os.listdir(place)) if os.path.isdir(place) else ():
             if os.path.isdir(os.path.join(place, name)) and not name.startswith(("_", ".")):
                 found[name] = os.path.join(place, name)

@@ -19,6 +19,7 @@ from holdfast.metrics import reader
 from holdfast.model import Project
 from holdfast.present.output import emit
 from holdfast.present.terminal import show
+from holdfast.runner.store import layout
 from holdfast.runner.store.remove_tree import remove_tree
 from holdfast.store import runs
 
@@ -38,9 +39,9 @@ def reproduce(parsed: Parsed) -> int:
     tolerance = _tolerance(parsed.text("tolerance") or "")
     home, run = pick.run(parsed)
     plan = _plan(run)
-    before = reader.read_dir(os.path.join(run.attempt, "metrics"))
+    before = reader.read_dir(layout.metrics(run.attempt))
     names = engine.names_to_judge(before, parsed.texts("metrics"))
-    folder = os.path.join(home.path, "cache", f"reproduce-{run.uid}-{os.getpid()}")
+    folder = os.path.join(layout.cache(home.path), f"reproduce-{run.uid}-{os.getpid()}")
     os.makedirs(os.path.dirname(folder), 0o700, exist_ok=True)
     try:
         restore_into(home, run, folder)
@@ -52,7 +53,7 @@ def reproduce(parsed: Parsed) -> int:
     finally:
         remove_tree(os.fsencode(folder))
     again = runs.read(home, uid)
-    after = reader.read_dir(os.path.join(again.attempt, "metrics"))
+    after = reader.read_dir(layout.metrics(again.attempt))
     verdicts = engine.judge(before, after, names, tolerance)
     _tell(parsed, run, again, verdicts, tolerance)
     return 0 if code == 0 and all(verdict.same for verdict in verdicts) else 1
@@ -86,7 +87,7 @@ def _chosen(parsed: Parsed, home: Home, run: Run, folder: str) -> Chosen:
         return choose(home.path, root, asked)
     config, target = str(run.request.get("config")), str(run.request.get("target"))
     now = os.path.join(str(run.request.get("project_root")), "aml_config")
-    places = (os.path.join(folder, "aml_config"), now, os.path.join(home.path, "targets"))
+    places = (os.path.join(folder, "aml_config"), now, layout.targets(home.path))
     try:
         chosen = targets.choose(places, config, target)
     except UsageError:  # their files are gone; the run remembers how its target was reached

@@ -19,6 +19,7 @@ from holdfast.ledger import Stopwatch, since_start_ns
 from holdfast.present import ending
 from holdfast.present.output import emit
 from holdfast.present.terminal import human_bytes, show
+from holdfast.runner.store import layout
 from holdfast.store import history_record, output_manifest
 from holdfast.store.home import Named
 
@@ -76,7 +77,7 @@ def retry(parsed: Parsed) -> int:
 def logs(parsed: Parsed) -> int:
     home, run = pick.run(parsed)
     log = LogWriter(sys.stdout)
-    path = os.path.join(run.attempt, "log")
+    path = layout.log(run.attempt)
     tail = parsed.text("tail")
     shown = 0
     if tail is not None:

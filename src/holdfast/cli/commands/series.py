@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 
 from holdfast.cli import pick
@@ -12,6 +11,7 @@ from holdfast.metrics import downsample, reader
 from holdfast.present import csv_table
 from holdfast.present.output import emit
 from holdfast.present.terminal import is_tty, show
+from holdfast.runner.store import layout
 from holdfast.store import history_record
 
 TYPE_CHECKING = False
@@ -30,7 +30,7 @@ _AT_ONCE = 10_000
 def show_metrics(parsed: Parsed) -> int:
     parts = _parts(parsed)
     _, run = pick.run(parsed)
-    found = reader.read_dir(os.path.join(run.attempt, "metrics"))
+    found = reader.read_dir(layout.metrics(run.attempt))
     for problem in found.problems:
         sys.stderr.write(f"WARNING: {show(problem)}\n")
     name = parsed.text("name")

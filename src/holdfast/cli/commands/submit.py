@@ -16,6 +16,7 @@ from holdfast.cli.reach import open_line
 from holdfast.engine.submit import job as request
 from holdfast.errors import UnreachableError, UsageError
 from holdfast.ledger import Stopwatch, since_start_ns
+from holdfast.runner.store import layout
 from holdfast.store.home import location, open_home
 
 TYPE_CHECKING = False
@@ -80,7 +81,7 @@ def _understand(parsed: Parsed) -> tuple[Project, Job, Chosen, Target]:
     if words and words[0].endswith(".runconfig"):
         name, words = os.path.splitext(os.path.basename(words[0]))[0], ()
     home = location()
-    said = settings.read(os.path.join(home, "settings.json"))
+    said = settings.read(layout.settings(home))
     name = name or parsed.text("target") or said["defaultTarget"]
     chosen = _choose(parsed, home, project, name)
     target = targets.resolve(chosen.compute, home)

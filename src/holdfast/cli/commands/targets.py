@@ -119,10 +119,10 @@ def _confirm_target(root: str, name: str) -> None:
 def _forget(root: str, name: str) -> None:
     """What was confirmed for a target goes with its file."""
     from holdfast.engine.submit.confirmation import scope_of
+    from holdfast.runner.store import layout
     from holdfast.store import trust_file
-    from holdfast.trust import confirmations
 
-    if os.path.exists(os.path.join(location(), confirmations.FILE)):
+    if os.path.exists(layout.trust(location())):
         trust_file.forget(open_home(), scope_of(location(), root), name)
 
 

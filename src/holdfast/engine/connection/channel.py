@@ -28,6 +28,7 @@ from holdfast.ledger import now_ns
 from holdfast.record import Record
 from holdfast.runner import untrusted, wire
 from holdfast.runner.machine import limits
+from holdfast.runner.store import layout
 from holdfast.runner.store.files import unlink_quietly
 
 TYPE_CHECKING = False
@@ -77,7 +78,7 @@ LOOKING = Patience(5.0, 3.5, is_renewed=False, total=8.0)
 
 
 def connect(home: Home, target: Target, patience: Patience = WORKING) -> RunnerChannel:
-    note = os.path.join(home.path, "cache", "runner")
+    note = layout.runner_digest(home.path)
     channel = RunnerChannel(target.host, target.runner_python, target.home, target.name, note, patience)
     try:
         channel.silent_note = home.silent(target.name)

@@ -18,6 +18,7 @@ from holdfast.hosts import askpass, openssh
 from holdfast.hosts.ssh import SshHost
 from holdfast.model import Json, Login
 from holdfast.record import Record
+from holdfast.runner.store import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def enter(
     root = compute.root
     host = SshHost(login, shared=secret is None, secret=None if secret is None else lambda: secret)
     python = find_python(host)
-    channel = RunnerChannel(host, python, root, login.name, os.path.join(home.path, "cache", "runner"))
+    channel = RunnerChannel(host, python, root, login.name, layout.runner_digest(home.path))
     try:
         clients = tuple(answers.texts(channel.ask("register", client=home.id, label=_label()), "clients", login.name))
         facts = answers.table(channel.ask("survey"), "facts", login.name)
@@ -218,7 +219,7 @@ def _install_key(
     line = make_key(login)
     channel.ask("authorize", client=home.id, line=line)
     keyed = login._replace(identity=os.path.join(login.folder, "key"), asks=False)
-    trial = RunnerChannel(SshHost(keyed), python, root, login.name, os.path.join(home.path, "cache", "runner"))
+    trial = RunnerChannel(SshHost(keyed), python, root, login.name, layout.runner_digest(home.path))
     try:
         trial.hello()
         return keyed, "with a key created for this target"

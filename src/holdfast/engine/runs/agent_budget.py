@@ -12,7 +12,7 @@ import time
 from holdfast import settings
 from holdfast.errors import UsageError
 from holdfast.record import Record
-from holdfast.runner.store import jsonl
+from holdfast.runner.store import jsonl, layout
 from holdfast.store import history_record, runs
 
 TYPE_CHECKING = False
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from holdfast.store.home import Home
 
 WINDOW_S = 24 * 3600
-_FILE = "agent.jsonl"
 
 
 class Budget(Record):
@@ -86,7 +85,7 @@ def _write(home: Home, line: Json) -> None:
 
 
 def _path(home: Home) -> str:
-    return os.path.join(home.path, _FILE)
+    return layout.agent(home.path)
 
 
 def _number(value: object) -> float:

@@ -14,6 +14,7 @@ from holdfast.errors import HoldfastError
 from holdfast.metrics import reader
 from holdfast.metrics import values as logged
 from holdfast.record import Record
+from holdfast.runner.store import layout
 from holdfast.store import history_record, runs
 
 TYPE_CHECKING = False
@@ -74,7 +75,7 @@ class Comparison(Record):
 def compare(home: Home, found: Sequence[Run]) -> Comparison:
     """All that is known of these runs, row by row."""
     plans = [runs.read_plan(run) or {} for run in found]
-    values = tuple(reader.read_dir(os.path.join(run.attempt, "metrics")) for run in found)
+    values = tuple(reader.read_dir(layout.metrics(run.attempt)) for run in found)
     code, lines = _code(home, found)
     sections = (
         Section("run", _rows([_facts(run) for run in found])),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 
+from holdfast.runner.store import layout
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +19,7 @@ _DAY_S = 86400.0
 
 def daily(home: Home, tell: Callable[[str], None]) -> None:
     """Remove work folders and runs that the settings no longer keep. Snapshots are left to ``store prune``."""
-    note = os.path.join(home.path, "cache", "upkeep")
+    note = layout.upkeep(home.path)
     try:
         if _age(note) < _DAY_S:
             return

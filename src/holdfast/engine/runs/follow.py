@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from holdfast import answers
+from holdfast.runner.store import layout
 from holdfast.store import mirror, runs
 
 TYPE_CHECKING = False
@@ -59,8 +60,8 @@ class Follower:
         self._attempt = attempt
         self._on_log = on_log
         self._on_event = on_event
-        self._log = Tail(home.run(uid, attempt, "log"), skip)
-        self._events = Tail(home.run(uid, attempt, "events.jsonl"))
+        self._log = Tail(layout.log(home.run(uid, attempt)), skip)
+        self._events = Tail(layout.events(home.run(uid, attempt)))
         self.cut: set[str] = set()  # files of which the target sent more than is kept
 
     def follow(self, channel: RunnerChannel, *, wait: bool = True) -> str:

@@ -15,6 +15,7 @@ from holdfast.engine.connection.channel import connect
 from holdfast.engine.runs.follow import bring_up_to_date
 from holdfast.engine.runs.run_target import target_of
 from holdfast.errors import ResourceError, RunnerError, StoreError
+from holdfast.runner.store import layout
 from holdfast.runner.store.files import unlink_quietly
 from holdfast.runner.store.remove_tree import remove_tree
 from holdfast.store import output_manifest, runs
@@ -110,7 +111,7 @@ def _fetch_all(home: Home, channel: RunnerChannel, run: Run, rows: list[Json]) -
             remove_tree(os.fsencode(_arriving(run)))
     finally:
         if alone:
-            unlink_quietly(os.fsencode(os.path.join(home.path, "locks", f"outputs-{run.uid}")))
+            unlink_quietly(home.lock_file(f"outputs-{run.uid}"))
             lock.release()
     return problems
 
@@ -213,4 +214,4 @@ def _note(home: Home, run: Run, problems: Problems) -> None:
 
 
 def _arriving(run: Run) -> str:
-    return os.path.join(run.attempt, "arriving")
+    return layout.arriving(run.attempt)

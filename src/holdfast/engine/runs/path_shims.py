@@ -10,6 +10,7 @@ import os
 import sys
 
 from holdfast.record import Record
+from holdfast.runner.store import layout
 from holdfast.runner.store.files import UNSYNCED, write_whole
 
 TYPE_CHECKING = False
@@ -42,7 +43,7 @@ def for_shell(home: Home, project_id: str, python: str | None, *, managed: bool 
             programs[name] = Program((python,), {})
         programs["pip"] = programs["pip3"] = Program((python, "-m", "pip"), {})
     if managed:
-        built = python if python and python.startswith(os.path.join(home.path, "envs", "")) else ""
+        built = python if python and python.startswith(layout.environment(home.path, "")) else ""
         words = (sys.executable, "-I", "-m", "holdfast.cli.pip", built)
         programs["pip"] = programs["pip3"] = Program(words, {"HOLDFAST_HOME": home.path})
     return _write(home.shims(project_id), programs)

@@ -7,6 +7,7 @@ import os
 from holdfast import lifecycle
 from holdfast.engine.connection.channel import UNPACK
 from holdfast.runner.container import argv
+from holdfast.runner.store import layout
 from holdfast.store.runs import read_plan
 
 TYPE_CHECKING = False
@@ -48,8 +49,8 @@ def words(target: Target, run: Run | None) -> tuple[str, ...]:
     import binascii
 
     store = os.fsencode(target.home or os.path.join("~", ".holdfast"))
-    attempt = os.fsencode(os.path.join("runs", run.uid, run.attempt_name)) if run is not None else b""
-    places = [os.path.join(attempt, b"work"), attempt] if attempt else []
+    attempt = os.fsencode(os.path.join(layout.run("", run.uid), run.attempt_name)) if run is not None else b""
+    places = [layout.work(attempt), attempt] if attempt else []
     program = binascii.b2a_base64((_PROGRAM % (store, places, _joined(run))).encode("ascii"), newline=False).decode(
         "ascii"
     )

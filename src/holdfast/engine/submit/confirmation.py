@@ -11,6 +11,7 @@ from holdfast.engine.submit import trust_policy
 from holdfast.engine.submit.trust_policy import KEYS, SWITCHES, Wanted, covers
 from holdfast.errors import ConfigError, HoldfastError
 from holdfast.record import Record
+from holdfast.runner.store import layout
 from holdfast.runner.untrusted import Untrusted, hexadecimal
 from holdfast.trust import confirmations
 from holdfast.trust.confirmations import Confirmation
@@ -116,7 +117,7 @@ def scope_of(home: str, root: str) -> str:
     if not uid:
         return real
     try:
-        with open(os.path.join(home, "runs", uid, "run.json"), encoding="utf-8") as source:
+        with open(layout.request(layout.run(home, uid)), encoding="utf-8") as source:
             found = json.load(source).get("project_root")
     except (OSError, ValueError, AttributeError, RecursionError):
         return real

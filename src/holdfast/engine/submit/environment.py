@@ -19,6 +19,7 @@ from holdfast.environments.spec import Facts, Interpreter, Spec, python_findings
 from holdfast.errors import ConfigError, InternalError
 from holdfast.model import Json
 from holdfast.record import Record
+from holdfast.runner.store import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def fixed(project: Project, chosen: Chosen, channel: RunnerChannel, *, gpu: bool
 
 def place(asked: Asked, found: lock.Lock, project: Project, target_home: str) -> Environment:
     """Where a lock's environment is on the target; in a container it has the same path."""
-    folder = os.path.join(target_home, "envs")
+    folder = layout.environments(target_home)
     key = lock.env_key(found, folder) + _own_mark(found, project)
     prefix = os.path.join(folder, key)
     whole = _restored(found.to_json(), asked.spec)

@@ -15,6 +15,7 @@ import sys
 import time
 
 from holdfast.engine.submit import git_repository
+from holdfast.runner.store import layout
 from holdfast.runner.store.files import temporary_beside, write_all
 from holdfast.runner.store.remove_tree import remove_tree
 
@@ -79,7 +80,7 @@ class Begun:
         """Put the difference into the run's folder, as ``git.diff``."""
         if not self._diff:
             return
-        descriptor = os.open(os.path.join(folder, "git.diff"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        descriptor = os.open(layout.git_diff(folder), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             write_all(descriptor, self._diff)
         finally:

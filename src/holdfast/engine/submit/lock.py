@@ -16,6 +16,7 @@ from holdfast.errors import BuildNeededError, ConfigError, InternalError
 from holdfast.location import PACKAGE
 from holdfast.model import Json
 from holdfast.runner import untrusted
+from holdfast.runner.store import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def solve(
 
     Without ``may_build``, BuildNeededError is raised where a package would have to be built.
     """
-    request, log = _request(project, asked), os.path.join(home.path, "cache", "solve.log")
+    request, log = _request(project, asked), layout.solve_log(home.path)
     place = HERE
     answer = _ask_here(home, asked, {**request, "no_build": not (asked.is_here and may_build)}, log, tell)
     if answer.get("kind") in ("build", "login") and answer.get("event") != "done":
@@ -101,9 +102,9 @@ def _request(project: Project, asked: Asked) -> Json:
 def _ask_here(home: Home, asked: Asked, request: Json, log: str, tell: Callable[[Json], None]) -> Json:
     from holdfast.runner.machine import environment as runner
 
-    cache = os.path.join(home.path, "cache", "packages")
+    cache = layout.packages(home.path)
     os.makedirs(os.path.dirname(cache), 0o700, exist_ok=True)
-    program = os.path.join(PACKAGE, "builder", "__main__.py")
+    program = layout.builder_program(PACKAGE)
     whole = {**request, "verb": "solve", "cache": cache, "log": log}
     try:
         return runner.ask_builder(os.fsencode(home.path), program, whole, os.fsencode(log), tell, lambda: False)
@@ -150,7 +151,7 @@ def _send_packages(home: Home, project: Project, asked: Asked, channel: RunnerCh
     from holdfast.engine.submit.upload import Shipment
     from holdfast.snapshot import snapshot
 
-    with tempfile.TemporaryDirectory(dir=os.path.join(home.path, "cache")) as folder:
+    with tempfile.TemporaryDirectory(dir=layout.cache(home.path)) as folder:
         for path in paths:
             source, copy = os.path.join(project.root, path), os.path.join(folder, path)
             os.makedirs(os.path.dirname(copy), exist_ok=True)

@@ -10,6 +10,7 @@ from holdfast.engine.submit.submit import Submitter
 from holdfast.errors import UsageError
 from holdfast.model import GpuWish, Job, Link
 from holdfast.record import Record
+from holdfast.runner.store import layout
 from holdfast.runner.store.files import write_synced
 from holdfast.snapshot.snapshot import Snapshot
 
@@ -67,10 +68,10 @@ class _Told(Begun):
         return found if isinstance(found, dict) else None
 
     def keep(self, folder: str) -> None:
-        path = os.path.join(self._run.path, "git.diff")
+        path = layout.git_diff(self._run.path)
         if os.path.isfile(path):
             with open(path, "rb") as source:
-                write_synced(os.path.join(folder, "git.diff"), source.read())
+                write_synced(layout.git_diff(folder), source.read())
 
 
 def job_again(run: Run, plan: Json, *, config: str, target: str, env: Mapping[str, str]) -> Job:

@@ -18,6 +18,7 @@ from holdfast.model import Identity, Json, Plan
 from holdfast.planning import make_plan, plan_gpu
 from holdfast.ports import Lacking, RuntimeParts
 from holdfast.runner.machine import node, processes
+from holdfast.runner.store import layout
 from holdfast.snapshot import ignore, snapshot
 from holdfast.store import run_numbers, runs
 
@@ -205,7 +206,7 @@ class Submitter:
         )
 
     def _ask_git(self, project: Project) -> git_facts.Begun:
-        return git_facts.Begun(project.root, os.path.join(self._home.path, "cache"))
+        return git_facts.Begun(project.root, layout.cache(self._home.path))
 
     def _take(self, project: Project, job: Job, skip_unreadable: bool) -> Snapshot:
         cache = self._home.stat_cache(project.id)

@@ -18,6 +18,7 @@ from holdfast.environments.secrets import scrub
 from holdfast.errors import HoldfastError
 from holdfast.redact import GONE, Redactor, is_secret_name
 from holdfast.runner import untrusted
+from holdfast.runner.store import layout
 from holdfast.runner.store.jsonl import read_lines
 from holdfast.store import disk_usage
 
@@ -33,7 +34,7 @@ _TAIL = 200_000  # bytes of a log
 _LARGEST = 1_000_000
 _LONGEST_ARGUMENTS = 65_536  # letters of a run's arguments that are looked for in every text
 _STRUCTURED = ("run.json", "plan.json", "files.json")  # where arguments stand in a known place
-_LOGS = ("runner.log", "environment.log", "engine.log")
+_LOGS = (layout.runner_log.name, layout.environment_log.name, layout.engine_log.name)
 _COMMANDS = ("argv", "command", "commands", "holders", "processes")  # in events: what others typed
 _VARIABLES = ("LANG", "LC_ALL", "TERM", "SHELL")  # whose values are shown; of others only the names
 _OURS = ("HOLDFAST_", "AZUREML_", "CONDA_", "PIP_", "UV_", "SSH_", "DOCKER_", "CUDA_", "NVIDIA_", "PYTHON")
@@ -64,7 +65,7 @@ def gather(home: Home, project: Project, run: Run | None, *, with_log: bool) -> 
         "about.json": _json(redactor.value(_about(home))),
         "settings.json": _json(redactor.value(_settings(home))),
         **{name: redactor.text(_outline(text)) for name, text in files.items()},
-        "solve.log": redactor.text(_tail(os.path.join(home.path, "cache", "solve.log"))),
+        "solve.log": redactor.text(_tail(layout.solve_log(home.path))),
     }
     if run is not None:
         found.update(_of_run(run, redactor, with_log))
@@ -100,7 +101,7 @@ def _settings(home: Home) -> Json:
 def _configuration(home: Home, project: Project) -> Iterator[tuple[str, str]]:
     for title, folder in (
         ("project", os.path.join(project.root, "aml_config")),
-        ("user", os.path.join(home.path, "targets")),
+        ("user", layout.targets(home.path)),
     ):
         for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
             path = os.path.join(folder, name)
@@ -152,14 +153,14 @@ def _of_settings(home: Home) -> Iterator[str]:
 def _of_run(run: Run, redactor: Redactor, with_log: bool) -> Iterator[tuple[str, str]]:
     yield "run/run.json", _json(redactor.value(_request(run.request)))
     for number in range(1, run.attempt_number + 1):
-        folder = os.path.join(run.path, f"a{number}")
-        plan = _read_json(os.path.join(folder, "plan.json"))
+        folder = layout.attempt(run.path, number)
+        plan = _read_json(layout.plan(folder))
         if plan:
             yield f"run/a{number}/plan.json", _json(redactor.value(_plan(plan)))
-        for name in ("events.jsonl", "control.jsonl"):
+        for name in (layout.events.name, layout.control.name):
             lines = read_lines(os.fsencode(os.path.join(folder, name)))
             yield f"run/a{number}/{name}", "".join(json.dumps(redactor.value(_event(line))) + "\n" for line in lines)
-        for name in (*_LOGS, *(("log",) if with_log else ())):
+        for name in (*_LOGS, *((layout.log.name,) if with_log else ())):
             yield f"run/a{number}/{name}", redactor.text(_tail(os.path.join(folder, name)))
         yield f"run/a{number}/files.json", _json(_sizes(folder))
 

@@ -16,7 +16,7 @@ from holdfast.engine.transfer.pull_runs import understand
 from holdfast.errors import UsageError
 from holdfast.record import Record
 from holdfast.runner import untrusted
-from holdfast.runner.store import objects
+from holdfast.runner.store import layout, objects
 from holdfast.runner.store.objects import Batch
 from holdfast.store import archive_names as names
 from holdfast.store import history_record, runs, verify
@@ -104,7 +104,7 @@ def _pour(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: str, path: s
 
 
 def _let_in(home: Home, project: Project, stage: Staging, path: str) -> Imported:
-    folder = os.path.join(stage.path, "runs")
+    folder = layout.runs(stage.path)
     uids = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     offers = [_offer(stage, uid, path) for uid in uids]
     trees = {str(offer.request["tree"]) for offer in offers if "tree" in offer.request}
@@ -151,7 +151,7 @@ def _offer(stage: Staging, uid: str, path: str) -> Offer:
 def _wrong_outputs(run: runs.Run) -> list[str]:
     """Only files that the manifest has; some may have stayed on their machine."""
     rows = {str(row["path"]): row for row in history_record.output_rows(run)}
-    top = os.path.join(run.attempt, "outputs")
+    top = layout.outputs(run.attempt)
     for folder, _, files in os.walk(top):
         for name in files:
             path = os.path.join(folder, name)
@@ -167,7 +167,7 @@ def _parts(home: Home, stage: Staging, tree: str, path: str) -> list[str]:
 
     A tree is stored only when complete: its presence implies that of all its parts.
     """
-    here, there = os.fsencode(home.objects), os.fsencode(os.path.join(stage.path, "objects"))
+    here, there = os.fsencode(home.objects), os.fsencode(layout.objects(stage.path))
     if objects.has(here, tree) or not objects.has(there, tree):
         return []
     found: list[str] = []
@@ -195,7 +195,7 @@ def _parts(home: Home, stage: Staging, tree: str, path: str) -> list[str]:
 
 def _adopt(home: Home, stage: Staging, parts: list[str]) -> None:
     """What two snapshots share came with the first of them."""
-    there = os.fsencode(os.path.join(stage.path, "objects"))
+    there = os.fsencode(layout.objects(stage.path))
     with Batch(os.fsencode(home.objects)) as batch:
         for digest in parts:
             source = objects.object_path(there, digest)

@@ -11,6 +11,7 @@ import struct
 from holdfast import _version
 from holdfast.record import Record
 from holdfast.runner import untrusted
+from holdfast.runner.store import layout
 from holdfast.runner.store.jsonl import sealed
 from holdfast.store import mlflow_reader, runs
 from holdfast.store.staging import Staging, free_id, taken_ids
@@ -130,14 +131,14 @@ def _request(project: Project, run: MlflowRun) -> Json:
 def _write(stage: Staging, uid: str, run: MlflowRun, left_out: list[str]) -> None:
     left_out += [f"{run.uid}: {name}: a symbolic link that leads out of the store" for name in run.outside]
     attempt = stage.run(uid, "a1")
-    os.makedirs(os.path.join(attempt, "metrics"), 0o700)
-    _write_metrics(os.path.join(attempt, "metrics"), run)
-    rows = _copy_artifacts(run, os.path.join(attempt, "outputs"), left_out)
-    _put(os.path.join(attempt, "outputs.jsonl"), b"".join(json.dumps(row).encode() + b"\n" for row in rows))
-    _put(os.path.join(attempt, "log"), b"")
+    os.makedirs(layout.metrics(attempt), 0o700)
+    _write_metrics(layout.metrics(attempt), run)
+    rows = _copy_artifacts(run, layout.outputs(attempt), left_out)
+    _put(layout.manifest(attempt), b"".join(json.dumps(row).encode() + b"\n" for row in rows))
+    _put(layout.log(attempt), b"")
     files = {name: _length_and_hash(os.path.join(attempt, name)) for name in _closed_files(attempt)}
-    _put(os.path.join(attempt, "events.jsonl"), _events(run, files))
-    _put(stage.run(uid, "client.jsonl"), _labels(run))
+    _put(layout.events(attempt), _events(run, files))
+    _put(layout.client(stage.run(uid)), _labels(run))
 
 
 def _write_metrics(folder: str, run: MlflowRun) -> None:
@@ -215,8 +216,8 @@ def _refuse_without_room(folder: str, needed: int) -> None:
 
 
 def _closed_files(attempt: str) -> list[str]:
-    metrics = sorted(os.listdir(os.path.join(attempt, "metrics")))
-    return ["log", "outputs.jsonl", *(f"metrics/{name}" for name in metrics)]
+    metrics = sorted(os.listdir(layout.metrics(attempt)))
+    return [layout.log.name, layout.manifest.name, *(f"{layout.metrics.name}/{name}" for name in metrics)]
 
 
 def _length_and_hash(path: str) -> list[object]:

@@ -11,7 +11,7 @@ from .. import server
 from ..container import engines
 from ..machine import clock, environment, node, processes
 from ..run import launch, outputs
-from ..store import run_files, run_list
+from ..store import layout, run_files, run_list
 from ..store.exclusive_lock import Alone, InUse, is_used
 from ..store.files import is_temporary, temporary_beside, unlink_quietly
 from ..store.remove_tree import remove_tree
@@ -128,7 +128,7 @@ def _remove_environment(home: "bytes", place: "bytes", key: "str") -> "None":
 
 def _tools(home: "bytes", sizes: "_Sizes") -> "Iterator[Part]":
     """What builders work with. It is theirs while one builds."""
-    packages = [os.path.join(home, b"cache", b"packages")]
+    packages = [layout.packages(home)]
     for what, places in (("package cache", packages), ("builder tools", _inside(home, b"builder"))):
         part = Part(what)
         for place in places:
@@ -150,9 +150,9 @@ def _remove_tools(home: "bytes", place: "bytes") -> "None":
 def _is_building(home: "bytes") -> "bool":
     """Whether a process holds the lock of an environment being built, or uses the builder."""
     locks = [lock for lock in _inside(home, b"locks") if os.path.basename(lock).startswith(b"env-")]
-    if any(map(is_used, [*locks, os.path.join(home, b"builder", b"lock")])):
+    if any(map(is_used, [*locks, layout.builder_lock(home)])):
         return True
-    tools = os.path.join(home, b"builder", b"").decode("utf-8", "replace")
+    tools = os.path.join(layout.builder(home), b"").decode("utf-8", "replace")
     return any(processes.command_of(pid).startswith(tools) for pid in processes.parents())
 
 
@@ -168,7 +168,7 @@ def _runs(home: "bytes", client: "str", whole: "set[str]", sizes: "_Sizes") -> "
         if not is_history and request.get("client_store") != client:  # type: ignore[attr-defined]
             continue
         attempts = [launch.attempt_path(home, uid, str(name)) for name in run["attempts"]]  # type: ignore[attr-defined]
-        worked_in = [place for place in (os.path.join(attempt, b"work") for attempt in attempts) if _is_folder(place)]
+        worked_in = [place for place in (layout.work(attempt) for attempt in attempts) if _is_folder(place)]
         if not all(map(_has_ended, attempts)):
             if worked_in:
                 work.leave("of an active run")
@@ -217,7 +217,7 @@ def _remove_unfinished(home: "bytes", place: "bytes") -> "None":
 
 def _build_lock(home: "bytes", place: "bytes") -> "bytes":
     """The lock of the process that builds this environment."""
-    return os.path.join(home, b"locks", b"env-" + os.path.basename(place).split(b".")[0])
+    return layout.build_lock(home, os.path.basename(place).split(b".")[0])
 
 
 def _inside(home: "bytes", folder: "bytes") -> "list[bytes]":

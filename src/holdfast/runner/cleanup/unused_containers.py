@@ -8,7 +8,7 @@ from ..container.argv import LABEL
 from ..machine import processes
 from ..plan import read_plan
 from ..run import launch
-from ..store import jsonl, run_files, run_list
+from ..store import jsonl, layout, run_files, run_list
 from ..store.exclusive_lock import Alone, is_used
 
 MYPY = False
@@ -73,7 +73,7 @@ def _inspect(program: "str", identity: "str") -> "Container | None":
 
 def _belongs(home: "bytes", container: "Container") -> "bool":
     uid = container.uid
-    if uid and uid.isalnum() and os.path.isdir(os.path.join(home, b"runs", uid.encode("ascii"))):
+    if uid and uid.isalnum() and os.path.isdir(layout.run(home, uid.encode("ascii"))):
         return True
     place = home.decode("utf-8", "surrogateescape")
     return any((source + "/").startswith(place + "/") for source in container.mounted)
@@ -83,7 +83,7 @@ def end(home: "bytes", uids: "set[str]", last: "bool") -> "None":
     """Take away the containers of these runs and, with the ``last`` of all clients, the images that we brought."""
     from .clean import Part
 
-    notes = jsonl.read_lines(os.path.join(home, b"cache", b"engines.jsonl"))
+    notes = jsonl.read_lines(layout.engines(home))
     for engine in {str(note.get("program")): note for note in notes}.values():
         program, part = str(engine.get("program")), Part("images")
         try:

@@ -6,6 +6,8 @@ socket, no privileges, no namespace of the host.
 
 import os
 
+from ..store import layout
+
 MYPY = False
 if MYPY:
     from ..plan import Container
@@ -64,7 +66,7 @@ def words(
     found = [str(engine["program"]), "create" if wish.copied else "run", "--name", name, "--interactive"]
     found += ["--label", "%s=%s" % (LABEL, name)]
     if wish.gpu:  # by which its processes are known on a card
-        found += ["--cidfile", os.path.join(places.attempt, "cid")]
+        found += ["--cidfile", layout.container_id(places.attempt)]
     found += user_words(engine, wish.user, places.ours)
     found += ["--workdir", "/"]
     if not wish.image_id.startswith("rootfs:"):
@@ -83,7 +85,7 @@ def words(
     found += wish.arguments
     found += ["--entrypoint", wish.python]
     found += image_words(wish.image_id)
-    return [*found, *INIT, os.path.join(places.runner, "runner", "container", "init.py")]
+    return [*found, *INIT, layout.container_init(places.runner)]
 
 
 def beside(

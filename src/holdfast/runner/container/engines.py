@@ -10,7 +10,7 @@ import pwd
 import subprocess
 
 from ..machine import facts, processes
-from ..store import jsonl
+from ..store import jsonl, layout
 
 MYPY = False
 if MYPY:
@@ -43,7 +43,7 @@ class EngineTrouble(Exception):
 
 def find(home: "bytes", wish: "str | None") -> "dict[str, object]":
     """``name`` (docker or podman), ``program``, ``version``, ``rootless`` of the engine to use."""
-    note = os.path.join(home, b"cache", b"engines.jsonl")
+    note = layout.engines(home)
     complaints, fix = [], ""
     for name in [wish] if wish else ENGINES:
         program = facts.which(str(name))
@@ -165,7 +165,7 @@ def remember(home: "bytes", engine: "dict[str, object]", image_id: "str", brough
 
 
 def images_note(home: "bytes") -> "bytes":
-    return os.path.join(home, b"cache", b"images.jsonl")
+    return layout.images(home)
 
 
 def inspect(program: "str", name: "str") -> "dict[str, object] | None":

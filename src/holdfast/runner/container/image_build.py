@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 
-from ..store import checkout, objects
+from ..store import checkout, layout, objects
 from ..store.remove_tree import remove_tree
 from . import engines
 
@@ -27,10 +27,10 @@ def build(
     program = str(engine["program"])
     if engines.inspect(program, name) is not None:
         return
-    folder = os.path.join(home, b"cache", b"build-%d" % os.getpid())
+    folder = os.path.join(layout.cache(home), b"build-%d" % os.getpid())
     remove_tree(folder)
     try:
-        checkout.checkout(os.path.join(home, b"objects"), str(asked["tree"]), folder)
+        checkout.checkout(layout.objects(home), str(asked["tree"]), folder)
         _run(program, name, os.fsdecode(folder), asked, tell)
         made = engines.inspect(program, name)
         if made is not None:

@@ -7,7 +7,7 @@ import subprocess
 
 from .. import wire
 from ..run import script_process
-from ..store import jsonl, lock_wait
+from ..store import jsonl, layout, lock_wait
 from ..store.files import write_all
 from . import engines
 
@@ -70,9 +70,7 @@ def brought(home: "bytes", engine: "dict[str, object]") -> "dict[str, str]":
 
 def use_lock(home: "bytes", image: "str") -> "bytes":
     """Shared lock of processes that are about to use an image."""
-    return os.path.join(
-        home, b"locks", b"use-image-" + image.replace("/", "-").encode("utf-8", "surrogateescape")[-64:]
-    )
+    return layout.image_lock(home, image.replace("/", "-").encode("utf-8", "surrogateescape")[-64:])
 
 
 def use(home: "bytes", image: "str") -> "bool":
@@ -80,7 +78,7 @@ def use(home: "bytes", image: "str") -> "bool":
 
     False if another process is removing it; the lock is not held then, and the image may be gone.
     """
-    os.makedirs(os.path.join(home, b"locks"), 0o700, exist_ok=True)
+    os.makedirs(layout.locks(home), 0o700, exist_ok=True)
     path = use_lock(home, image)
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     if lock_wait.try_hold(fd, shared=True):

@@ -14,6 +14,7 @@ import time
 
 from .. import wire
 from ..machine import processes
+from ..store import layout
 from . import engines
 
 MYPY = False
@@ -37,9 +38,9 @@ class Charge:
         self.words = words
         self.line = line
         self.uid = os.path.basename(os.path.dirname(attempt))
-        self.note = os.path.join(attempt, b"inside", b"note")
-        self.ended = os.path.join(attempt, b"inside", b"ended")
-        self.complaints = os.path.join(attempt, b"engine.log")  # where the script has no hand in it
+        self.note = layout.script_end(layout.inside(attempt))
+        self.ended = layout.ended(layout.inside(attempt))
+        self.complaints = layout.engine_log(attempt)  # where the script has no hand in it
         self.limit = ""
         self.output = -1
         self.load = None  # type: Callable[[], None] | None

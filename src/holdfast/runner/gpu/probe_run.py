@@ -9,6 +9,7 @@ import os
 import signal
 import time
 
+from ..store import layout
 from . import probe_verdict
 
 MYPY = False
@@ -71,7 +72,7 @@ def unknown(why: "str") -> "dict[str, Any]":
 
 def told(attempt: "bytes") -> "dict[str, Any] | None":
     """The answer of the probe in the container of a run; None before it has run."""
-    found = _read(os.path.join(attempt, b"inside", b"touch"))
+    found = _read(layout.gpu_touch(layout.inside(attempt)))
     if found is None:
         return None
     if found.get("late") is True:
@@ -84,7 +85,7 @@ def told(attempt: "bytes") -> "dict[str, Any] | None":
 
 def lost(attempt: "bytes") -> "dict[str, Any] | None":
     """``node``, ``why`` and ``time`` (seconds since 1970) of a card that was taken from a run's container."""
-    found = _read(os.path.join(attempt, b"inside", b"gpu-lost"))
+    found = _read(layout.gpu_lost(layout.inside(attempt)))
     if found is None:
         return None
     when = found.get("time")

@@ -10,6 +10,7 @@ import select
 import time
 
 from .. import wire
+from ..store import layout
 from . import gpu_model, nvml, process_owner, receipt, timeseries
 
 MYPY = False
@@ -282,7 +283,7 @@ class _Points:
     """The series: each point is of all looks since the one before it."""
 
     def __init__(self, attempt: "bytes") -> "None":
-        self._series = timeseries.Series(os.path.join(attempt, b"gpu"))
+        self._series = timeseries.Series(layout.gpu(attempt))
         self._seen = {}  # type: dict[str, list[float]]
         self._next = 1.0
         self._first = self._cpu = _processor_time()

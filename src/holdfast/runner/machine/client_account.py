@@ -5,14 +5,14 @@ import os
 
 from .. import wire
 from ..run import control
-from ..store import run_files
+from ..store import layout, run_files
 from ..store.files import SYNCED, is_temporary, unlink_quietly, write_whole
 from ..store.remove_tree import remove_tree
 
 
 def register(home: "bytes", client: "str", label: "str") -> "list[str]":
     """Write down that a client uses this store; the labels of all that do."""
-    folder = os.path.join(home, b"clients")
+    folder = layout.clients(home)
     os.makedirs(folder, 0o700, exist_ok=True)
     path = os.path.join(folder, _name(client))
     if not os.path.exists(path):
@@ -40,13 +40,13 @@ def authorize(home: "bytes", client: "str", line: "str") -> "None":
         os.fsync(fd)
     finally:
         os.close(fd)
-    note = os.path.join(home, b"clients", _name(client))
+    note = os.path.join(layout.clients(home), _name(client))
     _write(note, dict(_read(note), key=line, made=made))
 
 
 def withdraw(home: "bytes", client: "str") -> "None":
     """Take the key back out: this machine does not accept it."""
-    note = os.path.join(home, b"clients", _name(client))
+    note = os.path.join(layout.clients(home), _name(client))
     found = _read(note)
     _deauthorize(found)
     _write(note, {"label": found.get("label")})
@@ -57,11 +57,11 @@ def purge(home: "bytes", client: "str") -> "dict[str, object]":
     mine, live = _runs_of(home, client)
     if live:
         return {"live": live}
-    note = os.path.join(home, b"clients", _name(client))
+    note = os.path.join(layout.clients(home), _name(client))
     _deauthorize(_read(note))
     unlink_quietly(note)
     try:
-        others = os.listdir(os.path.join(home, b"clients"))
+        others = os.listdir(layout.clients(home))
     except FileNotFoundError:
         others = []
     theirs = [folder for folder in _runs_of(home, None)[0] if folder not in mine and not _is_discarded(folder)]
@@ -82,7 +82,7 @@ def _is_discarded(folder: "bytes") -> "bool":
     """Whether this is what is left of a run: one that ended before it had begun, or that was being removed."""
     if folder.endswith(b".deleted") or is_temporary(folder):
         return True
-    if os.path.lexists(os.path.join(folder, b"run.json")):
+    if os.path.lexists(layout.request(folder)):
         return False
     attempts = [os.path.join(folder, name) for name in os.listdir(folder)]
     return bool(attempts) and all(run_files.closed(attempt) is not None for attempt in attempts)
@@ -90,7 +90,7 @@ def _is_discarded(folder: "bytes") -> "bool":
 
 def _leave_engines(home: "bytes", mine: "list[bytes]", last: "bool") -> "None":
     """Containers of runs without a supervisor, and images."""
-    if os.path.exists(os.path.join(home, b"cache", b"engines.jsonl")):
+    if os.path.exists(layout.engines(home)):
         from ..cleanup import unused_containers
 
         unused_containers.end(home, {os.path.basename(folder).decode("ascii", "replace") for folder in mine}, last)
@@ -115,14 +115,14 @@ def _deauthorize(note: "dict[str, object]") -> "None":
 def _runs_of(home: "bytes", client: "str | None") -> "tuple[list[bytes], list[str]]":
     """The folders of a client's runs (of all, for None), and the ids of those that are alive."""
     mine, live = [], []
-    runs = os.path.join(home, b"runs")
+    runs = layout.runs(home)
     try:
         names = os.listdir(runs)
     except FileNotFoundError:
         names = []
     for name in names:
         folder = os.path.join(runs, name)
-        request = _read(os.path.join(folder, b"run.json"))
+        request = _read(layout.request(folder))
         if client is None or request.get("client_store") == client:
             mine.append(folder)
             attempts = [attempt for attempt in os.listdir(folder) if attempt[:1] == b"a" and attempt[1:].isdigit()]

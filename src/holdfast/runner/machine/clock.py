@@ -11,13 +11,13 @@ import sys
 import time
 
 from .. import untrusted
+from ..store import layout
 from ..store.files import note
 
 MYPY = False
 if MYPY:
     from typing import AnyStr
 
-NOTE = b"clock"
 _DAY_S = 86400.0
 _FURTHEST_S = 30 * _DAY_S  # since the last look, across a boot
 _DRIFT_S = 2 * _DAY_S  # between the clock and the time that really passed, within one boot
@@ -90,7 +90,7 @@ def _is_even(moment: "object", now: "float", passed: "float", boot: "str", unkno
 def _newest(home: "bytes", now: "float") -> "float":
     """The newest change to a store without a note, except for those around now."""
     found = [0.0]
-    for folder in (home, os.path.join(home, b"runs"), os.path.join(home, b"numbers")):
+    for folder in (home, layout.runs(home), layout.numbers(home)):
         try:
             names = os.listdir(folder)
         except OSError:
@@ -120,14 +120,14 @@ def _boot_id() -> "str":
 
 def _read(home: "bytes") -> "dict[str, object]":
     try:
-        found = untrusted.loads(untrusted.read_file(os.path.join(home, NOTE), _LARGEST))
+        found = untrusted.loads(untrusted.read_file(layout.clock(home), _LARGEST))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
 def _write(home: "bytes", noted: "dict[str, object]") -> "None":
-    note(os.path.join(home, NOTE), json.dumps(noted).encode("ascii"))
+    note(layout.clock(home), json.dumps(noted).encode("ascii"))
 
 
 def _number(moment: "object", name: "str") -> "float":

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from ..store import lock_holders, lock_wait
+from ..store import layout, lock_holders, lock_wait
 from ..store.files import fsync_path, write_synced
 from ..store.remove_tree import remove_tree
 from . import node
@@ -49,14 +49,14 @@ def ensure(
     Its ledger is None unless it was built now.
     """
     key = str(environment["key"])
-    place = os.path.join(home, b"envs", key.encode("ascii"))
-    os.makedirs(os.path.join(home, b"locks"), 0o700, exist_ok=True)
+    place = layout.environment(home, key.encode("ascii"))
+    os.makedirs(layout.locks(home), 0o700, exist_ok=True)
     _use(home, key, tell, stopped)
     note = read_note(place)
     if note is not None:
         os.utime(place)  # when it was last used: what prune goes by
         return dict(note, ledger=None)
-    path = os.path.join(home, b"locks", b"env-" + key.encode("ascii"))
+    path = layout.build_lock(home, key.encode("ascii"))
     lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _wait_for(lock, path, "another run is building this environment", tell, stopped)
@@ -82,7 +82,7 @@ def _use(
 
 
 def use_lock(home: "bytes", key: "str") -> "bytes":
-    return os.path.join(home, b"locks", b"use-" + key.encode("ascii"))
+    return layout.use_lock(home, key.encode("ascii"))
 
 
 def read_note(place: "bytes") -> "dict[str, object] | None":
@@ -102,7 +102,7 @@ def builder_python(
     stopped: "Callable[[], bool]" = lambda: False,
 ) -> "str":
     """The interpreter that has the pinned builder's tools; made on first use."""
-    place = os.path.join(home, b"builder", "-".join(PINS).replace("=", "").encode("ascii"))
+    place = os.path.join(layout.builder(home), "-".join(PINS).replace("=", "").encode("ascii"))
     python = os.path.join(place, b"bin", b"python")
     if _has_tools(place):
         return os.fsdecode(python)
@@ -243,14 +243,14 @@ def _build(
         "lock": lock_file,
         "prefix": os.fsdecode(place),
         "beside": os.fsdecode(beside),
-        "cache": os.fsdecode(os.path.join(home, b"cache", b"packages")),
+        "cache": os.fsdecode(layout.packages(home)),
         "python": environment.get("interpreter"),
         "offline": False,
         "project": project,
         "own_package": project if lock_file.get("own_package") else None,
         "log": os.fsdecode(log),
     }
-    program = os.path.join(os.fsdecode(home), "runner", runner, "builder", "__main__.py")
+    program = layout.builder_program(layout.runner(os.fsdecode(home), runner))
     wish = environment.get("container")
     seen = [project or "", *package_folders(lock_file)]
     with BuildContainer(home, wish if isinstance(wish, dict) else None, seen, log) as room:

@@ -2,7 +2,7 @@
 
 import os
 
-from ..store import checkout
+from ..store import checkout, layout
 from ..store.remove_tree import remove_tree
 from .environment import BuildContainer, ask_builder, package_folders
 
@@ -20,14 +20,14 @@ def solve(
 ) -> "dict[str, object]":
     """The builder's answer, from this machine or from a container of the image that ``asked`` names."""
     request = dict(asked["request"], verb="solve", log=os.fsdecode(log))  # type: ignore[call-overload]
-    request["cache"] = os.fsdecode(os.path.join(home, b"cache", b"packages"))
-    program = os.path.join(os.fsdecode(home), "runner", runner, "builder", "__main__.py")
-    folder = os.path.join(home, b"cache", b"solve-%d" % os.getpid())
+    request["cache"] = os.fsdecode(layout.packages(home))
+    program = layout.builder_program(layout.runner(os.fsdecode(home), runner))
+    folder = os.path.join(layout.cache(home), b"solve-%d" % os.getpid())
     image, tree = asked.get("container"), asked.get("tree")
     remove_tree(folder)
     try:
         if tree:  # the project's own packages, where its folder is on another machine
-            checkout.checkout(os.path.join(home, b"objects"), str(tree), folder)
+            checkout.checkout(layout.objects(home), str(tree), folder)
             request["project"] = os.fsdecode(folder)
         seen = [str(request.get("project") or ""), *package_folders(request["spec"])]
         with BuildContainer(home, image if isinstance(image, dict) else None, seen, log) as container:

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from ..store import jsonl
+from ..store import jsonl, layout
 from . import processes
 
 MYPY = False
@@ -97,7 +97,7 @@ def has_driver() -> "bool":
 
 
 def _gpu_note(home: "bytes") -> "bytes":
-    return os.path.join(home, b"cache", b"gpus.jsonl")
+    return layout.gpus(home)
 
 
 def _known_gpu(note: "bytes", state: "str") -> "dict[str, object] | None":
@@ -188,7 +188,7 @@ def interpreter(home: "bytes", name: "str") -> "dict[str, object] | None":
     path = which(name) or (which("python3") if name == "python" else None)
     if path is None:
         return None
-    note = os.path.join(home, b"cache", b"interpreters.jsonl")
+    note = layout.interpreters(home)
     is_script = _is_script(path)  # what a shim starts may change while the shim stays the same
     for line in [] if is_script else jsonl.read_lines(note):
         if line.get("path") == path and line.get("identity") == _identity(os.path.realpath(path)):

@@ -6,7 +6,7 @@ import os
 import time
 
 from .. import wire
-from ..store import jsonl
+from ..store import jsonl, layout
 from . import processes
 
 # Reported elsewhere, with a better message: disk full, permission denied.
@@ -70,7 +70,7 @@ def gpus(home: "bytes") -> "int | None":
 
 def _locks(home: "bytes") -> "str":
     """Found out once for each boot and file system, as over a network it takes several trips."""
-    note = os.path.join(home, b"cache", b"locks.jsonl")
+    note = layout.lock_support(home)
     state = "%s %d" % (processes.boot_id(), os.stat(home).st_dev)
     try:
         if any(line.get("state") == state for line in jsonl.read_lines(note)):

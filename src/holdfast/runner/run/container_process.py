@@ -6,6 +6,7 @@ import sys
 import time
 
 from ..container import argv, engines, monitor
+from ..store import layout
 from ..store.files import unlink_quietly
 from . import process_tree, script_process, workdir
 
@@ -23,7 +24,7 @@ class Contained:
         self._run = supervisor
         self._wish = wish
         self._name = argv.name_of(supervisor.plan.uid, supervisor.plan.attempt)
-        self._inside = os.path.join(supervisor.attempt, b"inside")
+        self._inside = layout.inside(supervisor.attempt)
         self._charge = None  # type: monitor.Charge | None
         self._verdict = -1
         self._tries = 0
@@ -107,7 +108,7 @@ class Contained:
     def _places(self) -> "argv.Places":
         run = self._run
         prefix = run.plan.environment.prefix if run.plan.environment is not None else None
-        runner = os.path.join(run.home, b"runner", run.runner.encode("ascii"))
+        runner = layout.runner(run.home, run.runner.encode("ascii"))
         links = [link.target for link in run.plan.links]
         share = _text(workdir.share_path(run.plan.share)) if run.plan.share else None
         return argv.Places(
@@ -140,14 +141,14 @@ class Contained:
         is_root = argv.is_root(self._wish.user) and not engine.get("rootless")
         told = {
             "argv": run.plan.argv,
-            "folder": _text(os.path.join(run.attempt, b"work")),
+            "folder": _text(layout.work(run.attempt)),
             "env": {_text(name): _text(value) for name, value in ours.items()},
             "first": {_text(name): [_text(place) for place in places] for name, places in first.items()},
             "umask": run.umask,
             "grace": run.plan.grace,
-            "stream": None if self._wish.copied else _text(os.path.join(self._inside, b"stream")),
-            "note": _text(os.path.join(self._inside, b"note")),
-            "ended": None if self._wish.copied else _text(os.path.join(self._inside, b"ended")),
+            "stream": None if self._wish.copied else _text(layout.stream(self._inside)),
+            "note": _text(layout.script_end(self._inside)),
+            "ended": None if self._wish.copied else _text(layout.ended(self._inside)),
             "folders": [_text(os.path.join(run.attempt, part.encode())) for part in argv.PARTS],
             "after": [os.getuid(), os.getgid()] if is_root else None,
             "touch": self._touch_words() if self._wish.gpu else None,
@@ -157,7 +158,7 @@ class Contained:
     def _touch_words(self) -> "list[str]":
         """The GPU probe is run by the interpreter that will run the script."""
         run = self._run
-        program = os.path.join(run.home, b"runner", run.runner.encode("ascii"), b"runner", b"gpu", b"probe.py")
+        program = layout.gpu_probe(layout.runner(run.home, run.runner.encode("ascii")))
         return [run.plan.argv[0], "-B", _text(program), "look"]
 
     def _gpu(self, engine: "dict[str, object]") -> "tuple[list[str], dict[str, str]]":
@@ -174,9 +175,9 @@ class Contained:
     def _open_stream(self) -> "int":
         """A pipe with a name, so that the container writes to us and not to its engine; we hold both its ends."""
         os.makedirs(self._inside, 0o700, exist_ok=True)
-        path = os.path.join(self._inside, b"stream")
+        path = layout.stream(self._inside)
         os.mkfifo(path, 0o600)
-        os.mkfifo(os.path.join(self._inside, b"ended"), 0o600)
+        os.mkfifo(layout.ended(self._inside), 0o600)
         output = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # with a writing end of our own it never comes to its end
         script_process.widen(output)
         if self._charge is not None and self._wish.copied:

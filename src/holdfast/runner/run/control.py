@@ -7,7 +7,7 @@ import time
 
 from ..machine import node, processes
 from ..plan import read_plan
-from ..store import evidence, jsonl, run_files
+from ..store import evidence, jsonl, layout, run_files
 from ..store.files import temporary_beside
 from ..store.remove_tree import remove_tree
 from . import guardian, process_tree
@@ -66,7 +66,7 @@ def stop(attempt: "bytes", by: "str") -> "str":
 
 
 def _request_cancel(attempt: "bytes", by: "str") -> "None":
-    path = os.path.join(attempt, b"control.jsonl")
+    path = layout.control(attempt)
     if run_files.closed(attempt) is not None or (os.path.exists(path) and run_files.is_elsewhere(attempt)):
         return
     try:
@@ -80,7 +80,7 @@ def bury(attempt: "bytes") -> "str":
     state = look(attempt)
     if state not in ("gone", "alive"):  # another client that looks may hold the lock
         return state
-    lock = os.open(os.path.join(attempt, b"alive"), os.O_RDWR | os.O_CREAT, 0o600)
+    lock = os.open(layout.alive(attempt), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if not _take(lock) or _watchers(attempt):
             return look(attempt)
@@ -135,7 +135,7 @@ def _end_stopped(attempt: "bytes", watchers: "list[int]") -> "str":
 
 def _close_abandoned(attempt: "bytes", by: "str") -> "str":
     """Cancel a run of a node that has given no sign of life for long; whether it still runs there cannot be known."""
-    where = node.read(os.path.join(attempt, b"alive")).get("host") or "another node"
+    where = node.read(layout.alive(attempt)).get("host") or "another node"
     minutes = run_files.silent_for(attempt) / 60
     reason = "canceled by %s; %s, where it ran, has been silent for %d minutes" % (by, where, minutes)
     run_files.close(attempt, "canceled", 143, reason)
@@ -158,10 +158,10 @@ def discard(attempt: "bytes", outcome: "str", reason: "str") -> "str":
 
 def _close_unaccepted(attempt: "bytes", outcome: "str", reason: "str") -> "str":
     """Close an attempt whose name was claimed by a start that failed before the first event; others are left alone."""
-    lock = os.open(os.path.join(attempt, b"alive"), os.O_RDWR | os.O_CREAT, 0o600)
+    lock = os.open(layout.alive(attempt), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if _take(lock):
-            events = jsonl.read_lines(os.path.join(attempt, b"events.jsonl"))
+            events = jsonl.read_lines(layout.events(attempt))
             if not events and not evidence.contradictions(attempt, events, True):
                 run_files.close(attempt, outcome, 125, reason)
     finally:
@@ -183,7 +183,7 @@ def _take(lock: "int") -> "bool":
 def _close_for_the_dead(attempt: "bytes") -> "None":
     first = _first_event(attempt)
     uid = os.path.basename(os.path.dirname(attempt))
-    damage = evidence.contradictions(attempt, jsonl.read_lines(os.path.join(attempt, b"events.jsonl")), True)
+    damage = evidence.contradictions(attempt, jsonl.read_lines(layout.events(attempt)), True)
     if first is not None and first.get("boot_id") != processes.boot_id():
         reason = "the target was rebooted at %s" % processes.boot_time()
     elif first is None and not damage:
@@ -216,7 +216,7 @@ def _await_first_event(attempt: "bytes") -> "dict[str, object] | None":
 
 def _first_event(attempt: "bytes") -> "dict[str, object] | None":
     """The event that names host, boot and process."""
-    events = jsonl.read_lines(os.path.join(attempt, b"events.jsonl"))
+    events = jsonl.read_lines(layout.events(attempt))
     return events[0] if events and events[0].get("type") == "accepted" else None
 
 

@@ -10,6 +10,7 @@ import time
 from .. import wire
 from ..machine import environment, processes
 from ..plan import read_plan
+from ..store import layout
 from . import control, process_tree, script_process, workdir
 
 MYPY = False
@@ -45,7 +46,7 @@ def execute(
     if plan.container is not None and control.look(attempt) != "alive":
         reply.end(refused="its container was removed when it ended")
         return
-    work = os.path.join(attempt, b"work")
+    work = layout.work(attempt)
     folder = work if os.path.isdir(work) else attempt
     mark = os.urandom(8).hex().encode("ascii") if plan.container is not None else b""
     argv, env = _command(home, runner, attempt, plan, [_bytes(word) for word in asked["argv"]], mark)  # type: ignore[attr-defined]
@@ -199,7 +200,7 @@ def _command(
 
     variables[0][MARK] = mark
     return container.beside(
-        plan.container, container.name_of(plan.uid, plan.attempt), argv, os.path.join(attempt, b"work"), *variables
+        plan.container, container.name_of(plan.uid, plan.attempt), argv, layout.work(attempt), *variables
     ), dict(os.environb)
 
 
@@ -207,7 +208,7 @@ def _note(home: "bytes", plan: "Plan") -> "dict[str, object]":
     """What the environment of the run says of itself."""
     if plan.environment is None:
         return {}
-    return environment.read_note(os.path.join(home, b"envs", _bytes(plan.environment.key))) or {}
+    return environment.read_note(layout.environment(home, _bytes(plan.environment.key))) or {}
 
 
 def _end(command: "subprocess.Popen[bytes]", before: "list[int]", mark: "bytes") -> "None":

@@ -10,7 +10,7 @@ import signal
 import time
 
 from ..machine import processes
-from ..store import jsonl, run_files
+from ..store import jsonl, layout, run_files
 from . import outcome, outputs, process_tree
 
 MYPY = False
@@ -83,7 +83,7 @@ class Guardian:
             run_files.beat(self._attempt)
         if processes.is_stopped(self._supervisor):
             self._continue()  # a debugger's stop is not reported to the parent
-        if not self._canceled_at and os.path.exists(os.path.join(self._attempt, b"control.jsonl")):
+        if not self._canceled_at and os.path.exists(layout.control(self._attempt)):
             self._canceled_at = now
             process_tree.tell([self._supervisor], signal.SIGTERM)  # the request may come from another node
         timeout = self._plan.timeout
@@ -95,7 +95,7 @@ class Guardian:
 
     def _overdue(self, now: "float", is_held: "bool") -> "str":
         """What the events say that should have happened by now, and has not."""
-        events = jsonl.read_lines(os.path.join(self._attempt, b"events.jsonl"))
+        events = jsonl.read_lines(layout.events(self._attempt))
         allowed = self._plan.grace + (MARGIN_S if is_held else PATIENCE_S)
         exited = _moment(events, "exited")
         if exited:
@@ -140,9 +140,9 @@ class Guardian:
 
 def reason_to_end(attempt: "bytes", timeout: "float | None") -> "str":
     """Why a run that goes on should have ended: its cancel or its timeout; empty where there is neither."""
-    events = jsonl.read_lines(os.path.join(attempt, b"events.jsonl"))
+    events = jsonl.read_lines(layout.events(attempt))
     told = [str(event.get("why")) for event in events if event.get("type") == "stopping"]
-    if told or os.path.exists(os.path.join(attempt, b"control.jsonl")):
+    if told or os.path.exists(layout.control(attempt)):
         return told[0] if told else "canceled"
     started = _moment(events, "started")
     return "timeout" if started and timeout and time.monotonic() > started + timeout else ""
@@ -162,7 +162,7 @@ def close_in_place(attempt: "bytes", timeout_text: "str", why: "str", who: "str"
             events.add("stopping", why=why)
         if "started" in kinds:
             events.add("exited", code=-signal.SIGKILL)
-    if "started" in kinds and not os.path.lexists(os.path.join(attempt, b"outputs.jsonl")):
+    if "started" in kinds and not os.path.lexists(layout.manifest(attempt)):
         outputs.collect(attempt)
     if not why or "exited" in kinds:
         end = "lost", 125, "the script's own outcome is unknown"

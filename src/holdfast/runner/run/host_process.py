@@ -2,6 +2,7 @@
 
 import os
 
+from ..store import layout
 from . import process_tree, script_process, workdir
 
 MYPY = False
@@ -21,7 +22,7 @@ class Direct:
         argv = [word.encode("utf-8", "surrogateescape") for word in run.plan.argv]
         env = script_process.environment(dict(os.environb), asked, ours)
         env.update(run.gpu.variables())
-        work = os.path.join(run.attempt, b"work")
+        work = layout.work(run.attempt)
         if run.gpu.wants:
             from ..gpu import probe_run
 

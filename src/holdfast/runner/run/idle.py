@@ -8,7 +8,7 @@ import os
 import sys
 import time
 
-from ..store import run_files
+from ..store import layout, run_files
 from ..store.files import SYNCED, write_whole
 
 MYPY = False
@@ -18,7 +18,7 @@ if MYPY:
 
 def become(home: "bytes", runner: "str", uid: "str", asked: "Idle") -> "None":
     """Turn this process, which has nothing left to do, into the one that waits. Returns only if that fails."""
-    place = os.path.join(home, b"runner", runner.encode("ascii"))
+    place = layout.runner(home, runner.encode("ascii"))
     program = "import sys; sys.path.insert(0, sys.argv[1]); from runner.run import idle; idle.main(sys.argv[2:])"
     words = [os.fsdecode(place), os.fsdecode(home), uid, str(asked.minutes), asked.command]
     try:
@@ -38,7 +38,7 @@ def main(words: "list[str]") -> "None":
         time.sleep(min(15.0, max(0.05, seconds / 20)))
         if not _is_mine(home, uid) or _anything_runs(home):
             return
-    with open(os.path.join(home, b"idle.log"), "ab") as log:
+    with open(layout.idle_log(home), "ab") as log:
         note = "%s idle for %g minutes: %s\n" % (time.strftime("%Y-%m-%d %H:%M:%S"), minutes, command)
         log.write(note.encode("utf-8", "surrogateescape"))
         log.flush()
@@ -47,20 +47,20 @@ def main(words: "list[str]") -> "None":
 
 def _take_over(home: "bytes", uid: "str") -> "None":
     """Only the guardian of the newest run waits; an earlier one sees another name here and ends."""
-    path = os.path.join(home, b"idle")
+    path = layout.idle(home)
     write_whole(path, uid.encode("ascii"), sync=SYNCED)
 
 
 def _is_mine(home: "bytes", uid: "str") -> "bool":
     try:
-        with open(os.path.join(home, b"idle"), "rb") as source:
+        with open(layout.idle(home), "rb") as source:
             return source.read() == uid.encode("ascii")
     except OSError:
         return False
 
 
 def _anything_runs(home: "bytes") -> "bool":
-    runs = os.path.join(home, b"runs")
+    runs = layout.runs(home)
     for name in os.listdir(runs):
         folder = os.path.join(runs, name)
         try:

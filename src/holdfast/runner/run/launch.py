@@ -10,7 +10,7 @@ import signal
 
 from .. import wire
 from ..machine import limits, processes
-from ..store import jsonl, run_files
+from ..store import jsonl, layout, run_files
 from ..store.files import SYNCED, fsync_path, temporary_beside, write_synced, write_whole
 from ..store.remove_tree import remove_tree
 from . import control, idle, process_tree
@@ -31,13 +31,13 @@ def attempt_path(home: "bytes", uid: "str", attempt: "str") -> "bytes":
         raise ValueError("not a run uid: %r" % uid)
     if not (attempt[:1] == "a" and attempt[1:].isdigit()):
         raise ValueError("not an attempt: %r" % attempt)
-    return os.path.join(home, b"runs", uid.encode("ascii"), attempt.encode("ascii"))
+    return os.path.join(layout.run(home, uid.encode("ascii")), attempt.encode("ascii"))
 
 
 def introduce(home: "bytes", request: "dict[str, object]") -> "None":
     """A run whose client keeps another store: what it is, so that any client of this store can know."""
     folder = os.path.dirname(attempt_path(home, str(request["uid"]), "a1"))
-    path = os.path.join(folder, b"run.json")
+    path = layout.request(folder)
     if os.path.exists(path):
         return
     os.makedirs(folder, 0o700, exist_ok=True)
@@ -51,9 +51,9 @@ def launch(home: "bytes", runner: "str", plan: "Plan", secrets: "Secrets", umask
     os.makedirs(beside, 0o700)
     lock = run_files.hold(beside)
     try:
-        write_synced(os.path.join(beside, b"plan.json"), wire.dumps(plan.source))
+        write_synced(layout.plan(beside), wire.dumps(plan.source))
         run_files.make_reserve(beside)
-        os.mkdir(os.path.join(beside, b"metrics"), 0o700)
+        os.mkdir(layout.metrics(beside), 0o700)
         os.rename(beside, attempt)  # the claim: it fails where the attempt is there already
     except OSError:
         os.close(lock)
@@ -139,7 +139,7 @@ def _leave_session(attempt: "bytes") -> "None":
     os.setsid()
     os.chdir("/")
     nothing = os.open(os.devnull, os.O_RDWR)
-    words = os.open(os.path.join(attempt, b"runner.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    words = os.open(layout.runner_log(attempt), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for fd, target in ((nothing, 0), (words, 1), (words, 2)):
         os.dup2(fd, target)
     os.close(nothing)

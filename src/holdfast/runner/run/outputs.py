@@ -8,11 +8,10 @@ import time
 
 from .. import wire
 from ..machine import limits
+from ..store import layout
 from ..store.files import SYNCED, WholeFile, is_temporary, unlink_quietly
 
-MANIFEST = b"outputs.jsonl"
-RESERVE = b"reserve"  # a reserve file, removed when the disk is full
-_RESERVE_KEPT = 32 * 1024  # bytes of it that are left to the last events
+_RESERVE_KEPT = 32 * 1024  # bytes of the reserve that are left to the last events
 _NAMED = 20  # files that the closing event names; the manifest has them all
 _LARGEST_HOLE = (
     1 << 40
@@ -25,7 +24,7 @@ def collect(attempt: "bytes") -> "tuple[int, int, str, str]":
     Returns the number of files and of bytes, line by line what could not be kept, empty when all is well, and why
     there is no manifest: then ``list_late`` may still write it.
     """
-    made, kept = os.path.join(attempt, b"work", b"outputs"), os.path.join(attempt, b"outputs")
+    made, kept = layout.outputs(layout.work(attempt)), layout.outputs(attempt)
     try:
         trouble = _keep(made, kept)
     except OSError as error:
@@ -47,13 +46,13 @@ def list_late(attempt: "bytes", events: "list[dict[str, object]]") -> "None":
 
     A manifest that is there, or that the closing event has a hash of, is never touched.
     """
-    if os.path.lexists(os.path.join(attempt, MANIFEST)):
+    if os.path.lexists(layout.manifest(attempt)):
         return
     kinds = {str(event.get("type")): event for event in events}
     files = kinds.get("closed", {}).get("files")
-    if "exited" not in kinds or not isinstance(files, dict) or MANIFEST.decode("ascii") in files:
+    if "exited" not in kinds or not isinstance(files, dict) or layout.manifest.name in files:
         return
-    made, kept = os.path.join(attempt, b"work", b"outputs"), os.path.join(attempt, b"outputs")
+    made, kept = layout.outputs(layout.work(attempt)), layout.outputs(attempt)
     try:
         if os.path.isdir(made) and not os.path.islink(made):
             os.rename(made, kept)
@@ -65,10 +64,10 @@ def list_late(attempt: "bytes", events: "list[dict[str, object]]") -> "None":
 
 def _write_manifest(attempt: "bytes") -> "tuple[int, int, list[str]]":
     """The whole manifest or none: number of files and of bytes, and what could not be read."""
-    kept = os.path.join(attempt, b"outputs")
+    kept = layout.outputs(attempt)
     files = size = 0
     unread = []  # type: list[str]
-    with WholeFile(os.path.join(attempt, MANIFEST), sync=SYNCED) as target:
+    with WholeFile(layout.manifest(attempt), sync=SYNCED) as target:
         for name, problem in _names(kept):
             row = _row(os.path.join(kept, name), name, problem, unread)
             _append(target.fileno(), wire.dumps(row) + b"\n", attempt)
@@ -79,8 +78,9 @@ def _write_manifest(attempt: "bytes") -> "tuple[int, int, list[str]]":
 
 def remove_partial(attempt: "bytes") -> "None":
     """Remove the manifest that a supervisor was writing when it was killed."""
+    manifest = layout.manifest.name.encode("ascii")
     for name in os.listdir(attempt):
-        if name.startswith(MANIFEST) and is_temporary(name):
+        if name.startswith(manifest) and is_temporary(name):
             unlink_quietly(os.path.join(attempt, name))
 
 
@@ -98,7 +98,7 @@ def _append(fd: "int", line: "bytes", attempt: "bytes") -> "None":
 
 
 def _shrink_reserve(attempt: "bytes") -> "bool":
-    path = os.path.join(attempt, RESERVE)
+    path = layout.reserve(attempt)
     try:
         if os.lstat(path).st_size <= _RESERVE_KEPT:
             return False
@@ -111,8 +111,8 @@ def _shrink_reserve(attempt: "bytes") -> "bool":
 def unlisted(attempt: "bytes") -> "tuple[int, int]":
     """Number and bytes of the outputs of an attempt that no manifest lists."""
     files = size = 0
-    if not os.path.lexists(os.path.join(attempt, MANIFEST)):
-        for top in (os.path.join(attempt, b"outputs"), os.path.join(attempt, b"work", b"outputs")):
+    if not os.path.lexists(layout.manifest(attempt)):
+        for top in (layout.outputs(attempt), layout.outputs(layout.work(attempt))):
             for name, _ in _names(top) if os.path.isdir(top) and not os.path.islink(top) else ():
                 files += 1
                 try:

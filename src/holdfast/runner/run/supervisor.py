@@ -10,7 +10,7 @@ import time
 
 from .. import wire
 from ..machine import limits, processes
-from ..store import jsonl, run_files
+from ..store import jsonl, layout, run_files
 from ..store.remove_tree import remove_tree
 from . import notify, outcome, outputs, process_tree, script_process, workdir
 from .host_process import Direct
@@ -130,9 +130,9 @@ class Supervisor:
             return {}
         from ..machine import environment
 
-        log, began = os.path.join(self.attempt, b"environment.log"), time.monotonic()
+        log, began = layout.environment_log(self.attempt), time.monotonic()
         if wanted.get("own_package"):
-            wanted = dict(wanted, own_package=os.fsdecode(os.path.join(self.attempt, b"work")))
+            wanted = dict(wanted, own_package=os.fsdecode(layout.work(self.attempt)))
         try:
             made = environment.ensure(self.home, self.runner, wanted, log, self._tell, lambda: bool(_told["stop"]))
             self._built = {"environment_ns": int((time.monotonic() - began) * 1e9)}
@@ -215,7 +215,7 @@ class Supervisor:
             self._stop(self._who_stopped())
 
     def _who_stopped(self) -> "str":
-        asked = jsonl.read_lines(os.path.join(self.attempt, b"control.jsonl"))
+        asked = jsonl.read_lines(layout.control(self.attempt))
         return "canceled" if asked else "the runner was stopped by signal %d" % _told["stop"]
 
     def _mind_clock(self, deadline: "float | None") -> "None":
@@ -291,7 +291,7 @@ class Supervisor:
             answer = notify.notify(self._secrets.on_end, self.plan, outcome, exit_code, words)
             self._note("notification " + answer)
         if outcome == "completed" and not self.plan.keep_work and not self._outputs_trouble:
-            remove_tree(os.path.join(self.attempt, b"work"))
+            remove_tree(layout.work(self.attempt))
 
     def _note(self, text: "str") -> "None":
         try:
@@ -304,7 +304,7 @@ class Log:
     """The script's output, byte for byte, hashed on its way. A full disk or a limit stops the log, never the script."""
 
     def __init__(self, attempt: "bytes", limit: "int") -> "None":
-        self._fd = os.open(os.path.join(attempt, b"log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._fd = os.open(layout.log(attempt), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._limit = limit
         self._hash = hashlib.sha256()
         self.size = 0

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from ..store import checkout, objects
+from ..store import checkout, layout, objects
 
 MYPY = False
 if MYPY:
@@ -17,10 +17,10 @@ class CannotPrepare(Exception):
 
 
 def prepare(home: "bytes", attempt: "bytes", plan: "Plan") -> "None":
-    work = os.path.join(attempt, b"work")
+    work = layout.work(attempt)
     try:
-        checkout.checkout(os.path.join(home, b"objects"), plan.tree, work)
-        os.makedirs(os.path.join(work, b"outputs"), 0o700, exist_ok=True)
+        checkout.checkout(layout.objects(home), plan.tree, work)
+        os.makedirs(layout.outputs(work), 0o700, exist_ok=True)
         for link in plan.links:
             _link(work, _bytes(link.name), _bytes(link.target))
         if plan.share:
@@ -40,13 +40,13 @@ def variables(
 
     ``environment`` is what the one it runs in says of itself.
     """
-    site = os.path.join(home, b"runner", runner.encode("ascii"), b"site")
+    site = layout.site(layout.runner(home, runner.encode("ascii")))
     found = {
         b"PYTHONUNBUFFERED": b"1",
         b"HOLDFAST_RUN_ID": _bytes(plan.run_id),
         b"HOLDFAST_RUN_UID": _bytes(plan.uid),
-        b"HOLDFAST_METRICS_DIR": os.path.join(attempt, b"metrics"),
-        b"HOLDFAST_OUTPUTS": os.path.join(attempt, b"work", b"outputs"),
+        b"HOLDFAST_METRICS_DIR": layout.metrics(attempt),
+        b"HOLDFAST_OUTPUTS": layout.outputs(layout.work(attempt)),
         b"AZUREML_RUN_ID": _bytes(plan.run_id),
     }
     first = {b"PYTHONPATH": [site], b"PATH": [], b"LD_LIBRARY_PATH": []}  # type: dict[bytes, list[bytes]]
@@ -55,7 +55,7 @@ def variables(
     if environment and plan.environment is not None:
         first[b"PATH"].append(os.path.join(_bytes(plan.environment.prefix), b"bin"))
         own = environment.get("own_paths") or ()
-        first[b"PYTHONPATH"] += [os.path.join(attempt, b"work", _bytes(name)) for name in own]  # type: ignore[attr-defined]
+        first[b"PYTHONPATH"] += [os.path.join(layout.work(attempt), _bytes(name)) for name in own]  # type: ignore[attr-defined]
         first[b"LD_LIBRARY_PATH"] += [_bytes(name) for name in environment.get("library_path") or ()]  # type: ignore[attr-defined]
     if plan.share:
         found[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = os.path.join(share_path(plan.share), b"")  # scripts join by `+`
@@ -80,9 +80,9 @@ def share_path(share: "str") -> "bytes":
 
 def _forget(home: "bytes", digest: "str", project_id: "str") -> "None":
     """Make the next submit store this object again: it is not there, and no note says that it is."""
-    note = os.path.join(home, b"cache", b"stat-" + _bytes(project_id).replace(b"/", b"-"))
+    note = layout.stat_cache(home, _bytes(project_id).replace(b"/", b"-"))
     try:
-        objects.discard(os.path.join(home, b"objects"), digest)
+        objects.discard(layout.objects(home), digest)
         os.unlink(note)
     except OSError:
         return  # a store that is not the client's has no such note

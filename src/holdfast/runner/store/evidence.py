@@ -6,6 +6,8 @@ a script that has begun is never started again, and ``store verify`` reports the
 
 import os
 
+from . import layout
+
 MYPY = False
 if MYPY:
     from collections.abc import Iterable, Mapping
@@ -23,7 +25,7 @@ def contradictions(attempt: "bytes", events: "Iterable[Mapping[str, object]]", w
         found += [
             "%s, but no event shows that the script started" % trace for trace in _traces_of_start(attempt, kinds)
         ]
-    if "exited" not in kinds and os.path.lexists(os.path.join(attempt, b"outputs.jsonl")):
+    if "exited" not in kinds and os.path.lexists(layout.manifest(attempt)):
         found.append("there is a list of outputs, but no event shows that the script ended")
     if where_it_ran and "closed" not in kinds and _was_closed(attempt):
         found.append("the attempt was closed once, but there is no event for it")
@@ -32,10 +34,10 @@ def contradictions(attempt: "bytes", events: "Iterable[Mapping[str, object]]", w
 
 def _traces_of_start(attempt: "bytes", kinds: "set[str]") -> "list[str]":
     found = []
-    size = _size(os.path.join(attempt, b"log"))
+    size = _size(layout.log(attempt))
     if size > 0:
         found.append("the log has %d bytes" % size)
-    if _has_entries(os.path.join(attempt, b"metrics")):
+    if _has_entries(layout.metrics(attempt)):
         found.append("there are metrics")
     if "exited" in kinds:
         found.append("the script ended")
@@ -44,8 +46,8 @@ def _traces_of_start(attempt: "bytes", kinds: "set[str]") -> "list[str]":
 
 def _was_closed(attempt: "bytes") -> "bool":
     """A launched attempt keeps its reserve of disk space until the closing event is written."""
-    launched = os.path.exists(os.path.join(attempt, b"plan.json"))
-    return launched and not os.path.exists(os.path.join(attempt, b"reserve"))
+    launched = os.path.exists(layout.plan(attempt))
+    return launched and not os.path.exists(layout.reserve(attempt))
 
 
 def _has_entries(folder: "bytes") -> "bool":

@@ -12,12 +12,13 @@ import time
 
 from .. import wire
 from ..run import control, outputs
-from . import jsonl, run_files
+from . import jsonl, layout, run_files
 
 assert sys.platform != "win32"  # a target is never Windows
 
-NAMES = ("log", "runner.log", "outputs.jsonl", "control.jsonl", "plan.json")
-FOLDERS = ("metrics", "gpu")
+_EVENTS = layout.events.name
+NAMES = tuple(place.name for place in layout.mirrored if place is not layout.events)
+FOLDERS = tuple(place.name for place in layout.mirrored_folders)
 LOOK_S = 2.0
 QUICKEST_S, SLOWEST_S = 0.001, 0.05
 
@@ -26,7 +27,7 @@ def pull(attempt: "bytes", have: "dict[str, int]", carry: "bool", wait: "bool", 
     """Send what is new; with wait, go on until the attempt is closed, is gone, or the client has had enough."""
     have = dict(have)
     if run_files.closed(attempt) is not None:
-        outputs.list_late(attempt, jsonl.read_lines(os.path.join(attempt, b"events.jsonl")))
+        outputs.list_late(attempt, jsonl.read_lines(layout.events(attempt)))
     changed = looked = time.monotonic()
     while True:
         alive = run_files.is_held(attempt)
@@ -83,11 +84,11 @@ class Reply:
 
 
 def _round(attempt: "bytes", have: "dict[str, int]", carry: "bool", reply: "Reply") -> "bool":
-    sizes = {"events.jsonl": _size(attempt, "events.jsonl")}
+    sizes = {_EVENTS: _size(attempt, _EVENTS)}
     for name in _names(attempt):
         sizes[name] = _size(attempt, name)
     grown = [name for name in sizes if sizes[name] > have.get(name, -1)]
-    grown.sort(key=lambda name: name == "events.jsonl")
+    grown.sort(key=lambda name: name == _EVENTS)
     if not carry and grown:
         reply.send(sizes={name: sizes[name] for name in grown})
     for name in grown:

@@ -10,7 +10,7 @@ import time
 from .. import wire
 from ..machine import node, processes
 from ..run import outputs
-from . import jsonl
+from . import jsonl, layout
 
 STALE_S = 90.0  # without a sign of life for so long, an attempt from before a reboot has ended with it
 _RESERVE_SIZE = 64 * 1024
@@ -22,7 +22,7 @@ def now() -> "dict[str, object]":
 
 def make_reserve(attempt: "bytes") -> "None":
     """Reserve disk space for the last events, released when they need it, so that they are kept on a full disk."""
-    fd = os.open(os.path.join(attempt, outputs.RESERVE), os.O_WRONLY | os.O_CREAT, 0o600)
+    fd = os.open(layout.reserve(attempt), os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         wire.write_all(fd, bytes(_RESERVE_SIZE))
     finally:
@@ -33,8 +33,8 @@ class Events:
     """Writer of ``events.jsonl``: the file that decides what happened to a run."""
 
     def __init__(self, attempt: "bytes") -> "None":
-        self.path = os.path.join(attempt, b"events.jsonl")
-        self._reserve = os.path.join(attempt, outputs.RESERVE)
+        self.path = layout.events(attempt)
+        self._reserve = layout.reserve(attempt)
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         self._boot_id = processes.boot_id()
         self._end_torn_line()
@@ -97,7 +97,7 @@ def close(attempt: "bytes", outcome: "str", exit_code: "int", reason: "str", **t
 
 def closed(attempt: "bytes") -> "dict[str, object] | None":
     """The closing event of an attempt, if it has one."""
-    for event in reversed(jsonl.read_lines(os.path.join(attempt, b"events.jsonl"))):
+    for event in reversed(jsonl.read_lines(layout.events(attempt))):
         if event.get("type") == "closed":
             return event
     return None
@@ -110,8 +110,10 @@ def hashes(attempt: "bytes", **known: "object") -> "tuple[dict[str, dict[str, ob
     """
     found = {"files": dict(known), "begun": {}}  # type: dict[str, dict[str, object]]
     troubles = []
-    names = ["log", "outputs.jsonl", *plain_files(attempt, "metrics"), *plain_files(attempt, "gpu")]
-    for kind, name in [("files", name) for name in names] + [("begun", "plan.json"), ("begun", "runner.log")]:
+    names = [layout.log.name, layout.manifest.name]
+    names += [*plain_files(attempt, layout.metrics.name), *plain_files(attempt, layout.gpu.name)]
+    begun = (layout.plan.name, layout.runner_log.name)
+    for kind, name in [("files", name) for name in names] + [("begun", name) for name in begun]:
         try:
             if name not in known:
                 found[kind][name] = outputs.digest(os.path.join(attempt, name.encode("utf-8", "surrogateescape")))
@@ -135,7 +137,7 @@ def hold(attempt: "bytes") -> "int":
     """Take the lock that means "this attempt is alive"; it is held as long as any copy of the descriptor is open."""
     if sys.platform == "win32":
         return -1  # never a target
-    fd = os.open(os.path.join(attempt, b"alive"), os.O_RDWR | os.O_CREAT, 0o600)
+    fd = os.open(layout.alive(attempt), os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(fd, fcntl.LOCK_EX)
     wire.write_all(fd, node.encoded())
     return fd
@@ -144,7 +146,7 @@ def hold(attempt: "bytes") -> "int":
 def beat(attempt: "bytes") -> "None":
     """Show that the attempt is alive where its lock cannot be seen: on other nodes that share this folder."""
     try:
-        os.utime(os.path.join(attempt, b"alive"))
+        os.utime(layout.alive(attempt))
     except OSError:
         pass  # a folder that is gone, or a disk that refuses
 
@@ -154,14 +156,14 @@ def is_elsewhere(attempt: "bytes") -> "bool":
 
     A boot id that is not ours means a reboot only if there was no sign of life since: two nodes may look the same.
     """
-    written = node.read(os.path.join(attempt, b"alive")) or _first_event(attempt)
+    written = node.read(layout.alive(attempt)) or _first_event(attempt)
     if not written or node.is_this_boot(written):
         return False
     return not node.is_this(written) or _has_beaten_lately(attempt)
 
 
 def _first_event(attempt: "bytes") -> "dict[str, object]":
-    return (jsonl.read_lines(os.path.join(attempt, b"events.jsonl")) or [{}])[0]
+    return (jsonl.read_lines(layout.events(attempt)) or [{}])[0]
 
 
 def may_live(attempt: "bytes") -> "bool":
@@ -172,7 +174,7 @@ def may_live(attempt: "bytes") -> "bool":
 def silent_for(attempt: "bytes") -> "float":
     """Seconds since the last sign of life."""
     try:
-        return time.time() - os.stat(os.path.join(attempt, b"alive")).st_mtime
+        return time.time() - os.stat(layout.alive(attempt)).st_mtime
     except OSError:
         return 0.0
 
@@ -186,7 +188,7 @@ def is_held(attempt: "bytes") -> "bool":
     if sys.platform == "win32":
         return False  # never a target
     try:
-        fd = os.open(os.path.join(attempt, b"alive"), os.O_RDWR)
+        fd = os.open(layout.alive(attempt), os.O_RDWR)
     except FileNotFoundError:
         return False
     try:

@@ -5,7 +5,7 @@ import os
 
 from ..plan import read_plan
 from ..run import outputs
-from . import run_files
+from . import layout, run_files
 
 MYPY = False
 if MYPY:
@@ -17,21 +17,21 @@ def runs(home: "bytes") -> "Iterator[dict[str, object]]":
 
     One that has no attempt yet belongs to the client that is starting it and is left out.
     """
-    folder = os.path.join(home, b"runs")
+    folder = layout.runs(home)
     try:
         names = sorted(os.listdir(folder))
     except FileNotFoundError:
         return
     for name in names:
         attempts = _attempts(os.path.join(folder, name))
-        request = _read(os.path.join(folder, name, b"run.json"))
+        request = _read(layout.request(os.path.join(folder, name)))
         if attempts and request is not None:
             yield {"uid": name.decode("utf-8", "surrogateescape"), "request": request, "attempts": attempts}
 
 
 def unlisted(home: "bytes", run: "dict[str, object]") -> "dict[str, int]":
     """Number and bytes of a run's outputs that no manifest lists, and that were therefore never fetched."""
-    folder = os.path.join(home, b"runs", str(run["uid"]).encode("utf-8", "surrogateescape"))
+    folder = layout.run(home, str(run["uid"]).encode("utf-8", "surrogateescape"))
     found = [outputs.unlisted(os.path.join(folder, name.encode("ascii"))) for name in run["attempts"]]  # type: ignore[attr-defined]
     return {"files": sum(files for files, _ in found), "bytes": sum(size for _, size in found)}
 
@@ -40,7 +40,7 @@ def environments_elsewhere(home: "bytes") -> "set[str]":
     """Keys of environments that runs of other nodes may be using: the locks that they hold are not seen here."""
     found = set()
     for run in runs(home):
-        folder = os.path.join(home, b"runs", str(run["uid"]).encode("utf-8", "surrogateescape"))
+        folder = layout.run(home, str(run["uid"]).encode("utf-8", "surrogateescape"))
         for name in run["attempts"]:  # type: ignore[attr-defined]
             attempt = os.path.join(folder, name.encode("ascii"))
             plan = read_plan(attempt) if not run_files.is_held(attempt) and run_files.may_live(attempt) else None

@@ -9,7 +9,7 @@ import os
 import sys
 
 from .. import wire
-from . import objects, stable_read
+from . import layout, objects, stable_read
 from .files import unlink_quietly
 
 assert sys.platform != "win32"  # a target is never Windows
@@ -25,8 +25,8 @@ _FORGET_AFTER_S = 7 * 86400
 
 class Arrivals:
     def __init__(self, home: "bytes") -> "None":
-        self._root = os.path.join(home, b"objects")
-        self._halves = os.path.join(home, b"arriving")
+        self._root = layout.objects(home)
+        self._halves = layout.arriving(home)
         self._clock: "Clock | None" = None
         self._batch = None  # type: objects.Batch | None
         self._half = None  # type: Half | None

@@ -16,6 +16,7 @@ from binascii import crc32
 
 from holdfast import lifecycle
 from holdfast.errors import LockedError, StoreError, UsageError
+from holdfast.runner.store import layout
 from holdfast.store import history_record, runs
 from holdfast.store.index import files, rows
 from holdfast.store.where.fields import KEY_SHIFT, column, storable
@@ -277,7 +278,7 @@ class Index:
     def _request_mark(self, uid: str) -> int:
         """Changes with run.json, which is written once."""
         try:
-            found = os.stat(f"{self._home.runs}/{uid}/run.json")
+            found = os.stat(f"{self._home.runs}/{uid}/{layout.request.name}")
         except OSError:
             return 0
         return crc32(b"%d %d" % (found.st_size, found.st_mtime_ns)) or 1

@@ -14,6 +14,7 @@ import sys
 
 from holdfast import lifecycle, parameters
 from holdfast.metrics import reader
+from holdfast.runner.store import layout
 from holdfast.store import history_record, runs
 from holdfast.store.where.fields import IN_ROW, storable
 
@@ -61,7 +62,7 @@ def read(home: Home, uid: str) -> Row:
 
 def _row(run: Run, record: Json) -> Row:
     uid = run.uid
-    logged = reader.read_lately(os.path.join(run.attempt, "metrics"))
+    logged = reader.read_lately(layout.metrics(run.attempt))
     plan = runs.read_plan(run) or {}
     return (
         uid,
