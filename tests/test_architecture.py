@@ -391,6 +391,30 @@ def test_paths_of_the_store_come_from_the_layout() -> None:
     assert found == others
 
 
+def test_bytes_are_decoded_by_one_function_per_purpose() -> None:
+    """``runner/decoding.py``; programs that travel alone have their own."""
+    folders = ("builder/", "compat/", "script_api/")
+    programs = ("bootstrap.py", "gpu/probe.py", "container/init.py", "container/nested_runs.py")
+    alone = (*folders, *(f"runner/{name}" for name in programs))
+    found = [
+        f"{_name(path)}:{node.lineno}"
+        for path in SOURCES
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and (node.func.attr, *(part.value for part in node.args if isinstance(part, ast.Constant))) in DECODING
+        and not _name(path).startswith(alone)
+    ]
+    assert len(found) == len(DECODING)
+    assert {place.partition(":")[0] for place in found} == {"runner/decoding.py"}
+
+
+DECODING = {
+    *(("decode", "utf-8", handler) for handler in ("replace", "backslashreplace", "surrogateescape")),
+    ("encode", "utf-8", "surrogateescape"),
+}
+
+
 def _imports_of(desk: Desk, *words: str) -> tuple[int, set[str]]:
     """Exit code of a command, and what it imported beyond what ``python -m`` itself does."""
     timed = [sys.executable, "-X", "importtime", "-m"]

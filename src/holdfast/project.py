@@ -14,6 +14,7 @@ import os
 from holdfast.errors import ConfigError
 from holdfast.model import Project
 from holdfast.runner import untrusted
+from holdfast.runner.decoding import as_bytes
 from holdfast.runner.store.files import UNSYNCED, WholeFile
 from holdfast.trust.ownership import foreign_owner, is_own_folder, is_shared
 
@@ -147,7 +148,7 @@ def _unnamed(root: str) -> Project:
     """Named by its path until it is remembered, so that a dry run needs to write nothing."""
     import hashlib
 
-    digest = hashlib.sha256(os.path.realpath(root).encode("utf-8", "surrogateescape")).hexdigest()
+    digest = hashlib.sha256(as_bytes(os.path.realpath(root))).hexdigest()
     return Project(root, _guid(digest), _folder_name(root), is_new=True)
 
 

@@ -12,6 +12,7 @@ from base64 import b64encode
 from urllib.parse import quote, quote_plus
 
 from holdfast.environments.secrets import scrub
+from holdfast.runner.decoding import as_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,6 +116,6 @@ def _parts(secret: str) -> Iterator[str]:
 def _spellings(secret: str) -> Iterator[str]:
     if len(secret) < _SHORTEST or (len(secret) < _LONG_NUMBER and _NUMBER.fullmatch(secret)):
         return
-    raw = secret.encode("utf-8", "surrogateescape")
+    raw = as_bytes(secret)
     quoted = (quote(raw, safe=""), quote(raw), quote_plus(raw), json.dumps(secret)[1:-1], repr(secret)[1:-1])
     yield from (secret, *quoted, b64encode(raw).decode(), raw.hex())

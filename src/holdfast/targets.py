@@ -15,6 +15,7 @@ from holdfast.errors import ConfigError, UsageError
 from holdfast.model import Login
 from holdfast.record import Record
 from holdfast.runner import untrusted
+from holdfast.runner.decoding import as_bytes
 from holdfast.runner.store import layout
 from holdfast.trust.ownership import foreign_owner
 
@@ -120,7 +121,7 @@ def login(compute: ComputeTarget, home: str) -> Login:
     who = f"{compute.host_key or f'{address}:{port}'} {compute.username or ''}"
     import hashlib
 
-    folder = os.path.join(layout.ssh(home), hashlib.sha256(who.encode("utf-8", "surrogateescape")).hexdigest()[:32])
+    folder = os.path.join(layout.ssh(home), hashlib.sha256(as_bytes(who)).hexdigest()[:32])
     identity = compute.private_key_file and os.path.expanduser(compute.private_key_file)
     if not identity and os.path.exists(os.path.join(folder, "key")):
         identity = os.path.join(folder, "key")

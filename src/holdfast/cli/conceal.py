@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from holdfast.runner.decoding import as_bytes, lossless
+
 _OPTIONS = ("--password", "-w", "--private-key-passphrase")
 _VARIABLE = "_HOLDFAST_SECRET_FD"  # for ourselves, from one exec to the next
 
@@ -17,7 +19,7 @@ def conceal(argv: list[str]) -> None:
     if secret is None or secret == "-":
         return
     reading, writing = os.pipe()
-    os.write(writing, secret.encode("utf-8", "surrogateescape"))
+    os.write(writing, as_bytes(secret))
     os.close(writing)
     os.set_inheritable(reading, True)
     head = sys.orig_argv[1 : len(sys.orig_argv) - len(argv)]
@@ -30,7 +32,7 @@ def concealed() -> str | None:
     if not fd.isdigit():
         return None
     with open(int(fd), "rb") as source:
-        return source.read().decode("utf-8", "surrogateescape")
+        return lossless(source.read())
 
 
 def _split(argv: list[str]) -> tuple[list[str], str | None]:

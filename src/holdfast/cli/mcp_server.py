@@ -24,6 +24,7 @@ from holdfast.errors import HoldfastError
 from holdfast.model import Project
 from holdfast.planning import seconds
 from holdfast.runner import untrusted
+from holdfast.runner.decoding import readable
 from holdfast.store.home import open_home
 from holdfast.store.index.index import Index
 
@@ -155,8 +156,8 @@ class Tools:
             env={**os.environ, "NO_COLOR": "1"},
         )
         if done.returncode:
-            raise ToolError(done.stderr.decode("utf-8", "replace").strip()[-4000:] or f"exit code {done.returncode}")
-        return done.stdout.decode("utf-8", "replace") or done.stderr.decode("utf-8", "replace").strip()
+            raise ToolError(readable(done.stderr).strip()[-4000:] or f"exit code {done.returncode}")
+        return readable(done.stdout) or readable(done.stderr).strip()
 
 
 def _formatted(words: tuple[str, ...]) -> list[str]:

@@ -16,6 +16,7 @@ from holdfast.environments.spec import Interpreter, PipOptions, scrubbed
 from holdfast.errors import ConfigError
 from holdfast.record import Record
 from holdfast.runner import untrusted
+from holdfast.runner.decoding import as_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def env_key(lock: Lock, prefix_parent: str) -> str:
     del content["spec"], content["pip_bytes"]
     canonical = json.dumps({"lock": content, "below": prefix_parent}, sort_keys=True, separators=(",", ":"))
     # Half of the digits: the key is part of paths in first lines of scripts, which old kernels cut at 127 signs.
-    return hashlib.sha256(canonical.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    return hashlib.sha256(as_bytes(canonical)).hexdigest()[:32]
 
 
 class _DamageError(Exception):

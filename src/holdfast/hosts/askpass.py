@@ -14,6 +14,7 @@ import sys
 import threading
 
 from holdfast.errors import ConfigError
+from holdfast.runner.decoding import as_bytes, readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,12 +94,12 @@ class Answer:
         if not _is_us(asking):
             return
         with asking.makefile("rb") as source:
-            prompt = source.readline(4000).decode("utf-8", "replace").strip()
+            prompt = readable(source.readline(4000)).strip()
         self.prompts.append(prompt)
         wanted = any(word in prompt.lower() for word in ("password", "passphrase", "passcode"))
         if self._left > 0 and wanted:
             self._left -= 1
-            asking.sendall(self._secret().encode("utf-8", "surrogateescape"))
+            asking.sendall(as_bytes(self._secret()))
 
 
 def _unix_socket() -> socket.socket:

@@ -15,6 +15,7 @@ from holdfast.hosts import openssh
 from holdfast.hosts.askpass import Answer, ask_person
 from holdfast.hosts.local import spawn
 from holdfast.runner import wire
+from holdfast.runner.decoding import as_bytes
 from holdfast.runner.store.files import UNSYNCED, write_whole
 
 TYPE_CHECKING = False
@@ -143,7 +144,7 @@ def control_socket(login: Login) -> str:
         return ""
     said = (value for name, value in login._asdict().items() if name != "patience")
     who = "\0".join(map(str, (*said, os.environ.get("SSH_AUTH_SOCK"))))
-    name = hashlib.sha256(who.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    name = hashlib.sha256(as_bytes(who)).hexdigest()[:16]
     for folder in _private_folders(login):
         path = os.path.join(folder, name)
         if len(os.fsencode(path)) <= _LONGEST_SOCKET and "%" not in path and " " not in path and _is_private(folder):

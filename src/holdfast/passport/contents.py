@@ -14,6 +14,7 @@ from holdfast.errors import ConfigError, StoreError
 from holdfast.passport.archive import BLOCK
 from holdfast.record import Record
 from holdfast.runner import untrusted
+from holdfast.runner.decoding import lossless
 from holdfast.runner.machine import environment
 from holdfast.runner.store import layout, objects
 from holdfast.store import runs
@@ -132,11 +133,11 @@ def _code(home: Home, run: Run, names: _Names) -> tuple[list[Json], list[Part]]:
     parts: list[Part] = []
     try:
         for path, entry in _walk(root, tree, b""):
-            text = path.decode("utf-8", "surrogateescape")
+            text = lossless(path)
             if entry is None:
                 rows.append({"path": text, "dir": True})
             elif entry.kind == "link":
-                rows.append({"path": text, "link": entry.target.decode("utf-8", "surrogateescape")})
+                rows.append({"path": text, "link": lossless(entry.target)})
             else:
                 stored = names.stored(f"code/{text}")
                 rows.append({"path": text, "name": stored, "executable": entry.executable})

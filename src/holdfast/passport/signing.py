@@ -15,6 +15,7 @@ from base64 import b64decode, b64encode
 
 from holdfast.errors import PassportError, UsageError
 from holdfast.record import Record
+from holdfast.runner.decoding import readable
 
 NAMESPACE = "holdfast-passport"
 _BEGIN, _END = b"-----BEGIN SSH SIGNATURE-----", b"-----END SSH SIGNATURE-----"
@@ -129,7 +130,7 @@ def public_key(path: str) -> bytes:
 
 def _allowed(message: bytes, signature: str, signers: str, made_by: Signature) -> str:
     found = _keygen("-Y", "find-principals", "-f", signers, "-s", signature)
-    names = found.stdout.decode("utf-8", "replace").splitlines() if not found.returncode else []
+    names = readable(found.stdout).splitlines() if not found.returncode else []
     for name in (name.strip() for line in names for name in line.split(",")):
         verify = ("-Y", "verify", "-f", signers, "-I", name, "-n", NAMESPACE, "-s", signature)
         if name and not _keygen(*verify, message=message).returncode:
@@ -152,7 +153,7 @@ def _keygen(*words: str, message: bytes = b"") -> subprocess.CompletedProcess[by
 
 
 def _words(done: subprocess.CompletedProcess[bytes]) -> str:
-    return (done.stderr + done.stdout).decode("utf-8", "replace").strip()[-500:]
+    return readable(done.stderr + done.stdout).strip()[-500:]
 
 
 def _text(blob: bytes, at: int) -> tuple[bytes, int]:

@@ -11,6 +11,7 @@ from holdfast.passport.archive import NotCanonical, read
 from holdfast.passport.make import KIND, MANIFEST, PAGE, SIGNATURE
 from holdfast.record import Record
 from holdfast.runner import untrusted
+from holdfast.runner.decoding import as_bytes
 from holdfast.runner.store import objects
 
 TYPE_CHECKING = False
@@ -93,7 +94,7 @@ def _compare_code(manifest: Json, entries: list[Entry], request: Json) -> None:
     by_name = {entry.name: entry for entry in entries}
     top: dict[bytes, object] = {}
     for row in _rows(manifest, "code"):
-        *folders, name = str(row["path"]).encode("utf-8", "surrogateescape").split(b"/")
+        *folders, name = as_bytes(row["path"]).split(b"/")
         place = top
         for folder in folders:
             place = place.setdefault(folder, {})  # type: ignore[assignment]
@@ -105,7 +106,7 @@ def _compare_code(manifest: Json, entries: list[Entry], request: Json) -> None:
 
 def _leaf(row: Json, name: bytes, by_name: dict[str, Entry]) -> objects.Entry:
     if "link" in row:
-        return objects.Entry(name, "link", False, 0, "", str(row["link"]).encode("utf-8", "surrogateescape"))
+        return objects.Entry(name, "link", False, 0, "", as_bytes(row["link"]))
     file = by_name[str(row["name"])]
     return objects.Entry(name, "file", bool(row["executable"]), file.size, file.sha256, b"")
 

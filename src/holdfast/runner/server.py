@@ -10,6 +10,7 @@ import signal
 import sys
 
 from . import wire
+from .decoding import as_bytes, lossless
 from .machine import limits, processes, store_health
 from .plan import Plan
 from .run import control, launch
@@ -108,7 +109,7 @@ class Session:
             "host": processes.host_name(),
             "python": "%d.%d.%d" % sys.version_info[:3],
             "platform": sys.platform,
-            "home": self.home.decode("utf-8", "surrogateescape"),
+            "home": lossless(self.home),
             "fit": store_health.fit(self.home),
         }
 
@@ -229,7 +230,7 @@ class Session:
             answer = environment_solve.solve(
                 self.home, self.runner, header, log, lambda said: reply.send(b"", progress=said)
             )
-            reply.end(answer=answer, log=log.decode("utf-8", "surrogateescape"))
+            reply.end(answer=answer, log=lossless(log))
         except environment.CannotBuild as error:
             reply.end(failed=str(error))
 
@@ -261,7 +262,7 @@ class Session:
                 reply.end(state="missing", refused=refused)
                 return
             launch.introduce(self.home, request)
-        env = {_bytes(name): _bytes(value) for name, value in secrets["env"].items()}
+        env = {as_bytes(name): as_bytes(value) for name, value in secrets["env"].items()}
         told = Secrets(env, str(secrets.get("on_end") or ""), dict(secrets.get("environment") or {}))
         started = launch.launch(self.home, self.runner, plan, told, self.umask)
         reply.end(state="started" if started else "already")
@@ -340,7 +341,3 @@ def _make_store(path: "bytes") -> "None":
             target.write(wire.dumps(identity) + b"\n")
     except FileExistsError:
         pass
-
-
-def _bytes(value: "object") -> "bytes":
-    return str(value).encode("utf-8", "surrogateescape")

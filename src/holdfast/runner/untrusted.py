@@ -10,6 +10,8 @@ import os
 import re
 import stat
 
+from .decoding import as_bytes
+
 MYPY = False
 if MYPY:
     from typing import AnyStr
@@ -180,7 +182,7 @@ def _encoded(name: "AnyStr") -> "bytes":
     if not isinstance(name, str):
         raise Untrusted("not a file name: %.200r" % (name,))
     try:
-        return name.encode("utf-8", "surrogateescape")
+        return as_bytes(name)
     except UnicodeEncodeError:
         raise Untrusted("not a file name: %.200r" % (name,)) from None
 

@@ -11,6 +11,7 @@ import stat
 
 from holdfast.errors import ConfigError
 from holdfast.record import Record
+from holdfast.runner.decoding import readable
 from holdfast.snapshot.wildmatch import Globs, plain_length
 
 TYPE_CHECKING = False
@@ -164,7 +165,7 @@ class _Pattern:
         self.folders_only = written.endswith(b"/")
 
     def rule(self) -> Rule:
-        return Rule(os.fsdecode(self.file), self.line, self.written.decode("utf-8", "replace"))
+        return Rule(os.fsdecode(self.file), self.line, readable(self.written))
 
 
 class _Table:

@@ -9,6 +9,7 @@ import time
 
 from holdfast.errors import ConfigError
 from holdfast.record import Record
+from holdfast.runner.decoding import escaped
 from holdfast.runner.store.objects import MAX_DEPTH
 from holdfast.snapshot.ignore import (
     IGNORE_FILES,
@@ -205,7 +206,7 @@ class Walk:
 
 def shown(path: bytes) -> str:
     """A path as it can be printed on one line of any terminal."""
-    text = path.decode("utf-8", "backslashreplace")
+    text = escaped(path)
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 

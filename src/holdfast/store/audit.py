@@ -14,6 +14,7 @@ import os
 from holdfast import settings
 from holdfast.record import Record
 from holdfast.runner import untrusted
+from holdfast.runner.decoding import as_bytes
 from holdfast.runner.machine import node
 from holdfast.runner.store import evidence, layout, objects
 from holdfast.runner.store.files import unlink_quietly
@@ -244,7 +245,7 @@ class _Audit:
         for name, path in sorted(paths.items()):
             self._count(path)
             with open(path, "rb") as source:
-                whole.update(name.encode("utf-8", "surrogateescape") + b"\0" + hashlib.sha256(source.read()).digest())
+                whole.update(as_bytes(name) + b"\0" + hashlib.sha256(source.read()).digest())
         return whole.hexdigest()
 
     def _count(self, path: str) -> None:

@@ -8,6 +8,7 @@ import time
 from holdfast import ledger, lifecycle
 from holdfast.metrics import reader
 from holdfast.model import Json
+from holdfast.runner.decoding import as_bytes
 from holdfast.runner.store import layout
 from holdfast.store import output_manifest
 
@@ -257,5 +258,5 @@ def _few(problems: list[str]) -> list[str]:
 def _guid(user: str) -> str:
     import hashlib
 
-    digits = hashlib.sha256(user.encode("utf-8", "surrogateescape")).hexdigest()
+    digits = hashlib.sha256(as_bytes(user)).hexdigest()
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 from holdfast.errors import UsageError
 from holdfast.record import Record
 from holdfast.runner import untrusted
+from holdfast.runner.decoding import readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def _value(value: Scalar) -> object:
 
 def _text(top: str, path: str, limit: int) -> str | None:
     try:
-        return untrusted.read_file(path, limit, top, follow=False).decode("utf-8", "replace")
+        return readable(untrusted.read_file(path, limit, top, follow=False))
     except (OSError, untrusted.Untrusted):
         return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from holdfast.runner import untrusted
+from holdfast.runner.decoding import as_bytes
 from holdfast.runner.store import layout
 from holdfast.runner.store.jsonl import read_lines
 
@@ -44,7 +45,7 @@ def path_of(run: Run, row: Json) -> str:
 
 def local_name(name: str) -> str:
     """The name as this process spells it, whose locale may know fewer characters than the manifest's UTF-8."""
-    return os.fsdecode(name.encode("utf-8", "surrogateescape"))
+    return os.fsdecode(as_bytes(name))
 
 
 def is_here(run: Run, row: Json) -> bool:
@@ -129,6 +130,6 @@ def _problem(row: Json) -> str:
 
 def _lines(run: Run) -> list[Json]:
     try:
-        return read_lines(layout.manifest(run.attempt).encode("utf-8", "surrogateescape"))
+        return read_lines(as_bytes(layout.manifest(run.attempt)))
     except OSError:
         return []  # a file that cannot be read costs this field, not the history; `store verify` tells of it

@@ -6,6 +6,7 @@ import os
 
 from holdfast import lifecycle
 from holdfast.record import Record
+from holdfast.runner.decoding import as_bytes
 from holdfast.runner.store import layout, objects
 from holdfast.runner.store.files import is_temporary, unlink_quietly
 from holdfast.runner.store.remove_tree import remove_tree
@@ -200,4 +201,4 @@ def _mark(home: Home, digest: str, needed: set[str]) -> None:
 
 
 def _bytes(path: str) -> bytes:
-    return path.encode("utf-8", "surrogateescape")
+    return as_bytes(path)

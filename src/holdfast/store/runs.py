@@ -13,6 +13,7 @@ import time
 from holdfast.model import Identity, Json
 from holdfast.record import Record
 from holdfast.runner import untrusted
+from holdfast.runner.decoding import as_bytes
 from holdfast.runner.store import layout
 from holdfast.runner.store.files import fsync_path, temporary_beside, write_all, write_synced
 from holdfast.runner.store.jsonl import read_lines, sealed
@@ -149,7 +150,7 @@ def _irregular(path: str) -> str:
 
 def _lines(path: str) -> list[Json]:
     """Lines that say what they are about, with numbers where there must be numbers."""
-    found = read_lines(path.encode("utf-8", "surrogateescape"))
+    found = read_lines(as_bytes(path))
     for line in found:
         for name in _NUMBERS:
             if name in line and not isinstance(line[name], int):

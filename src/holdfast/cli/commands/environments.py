@@ -14,6 +14,7 @@ from holdfast.errors import ConfigError, UsageError
 from holdfast.present.output import emit
 from holdfast.present.terminal import Progress, human_bytes, is_tty, show
 from holdfast.quantities import parse_size
+from holdfast.runner.decoding import as_bytes
 from holdfast.runner.store import layout
 from holdfast.store import built_environments as shelf
 from holdfast.store.home import location, open_home
@@ -98,7 +99,7 @@ def add(parsed: Parsed) -> int:
     project = _project(parsed)
     chosen = _chosen(parsed, project.root)
     file, text = additions.added(project.root, chosen.config, parsed.texts("packages"))
-    save(os.path.join(project.root, file), text.encode("utf-8", "surrogateescape"))
+    save(os.path.join(project.root, file), as_bytes(text))
     sys.stderr.write(f"{show(file)}: {show(', '.join(parsed.texts('packages')))}\n")
     return 0
 
@@ -111,7 +112,7 @@ def fix(parsed: Parsed) -> int:
     if before == after:
         sys.stderr.write(f"{show(file)}: nothing to fix\n")
         return 0
-    save(os.path.join(bench.project.root, file), after.encode("utf-8", "surrogateescape"))
+    save(os.path.join(bench.project.root, file), as_bytes(after))
     from difflib import unified_diff
 
     for line in unified_diff(before.splitlines(), after.splitlines(), file, file, lineterm="", n=1):

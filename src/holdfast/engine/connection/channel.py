@@ -27,6 +27,7 @@ from holdfast.errors import (
 from holdfast.ledger import now_ns
 from holdfast.record import Record
 from holdfast.runner import untrusted, wire
+from holdfast.runner.decoding import escaped, readable
 from holdfast.runner.machine import limits
 from holdfast.runner.store import layout
 from holdfast.runner.store.files import unlink_quietly
@@ -314,7 +315,7 @@ class RunnerChannel:
             meant = self._host.meaning(stderr, status) if status in (None, _OF_SSH) else None
             what, hint = "the connection to the runner ended", "run the same command again"
             return meant or UnreachableError(what, where=self._name, answer=stderr or str(cause), hint=hint)
-        output = "\n".join(filter(None, (stderr, self._noise.decode("utf-8", "replace").strip())))
+        output = "\n".join(filter(None, (stderr, readable(self._noise).strip())))
         return self._host.meaning(output, status) or self._not_started(output, status)
 
     def _silence(self) -> SilentError:
@@ -339,6 +340,6 @@ class RunnerChannel:
 
 def _path(encoded: str) -> str:
     try:
-        return bytes.fromhex(encoded).decode("utf-8", "backslashreplace")
+        return escaped(bytes.fromhex(encoded))
     except ValueError:
         return ""

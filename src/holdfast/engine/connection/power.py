@@ -13,6 +13,7 @@ from holdfast import targets
 from holdfast.engine.connection.channel import LOOKING, connect
 from holdfast.engine.submit import confirmation
 from holdfast.errors import ConfigError, HoldfastError, UnreachableError
+from holdfast.runner.decoding import readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def switch(home: Home, root: str, compute: ComputeTarget, *, on: bool) -> None:
         raise ConfigError(f"{key} of {compute.name} is not confirmed on this machine", answer=command, hint=hint)
     done = subprocess.run(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode:
-        said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
+        said = readable(done.stderr or done.stdout).strip()
         raise UnreachableError(
             f"{key} of {compute.name} failed with code {done.returncode}", answer=said[-2000:], hint=command
         )

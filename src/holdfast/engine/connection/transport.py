@@ -15,6 +15,7 @@ import time
 
 from holdfast.record import Record
 from holdfast.runner import wire
+from holdfast.runner.decoding import readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class Transport:
             if not block:
                 break
             found += block
-        return found.decode("utf-8", "replace").strip()
+        return readable(found).strip()
 
     def stop(self) -> None:
         """End the command on this side: an ssh whose remote command hangs would wait for it."""
@@ -185,7 +186,7 @@ def run_to_end(host: Host, argv: tuple[str, ...], limit: float) -> Ended:
     os.close(stream.stdin)
     if sys.platform == "win32":
         out = _drain(stream.stdout)
-        return Ended(out, _drain(stream.stderr).decode("utf-8", "replace").strip(), None)
+        return Ended(out, readable(_drain(stream.stderr)).strip(), None)
     deadline, parts = time.monotonic() + limit, {stream.stdout: b"", stream.stderr: b""}
     waiting = [stream.stdout, stream.stderr]
     while stream.stdout in waiting and time.monotonic() < deadline and max(map(len, parts.values())) < _MOST_OUTPUT:
@@ -197,7 +198,7 @@ def run_to_end(host: Host, argv: tuple[str, ...], limit: float) -> Ended:
     transport = Transport(stream._replace(stdin=os.open(os.devnull, os.O_WRONLY)))
     is_late = stream.stdout in waiting
     status = None if is_late else transport.status()
-    stderr = (parts[stream.stderr].decode("utf-8", "replace") + transport.stderr()).strip()
+    stderr = (readable(parts[stream.stderr]) + transport.stderr()).strip()
     if is_late:
         transport.stop()
     transport.close()

@@ -18,6 +18,7 @@ from holdfast.hosts import askpass, openssh
 from holdfast.hosts.ssh import SshHost
 from holdfast.model import Json, Login
 from holdfast.record import Record
+from holdfast.runner.decoding import readable
 from holdfast.runner.store import layout
 
 TYPE_CHECKING = False
@@ -76,20 +77,20 @@ def offered_key(login: Login) -> str:
                 _, kind, key = source.readline().split()[:3]
                 return f"{kind} {key}"
         except (FileNotFoundError, ValueError):
-            words_said = done.stderr.decode("utf-8", "replace")
+            words_said = readable(done.stderr)
             fallback = UnreachableError("the machine sent no host key", where=login.address, answer=words_said.strip())
             raise openssh.meaning(login, words_said) or fallback from None
 
 
 def is_known(login: Login, key: str) -> bool:
     """Whether the user's own known hosts have this very key for this machine."""
-    said = run_here(["ssh", "-G", *openssh.destination(login)]).stdout.decode("utf-8", "replace")
+    said = readable(run_here(["ssh", "-G", *openssh.destination(login)]).stdout)
     config = dict(line.partition(" ")[::2] for line in said.splitlines())
     host, port = config.get("hostname", login.address), config.get("port", "22")
     name = config.get("hostkeyalias") or (host if port == "22" else f"[{host}]:{port}")
     files = f"{config.get('userknownhostsfile', '')} {config.get('globalknownhostsfile', '')}".split()
     for file in files:
-        found = run_here(["ssh-keygen", "-F", name, "-f", os.path.expanduser(file)]).stdout.decode("utf-8", "replace")
+        found = readable(run_here(["ssh-keygen", "-F", name, "-f", os.path.expanduser(file)]).stdout)
         if any(key in line for line in found.splitlines() if not line.startswith("#")):
             return True
     return False
@@ -149,9 +150,7 @@ def make_key(login: Login) -> str:
         os.makedirs(login.folder, 0o700, exist_ok=True)
         done = run_here(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"holdfast {_label()}", "-f", path])
         if done.returncode:
-            raise ConfigError(
-                "the SSH key could not be created", where=path, answer=done.stderr.decode("utf-8", "replace")
-            )
+            raise ConfigError("the SSH key could not be created", where=path, answer=readable(done.stderr))
     with open(f"{path}.pub", encoding="ascii") as source:
         return source.read().strip()
 
@@ -194,7 +193,7 @@ def find_python(host: Host) -> str:
 def search_python(host: Host) -> tuple[str, str]:
     """The same, with the name by which it was found."""
     ended = run_to_end(host, ("sh", "-c", _FIND_PYTHON), _FIND_S)
-    lines = ended.out.decode("utf-8", "replace").splitlines()
+    lines = readable(ended.out).splitlines()
     for line in lines:
         if line.startswith("found "):
             name, _, path = line[6:].strip().partition(" ")
@@ -207,7 +206,7 @@ def search_python(host: Host) -> tuple[str, str]:
             "install one there (apt-get install python3), or unpack one into your home directory and set pythonLocation"
         )
         raise NoPythonError("no Python 3.6 or newer was found on that machine", answer=ended.stderr, hint=hint)
-    output = "\n".join(filter(None, (ended.stderr, ended.out.decode("utf-8", "replace").strip())))
+    output = "\n".join(filter(None, (ended.stderr, readable(ended.out).strip())))
     meant = host.meaning(output, ended.status)
     raise meant or UnreachableError("no command could be run on that machine", answer=output)
 
@@ -249,5 +248,5 @@ def run_here(argv: list[str]) -> subprocess.CompletedProcess[bytes]:
         hint = "install OpenSSH's client: apt-get install openssh-client"
         raise UnreachableError(f"{argv[0]} is not installed on this machine", answer=str(error), hint=hint) from error
     except subprocess.TimeoutExpired as error:
-        stderr = (error.stderr or b"").decode("utf-8", "replace").strip()
+        stderr = readable(error.stderr or b"").strip()
         raise SilentError(f"{argv[0]} did not end within {_HERE_S} s", answer=stderr) from error

@@ -17,6 +17,7 @@ from holdfast.errors import AuthenticationError, ConfigError, HoldfastError, Hos
 from holdfast.hosts import openssh
 from holdfast.hosts.ssh import SshHost
 from holdfast.record import Record
+from holdfast.runner.decoding import readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class _Examination:
         words = SshHost(self._login, shared=False).words()
         argv = [words[0], "-o", "PreferredAuthentications=none", *words[1:], *openssh.destination(self._login), "true"]
         done = run_here(argv)
-        said = done.stderr.decode("utf-8", "replace")
+        said = readable(done.stderr)
         meant = openssh.meaning(self._login, said, done.returncode) if done.returncode else None
         if meant is not None and not isinstance(meant, AuthenticationError):
             raise meant
@@ -321,15 +322,15 @@ def _effective(login: Login) -> dict[str, str]:
     """What the user's ssh makes of this target, with all its configuration."""
     done = run_here(["ssh", "-G", *openssh.destination(login)])
     if done.returncode:
-        answer = done.stderr.decode("utf-8", "replace").strip()
+        answer = readable(done.stderr).strip()
         raise ConfigError("ssh cannot parse its configuration", answer=answer, hint=f"ssh -G {login.address}")
-    return dict(line.partition(" ")[::2] for line in done.stdout.decode("utf-8", "replace").splitlines())
+    return dict(line.partition(" ")[::2] for line in readable(done.stdout).splitlines())
 
 
 def _ask(host: Host, argv: tuple[str, ...], mark: str) -> _Said:
     """One command, given so much time; whatever shells print before its answer is only counted."""
     ended = run_to_end(host, argv, ANSWER_S)
-    noise, found, words = ended.out.decode("utf-8", "replace").partition(mark)
+    noise, found, words = readable(ended.out).partition(mark)
     complaint = ended.stderr or noise  # some shells tell why they end on stdout
     return _Said(words.split() if found else [], len(noise), complaint, ended.status, ended.is_late)
 

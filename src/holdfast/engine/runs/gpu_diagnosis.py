@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from holdfast.runner.decoding import readable
 from holdfast.runner.store import objects
 from holdfast.store import history_record
 
@@ -72,14 +73,14 @@ def _texts(home: Home, run: Run) -> Iterator[tuple[str, str]]:
     _collect(root, str(run.request.get("tree")), b"", found)
     found.sort(key=lambda item: (item[1] != script, item[0], item[1]))
     for _, name, entry in found[:MOST_FILES]:
-        yield name, objects.read(root, entry.digest).decode("utf-8", "replace")
+        yield name, readable(objects.read(root, entry.digest))
 
 
 def _collect(root: bytes, tree: str, below: bytes, found: list[tuple[int, str, objects.Entry]]) -> None:
     depth = below.count(b"/") + 1 if below else 0
     for entry in objects.read_tree(root, tree, below):
         path = os.path.join(below, entry.name)
-        name = path.decode("utf-8", "replace")
+        name = readable(path)
         if entry.kind == "dir" and depth < _DEPTH:
             _collect(root, entry.digest, path, found)
         elif entry.kind == "file" and name.endswith(_READ) and entry.size <= MOST_BYTES:

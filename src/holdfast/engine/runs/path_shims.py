@@ -10,6 +10,7 @@ import os
 import sys
 
 from holdfast.record import Record
+from holdfast.runner.decoding import as_bytes
 from holdfast.runner.store import layout
 from holdfast.runner.store.files import UNSYNCED, write_whole
 
@@ -71,7 +72,7 @@ def _write(folder: str, programs: dict[str, Program]) -> str:
         path = os.path.join(folder, f"{name}.cmd" if os.name == "nt" else name)
         text = _batch(program) if os.name == "nt" else _script(program)
         if _text(path) != text:
-            write_whole(path, text.encode("utf-8", "surrogateescape"), 0o700, UNSYNCED)
+            write_whole(path, as_bytes(text), 0o700, UNSYNCED)
     return folder
 
 

@@ -14,6 +14,7 @@ import threading
 
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.record import Record
+from holdfast.runner.decoding import readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _receive(connection: socket.socket, stream: Stream) -> str:
     os.close(stream.stderr)
     if sys.platform != "win32":
         os.waitpid(stream.pid, 0)
-    return "" if came else " ".join(complaint.decode("utf-8", "replace").split())
+    return "" if came else " ".join(readable(complaint).split())
 
 
 def _shut(connection: socket.socket, how: int) -> None:

@@ -11,6 +11,7 @@ import os
 
 from holdfast.errors import StoreError, UsageError
 from holdfast.record import Record
+from holdfast.runner.decoding import lossless
 from holdfast.runner.store import objects
 from holdfast.runner.store.files import UNSYNCED, replace_link, temporary_beside, write_whole
 from holdfast.snapshot import snapshot
@@ -215,7 +216,7 @@ def _lines(home: Home, entry: Entry | None) -> list[str] | None:
     content = _content(home, entry)
     if b"\0" in content[:8000]:
         return None
-    return content.decode("utf-8", "surrogateescape").splitlines()
+    return lossless(content).splitlines()
 
 
 def _size(entry: Entry | None) -> str:

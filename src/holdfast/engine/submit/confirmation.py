@@ -11,6 +11,7 @@ from holdfast.engine.submit import trust_policy
 from holdfast.engine.submit.trust_policy import KEYS, SWITCHES, Wanted, covers
 from holdfast.errors import ConfigError, HoldfastError
 from holdfast.record import Record
+from holdfast.runner.decoding import as_bytes
 from holdfast.runner.store import layout
 from holdfast.runner.untrusted import Untrusted, hexadecimal
 from holdfast.trust import confirmations
@@ -153,7 +154,7 @@ def _is_confirmed(said: Confirmations, scope: str, compute: ComputeTarget, home:
     if one.key in SWITCHES and said.old_commands:
         import hashlib
 
-        if hashlib.sha256(one.value.encode("utf-8", "surrogateescape")).hexdigest() in said.old_commands:
+        if hashlib.sha256(as_bytes(one.value)).hexdigest() in said.old_commands:
             return True
     return any(
         (row.project, row.target, row.key) == (scope, compute.name, one.key) and covers(row.value, one)

@@ -19,6 +19,7 @@ from holdfast.environments.spec import Facts, Interpreter, Spec, python_findings
 from holdfast.errors import ConfigError, InternalError
 from holdfast.model import Json
 from holdfast.record import Record
+from holdfast.runner.decoding import as_bytes
 from holdfast.runner.store import layout
 
 TYPE_CHECKING = False
@@ -209,7 +210,7 @@ def _own_mark(found: lock.Lock, project: Project) -> str:
     if not found.own_package:
         return ""
     text = text_of(os.path.join(project.root, "pyproject.toml"), project.root) or ""
-    return "-" + hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    return "-" + hashlib.sha256(as_bytes(text)).hexdigest()[:8]
 
 
 def _restored(plain: Json, spec: Spec) -> Json:

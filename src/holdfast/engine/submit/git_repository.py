@@ -12,6 +12,7 @@ import sys
 
 from holdfast.record import Record
 from holdfast.runner import untrusted
+from holdfast.runner.decoding import readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -190,6 +191,6 @@ def _commit(text: str) -> str | None:
 
 def _text(path: str, limit: int = 4096, within: str | None = None) -> str:
     try:
-        return untrusted.read_file(path, limit, within).decode("utf-8", "replace")
+        return readable(untrusted.read_file(path, limit, within))
     except (OSError, untrusted.Untrusted):
         return ""

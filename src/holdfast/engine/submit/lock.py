@@ -16,6 +16,7 @@ from holdfast.errors import BuildNeededError, ConfigError, InternalError
 from holdfast.location import PACKAGE
 from holdfast.model import Json
 from holdfast.runner import untrusted
+from holdfast.runner.decoding import as_bytes
 from holdfast.runner.store import layout
 
 TYPE_CHECKING = False
@@ -33,7 +34,7 @@ _LARGEST = 32 << 20  # of a lock
 
 def place_of(channel: RunnerChannel, image: str) -> str:
     """Names a machine and image: what was solved there is not used for another, which may not trust it."""
-    return hashlib.sha256(f"{channel.hello()['store']} {image}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return hashlib.sha256(as_bytes(f"{channel.hello()['store']} {image}")).hexdigest()[:16]
 
 
 def remembered(home: Home, project: Project, asked: Asked, config: str) -> lock.Lock | None:

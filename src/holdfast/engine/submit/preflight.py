@@ -14,6 +14,7 @@ from holdfast.engine.connection.transport import run_to_end
 from holdfast.errors import ConfigError, HoldfastError, NoPlaceError, NoPythonError, RemoteCommandError, StoreError
 from holdfast.record import Record
 from holdfast.runner import untrusted
+from holdfast.runner.decoding import readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -289,7 +290,7 @@ def _suffices(free: int, inodes: object, size: int, files: int) -> bool:
 def _line_of(file: str, key: str, value: str = "") -> str:
     """``:LINE`` where a file has this key already (with a value: this very one)."""
     try:
-        lines = untrusted.read_file(file, 1 << 20).decode("utf-8", "replace").splitlines()
+        lines = readable(untrusted.read_file(file, 1 << 20)).splitlines()
     except (OSError, ValueError):
         return ""
     for number, line in enumerate(lines, 1):

@@ -18,6 +18,7 @@ from holdfast.environments.secrets import scrub
 from holdfast.errors import HoldfastError
 from holdfast.redact import GONE, Redactor, is_secret_name
 from holdfast.runner import untrusted
+from holdfast.runner.decoding import escaped
 from holdfast.runner.store import layout
 from holdfast.runner.store.jsonl import read_lines
 from holdfast.store import disk_usage
@@ -210,7 +211,7 @@ def _tail(path: str) -> str:
         return ""
     if size > _TAIL:
         data = b"...\n" + data.partition(b"\n")[2]
-    return data.decode("utf-8", "backslashreplace")
+    return escaped(data)
 
 
 def _read_json(path: str) -> Json:

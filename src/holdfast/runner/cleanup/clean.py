@@ -9,6 +9,7 @@ import os
 
 from .. import server
 from ..container import engines
+from ..decoding import readable
 from ..machine import clock, environment, node, processes
 from ..run import launch, outputs
 from ..store import layout, run_files, run_list
@@ -152,7 +153,7 @@ def _is_building(home: "bytes") -> "bool":
     locks = [lock for lock in _inside(home, b"locks") if os.path.basename(lock).startswith(b"env-")]
     if any(map(is_used, [*locks, layout.builder_lock(home)])):
         return True
-    tools = os.path.join(layout.builder(home), b"").decode("utf-8", "replace")
+    tools = readable(os.path.join(layout.builder(home), b""))
     return any(processes.command_of(pid).startswith(tools) for pid in processes.parents())
 
 

@@ -5,6 +5,7 @@ import os
 
 from ..container import engines, images, monitor
 from ..container.argv import LABEL
+from ..decoding import lossless
 from ..machine import processes
 from ..plan import read_plan
 from ..run import launch
@@ -75,7 +76,7 @@ def _belongs(home: "bytes", container: "Container") -> "bool":
     uid = container.uid
     if uid and uid.isalnum() and os.path.isdir(layout.run(home, uid.encode("ascii"))):
         return True
-    place = home.decode("utf-8", "surrogateescape")
+    place = lossless(home)
     return any((source + "/").startswith(place + "/") for source in container.mounted)
 
 

@@ -6,6 +6,7 @@ socket, no privileges, no namespace of the host.
 
 import os
 
+from ..decoding import as_bytes
 from ..store import layout
 
 MYPY = False
@@ -97,14 +98,14 @@ def beside(
     first: "dict[bytes, list[bytes]]",
 ) -> "list[bytes]":
     """A command in the container of a running run; its arguments are on a command line and are not secret."""
-    found = [_bytes(wish.program), b"exec", b"--interactive", b"--workdir", work]
+    found = [as_bytes(wish.program), b"exec", b"--interactive", b"--workdir", work]
     told = {**variables, b"HOME": b"/tmp"}
     if b"AZUREML_NATIVE_SHARE_DIRECTORY" in told:
         told[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = SHARE.encode() + b"/"
     told[b"PYTHONPATH"] = b":".join(first[b"PYTHONPATH"])
     for variable, value in sorted(told.items()):
         found += [b"--env", variable + b"=" + value]
-    found.append(_bytes(name))
+    found.append(as_bytes(name))
     if not first[b"PATH"]:
         return found + argv
     look_first = b'PATH="$1:$PATH"; export PATH; shift; exec "$@"'
@@ -142,10 +143,6 @@ def user_words(engine: "dict[str, object]", asked: "str", ours: "tuple[int, int]
         return ["--user", asked or "0:0"]
     keep = ["--userns", "keep-id"] if engine.get("rootless") and not is_root(asked) else []
     return [*keep, "--user", asked or "%d:%d" % ours]
-
-
-def _bytes(value: "str") -> "bytes":
-    return value.encode("utf-8", "surrogateescape")
 
 
 def has_selinux() -> "bool":

@@ -9,6 +9,7 @@ import os
 import pwd
 import subprocess
 
+from ..decoding import readable
 from ..machine import facts, processes
 from ..store import jsonl, layout
 
@@ -101,8 +102,8 @@ def ask(program: "str", *words: "str", said: "bytes" = b"", patience: "float" = 
     except OSError as error:
         raise EngineTrouble("%s cannot be started: %s" % (program, error)) from error
     if done.returncode:
-        raise meaning(program, err.decode("utf-8", "replace").strip())
-    return out.decode("utf-8", "replace")
+        raise meaning(program, readable(err).strip())
+    return readable(out)
 
 
 def is_absent(error: "EngineTrouble") -> "bool":
@@ -198,7 +199,7 @@ def pull(program: "str", name: "str", tell: "Callable[[dict[str, object]], None]
     layers = {}  # type: dict[str, bool]
     last = []  # type: list[str]
     for raw in puller.stdout:  # type: ignore[union-attr]
-        line = raw.decode("utf-8", "replace").strip()
+        line = readable(raw).strip()
         last = [*last[-20:], line]
         layer, _, what = line.partition(": ")
         if what in (

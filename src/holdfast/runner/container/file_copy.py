@@ -6,6 +6,7 @@ import os
 import subprocess
 import tarfile
 
+from ..decoding import readable
 from . import argv, engines
 
 MYPY = False
@@ -30,7 +31,7 @@ def load(charge: "Charge", places: "argv.Places") -> "None":
             _parents(parcel, there, made)
             parcel.add(here, there.lstrip("/"), filter=lambda entry: _owned(entry, places))
     copier.stdin.close()  # type: ignore[union-attr]
-    said = copier.stderr.read().decode("utf-8", "replace")  # type: ignore[union-attr]
+    said = readable(copier.stderr.read())  # type: ignore[union-attr]
     if copier.wait():
         raise engines.meaning(charge.program, said)
 

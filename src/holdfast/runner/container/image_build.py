@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 
+from ..decoding import readable
 from ..store import checkout, layout, objects
 from ..store.remove_tree import remove_tree
 from . import engines
@@ -58,7 +59,7 @@ def _run(
     )
     last = []  # type: list[str]
     for raw in builder.stdout:  # type: ignore[union-attr]
-        line = raw.decode("utf-8", "replace").rstrip()
+        line = readable(raw).rstrip()
         last = [*last[-30:], line] if line else last
         step = _STEP.search(line)
         if step:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 
 from .. import wire
+from ..decoding import as_bytes, readable
 from ..run import script_process
 from ..store import jsonl, layout, lock_wait
 from ..store.files import write_all
@@ -70,7 +71,7 @@ def brought(home: "bytes", engine: "dict[str, object]") -> "dict[str, str]":
 
 def use_lock(home: "bytes", image: "str") -> "bytes":
     """Shared lock of processes that are about to use an image."""
-    return layout.image_lock(home, image.replace("/", "-").encode("utf-8", "surrogateescape")[-64:])
+    return layout.image_lock(home, as_bytes(image.replace("/", "-"))[-64:])
 
 
 def use(home: "bytes", image: "str") -> "bool":
@@ -107,7 +108,7 @@ def save(home: "bytes", wish: "str | None", name: "str", reply: "Reply") -> "Non
         raise
     complaint = saver.communicate()[1]
     if saver.returncode:
-        raise engines.meaning(program, complaint.decode("utf-8", "replace").strip())
+        raise engines.meaning(program, readable(complaint).strip())
     reply.end(bytes=sent)
 
 
@@ -153,10 +154,10 @@ def load(engine: "dict[str, object]", reader: "wire.FrameReader", reply: "Reply"
         raise
     out, err = loader.communicate()
     if loader.returncode:
-        trouble = engines.meaning(program, err.decode("utf-8", "replace").strip())
+        trouble = engines.meaning(program, readable(err).strip())
         hint = trouble.hint or "expected a complete archive of docker save or podman save"
         raise engines.EngineTrouble("the archive cannot be loaded", trouble.answer, hint)
-    lines = out.decode("utf-8", "replace").splitlines()
+    lines = readable(out).splitlines()
     names = [line.partition(": ")[2] for line in lines if line.startswith(_LOADED)]
     return [_plainly_named(engine, name) for line in names for name in line.split(",")]
 

@@ -13,6 +13,7 @@ import subprocess
 import time
 
 from .. import wire
+from ..decoding import readable
 from ..machine import processes
 from ..store import layout
 from . import engines
@@ -293,7 +294,7 @@ def read_note(path: "bytes") -> "dict[str, object] | None":
     It comes from within the container, where the script may have put anything in its place.
     """
     try:
-        found = json.loads(plain_content(path).decode("utf-8", "replace"))
+        found = json.loads(readable(plain_content(path)))
     except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(found, dict):
@@ -329,6 +330,6 @@ def _is_end(status: "object") -> "bool":
 def _text(path: "bytes") -> "str":
     try:
         with open(path, "rb") as source:
-            return source.read()[-8000:].decode("utf-8", "replace")
+            return readable(source.read()[-8000:])
     except OSError:
         return ""

@@ -3,6 +3,8 @@
 import os
 import re
 
+from ..decoding import as_bytes, lossless, readable
+
 MYPY = False
 if MYPY:
     from collections.abc import Iterable
@@ -124,7 +126,7 @@ def _real(root: "bytes", path: "str") -> "str":
     """The file behind links, as seen from ``root``."""
     base = os.path.realpath(root)
     real = os.path.realpath(_at(root, path))
-    return "/" + os.path.relpath(real, base).decode("utf-8", "surrogateescape") if real.startswith(base) else path
+    return "/" + lossless(os.path.relpath(real, base)) if real.startswith(base) else path
 
 
 def _program(root: "bytes", name: "str") -> "str":
@@ -160,7 +162,7 @@ def _first_missing(root: "bytes", text: "str") -> "str":
 
 def _names(root: "bytes", folder: "str") -> "list[str]":
     try:
-        return sorted(name.decode("utf-8", "surrogateescape") for name in os.listdir(_at(root, folder)))
+        return sorted(lossless(name) for name in os.listdir(_at(root, folder)))
     except OSError:
         return []
 
@@ -168,10 +170,10 @@ def _names(root: "bytes", folder: "str") -> "list[str]":
 def _text(root: "bytes", path: "str") -> "str":
     try:
         with open(_at(root, path), "rb") as source:
-            return source.read(_LONGEST).decode("utf-8", "replace")
+            return readable(source.read(_LONGEST))
     except OSError:
         return ""
 
 
 def _at(root: "bytes", path: "str") -> "bytes":
-    return os.path.join(root, path.lstrip("/").encode("utf-8", "surrogateescape"))
+    return os.path.join(root, as_bytes(path.lstrip("/")))

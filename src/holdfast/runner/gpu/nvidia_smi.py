@@ -3,6 +3,7 @@
 import re
 import subprocess
 
+from ..decoding import readable
 from . import gpu_model, process_owner
 
 MYPY = False
@@ -71,7 +72,7 @@ class Program:
         """Its output: failures are printed there as well. No time limit here; the caller has one."""
         nothing, pipe, same = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
         done = subprocess.run([self._path, *words], check=False, stdin=nothing, stdout=pipe, stderr=same)
-        return done.stdout.decode("utf-8", "replace").strip()
+        return readable(done.stdout).strip()
 
 
 def _named(fields: "list[str]", row: "list[str]") -> "dict[str, str]":

@@ -9,6 +9,7 @@ import os
 import signal
 import time
 
+from ..decoding import as_bytes, readable
 from ..store import layout
 from . import probe_verdict
 
@@ -17,7 +18,7 @@ if MYPY:
     import subprocess
     from typing import Any
 
-PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "probe.py").encode("utf-8", "surrogateescape")
+PROGRAM = as_bytes(os.path.join(os.path.dirname(os.path.abspath(__file__)), "probe.py"))
 MARK = b"holdfast-touch "
 LOOK_S = 20.0
 _KILLED_S = 1.0
@@ -61,7 +62,7 @@ def understood(said: "bytes") -> "dict[str, Any]":
     marked = [line[len(MARK) :] for line in lines if line.startswith(MARK)]
     facts = probe_verdict.parsed(marked[-1]) if marked else None
     if facts is None:
-        last = probe_verdict.plain(lines[-1].decode("utf-8", "replace")) if lines else "no message"
+        last = probe_verdict.plain(readable(lines[-1])) if lines else "no message"
         return unknown("the GPU test did not finish: %s" % last)
     return dict(probe_verdict.judge(facts), facts=facts)
 
@@ -128,7 +129,7 @@ def _read(path: "bytes") -> "dict[str, Any] | None":
     from ..container import monitor
 
     try:
-        found = json.loads(monitor.plain_content(path).decode("utf-8", "replace"))
+        found = json.loads(readable(monitor.plain_content(path)))
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

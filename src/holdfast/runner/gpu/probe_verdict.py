@@ -3,6 +3,8 @@
 import json
 import re
 
+from ..decoding import readable
+
 MYPY = False
 if MYPY:
     from typing import Any
@@ -33,7 +35,7 @@ def too_new(cuda: "str", driver: "str") -> "bool":
 def parsed(text: "bytes") -> "dict[str, Any] | None":
     """The facts of ``probe.py``: known names and types only."""
     try:
-        found = json.loads(text.decode("utf-8", "replace"))
+        found = json.loads(readable(text))
     except (ValueError, RecursionError):
         return None
     if not isinstance(found, dict) or not isinstance(found.get("devices"), list):

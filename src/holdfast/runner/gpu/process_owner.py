@@ -3,6 +3,8 @@
 import os
 import pwd
 
+from ..decoding import readable
+
 MYPY = False
 if MYPY:
     from typing import Any
@@ -17,7 +19,7 @@ def holder(pid: "int", memory: "int | None") -> "dict[str, Any]":
     The environment of other people's processes cannot be read, so theirs count as foreign processes.
     """
     run, run_id = _run_of(pid)
-    program = _read(pid, "comm").strip().decode("utf-8", "replace") or None
+    program = readable(_read(pid, "comm").strip()) or None
     return {"pid": pid, "memory": memory, "user": _user(pid), "program": program, "run": run, "run_id": run_id}
 
 
@@ -38,7 +40,7 @@ def is_of(pid: "int", uid: "bytes", container: "bytes") -> "bool":
 
 def _run_of(pid: "int") -> "tuple[str | None, str | None]":
     pairs = [part.partition(b"=") for part in _read(pid, "environ").split(b"\0")]
-    found = {name: value.decode("utf-8", "replace") for name, _, value in pairs}
+    found = {name: readable(value) for name, _, value in pairs}
     return found.get(b"HOLDFAST_RUN_UID"), found.get(b"HOLDFAST_RUN_ID")
 
 

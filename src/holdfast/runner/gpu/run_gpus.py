@@ -11,6 +11,7 @@ import select
 import socket
 import time
 
+from ..decoding import lossless
 from ..run import outcome, workdir
 from ..store import layout
 from . import gpu_model, gpu_queue, matching, nvml, probe_run, receipt, watcher
@@ -108,7 +109,7 @@ class Hold:
         if self._watcher is not None:
             uuids = [card["uuid"] for card in self.given] if self.given is not None else None
             container = layout.container_id(self._attempt) if self._plan.container is not None else None
-            place = container.decode("utf-8", "surrogateescape") if container else None
+            place = lossless(container) if container else None
             self._watcher.tell(do="watch", uid=self._plan.uid, uuids=uuids, container=place)
         if self._request is not None:
             if self._request.require:

@@ -2,6 +2,7 @@
 
 import os
 
+from ..decoding import as_bytes
 from ..run import script_process
 from . import probe_run, probe_verdict
 
@@ -15,7 +16,7 @@ _BARE = [b"-E", b"-s", b"-S"]  # an environment that is not built yet has no pac
 
 def directly(home: "bytes", python: "str", bare: "bool") -> "dict[str, Any]":
     """By an interpreter of this machine; ``bare`` leaves out what is installed for it."""
-    argv = [_bytes(python), *(_BARE if bare else []), b"-B", probe_run.PROGRAM, b"run"]
+    argv = [as_bytes(python), *(_BARE if bare else []), b"-B", probe_run.PROGRAM, b"run"]
     found = probe_run.run(argv, script_process.environment(dict(os.environb), {}, {}), home, LIMIT_S)
     return dict(found, where="by %s" % (found["facts"].get("program") or python))
 
@@ -59,7 +60,7 @@ def _run(
         words += ["--env", "%s=%s" % (variable, value)]
     words += [*way["words"], *(str(word) for word in wish.get("arguments") or ())]
     words += ["--entrypoint", str(image["python"]), *container.image_words(str(image["id"]))]
-    argv = [_bytes(word) for word in words] + (_BARE if bare else []) + [b"-B", b"-", b"run"]
+    argv = [as_bytes(word) for word in words] + (_BARE if bare else []) + [b"-B", b"-", b"run"]
     with open(probe_run.PROGRAM, "rb") as source:
         program = source.read()
     found = probe_run.run(argv, dict(os.environb), b"/", LIMIT_S, program)
@@ -82,7 +83,3 @@ def _image(home: "bytes", engine: "dict[str, Any]", name: "str", python: "str") 
 
 def _said(ok: "bool", why: "str", fix: "str") -> "dict[str, Any]":
     return {"ok": ok, "why": why, "fix": fix, "facts": {}, "where": "in the container"}
-
-
-def _bytes(value: "str") -> "bytes":
-    return value.encode("utf-8", "surrogateescape")

@@ -14,6 +14,7 @@ import re
 import stat
 import time
 
+from ..decoding import readable
 from ..plan import PlanError, gpu_request
 from ..store import lock_holders
 
@@ -245,7 +246,7 @@ def _can_lock(fd: "int", how: "int") -> "bool":
 
 def _objects(content: "bytes") -> "list[dict[str, Any]]":
     found = []
-    for line in content.decode("utf-8", "replace").splitlines():
+    for line in readable(content).splitlines():
         try:
             told = json.loads(line)
         except (ValueError, RecursionError):

@@ -10,6 +10,7 @@ import select
 import time
 
 from .. import wire
+from ..decoding import as_bytes
 from ..store import layout
 from . import gpu_model, nvml, process_owner, receipt, timeseries
 
@@ -221,7 +222,7 @@ class _Watch:
     def _container_id(self) -> "bytes":
         if self._cid_file and not self._container:
             try:
-                with open(self._cid_file.encode("utf-8", "surrogateescape"), "rb") as source:
+                with open(as_bytes(self._cid_file), "rb") as source:
                     self._container = source.read(200).strip()
             except OSError:
                 return b""

@@ -4,6 +4,7 @@ import json
 import os
 
 from .. import wire
+from ..decoding import as_bytes, lossless
 from ..run import control
 from ..store import layout, run_files
 from ..store.files import SYNCED, is_temporary, unlink_quietly, write_whole
@@ -104,7 +105,7 @@ def _deauthorize(note: "dict[str, object]") -> "None":
         return
     rest = [kept for kept in _lines(path) if kept != line]
     if rest or "file" not in made:  # type: ignore[operator]
-        content = "".join(kept + "\n" for kept in rest).encode("utf-8", "surrogateescape")
+        content = as_bytes("".join(kept + "\n" for kept in rest))
         write_whole(path, content, sync=SYNCED, keep_mode=True)
     else:
         os.unlink(path)
@@ -140,7 +141,7 @@ def _name(client: "str") -> "bytes":
 def _lines(path: "bytes") -> "list[str]":
     try:
         with open(path, "rb") as source:
-            return source.read().decode("utf-8", "surrogateescape").splitlines()
+            return lossless(source.read()).splitlines()
     except FileNotFoundError:
         return []
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 
+from ..decoding import readable
 from ..store import layout, lock_holders, lock_wait
 from ..store.files import fsync_path, write_synced
 from ..store.remove_tree import remove_tree
@@ -187,7 +188,7 @@ def tail(log: "bytes", lines: "int" = 30) -> "str":
     try:
         with open(log, "rb") as source:
             source.seek(max(0, os.path.getsize(log) - 65536))
-            text = source.read().decode("utf-8", "replace")
+            text = readable(source.read())
     except OSError:
         return ""
     return "\n".join(text.splitlines()[-lines:])

@@ -3,6 +3,7 @@
 import os
 import sys
 
+from ..decoding import readable
 from ..store import jsonl, layout
 from . import processes
 
@@ -237,7 +238,7 @@ def _printed(argv: "list[str]", limit_s: "int") -> "str | None":
         said = subprocess.check_output(argv, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=limit_s)
     except (OSError, subprocess.SubprocessError):
         return None
-    return said.decode("utf-8", "replace")
+    return readable(said)
 
 
 def _glibc() -> "str | None":

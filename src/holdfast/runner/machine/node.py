@@ -7,6 +7,7 @@ and host name together: images that are cloned share the first, machines that ar
 import hashlib
 import json
 
+from ..decoding import as_bytes
 from ..store import jsonl
 from ..store.files import TEMPORARY
 from . import processes
@@ -32,7 +33,7 @@ def encoded() -> "bytes":
 def own_ending() -> "bytes":
     """For names of folders that only this node works in."""
     told = "%s %s" % (processes.host_name(), _machine())
-    digest = hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
+    digest = hashlib.sha256(as_bytes(told)).hexdigest()
     return (".on-%s%s" % (digest[:8], TEMPORARY)).encode("ascii")
 
 

@@ -3,6 +3,8 @@
 import os
 import sys
 
+from ..decoding import escaped, readable
+
 MYPY = False
 if MYPY:
     from collections.abc import Callable
@@ -108,7 +110,7 @@ def host_name() -> "str":
 def program_of(pid: "int") -> "str":
     """The file that a process runs; empty where this system does not tell."""
     try:
-        return os.fsencode(os.readlink("/proc/%d/exe" % pid)).decode("utf-8", "backslashreplace")
+        return escaped(os.fsencode(os.readlink("/proc/%d/exe" % pid)))
     except OSError:
         return ""
 
@@ -116,7 +118,7 @@ def program_of(pid: "int") -> "str":
 def command_of(pid: "int") -> "str":
     try:
         with open("/proc/%d/cmdline" % pid, "rb") as source:
-            return source.read(200).replace(b"\0", b" ").strip().decode("utf-8", "replace")
+            return readable(source.read(200).replace(b"\0", b" ").strip())
     except OSError:
         return ""
 
@@ -201,6 +203,6 @@ def _ask(*argv: "str") -> "str":
     import subprocess
 
     try:
-        return subprocess.check_output(argv, stderr=subprocess.DEVNULL).decode("utf-8", "replace").strip()
+        return readable(subprocess.check_output(argv, stderr=subprocess.DEVNULL)).strip()
     except (OSError, subprocess.CalledProcessError):
         return ""

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+from ..decoding import readable
 from ..store.remove_tree import remove_tree
 from . import facts, store_health
 
@@ -118,4 +119,4 @@ def _ask(argv: "list[str]", env: "dict[str, str] | None" = None) -> "tuple[str, 
         done = subprocess.run(argv, check=False, stdin=nothing, stdout=pipe, stderr=same, timeout=20, env=env)
     except (OSError, subprocess.SubprocessError) as error:
         return str(error), 1
-    return done.stdout.decode("utf-8", "replace").strip(), done.returncode
+    return readable(done.stdout).strip(), done.returncode

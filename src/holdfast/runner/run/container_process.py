@@ -6,6 +6,7 @@ import sys
 import time
 
 from ..container import argv, engines, monitor
+from ..decoding import as_bytes, lossless
 from ..store import layout
 from ..store.files import unlink_quietly
 from . import process_tree, script_process, workdir
@@ -110,9 +111,15 @@ class Contained:
         prefix = run.plan.environment.prefix if run.plan.environment is not None else None
         runner = layout.runner(run.home, run.runner.encode("ascii"))
         links = [link.target for link in run.plan.links]
-        share = _text(workdir.share_path(run.plan.share)) if run.plan.share else None
+        share = lossless(workdir.share_path(run.plan.share)) if run.plan.share else None
         return argv.Places(
-            _text(run.attempt), _text(runner), prefix, share, links, (os.getuid(), os.getgid()), argv.has_selinux()
+            lossless(run.attempt),
+            lossless(runner),
+            prefix,
+            share,
+            links,
+            (os.getuid(), os.getgid()),
+            argv.has_selinux(),
         )
 
     def _line(
@@ -127,7 +134,7 @@ class Contained:
         ours, first = workdir.variables(run.home, run.runner, run.attempt, run.plan, environment)
         ours[b"HOME"] = b"/tmp"  # the caller has no user in an image
         ours[b"HOLDFAST_HOME"] = os.path.join(ours[b"HOLDFAST_OUTPUTS"], b".holdfast")  # outlives the container
-        ours.update((_bytes(name), _bytes(value)) for name, value in gpu.items())
+        ours.update((as_bytes(name), as_bytes(value)) for name, value in gpu.items())
         if b"LD_LIBRARY_PATH" in ours:  # the driver's libraries, before those that an image may have
             first[b"LD_LIBRARY_PATH"].insert(0, ours.pop(b"LD_LIBRARY_PATH"))
         if run.plan.share and not self._wish.copied:
@@ -141,15 +148,15 @@ class Contained:
         is_root = argv.is_root(self._wish.user) and not engine.get("rootless")
         told = {
             "argv": run.plan.argv,
-            "folder": _text(layout.work(run.attempt)),
-            "env": {_text(name): _text(value) for name, value in ours.items()},
-            "first": {_text(name): [_text(place) for place in places] for name, places in first.items()},
+            "folder": lossless(layout.work(run.attempt)),
+            "env": {lossless(name): lossless(value) for name, value in ours.items()},
+            "first": {lossless(name): [lossless(place) for place in places] for name, places in first.items()},
             "umask": run.umask,
             "grace": run.plan.grace,
-            "stream": None if self._wish.copied else _text(layout.stream(self._inside)),
-            "note": _text(layout.script_end(self._inside)),
-            "ended": None if self._wish.copied else _text(layout.ended(self._inside)),
-            "folders": [_text(os.path.join(run.attempt, part.encode())) for part in argv.PARTS],
+            "stream": None if self._wish.copied else lossless(layout.stream(self._inside)),
+            "note": lossless(layout.script_end(self._inside)),
+            "ended": None if self._wish.copied else lossless(layout.ended(self._inside)),
+            "folders": [lossless(os.path.join(run.attempt, part.encode())) for part in argv.PARTS],
             "after": [os.getuid(), os.getgid()] if is_root else None,
             "touch": self._touch_words() if self._wish.gpu else None,
         }
@@ -159,7 +166,7 @@ class Contained:
         """The GPU probe is run by the interpreter that will run the script."""
         run = self._run
         program = layout.gpu_probe(layout.runner(run.home, run.runner.encode("ascii")))
-        return [run.plan.argv[0], "-B", _text(program), "look"]
+        return [run.plan.argv[0], "-B", lossless(program), "look"]
 
     def _gpu(self, engine: "dict[str, object]") -> "tuple[list[str], dict[str, str]]":
         """Words for the engine and variables for the script."""
@@ -207,11 +214,3 @@ def _parsed(text: "str") -> "dict[str, object]":
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _bytes(value: "object") -> "bytes":
-    return str(value).encode("utf-8", "surrogateescape")
-
-
-def _text(value: "bytes") -> "str":
-    return value.decode("utf-8", "surrogateescape")

@@ -8,6 +8,7 @@ import subprocess
 import time
 
 from .. import wire
+from ..decoding import as_bytes
 from ..machine import environment, processes
 from ..plan import read_plan
 from ..store import layout
@@ -49,7 +50,7 @@ def execute(
     work = layout.work(attempt)
     folder = work if os.path.isdir(work) else attempt
     mark = os.urandom(8).hex().encode("ascii") if plan.container is not None else b""
-    argv, env = _command(home, runner, attempt, plan, [_bytes(word) for word in asked["argv"]], mark)  # type: ignore[attr-defined]
+    argv, env = _command(home, runner, attempt, plan, [as_bytes(word) for word in asked["argv"]], mark)  # type: ignore[attr-defined]
     stdin = subprocess.PIPE if asked.get("input") else subprocess.DEVNULL
     processes.adopt_orphans()
     before = processes.descendants(os.getpid())
@@ -208,7 +209,7 @@ def _note(home: "bytes", plan: "Plan") -> "dict[str, object]":
     """What the environment of the run says of itself."""
     if plan.environment is None:
         return {}
-    return environment.read_note(layout.environment(home, _bytes(plan.environment.key))) or {}
+    return environment.read_note(layout.environment(home, as_bytes(plan.environment.key))) or {}
 
 
 def _end(command: "subprocess.Popen[bytes]", before: "list[int]", mark: "bytes") -> "None":
@@ -245,4 +246,4 @@ def _raise_silent(_number: "int", _frame: "object") -> "None":
 
 
 def _bytes(value: "object") -> "bytes":
-    return str(value).encode("utf-8", "surrogateescape")
+    return as_bytes(value)

@@ -2,6 +2,7 @@
 
 import os
 
+from ..decoding import as_bytes
 from ..store import layout
 from . import process_tree, script_process, workdir
 
@@ -19,7 +20,7 @@ class Direct:
     ) -> "tuple[int, int, dict[str, object]]":
         run = self._run
         ours = workdir.merged(workdir.variables(run.home, run.runner, run.attempt, run.plan, environment))
-        argv = [word.encode("utf-8", "surrogateescape") for word in run.plan.argv]
+        argv = [as_bytes(word) for word in run.plan.argv]
         env = script_process.environment(dict(os.environb), asked, ours)
         env.update(run.gpu.variables())
         work = layout.work(run.attempt)

@@ -8,6 +8,7 @@ import os
 import sys
 import time
 
+from ..decoding import as_bytes
 from ..store import layout, run_files
 from ..store.files import SYNCED, write_whole
 
@@ -40,7 +41,7 @@ def main(words: "list[str]") -> "None":
             return
     with open(layout.idle_log(home), "ab") as log:
         note = "%s idle for %g minutes: %s\n" % (time.strftime("%Y-%m-%d %H:%M:%S"), minutes, command)
-        log.write(note.encode("utf-8", "surrogateescape"))
+        log.write(as_bytes(note))
         log.flush()
         subprocess.call(["/bin/sh", "-c", command], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 

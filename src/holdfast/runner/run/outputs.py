@@ -7,6 +7,7 @@ import stat
 import time
 
 from .. import wire
+from ..decoding import lossless, readable
 from ..machine import limits
 from ..store import layout
 from ..store.files import SYNCED, WholeFile, is_temporary, unlink_quietly
@@ -165,10 +166,10 @@ def _row(path: "bytes", name: "bytes", problem: "str", unread: "list[str]") -> "
         if problem:
             raise OSError(problem)
         found = os.lstat(path)
-        row = {"path": name.decode("utf-8", "surrogateescape"), "size": 0, "seen_ns": int(time.time() * 1e9)}
+        row = {"path": lossless(name), "size": 0, "seen_ns": int(time.time() * 1e9)}
         row["mtime_ns"] = found.st_mtime_ns
         if stat.S_ISLNK(found.st_mode):
-            row["link"] = os.readlink(path).decode("utf-8", "surrogateescape")
+            row["link"] = lossless(os.readlink(path))
         elif stat.S_ISREG(found.st_mode):
             _refuse_hole(found)
             row["size"], row["sha256"] = digest(path)
@@ -176,7 +177,7 @@ def _row(path: "bytes", name: "bytes", problem: "str", unread: "list[str]") -> "
             row["skipped"] = "not a plain file"
     except OSError as error:
         unread.append("outputs/%s could not be read: %s" % (_shown(name), error.strerror or error))
-        return {"path": name.decode("utf-8", "surrogateescape"), "size": 0, "skipped": str(error), "unread": True}
+        return {"path": lossless(name), "size": 0, "skipped": str(error), "unread": True}
     return row
 
 
@@ -187,7 +188,7 @@ def _refuse_hole(found: "os.stat_result") -> "None":
 
 
 def _shown(name: "bytes") -> "str":
-    text = name.decode("utf-8", "replace")
+    text = readable(name)
     return text if text.isprintable() and "\\" not in text else ascii(text)
 
 

@@ -3,6 +3,7 @@
 import os
 import signal
 
+from ..decoding import readable
 from ..machine import limits, processes
 
 # What a script may inherit of the machine it runs on. Everything else must be asked for by name (-e, --env-file,
@@ -56,7 +57,7 @@ def spawn(argv: "list[bytes]", env: "dict[bytes, bytes]", folder: "bytes", umask
     if answer:
         os.close(output)
         os.waitpid(pid, 0)
-        raise CannotStart(answer.decode("utf-8", "replace"))
+        raise CannotStart(readable(answer))
     os.set_blocking(output, False)
     return pid, output
 

@@ -3,6 +3,7 @@
 import os
 import sys
 
+from ..decoding import as_bytes
 from ..store import checkout, layout, objects
 
 MYPY = False
@@ -22,7 +23,7 @@ def prepare(home: "bytes", attempt: "bytes", plan: "Plan") -> "None":
         checkout.checkout(layout.objects(home), plan.tree, work)
         os.makedirs(layout.outputs(work), 0o700, exist_ok=True)
         for link in plan.links:
-            _link(work, _bytes(link.name), _bytes(link.target))
+            _link(work, as_bytes(link.name), as_bytes(link.target))
         if plan.share:
             os.makedirs(share_path(plan.share), 0o700, exist_ok=True)
     except objects.Damaged as error:
@@ -43,20 +44,20 @@ def variables(
     site = layout.site(layout.runner(home, runner.encode("ascii")))
     found = {
         b"PYTHONUNBUFFERED": b"1",
-        b"HOLDFAST_RUN_ID": _bytes(plan.run_id),
-        b"HOLDFAST_RUN_UID": _bytes(plan.uid),
+        b"HOLDFAST_RUN_ID": as_bytes(plan.run_id),
+        b"HOLDFAST_RUN_UID": as_bytes(plan.uid),
         b"HOLDFAST_METRICS_DIR": layout.metrics(attempt),
         b"HOLDFAST_OUTPUTS": layout.outputs(layout.work(attempt)),
-        b"AZUREML_RUN_ID": _bytes(plan.run_id),
+        b"AZUREML_RUN_ID": as_bytes(plan.run_id),
     }
     first = {b"PYTHONPATH": [site], b"PATH": [], b"LD_LIBRARY_PATH": []}  # type: dict[bytes, list[bytes]]
     if plan.shims:
-        first[b"PATH"].append(_bytes(plan.shims))
+        first[b"PATH"].append(as_bytes(plan.shims))
     if environment and plan.environment is not None:
-        first[b"PATH"].append(os.path.join(_bytes(plan.environment.prefix), b"bin"))
+        first[b"PATH"].append(os.path.join(as_bytes(plan.environment.prefix), b"bin"))
         own = environment.get("own_paths") or ()
-        first[b"PYTHONPATH"] += [os.path.join(layout.work(attempt), _bytes(name)) for name in own]  # type: ignore[attr-defined]
-        first[b"LD_LIBRARY_PATH"] += [_bytes(name) for name in environment.get("library_path") or ()]  # type: ignore[attr-defined]
+        first[b"PYTHONPATH"] += [os.path.join(layout.work(attempt), as_bytes(name)) for name in own]  # type: ignore[attr-defined]
+        first[b"LD_LIBRARY_PATH"] += [as_bytes(name) for name in environment.get("library_path") or ()]  # type: ignore[attr-defined]
     if plan.share:
         found[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = os.path.join(share_path(plan.share), b"")  # scripts join by `+`
     return found, first
@@ -75,12 +76,12 @@ def merged(asked: "tuple[dict[bytes, bytes], dict[bytes, list[bytes]]]") -> "dic
 
 def share_path(share: "str") -> "bytes":
     """The folder that outlives runs, on this machine."""
-    return os.path.expanduser(_bytes(share))
+    return os.path.expanduser(as_bytes(share))
 
 
 def _forget(home: "bytes", digest: "str", project_id: "str") -> "None":
     """Make the next submit store this object again: it is not there, and no note says that it is."""
-    note = layout.stat_cache(home, _bytes(project_id).replace(b"/", b"-"))
+    note = layout.stat_cache(home, as_bytes(project_id).replace(b"/", b"-"))
     try:
         objects.discard(layout.objects(home), digest)
         os.unlink(note)
@@ -94,10 +95,6 @@ def _link(work: "bytes", name: "bytes", target: "bytes") -> "None":
     if not os.path.exists(target):
         raise CannotPrepare("--link %s: %s does not exist on this machine" % (_text(name), _text(target)))
     os.symlink(target, place)
-
-
-def _bytes(value: "object") -> "bytes":
-    return str(value).encode("utf-8", "surrogateescape")
 
 
 def _text(value: "bytes") -> "str":

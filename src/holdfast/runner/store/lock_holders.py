@@ -4,6 +4,8 @@ import contextlib
 import os
 import sys
 
+from ..decoding import readable
+
 MYPY = False
 if MYPY:
     from typing import AnyStr
@@ -89,5 +91,5 @@ def _command(pid: "int") -> "str":
             words = source.read(4096).rstrip(b"\0").split(b"\0")
     except OSError:
         return ""
-    text = b" ".join(words).decode("utf-8", "replace")
+    text = readable(b" ".join(words))
     return "".join(letter if letter.isprintable() else "?" for letter in text)[:80]

@@ -11,6 +11,7 @@ import sys
 import time
 
 from .. import wire
+from ..decoding import as_bytes
 from ..run import control, outputs
 from . import jsonl, layout, run_files
 
@@ -99,7 +100,7 @@ def _round(attempt: "bytes", have: "dict[str, int]", carry: "bool", reply: "Repl
 
 
 def _carry(attempt: "bytes", name: "str", start: "int", end: "int", reply: "Reply") -> "None":
-    fd = os.open(os.path.join(attempt, name.encode("utf-8", "surrogateescape")), os.O_RDONLY | os.O_NOFOLLOW)
+    fd = os.open(os.path.join(attempt, as_bytes(name)), os.O_RDONLY | os.O_NOFOLLOW)
     try:
         while True:
             block = os.pread(fd, min(wire.MAX_PAYLOAD, end - start), start)
@@ -121,6 +122,6 @@ def _names(attempt: "bytes") -> "list[str]":
 def _size(attempt: "bytes", name: "str") -> "int":
     """-1 if there is no such file: an empty one is carried too."""
     try:
-        return os.lstat(os.path.join(attempt, name.encode("utf-8", "surrogateescape"))).st_size
+        return os.lstat(os.path.join(attempt, as_bytes(name))).st_size
     except FileNotFoundError:
         return -1

@@ -12,6 +12,7 @@ import sys
 from collections import namedtuple
 
 from .. import untrusted
+from ..decoding import as_bytes, escaped, lossless
 from .files import fsync_path, make_private, sync_file_system, unlink_quietly, write_all
 from .stable_read import CHUNK, Unreadable, check_unchanged, pour, read_source
 
@@ -47,7 +48,7 @@ class Damaged(Exception):
         self.path = path
 
     def __str__(self) -> "str":
-        name = self.path.decode("utf-8", "backslashreplace") or "object"
+        name = escaped(self.path) or "object"
         return "{} ({}): {}".format(name, self.digest, self.why)
 
 
@@ -85,9 +86,9 @@ def encode_tree(entries: "list[Entry]") -> "bytes":
     """The canonical form of one directory: the same entries give the same bytes on every machine."""
     rows = []
     for entry in sorted(entries):
-        row = {"name": _text(entry.name), "type": entry.kind}
+        row = {"name": lossless(entry.name), "type": entry.kind}
         if entry.kind == "link":
-            row["target"] = _text(entry.target)
+            row["target"] = lossless(entry.target)
         else:
             row["digest"] = entry.digest
         if entry.kind == "file":
@@ -362,14 +363,10 @@ def _decode_entry(row: "dict[str, Any]") -> "Entry":
     return Entry(name, kind, row["executable"], size, digest, b"")
 
 
-def _text(name: "bytes") -> "str":
-    return name.decode("utf-8", "surrogateescape")
-
-
 def _bytes(name: "object") -> "bytes":
     if not isinstance(name, str):
         raise ValueError("a name must be text, not {!r}".format(name))
-    return name.encode("utf-8", "surrogateescape")
+    return as_bytes(name)
 
 
 def _lock_batches(root: "bytes", exclusive: "bool") -> "int | None":

@@ -4,6 +4,7 @@ import os
 import sys
 
 from .. import untrusted, wire
+from ..decoding import as_bytes
 from . import layout, mirror
 
 assert sys.platform != "win32"  # a target is never Windows
@@ -13,7 +14,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 def fetch(attempt: "bytes", path: "str", offset: "int", size: "int | None", reply: "mirror.Reply") -> "None":
     """At most ``size`` bytes of the file are sent; one that has grown since is cut off there."""
-    fd = _open(layout.outputs(attempt), path.encode("utf-8", "surrogateescape"))
+    fd = _open(layout.outputs(attempt), as_bytes(path))
     try:
         while True:
             left = wire.MAX_PAYLOAD if size is None else max(0, size - offset)

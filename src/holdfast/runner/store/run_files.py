@@ -8,6 +8,7 @@ import sys
 import time
 
 from .. import wire
+from ..decoding import as_bytes, lossless
 from ..machine import node, processes
 from ..run import outputs
 from . import jsonl, layout
@@ -116,7 +117,7 @@ def hashes(attempt: "bytes", **known: "object") -> "tuple[dict[str, dict[str, ob
     for kind, name in [("files", name) for name in names] + [("begun", name) for name in begun]:
         try:
             if name not in known:
-                found[kind][name] = outputs.digest(os.path.join(attempt, name.encode("utf-8", "surrogateescape")))
+                found[kind][name] = outputs.digest(os.path.join(attempt, as_bytes(name)))
         except OSError as error:
             troubles.append("%s has no hash: %s" % (ascii(name), error))
     return found, troubles
@@ -130,7 +131,7 @@ def plain_files(attempt: "bytes", folder: "str") -> "list[str]":
     except OSError:
         return []
     names = [name for name in names if b"\\" not in name and stat.S_ISREG(os.lstat(os.path.join(path, name)).st_mode)]
-    return [folder + "/" + name.decode("utf-8", "surrogateescape") for name in names]
+    return [folder + "/" + lossless(name) for name in names]
 
 
 def hold(attempt: "bytes") -> "int":

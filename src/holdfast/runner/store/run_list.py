@@ -3,6 +3,7 @@
 import json
 import os
 
+from ..decoding import as_bytes, lossless
 from ..plan import read_plan
 from ..run import outputs
 from . import layout, run_files
@@ -26,12 +27,12 @@ def runs(home: "bytes") -> "Iterator[dict[str, object]]":
         attempts = _attempts(os.path.join(folder, name))
         request = _read(layout.request(os.path.join(folder, name)))
         if attempts and request is not None:
-            yield {"uid": name.decode("utf-8", "surrogateescape"), "request": request, "attempts": attempts}
+            yield {"uid": lossless(name), "request": request, "attempts": attempts}
 
 
 def unlisted(home: "bytes", run: "dict[str, object]") -> "dict[str, int]":
     """Number and bytes of a run's outputs that no manifest lists, and that were therefore never fetched."""
-    folder = layout.run(home, str(run["uid"]).encode("utf-8", "surrogateescape"))
+    folder = layout.run(home, as_bytes(run["uid"]))
     found = [outputs.unlisted(os.path.join(folder, name.encode("ascii"))) for name in run["attempts"]]  # type: ignore[attr-defined]
     return {"files": sum(files for files, _ in found), "bytes": sum(size for _, size in found)}
 
@@ -40,7 +41,7 @@ def environments_elsewhere(home: "bytes") -> "set[str]":
     """Keys of environments that runs of other nodes may be using: the locks that they hold are not seen here."""
     found = set()
     for run in runs(home):
-        folder = layout.run(home, str(run["uid"]).encode("utf-8", "surrogateescape"))
+        folder = layout.run(home, as_bytes(run["uid"]))
         for name in run["attempts"]:  # type: ignore[attr-defined]
             attempt = os.path.join(folder, name.encode("ascii"))
             plan = read_plan(attempt) if not run_files.is_held(attempt) and run_files.may_live(attempt) else None
