@@ -75,10 +75,21 @@ class Lacking(Exception):
 class Launcher(Protocol):
     """Who starts the runner and can say whether it lives. Stateless: a ticket is a string that any client can use.
 
+    A ticket begins with ``<uid>/<attempt>``; a launcher may add ``/`` and whatever it needs to find its job again. The
+    client keeps the ticket and hands it to every other verb. ``<uid>/<attempt>`` alone must do as well: it is what is
+    left of a start whose answer was lost. Only a launcher concludes that an attempt lives, or that its machine was
+    rebooted.
+
     ``start`` is called once per attempt and may be called again when its answer was lost; it must then find the first
     start and not make a second. ``told`` is what the runner must know and may not keep; with ``request`` in it the run
-    is made known to a store that is not the client's. ``look`` answers queued, alive, gone, closed or absent. ``stop``
-    asks and returns.
+    is made known to a store that is not the client's.
+    ``look``: queued, alive, gone (it ended without closing the run), closed, absent (never started), or elsewhere
+    (another node has it, and nothing can be said from here).
+    ``stop`` asks the attempt to end, and returns: asked, ended (by this request), closed (before), elsewhere.
+    ``bury`` closes an attempt that is gone, as lost.
+    ``discard`` closes one that was never started, so that no late start can begin it. Both return its state.
+
+    For a batch queue, ``launchers.queue.QueueLauncher`` has all of it and needs three commands.
     """
 
     def start(self, channel: Channel, plan: Json, told: Json) -> str: ...
@@ -86,6 +97,10 @@ class Launcher(Protocol):
     def look(self, channel: Channel, tickets: list[str]) -> dict[str, str]: ...
 
     def stop(self, channel: Channel, ticket: str, by: str) -> str: ...
+
+    def bury(self, channel: Channel, ticket: str) -> str: ...
+
+    def discard(self, channel: Channel, ticket: str, reason: str, outcome: str) -> str: ...
 
 
 class RuntimeParts(Record):

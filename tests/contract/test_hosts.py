@@ -64,7 +64,7 @@ class Place(NamedTuple):
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("place")
     if request.param == "local":
-        yield Place(LocalHost(), lambda name, text: _write(folder / name, text))
+        yield Place(LocalHost(), lambda name, text: write_program(folder / name, text))
         return
     try:
         with Lab(hosts=("box",)) as lab, pytest.MonkeyPatch.context() as patch:
@@ -171,7 +171,7 @@ def _over_ssh(lab: Lab, folder: Path, kind: str, patch: pytest.MonkeyPatch) -> P
     user.authorize(client.key())
     words = " ".join(shlex.quote(word) for word in client.prefix())
     (folder / "bin").mkdir()
-    _write(folder / "bin" / "ssh", f'#!/bin/sh\nexec {words} {shutil.which("ssh")} "$@"\n')
+    write_program(folder / "bin" / "ssh", f'#!/bin/sh\nexec {words} {shutil.which("ssh")} "$@"\n')
     patch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
     patch.setenv("HOME", str(client.home))
     key = " ".join(box.public_key("ed25519").split()[:2])
@@ -185,7 +185,7 @@ def _written_there(user: User, name: str, text: str) -> str:
     return f"{user.home}/{name}"
 
 
-def _write(path: Path, text: str) -> str:
+def write_program(path: Path, text: str) -> str:
     path.write_text(text)
     path.chmod(0o755)
     return str(path)

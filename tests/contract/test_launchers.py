@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from holdfast.engine.connection.channel import RunnerChannel
 from holdfast.hosts.local import LocalHost
 from holdfast.launchers.process import ProcessLauncher
 from holdfast.model import Plan
+from holdfast.runner.store import jsonl
 from holdfast.runner.store.objects import Batch, encode_tree
 
 if TYPE_CHECKING:
@@ -42,10 +44,10 @@ def channel(tmp_path: Path) -> Iterator[RunnerChannel]:
 def test_a_run_goes_from_absent_to_alive_to_closed(launcher: Launcher, channel: RunnerChannel, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
-    plan = _plan(tmp_path, "cat", str(gate))
+    plan = make_plan(tmp_path, "cat", str(gate))
     assert launcher.look(channel, [f"{plan.uid}/a1"]) == {f"{plan.uid}/a1": "absent"}
     ticket = launcher.start(channel, plan.to_json(), NOTHING_SECRET)
-    assert launcher.look(channel, [ticket]) == {ticket: "alive"}
+    eventually(lambda: launcher.look(channel, [ticket]) == {ticket: "alive"})
     gate.write_text("go")
     eventually(lambda: launcher.look(channel, [ticket]) == {ticket: "closed"})
 
@@ -53,7 +55,7 @@ def test_a_run_goes_from_absent_to_alive_to_closed(launcher: Launcher, channel: 
 def test_a_start_whose_answer_was_lost_can_be_repeated(
     launcher: Launcher, channel: RunnerChannel, tmp_path: Path
 ) -> None:
-    plan = _plan(tmp_path, "sh", "-c", f"echo started >> {tmp_path}/starts")
+    plan = make_plan(tmp_path, "sh", "-c", f"echo started >> {tmp_path}/starts")
     ticket = launcher.start(channel, plan.to_json(), NOTHING_SECRET)
     assert launcher.start(channel, plan.to_json(), NOTHING_SECRET) == ticket
     eventually(lambda: launcher.look(channel, [ticket]) == {ticket: "closed"})
@@ -64,10 +66,10 @@ def test_a_start_whose_answer_was_lost_can_be_repeated(
 def test_another_client_re_joins_from_the_ticket_alone(
     launcher: Launcher, channel: RunnerChannel, tmp_path: Path
 ) -> None:
-    ticket = launcher.start(channel, _plan(tmp_path, "sleep", "600").to_json(), NOTHING_SECRET)
+    ticket = launcher.start(channel, make_plan(tmp_path, "sleep", "600").to_json(), NOTHING_SECRET)
     other = _connect(tmp_path)
     try:
-        assert type(launcher)().look(other, [ticket]) == {ticket: "alive"}
+        eventually(lambda: type(launcher)().look(other, [ticket]) == {ticket: "alive"})
         assert type(launcher)().stop(other, ticket, "ada") == "asked"
         eventually(lambda: launcher.look(other, [ticket]) == {ticket: "closed"})
         assert launcher.stop(other, ticket, "ada") == "closed"
@@ -76,7 +78,7 @@ def test_another_client_re_joins_from_the_ticket_alone(
 
 
 def test_many_are_looked_at_in_one_question(launcher: Launcher, channel: RunnerChannel, tmp_path: Path) -> None:
-    tickets = [launcher.start(channel, _plan(tmp_path, "true").to_json(), NOTHING_SECRET) for _ in range(3)]
+    tickets = [launcher.start(channel, make_plan(tmp_path, "true").to_json(), NOTHING_SECRET) for _ in range(3)]
     never = f"{'0' * 32}/a1"
     eventually(lambda: set(launcher.look(channel, tickets).values()) == {"closed"})
     assert launcher.look(channel, [*tickets, never]) == {**dict.fromkeys(tickets, "closed"), never: "absent"}
@@ -85,18 +87,71 @@ def test_many_are_looked_at_in_one_question(launcher: Launcher, channel: RunnerC
 def test_a_stop_that_comes_before_the_start_prevents_it(
     launcher: Launcher, channel: RunnerChannel, tmp_path: Path
 ) -> None:
-    plan = _plan(tmp_path, "touch", str(tmp_path / "ran"))
+    plan = make_plan(tmp_path, "touch", str(tmp_path / "ran"))
     assert launcher.stop(channel, f"{plan.uid}/a1", "ada") == "ended"
     ticket = launcher.start(channel, plan.to_json(), NOTHING_SECRET)
     assert launcher.look(channel, [ticket]) == {ticket: "closed"}
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_ticket_begins_with_uid_and_attempt(launcher: Launcher, channel: RunnerChannel, tmp_path: Path) -> None:
+    """By that a stored ticket is known to be that of its run."""
+    plan = make_plan(tmp_path, "true")
+    ticket = launcher.start(channel, plan.to_json(), NOTHING_SECRET)
+    assert f"{ticket}/".startswith(f"{plan.uid}/a1/")
+    eventually(lambda: launcher.look(channel, [ticket]) == {ticket: "closed"})
+
+
+def test_secrets_reach_the_script_and_no_file(launcher: Launcher, channel: RunnerChannel, tmp_path: Path) -> None:
+    secret = os.urandom(8).hex()
+    plan = make_plan(tmp_path, "sh", "-c", f'printf %s "$TOKEN" | tr 0-9a-f a-p > {tmp_path}/told')
+    ticket = launcher.start(channel, plan.to_json(), {"env": {"TOKEN": secret}, "on_end": ""})
+    eventually(lambda: launcher.look(channel, [ticket]) == {ticket: "closed"})
+    assert (tmp_path / "told").read_text() == "".join("abcdefghijklmnop"[int(digit, 16)] for digit in secret)
+    assert readable_in(tmp_path, secret) == []
+
+
+def test_a_run_whose_watchers_were_killed_is_gone_and_is_closed_as_lost(
+    launcher: Launcher, channel: RunnerChannel, tmp_path: Path
+) -> None:
+    plan = make_plan(tmp_path, "sleep", "600")
+    ticket = launcher.start(channel, plan.to_json(), NOTHING_SECRET)
+    events = tmp_path / "target" / "runs" / plan.uid / "a1" / "events.jsonl"
+    eventually(lambda: events.exists() and b'"started"' in events.read_bytes())
+    accepted = jsonl.read_lines(os.fsencode(events))[0]
+    for name in ("pid", "guardian"):
+        os.kill(int(str(accepted[name])), signal.SIGSTOP)
+    for name in ("pid", "guardian"):
+        os.kill(int(str(accepted[name])), signal.SIGKILL)
+    eventually(lambda: launcher.look(channel, [ticket])[ticket] in ("gone", "closed"))
+    assert launcher.bury(channel, ticket) == "closed"
+    assert jsonl.read_lines(os.fsencode(events))[-1]["outcome"] == "lost"
+
+
+def test_a_run_that_is_discarded_is_closed_with_the_reason(
+    launcher: Launcher, channel: RunnerChannel, tmp_path: Path
+) -> None:
+    plan = make_plan(tmp_path, "touch", str(tmp_path / "ran"))
+    assert launcher.discard(channel, f"{plan.uid}/a1", "never started", "failed") == "closed"
+    ticket = launcher.start(channel, plan.to_json(), NOTHING_SECRET)
+    assert launcher.look(channel, [ticket]) == {ticket: "closed"}
+    events = jsonl.read_lines(os.fsencode(tmp_path / "target" / "runs" / plan.uid / "a1" / "events.jsonl"))
+    assert events[-1]["reason"] == "never started"
+    assert not (tmp_path / "ran").exists()
+
+
+def readable_in(folder: Path, secret: str | bytes) -> list[str]:
+    """Files below a folder that hold the secret."""
+    data = secret.encode() if isinstance(secret, str) else secret
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return [str(path) for path in files if data in path.read_bytes()]
+
+
 def _connect(place: Path) -> RunnerChannel:
     return RunnerChannel(LocalHost(), sys.executable, str(place / "target"), "target")
 
 
-def _plan(place: Path, *argv: str) -> Plan:
+def make_plan(place: Path, *argv: str) -> Plan:
     with Batch(os.fsencode(place / "target" / "objects")) as batch:
         tree = batch.add_bytes(encode_tree([]))
         batch.commit()

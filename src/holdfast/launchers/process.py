@@ -25,8 +25,19 @@ class ProcessLauncher:
         return {ticket: _known(answers.text(states, ticket)) for ticket in tickets}
 
     def stop(self, channel: Channel, ticket: str, by: str) -> str:
-        uid, attempt = ticket.split("/")
-        return answers.text(channel.ask("stop", uid=uid, attempt=attempt, by=by), "state")
+        return answers.text(channel.ask("stop", by=by, **_named(ticket)), "state")
+
+    def bury(self, channel: Channel, ticket: str) -> str:
+        return answers.text(channel.ask("bury", **_named(ticket)), "state")
+
+    def discard(self, channel: Channel, ticket: str, reason: str, outcome: str) -> str:
+        return answers.text(channel.ask("discard", reason=reason, outcome=outcome, **_named(ticket)), "state")
+
+
+def _named(ticket: str) -> dict[str, str]:
+    """The attempt of a ticket, for the verbs of the runner."""
+    uid, attempt = ticket.split("/")[:2]
+    return {"uid": uid, "attempt": attempt}
 
 
 def _known(state: str) -> str:

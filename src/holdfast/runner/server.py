@@ -286,8 +286,8 @@ class Session:
     def _look(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
         states = {}
         for ticket in header["tickets"]:  # type: ignore[attr-defined]
-            words = str(ticket).split("/")
-            states[str(ticket)] = control.look(launch.attempt_path(self.home, words[0], words[-1]))
+            uid, attempt = [*str(ticket).split("/"), ""][:2]
+            states[str(ticket)] = control.look(launch.attempt_path(self.home, uid, attempt))
         reply.end(states=states)
 
     def _stop(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":

@@ -94,7 +94,7 @@ def _state(run: Run) -> str:
     if run.damage:
         return "Damaged"
     state = lifecycle.state_of(run.events)
-    if state != lifecycle.SUBMITTING or not any(line.get("ticket") == run.ticket for line in run.client):
+    if state != lifecycle.SUBMITTING or not run.is_start_noted:
         return state
     return lifecycle.CANCEL_REQUESTED if run.is_cancelled else lifecycle.PREPARING
 

@@ -51,7 +51,28 @@ class Run(Record):
 
     @property
     def ticket(self) -> str:
+        """The launcher's ticket of this attempt, as it was noted at the start.
+
+        Where none was noted, the start may have been cut off, and uid and attempt alone are a ticket too.
+        """
+        return self._noted_ticket or self._bare_ticket
+
+    @property
+    def is_start_noted(self) -> bool:
+        return bool(self._noted_ticket)
+
+    @property
+    def _bare_ticket(self) -> str:
         return f"{self.uid}/{self.attempt_name}"
+
+    @property
+    def _noted_ticket(self) -> str:
+        """Of this attempt only: every ticket begins with uid and attempt, and a line may come from an archive."""
+        for line in reversed(self.client):
+            ticket = line.get("ticket") if line.get("type") == "ticket" else None
+            if isinstance(ticket, str) and f"{ticket}/".startswith(f"{self._bare_ticket}/"):
+                return ticket
+        return ""
 
     @property
     def is_cancelled(self) -> bool:

@@ -192,12 +192,12 @@ def _settle_one(home: Home, target: Target, channel: RunnerChannel, run: Run, st
             bring_up_to_date(home, channel, run)
         return
     is_over = lifecycle.state_of(run.events) in lifecycle.FINAL
-    if state in ("absent", "alive", "elsewhere") and not is_over and _is_cancel_pending(run):
+    if state in ("absent", "alive", "elsewhere", "queued") and not is_over and _is_cancel_pending(run):
         target.launcher.stop(channel, run.ticket, "the user")
     elif state == "absent":
-        _settle_absent(home, channel, run)
+        _settle_absent(home, target, channel, run)
     elif state == "gone":
-        channel.ask("bury", uid=run.uid, attempt=run.attempt_name)
+        target.launcher.bury(channel, run.ticket)
     bring_up_to_date(home, channel, run)
 
 
@@ -205,24 +205,24 @@ def give_up(home: Home, target: Target, run: Run, reason: str) -> None:
     """Close a run whose submit failed before it was started. One that did start is not touched."""
     channel = connect(home, target)
     try:
-        state = channel.ask("discard", uid=run.uid, attempt=run.attempt_name, reason=reason).get("state")
+        state = target.launcher.discard(channel, run.ticket, reason, "failed")
         if state == "closed" and channel.hello()["store"] != home.id:
             _settle_one(home, target, channel, run, "closed")
     finally:
         channel.close()
 
 
-def _settle_absent(home: Home, channel: RunnerChannel, run: Run) -> None:
+def _settle_absent(home: Home, target: Target, channel: RunnerChannel, run: Run) -> None:
     """Close a run that the target does not have: it was never started, or its folder there was removed."""
     if lifecycle.state_of(run.events) in lifecycle.FINAL:
         return  # its end is known here, and its folder there may have been removed since
-    was_started = bool(run.events) or any(line.get("ticket") == run.ticket for line in run.client)
+    was_started = bool(run.events) or run.is_start_noted
     if not was_started and not node.is_this(_submitted_on(run)):
         return  # that node may be submitting it now: its lock cannot be seen here
     outcome, reason = "failed", "the submitting command failed or was killed before the script was started"
     if was_started:
         outcome, reason = "lost", "its folder is no longer on the target; its outcome is unknown"
-    channel.ask("discard", uid=run.uid, attempt=run.attempt_name, reason=reason, outcome=outcome)
+    target.launcher.discard(channel, run.ticket, reason, outcome)
     if was_started and channel.hello()["store"] != home.id:
         mirror.close_copy(home, run.uid, run.attempt_name, reason)
 
