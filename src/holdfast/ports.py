@@ -27,15 +27,23 @@ class Stream(Record):
 class Host(Protocol):
     """Where commands go.
 
-    ``run`` is called by the engine when it needs a runner there, at most once per command a person types; the words
-    of argv arrive as they are, whatever characters they hold. ``close`` is called once, when the command is over.
-    ``meaning`` is asked when a command ended without an answer: what its output and exit status (None: not known) say
-    about the connection or the login, or None where they do not. ``reached`` is asked when nothing came in time: how
-    far the connection got, and what to try. ``asks_person``: a person may have to type a password first.
+    A new host must bring ``run``; everything else has an answer in ``PlainHost`` that is right for a host without a
+    connection. Files and questions go over the one command that ``run`` starts, as verbs of the runner: a host never
+    copies files.
 
-    ``at_terminal`` gives the words of a command that runs argv there at the terminal of the caller.
-    ``reach_port`` gives a stream to a port of the machine's own loopback, or None where that is our own. ``sever``
-    ends what ``close`` leaves for the next command.
+    ``run``: start argv there, with pipes to its stdin, stdout and stderr. Called when the engine needs a runner, as a
+    rule once per command that a person types. The words arrive as they are, whatever bytes they hold; the command has a
+    process group of its own; closing its stdin must reach it.
+    ``close``: the command is over; called once.
+    ``meaning``: what the output and exit status (None: not known) of a command that ended without an answer say about
+    the connection or the login; None where they say nothing.
+    ``reached``: nothing came in time: how far the connection got, and what to try.
+    ``asks_person``: a person may have to type a password, so that more time is given and targets are not asked at once.
+    ``at_terminal``: for ``holdfast shell``: the words of a command that runs argv there at this terminal.
+    ``reach_port``: for ``holdfast forward``: a stream to a port of the machine's own loopback; None where that is ours.
+    ``sever``: end what ``close`` leaves open for the next command, because rights there have changed.
+
+    A host is made from a ``Login``: the name, the address and the other settings of the target's file.
     """
 
     def run(self, argv: tuple[str, ...]) -> Stream: ...
@@ -54,6 +62,32 @@ class Host(Protocol):
     def reach_port(self, port: int) -> Stream | None: ...
 
     def sever(self) -> None: ...
+
+
+class PlainHost:
+    """All verbs of a host but ``run``, for one that has no connection of its own to manage."""
+
+    def close(self) -> None:
+        """Nothing is held open between commands."""
+
+    def meaning(self, complaint: str, status: int | None = None) -> HoldfastError | None:  # noqa: ARG002
+        return None
+
+    def reached(self) -> tuple[str, str]:
+        return "the runner on the target did not start", "is a disk or network file system of the target hung?"
+
+    @property
+    def asks_person(self) -> bool:
+        return False
+
+    def at_terminal(self, argv: tuple[str, ...]) -> tuple[str, ...]:
+        return argv
+
+    def reach_port(self, port: int) -> Stream | None:  # noqa: ARG002
+        return None
+
+    def sever(self) -> None:
+        """Nothing is held open between commands."""
 
 
 class Channel(Protocol):

@@ -6,13 +6,12 @@ import os
 import sys
 
 from holdfast.errors import ConfigError
-from holdfast.ports import Stream
+from holdfast.ports import PlainHost, Stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holdfast.errors import HoldfastError
     from holdfast.model import Login
 
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 _OF_A_RUN = {"HOLDFAST_RUN_ID", "HOLDFAST_RUN_UID", "HOLDFAST_METRICS_DIR", "HOLDFAST_OUTPUTS", "AZUREML_RUN_ID"}
 
 
-class LocalHost:
+class LocalHost(PlainHost):
     def __init__(self, login: Login | None = None) -> None:
         """``login`` is not used: this machine needs none."""
 
@@ -29,28 +28,8 @@ class LocalHost:
             raise ConfigError("Windows itself cannot be a target", hint="use WSL, or a remote target")
         return spawn(argv, {name: value for name, value in os.environ.items() if name not in _OF_A_RUN})
 
-    def close(self) -> None:
-        """Nothing is held open between commands."""
-
-    def meaning(self, complaint: str, status: int | None = None) -> HoldfastError | None:  # noqa: ARG002
-        """There is no connection that could be broken."""
-        return None
-
     def reached(self) -> tuple[str, str]:
         return "the runner on this machine did not start", "check for a hung disk or network file system"
-
-    @property
-    def asks_person(self) -> bool:
-        return False
-
-    def at_terminal(self, argv: tuple[str, ...]) -> tuple[str, ...]:
-        return argv
-
-    def reach_port(self, port: int) -> Stream | None:  # noqa: ARG002
-        return None
-
-    def sever(self) -> None:
-        """Nothing is held open between commands."""
 
 
 def spawn(argv: tuple[str, ...], env: Mapping[str, str] | None = None) -> Stream:
