@@ -7,7 +7,7 @@ import sys
 
 from holdfast import lifecycle
 from holdfast.engine.runs import outputs
-from holdfast.engine.runs.follow import Follower
+from holdfast.engine.runs.follow import UNSEEN, Follower
 from holdfast.errors import Detached, StoreError, UnreachableError
 from holdfast.present.terminal import Progress, is_tty, show
 from holdfast.store import runs
@@ -194,7 +194,7 @@ def _through_all_attempts(
             follower.close()
         for name in sorted(follower.cut):
             sys.stderr.write(f"WARNING: the target sent more of {show(name)} than allowed; the rest was discarded\n")
-        if state == "gone":
+        if state == "gone" or state in UNSEEN:
             from holdfast.engine.runs import reconcile
 
             reconcile.settle(home, [run])
@@ -222,11 +222,19 @@ def _start_again_if_lost(home: Home, line: Line, uid: str) -> None:
             run = runs.read(home, uid)
 
 
+def _is_gone(home: Home, line: Line, uid: str) -> bool:
+    """A run that waits in a queue, or that another node has: only its launcher knows whether that is still so."""
+    ticket = runs.read(home, uid).ticket
+    return line.target.launcher.look(line.channel, [ticket])[ticket] == "gone"
+
+
 def _to_the_end(home: Home, line: Line, follower: Follower, uid: str, stopwatch: Stopwatch) -> str:
     """Whatever happens to the link meanwhile."""
     while True:
         try:
             state = follower.follow(line.channel)
+            if state in UNSEEN and not _is_gone(home, line, uid):
+                continue
             stopwatch.watched()
             if line.channel.hello()["store"] != home.id:
                 outputs.bring_by_policy(home, line.channel, runs.read(home, uid))

@@ -10,11 +10,10 @@ import signal
 import sys
 
 from . import wire
-from .decoding import as_bytes, lossless
+from .decoding import lossless, readable
 from .machine import limits, processes, store_health
 from .plan import Plan
-from .run import control, launch
-from .run.supervisor import Secrets
+from .run import control, launch, run_secrets, waiting
 from .store import layout, mirror, objects, output_download, uploads
 from .store.files import SYNCED, WholeFile
 
@@ -63,6 +62,8 @@ class Session:
             "lacks": self._lacks,
             "put": self._put,
             "start": self._start,
+            "queue": self._queue,
+            "command": self._command,
             "pull": self._pull,
             "fetch": self._fetch,
             "look": self._look,
@@ -252,20 +253,41 @@ class Session:
             pass
 
     def _start(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
-        plan, secrets = Plan(header["plan"]), header["secrets"]
-        if not isinstance(secrets, dict):
-            raise ValueError("a start without secrets")
+        plan, secrets = _startable(header)
+        if self._is_complete(plan, secrets, reply):
+            started = launch.launch(self.home, self.runner, plan, run_secrets.told(secrets), self.umask)
+            reply.end(state="started" if started else "already")
+
+    def _queue(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        """Start by a job that a command of the target takes, reads on its standard input, and runs later."""
+        from .run import queued
+
+        plan, secrets = _startable(header)
+        argv = [str(word) for word in header["argv"]]  # type: ignore[attr-defined]
+        if self._is_complete(plan, secrets, reply):
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            secrets.pop("request", None)
+            state, job = queued.submit(self.home, self.runner, plan, secrets, self.umask, argv)
+            reply.end(state=state, job=job)
+
+    def _command(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        """A short command of the target's queue, for a launcher."""
+        from .run import queued
+
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        code, out, err = queued.command([str(word) for word in header["argv"]])  # type: ignore[attr-defined]
+        reply.end(code=code, out=readable(out), err=readable(err))
+
+    def _is_complete(self, plan: "Plan", secrets: "dict[str, object]", reply: "mirror.Reply") -> "bool":
+        """Whether all that the run needs is here; where not, that is the answer."""
         request = secrets.get("request")
         if isinstance(request, dict):
             refused = self._arrivals.take_refusal()
             if refused or self._lacks_any(plan.tree):
                 reply.end(state="missing", refused=refused)
-                return
+                return False
             launch.introduce(self.home, request)
-        env = {as_bytes(name): as_bytes(value) for name, value in secrets["env"].items()}
-        told = Secrets(env, str(secrets.get("on_end") or ""), dict(secrets.get("environment") or {}))
-        started = launch.launch(self.home, self.runner, plan, told, self.umask)
-        reply.end(state="started" if started else "already")
+        return True
 
     def _lacks_any(self, tree: "str") -> "bool":
         try:
@@ -284,17 +306,18 @@ class Session:
         output_download.fetch(self._attempt(header), str(header["path"]), int(str(header["offset"])), most, reply)
 
     def _look(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
-        states = {}
+        states, jobs = {}, {}
         for ticket in header["tickets"]:  # type: ignore[attr-defined]
             uid, attempt = [*str(ticket).split("/"), ""][:2]
-            states[str(ticket)] = control.look(launch.attempt_path(self.home, uid, attempt))
-        reply.end(states=states)
+            path = launch.attempt_path(self.home, uid, attempt)
+            states[str(ticket)], jobs[str(ticket)] = control.look(path), waiting.job(path)
+        reply.end(states=states, jobs=jobs)
 
     def _stop(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
         reply.end(state=control.stop(self._attempt(header), str(header["by"])))
 
     def _bury(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
-        reply.end(state=control.bury(self._attempt(header)))
+        reply.end(state=control.bury(self._attempt(header), header.get("gone") is True))
 
     def _discard(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
         outcome = "lost" if header.get("outcome") == "lost" else "failed"
@@ -341,3 +364,10 @@ def _make_store(path: "bytes") -> "None":
             target.write(wire.dumps(identity) + b"\n")
     except FileExistsError:
         pass
+
+
+def _startable(header: "dict[str, object]") -> "tuple[Plan, dict[str, object]]":
+    plan, secrets = Plan(header["plan"]), header["secrets"]
+    if not isinstance(secrets, dict):
+        raise ValueError("a start without secrets")
+    return plan, secrets

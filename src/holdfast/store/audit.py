@@ -10,19 +10,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 
 from holdfast import settings
 from holdfast.record import Record
 from holdfast.runner import untrusted
 from holdfast.runner.decoding import as_bytes
-from holdfast.runner.machine import node
 from holdfast.runner.store import evidence, layout, objects
 from holdfast.runner.store.files import unlink_quietly
 from holdfast.runner.store.jsonl import is_intact
 from holdfast.snapshot.stat_cache import StatCache
 from holdfast.store import history_record, output_manifest, request_file, run_numbers, runs, verify
 from holdfast.store.index import index
-from holdfast.store.locks import is_held
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -281,9 +280,12 @@ def _judge_values(lines: list[bytes]) -> str:
 
 
 def _is_alive(run: Run) -> bool:
-    closed = any(event.get("type") == "closed" for event in run.events)
-    alive = layout.alive(run.attempt)
-    return not closed and (is_held(alive) or not node.is_this(node.read(alive)))
+    """As the runner judges it, whose folder this may be."""
+    if sys.platform == "win32" or any(event.get("type") == "closed" for event in run.events):
+        return False  # Windows is never a target
+    from holdfast.runner.store import run_files
+
+    return run_files.may_live(os.fsencode(run.attempt))
 
 
 def _check_events(run: Run, alive: bool, is_here: bool) -> str:

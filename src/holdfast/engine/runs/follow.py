@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from holdfast.store.runs import Run
 
 
+# States in which a target cannot tell whether the run goes on: its launcher can.
+UNSEEN = ("queued", "elsewhere")
 # Frames in a row that only tell sizes: more than a run has files, in several rounds.
 _MOST_EMPTY = 100_000
 
@@ -82,7 +84,7 @@ class Follower:
                 state = answers.text(header, "state")
             elif empty > _MOST_EMPTY:
                 raise answers.malformed("file", None, f"there after {_MOST_EMPTY} frames without content")
-        if state not in (("closed", "gone") if wait else ("alive", "closed", "elsewhere", "gone")):
+        if state not in ("closed", "gone", *UNSEEN) and (wait or state != "alive"):
             raise answers.malformed("state", state, "one that a run can be in")
         return state
 

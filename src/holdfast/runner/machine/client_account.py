@@ -127,7 +127,7 @@ def _runs_of(home: "bytes", client: "str | None") -> "tuple[list[bytes], list[st
         if client is None or request.get("client_store") == client:
             mine.append(folder)
             attempts = [attempt for attempt in os.listdir(folder) if attempt[:1] == b"a" and attempt[1:].isdigit()]
-            if any(control.look(os.path.join(folder, attempt)) == "alive" for attempt in attempts):
+            if any(control.look(os.path.join(folder, attempt)) in ("alive", "queued") for attempt in attempts):
                 live.append(str(request.get("run_id")))
     return mine, live
 

@@ -10,7 +10,7 @@ from ..plan import read_plan
 from ..store import evidence, jsonl, layout, run_files
 from ..store.files import temporary_beside
 from ..store.remove_tree import remove_tree
-from . import guardian, process_tree
+from . import guardian, process_tree, waiting
 
 STOPPED_S = 0.5  # watchers that are stopped for so long do not continue each other any more
 END_S = 10.0
@@ -18,16 +18,19 @@ ABANDONED_S = 600.0  # a cancel closes the run of a node that has been silent fo
 
 
 def look(attempt: "bytes") -> "str":
-    """absent (never started here), closed, alive, gone (its watchers ended without closing it), or elsewhere.
+    """absent (never started here), queued, closed, alive, gone (its watchers ended without closing it), or elsewhere.
 
     ``elsewhere``: another node runs it and shares this folder; nothing can be concluded about it here. An attempt
     whose watchers are all stopped cannot end any more: it is ended now.
     """
     if not os.path.isdir(attempt):
         return "absent"
+    is_waiting = waiting.is_waiting(attempt)
     alive = run_files.is_held(attempt)
     if run_files.closed(attempt) is not None:
         return "closed"
+    if is_waiting:
+        return "queued"
     if not alive and run_files.is_elsewhere(attempt):
         return "elsewhere"
     watchers = _watchers(attempt)
@@ -43,6 +46,8 @@ def stop(attempt: "bytes", by: "str") -> "str":
     """
     if run_files.closed(attempt) is not None:
         return "closed"
+    if _close_waiting(attempt, "canceled", 143, "canceled by %s before it was started" % by):
+        return "ended"
     if run_files.is_held(attempt) or _watchers(attempt) or run_files.is_elsewhere(attempt):
         _request_cancel(attempt, by)
     state = look(attempt)
@@ -75,9 +80,27 @@ def _request_cancel(attempt: "bytes", by: "str") -> "None":
         pass  # the run that has filled the disk is the very one to end
 
 
-def bury(attempt: "bytes") -> "str":
-    """Close an attempt whose supervisor and guardian are gone. Its lock ensures that one process at a time does so."""
+def _close_waiting(attempt: "bytes", outcome: "str", exit_code: "int", reason: "str") -> "bool":
+    """Close an attempt that waits in a queue; False where none does, or its job is just starting."""
+    if not waiting.is_waiting(attempt) or not waiting.claim(attempt):
+        return False
+    waiting.drop_secrets(attempt)
+    run_files.close(attempt, outcome, exit_code, reason)
+    return True
+
+
+def bury(attempt: "bytes", is_job_gone: "bool" = False) -> "str":
+    """Close an attempt whose watchers are gone, as lost. While its lock is held here, no other client does the same.
+
+    ``is_job_gone``: its launcher says that there is no job for it any more, on whatever node it was to run or ran.
+    """
+    if is_job_gone and _close_waiting(attempt, "lost", 125, "its job left the queue before the script was started"):
+        return "closed"
     state = look(attempt)
+    if is_job_gone and state == "elsewhere":
+        where = node.read(layout.alive(attempt)).get("host") or "another node"
+        run_files.close_as_lost(attempt, "its job on %s ended and did not say how; its outcome is unknown" % where)
+        return look(attempt)
     if state not in ("gone", "alive"):  # another client that looks may hold the lock
         return state
     lock = os.open(layout.alive(attempt), os.O_RDWR | os.O_CREAT, 0o600)
@@ -158,6 +181,8 @@ def discard(attempt: "bytes", outcome: "str", reason: "str") -> "str":
 
 def _close_unaccepted(attempt: "bytes", outcome: "str", reason: "str") -> "str":
     """Close an attempt whose name was claimed by a start that failed before the first event; others are left alone."""
+    if _close_waiting(attempt, outcome, 125, reason):
+        return "closed"
     lock = os.open(layout.alive(attempt), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if _take(lock):

@@ -83,7 +83,7 @@ class Guardian:
             run_files.beat(self._attempt)
         if processes.is_stopped(self._supervisor):
             self._continue()  # a debugger's stop is not reported to the parent
-        if not self._canceled_at and os.path.exists(layout.control(self._attempt)):
+        if not self._canceled_at and self._is_accepted() and os.path.exists(layout.control(self._attempt)):
             self._canceled_at = now
             process_tree.tell([self._supervisor], signal.SIGTERM)  # the request may come from another node
         timeout = self._plan.timeout
@@ -92,6 +92,13 @@ class Guardian:
         if not (is_late or self._canceled_at or is_held):
             return ""
         return self._overdue(now, is_held)
+
+    def _is_accepted(self) -> "bool":
+        """Whether the supervisor has written its first event: before that it does not listen to signals yet."""
+        try:
+            return os.stat(layout.events(self._attempt)).st_size > 0
+        except FileNotFoundError:
+            return False
 
     def _overdue(self, now: "float", is_held: "bool") -> "str":
         """What the events say that should have happened by now, and has not."""

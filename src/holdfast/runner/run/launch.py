@@ -15,13 +15,14 @@ from ..store.files import SYNCED, fsync_path, temporary_beside, write_synced, wr
 from ..store.remove_tree import remove_tree
 from . import control, idle, process_tree
 from .guardian import Guardian
-from .supervisor import Secrets, Supervisor
+from .supervisor import Supervisor
 
 MYPY = False
 if MYPY:
     from collections.abc import Callable
 
     from ..plan import Plan
+    from .run_secrets import Secrets
 
 CANNOT_START = 125
 
@@ -61,6 +62,20 @@ def launch(home: "bytes", runner: "str", plan: "Plan", secrets: "Secrets", umask
         if not os.path.isdir(attempt):
             raise
         return False
+    begin(home, runner, attempt, plan, secrets, umask, lock)
+    return True
+
+
+def begin(
+    home: "bytes",
+    runner: "str",
+    attempt: "bytes",
+    plan: "Plan",
+    secrets: "Secrets",
+    umask: "int",
+    lock: "int",
+) -> "None":
+    """Start the watchers of an attempt that is ours. Returns once its first event is on disk; ``lock`` is theirs."""
     try:
         fsync_path(os.path.dirname(attempt))
         accepted = _start_guardian(attempt, lambda sink: Supervisor(home, runner, attempt, plan, secrets, umask, sink))
@@ -71,7 +86,6 @@ def launch(home: "bytes", runner: "str", plan: "Plan", secrets: "Secrets", umask
         os.close(lock)
     if not accepted:
         control.discard(attempt, "failed", "the runner ended before it accepted the run; runner.log may say why")
-    return True
 
 
 def _start_guardian(attempt: "bytes", made: "Callable[[int], Supervisor]") -> "bool":

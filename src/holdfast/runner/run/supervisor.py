@@ -14,6 +14,7 @@ from ..store import jsonl, layout, run_files
 from ..store.remove_tree import remove_tree
 from . import notify, outcome, outputs, process_tree, script_process, workdir
 from .host_process import Direct
+from .run_secrets import Secrets
 
 MYPY = False
 if MYPY:
@@ -25,18 +26,6 @@ if MYPY:
 BLOCK = 256 * 1024
 LEFTOVER_GRACE = 5.0
 LOOK_S = 1.0  # how often the guardian and the container monitor are checked
-
-
-class Secrets:
-    """Values for this run that are kept in memory only.
-
-    Values of variables, where to say that it ended, and the environment to build: its addresses may hold passwords.
-    """
-
-    def __init__(self, env: "dict[bytes, bytes]", on_end: "str", environment: "dict[str, object]") -> "None":
-        self.env = env
-        self.on_end = on_end
-        self.environment = environment
 
 
 class Supervisor:

@@ -81,6 +81,9 @@ git_diff = Place("git.diff")
 
 # In the folder of an attempt.
 plan = Place("plan.json")
+waiting = Place("waiting")
+secrets = Place("secrets")
+job = Place("job.json")
 alive = Place("alive")
 reserve = Place("reserve")
 events = Place("events.jsonl")

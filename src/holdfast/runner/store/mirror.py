@@ -21,6 +21,8 @@ _EVENTS = layout.events.name
 NAMES = tuple(place.name for place in layout.mirrored if place is not layout.events)
 FOLDERS = tuple(place.name for place in layout.mirrored_folders)
 LOOK_S = 2.0
+UNSEEN = ("queued", "elsewhere")  # states in which only a launcher can say whether it goes on
+UNSEEN_S = 5.0
 QUICKEST_S, SLOWEST_S = 0.001, 0.05
 
 
@@ -29,7 +31,7 @@ def pull(attempt: "bytes", have: "dict[str, int]", carry: "bool", wait: "bool", 
     have = dict(have)
     if run_files.closed(attempt) is not None:
         outputs.list_late(attempt, jsonl.read_lines(layout.events(attempt)))
-    changed = looked = time.monotonic()
+    began = changed = looked = time.monotonic()
     while True:
         alive = run_files.is_held(attempt)
         over = run_files.closed(attempt) is not None
@@ -42,7 +44,8 @@ def pull(attempt: "bytes", have: "dict[str, int]", carry: "bool", wait: "bool", 
             reply.end(state="closed")
             return
         state = "alive" if alive else control.look(attempt)
-        if state in ("gone", "absent") or not (wait or state == "closed"):
+        is_due = state in UNSEEN and time.monotonic() - began > UNSEEN_S
+        if state in ("gone", "absent") or is_due or not (wait or state == "closed"):
             reply.end(state="gone" if state == "absent" else state)
             return
         idle = time.monotonic() - changed

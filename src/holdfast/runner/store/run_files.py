@@ -10,7 +10,7 @@ import time
 from .. import wire
 from ..decoding import as_bytes, lossless
 from ..machine import node, processes
-from ..run import outputs
+from ..run import outputs, waiting
 from . import jsonl, layout
 
 STALE_S = 90.0  # without a sign of life for so long, an attempt from before a reboot has ended with it
@@ -168,8 +168,8 @@ def _first_event(attempt: "bytes") -> "dict[str, object]":
 
 
 def may_live(attempt: "bytes") -> "bool":
-    """Whether the attempt lives here, or nothing else can be said because another node runs it."""
-    return is_held(attempt) or (closed(attempt) is None and is_elsewhere(attempt))
+    """Whether the attempt lives here, waits, or nothing else can be said because another node runs it."""
+    return is_held(attempt) or (closed(attempt) is None and (waiting.is_waiting(attempt) or is_elsewhere(attempt)))
 
 
 def silent_for(attempt: "bytes") -> "float":

@@ -1,0 +1,133 @@
+"""Starting an attempt through another program: a batch queue or a spooler runs a job later, perhaps on another node.
+
+``submit`` claims the attempt here and hands a job to the queue's own command on its standard input, as ``sbatch``,
+``qsub`` and ``at`` read it. ``main`` is what that job runs: it starts the attempt as ``launch`` does, and stays until
+the attempt has ended, as a queue takes the end of a job's process for the end of the job.
+"""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+
+from .. import wire
+from ..decoding import as_bytes, readable
+from ..plan import read_plan
+from ..store import layout, run_files
+from ..store.files import fsync_path, temporary_beside, write_synced
+from ..store.remove_tree import remove_tree
+from . import control, launch, run_secrets, waiting
+
+MYPY = False
+if MYPY:
+    from ..plan import Plan
+
+COMMAND_S = 60.0  # for a command of the queue
+_MOST_OUTPUT = 1 << 20
+_PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from runner.run import queued; queued.main(sys.argv[2:])"
+
+
+class CannotQueue(ValueError):
+    """The queue's command refused the job, or could not be run."""
+
+
+def submit(
+    home: "bytes",
+    runner: "str",
+    plan: "Plan",
+    secrets: "dict[str, object]",
+    umask: "int",
+    argv: "list[str]",
+) -> "tuple[str, str]":
+    """Hand an attempt to a queue; its state, and what the queue calls the job.
+
+    ``already``: an earlier start did so, or the attempt was closed before. A start that was cut off before the queue
+    had answered is made again, with a new key. Of two jobs the older one cannot open the secrets, and ends.
+    """
+    attempt = launch.attempt_path(home, plan.uid, plan.attempt)
+    if not _claim_name(attempt, plan):
+        noted = waiting.job(attempt)
+        if noted or not waiting.is_waiting(attempt):
+            return "already", noted
+    key = os.urandom(waiting.KEY_SIZE)
+    waiting.keep_secrets(attempt, key, secrets)
+    words = [home, *map(as_bytes, (runner, plan.uid, plan.attempt, umask))]
+    code, out, err = command(argv, _script(layout.runner(home, runner.encode("ascii")), words, key))
+    lines = readable(out).split("\n")
+    if code != 0 or not lines[0].strip():
+        waiting.drop_secrets(attempt)
+        raise CannotQueue("%s ended with code %d: %s" % (argv[0], code, readable(err).strip()[:2000]))
+    waiting.note_job(attempt, lines[0].strip())
+    return "queued", lines[0].strip()
+
+
+def command(argv: "list[str]", stdin: "bytes" = b"") -> "tuple[int, bytes, bytes]":
+    """Run a command of the queue: its exit code and what it printed."""
+    try:
+        pipe = subprocess.PIPE
+        with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True) as process:
+            try:
+                out, err = process.communicate(stdin, timeout=COMMAND_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                out, err = process.communicate()
+                raise CannotQueue("%s did not end within %g s" % (argv[0], COMMAND_S)) from None
+    except OSError as error:
+        raise CannotQueue("%s cannot be run: %s" % (argv[0], error)) from error
+    return process.returncode, out[:_MOST_OUTPUT], err[:_MOST_OUTPUT]
+
+
+def main(words: "list[str]") -> "None":
+    """The job. Its key comes on standard input, where neither a list of processes nor an environment shows it."""
+    home, runner, umask = os.fsencode(words[0]), words[1], int(words[4])
+    key = bytes.fromhex(sys.stdin.readline().strip())
+    attempt = launch.attempt_path(home, words[2], words[3])
+    os.umask(0o077)
+    try:
+        told = waiting.open_secrets(attempt, key)
+    except waiting.Unreadable as error:
+        sys.stderr.write("holdfast: not started: %s\n" % error)  # canceled, or handed over again with another key
+        return
+    lock = run_files.hold(attempt)  # first: who looks in between finds it alive
+    if not waiting.claim(attempt):
+        return  # canceled meanwhile
+    waiting.drop_secrets(attempt)
+    plan = read_plan(attempt)
+    if plan is None:
+        run_files.close(attempt, "failed", launch.CANNOT_START, "its plan.json cannot be read")
+        return
+    launch.begin(home, runner, attempt, plan, run_secrets.told(told), umask, lock)
+    del told, key
+    signal.signal(signal.SIGTERM, lambda *_: control.stop(attempt, "the queue"))
+    while True:
+        try:
+            os.wait()
+        except ChildProcessError:
+            return
+
+
+def _claim_name(attempt: "bytes", plan: "Plan") -> "bool":
+    """Make the attempt's folder, as ``launch`` does, but waiting; False where it is there already."""
+    beside = temporary_beside(attempt)
+    os.makedirs(beside, 0o700)
+    try:
+        write_synced(layout.plan(beside), wire.dumps(plan.source))
+        run_files.make_reserve(beside)
+        os.mkdir(layout.metrics(beside), 0o700)
+        waiting.put(beside)
+        os.rename(beside, attempt)
+    except OSError:
+        remove_tree(beside)
+        if not os.path.isdir(attempt):
+            raise
+        return False
+    fsync_path(os.path.dirname(attempt))
+    return True
+
+
+def _script(place: "bytes", words: "list[bytes]", key: "bytes") -> "bytes":
+    """The job as a shell script. ``printf`` is built into the shell: the key is in no command line."""
+    argv = [os.fsencode(sys.executable), b"-I", b"-S", b"-c", _PROGRAM.encode("ascii"), place, *words]
+    line = " ".join(shlex.quote(os.fsdecode(word)) for word in argv)
+    return os.fsencode("#!/bin/sh\nprintf '%%s\\n' %s | %s\n" % (key.hex(), line))
