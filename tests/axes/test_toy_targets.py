@@ -1,0 +1,141 @@
+"""Submits to targets whose kinds were registered from outside the package, by the command as it is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from axes.conftest import Spool
+from conftest import Desk, eventually
+from contract.test_launchers import readable_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+COMMAND = """#!{python}
+import sys
+sys.path.insert(0, {tests!r})
+from axes import toys
+toys.register()
+from holdfast.__main__ import main
+main()
+"""
+SECRET = "hunter2-this-is-secret"
+ANOTHER_NODE = """
+set -e
+hostname othernode
+mount --bind "$0" /proc/sys/kernel/random/boot_id
+exec "$@"
+"""
+
+
+@pytest.fixture
+def toys(desk: Desk, tmp_path: Path) -> Desk:
+    command = tmp_path / "holdfast-with-toys"
+    command.write_text(COMMAND.format(python=sys.executable, tests=str(Path(__file__).parents[1])))
+    command.chmod(0o755)
+    desk.command = str(command)
+    return desk
+
+
+@pytest.fixture
+def spooled(toys: Desk, tmp_path: Path) -> Iterator[Spool]:
+    made = Spool(tmp_path)
+    toys.env["PATH"] = f"{made.commands}:{toys.env['PATH']}"
+    _target(toys, "queue", "type: spool")
+    yield made
+    made.end()
+
+
+def test_a_type_that_is_not_registered_is_refused_with_those_that_are(desk: Desk) -> None:
+    _target(desk, "queue", "type: spool")
+    desk.script("print('never')")
+    result = desk.holdfast("submit", "-c", "queue", "train.py")
+    assert result.code == 65
+    assert "'spool' is no type of target" in result.err
+
+
+def test_submit_waits_for_a_job_on_another_node(toys: Desk, spooled: Spool, tmp_path: Path) -> None:
+    (tmp_path / "boot_id").write_text(f"{uuid.uuid4()}\n")
+    enter = ("unshare", "--mount", "--uts", "sh", "-c", ANOTHER_NODE, str(tmp_path / "boot_id"))
+    done = subprocess.run([*enter, "true"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"NOT TESTED: no namespaces here: {done.stderr}")
+    toys.script("import os, socket\nprint('on', socket.gethostname(), len(os.environ['TOKEN']))\n")
+    argv = ("submit", "-c", "queue", "--secret", "TOKEN", "train.py")
+    with toys.start(*argv, env={"TOKEN": SECRET}) as process:
+        eventually(lambda: bool(list(spooled.folder.glob("*.job"))))
+        assert readable_in(tmp_path, SECRET) == []
+        (uid,) = os.listdir(toys.home / "runs")
+        eventually(lambda: "ticket" in _client_lines(toys, uid))
+        ticket = _client_lines(toys, uid)["ticket"]["ticket"]
+        assert ticket.startswith(f"{uid}/a1/")
+        spooled.begin(*enter)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert f"on othernode {len(SECRET)}".encode() in out
+    assert toys.events()[0]["host"] == "othernode"
+    assert toys.record()["status"] == "Completed"
+    assert readable_in(tmp_path, SECRET) == []
+
+
+def test_a_run_is_cancelled_while_its_job_waits(toys: Desk, spooled: Spool) -> None:
+    toys.script("print('never')\n")
+    with toys.start("submit", "-c", "queue", "train.py") as process:
+        eventually(lambda: bool(list(spooled.folder.glob("*.job"))))
+        assert toys.record()["status"] == "Preparing"
+        assert toys.holdfast("cancel", "-r", "last").code == 0
+        assert process.wait(60) != 0
+    assert toys.record()["status"] == "Canceled"
+    assert list(spooled.folder.glob("*.job")) == []
+
+
+def test_a_run_whose_job_was_removed_from_the_queue_is_lost(toys: Desk, spooled: Spool) -> None:
+    toys.script("print('never')\n")
+    with toys.start("submit", "-c", "queue", "train.py") as process:
+        eventually(lambda: bool(list(spooled.folder.glob("*.job"))))
+        (uid,) = os.listdir(toys.home / "runs")
+        eventually(lambda: "ticket" in _client_lines(toys, uid))
+        process.kill()  # it would start the run again
+    next(spooled.folder.glob("*.job")).unlink()
+    assert toys.record()["status"] == "Lost"
+    assert "left the queue" in toys.events()[-1]["reason"]
+
+
+def test_a_runtime_puts_words_before_the_interpreter(toys: Desk) -> None:
+    _target(toys, "slow", "type: nice")
+    toys.script("import os\nprint(os.nice(0), os.environ['TOY_TARGET'])\n")
+    result = toys.holdfast("submit", "-c", "slow", "train.py")
+    assert result.code == 0, result.err
+    assert "5 slow" in result.text
+
+
+def test_a_host_is_reached_at_its_address(toys: Desk) -> None:
+    _target(toys, "box", f"type: namespace\naddress: toy\npythonLocation: {sys.executable}")
+    toys.trust("box")
+    toys.script("import socket\nprint('on', socket.gethostname())\n")
+    result = toys.holdfast("submit", "-c", "box", "train.py")
+    if "unshare" in result.err:
+        pytest.skip(f"NOT TESTED: no namespaces here: {result.err}")
+    assert result.code == 0, result.err
+    assert "on toy" in result.text
+    assert toys.record()["status"] == "Completed"
+
+
+def _target(desk: Desk, name: str, text: str) -> None:
+    folder = desk.project / "aml_config"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.compute").write_text(f"{text}\n")
+
+
+def _client_lines(desk: Desk, uid: str) -> dict[str, dict[str, str]]:
+    path = desk.home / "runs" / uid / "client.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {line["type"]: line for line in map(json.loads, lines)}
