@@ -138,6 +138,34 @@ def test_only_the_kinds_table_compares_with_the_name_of_a_kind() -> None:
     assert compared == []
 
 
+def test_only_launchers_ask_whether_a_run_lives() -> None:
+    """The verbs of the runner that start, look at and close attempts are spoken by launchers alone."""
+    verbs = {"start", "queue", "command", "look", "stop", "bury", "discard"}
+    asked = {
+        _name(path)
+        for path in SOURCES
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("ask", "stream", "foresee", "ask_behind")
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+        and node.args[0].value in verbs
+    }
+    assert asked == {"launchers/process.py", "launchers/queue.py"}
+
+
+def test_only_the_runner_compares_boot_ids() -> None:
+    """A reboot is the launcher's to notice. ``ledger`` compares them to choose the clock between two events."""
+    compared = {
+        _name(path)
+        for path in SOURCES
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.Compare) and "boot_id" in ast.unparse(node)
+    }
+    assert {name for name in compared if not name.startswith("runner/")} == {"ledger.py"}
+
+
 def test_commands_use_a_target_only_after_it_was_confirmed() -> None:
     """``cli.confirm.choose`` asks; only what shows a target's file or checks itself chooses without it."""
     without = {

@@ -167,8 +167,13 @@ def _between(start: Json | None, end: Json | None) -> int:
     """By the monotonic clock where both are of one boot, else by the wall clock of that machine."""
     if start is None or end is None:
         return 0
-    clock = "mono_ns" if start.get("boot_id") == end.get("boot_id") else "wall_ns"
+    clock = common_clock(start, end)
     return max(0, _number(end.get(clock)) - _number(start.get(clock)))
+
+
+def common_clock(start: Json, end: Json) -> str:
+    """The field of two events whose difference is the time between them."""
+    return "mono_ns" if start.get("boot_id") == end.get("boot_id") else "wall_ns"
 
 
 def _first(events: list[Json], kind: str) -> Json | None:

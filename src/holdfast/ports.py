@@ -114,6 +114,9 @@ class Launcher(Protocol):
     left of a start whose answer was lost. Only a launcher concludes that an attempt lives, or that its machine was
     rebooted.
 
+    It is made from the values of the ``.compute`` file. When a run is re-joined, only those by which its machine is
+    reached are known.
+
     ``start`` is called once per attempt and may be called again when its answer was lost; it must then find the first
     start and not make a second. ``told`` is what the runner must know and may not keep; with ``request`` in it the run
     is made known to a store that is not the client's.
@@ -125,6 +128,8 @@ class Launcher(Protocol):
 
     For a batch queue, ``launchers.queue.QueueLauncher`` has all of it and needs three commands.
     """
+
+    def __init__(self, settings: Mapping[str, object] | None = None) -> None: ...
 
     def start(self, channel: Channel, plan: Json, told: Json) -> str: ...
 

@@ -7,6 +7,8 @@ from holdfast.ports import Lacking
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from holdfast.model import Json
     from holdfast.ports import Channel
 
@@ -14,6 +16,9 @@ _STATES = ("queued", "alive", "gone", "closed", "absent", "elsewhere")
 
 
 class ProcessLauncher:
+    def __init__(self, settings: Mapping[str, object] | None = None) -> None:
+        self.settings = settings or {}
+
     def start(self, channel: Channel, plan: Json, told: Json) -> str:
         answer = channel.ask("start", plan=plan, secrets=told)
         if answers.text(answer, "state") == "missing":

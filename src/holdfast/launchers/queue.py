@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 
 class QueueLauncher(ProcessLauncher):
+    """``self.settings`` has the values of the ``.compute`` file, such as a partition."""
+
     def submit_argv(self, plan: Json) -> list[str]:
         """The command that reads a job (a shell script) on standard input and prints the job's name on one line."""
         raise NotImplementedError

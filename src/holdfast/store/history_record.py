@@ -198,7 +198,7 @@ def length_ns(start: Json | None, end: Json | None) -> int | None:
     if start is None:
         return None
     end = end or _now()
-    clock = "mono_ns" if start.get("boot_id") == end.get("boot_id") else "wall_ns"
+    clock = ledger.common_clock(start, end)
     before, after = start.get(clock), end.get(clock)
     return max(0, after - before) if isinstance(before, int) and isinstance(after, int) else None
 

@@ -99,6 +99,7 @@ def bury(attempt: "bytes", is_job_gone: "bool" = False) -> "str":
     state = look(attempt)
     if is_job_gone and state == "elsewhere":
         where = node.read(layout.alive(attempt)).get("host") or "another node"
+        waiting.drop_secrets(attempt)
         run_files.close_as_lost(attempt, "its job on %s ended and did not say how; its outcome is unknown" % where)
         return look(attempt)
     if state not in ("gone", "alive"):  # another client that looks may hold the lock
@@ -206,6 +207,7 @@ def _take(lock: "int") -> "bool":
 
 
 def _close_for_the_dead(attempt: "bytes") -> "None":
+    waiting.drop_secrets(attempt)  # of a job that was killed while it started
     first = _first_event(attempt)
     uid = os.path.basename(os.path.dirname(attempt))
     damage = evidence.contradictions(attempt, jsonl.read_lines(layout.events(attempt)), True)
