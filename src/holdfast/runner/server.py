@@ -95,7 +95,7 @@ class Session:
             signal.setitimer(signal.ITIMER_REAL, BEAT_S, BEAT_S)
             try:
                 verb(header, payload, reply)
-            except (OSError, ValueError, KeyError, TypeError, AttributeError, objects.Damaged) as error:
+            except (ImportError, OSError, ValueError, KeyError, TypeError, AttributeError, objects.Damaged) as error:
                 number = errno.errorcode.get(getattr(error, "errno", None) or 0)
                 reply.end(error="%s: %s" % (type(error).__name__, limits.told(error)), errno=number)
             finally:

@@ -44,7 +44,7 @@ def _limit(name: "str") -> "str":
         import resource
 
         soft = resource.getrlimit(getattr(resource, name))[0]
-    except (AttributeError, ValueError, OSError):
+    except (ImportError, AttributeError, ValueError, OSError):  # too few descriptors left to load the module
         return "unknown"
     if soft == resource.RLIM_INFINITY:
         return "unlimited"
