@@ -315,6 +315,21 @@ def test_modules_beside_a_program_do_not_hide_the_standard_library(folder: str) 
     assert {path.stem for path in (PACKAGE / folder).glob("*.py")} & sys.stdlib_module_names == set()
 
 
+def test_error_messages_in_the_documentation_exist() -> None:
+    texts = {
+        node.value
+        for path in SOURCES
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) > 10
+    }
+    pages = {page.name: page.read_text("utf-8") for page in DOCS.glob("*.md") if page.name != "gpu-proof.md"}
+    shown = [
+        (name, line) for name, page in pages.items() for line in re.findall(r"^ *ERROR: (.*)$", page, re.MULTILINE)
+    ]
+    assert len(shown) > 3
+    assert [(name, line) for name, line in shown if not any(text in line for text in texts)] == []
+
+
 def test_links_between_pages_exist() -> None:
     pages = [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
     links = [
