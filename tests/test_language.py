@@ -1,6 +1,6 @@
 """Words that docs, docstrings and comments do not use. Allowed counts can only shrink.
 
-CONTRIBUTING.md has the rules for language. Texts of messages are checked elsewhere.
+CONTRIBUTING.md has the rules for language. Texts of messages are checked in test_message_language.py.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ def test_an_upload_that_cannot_be_kept_is_told_and_not_raised(name: str, tmp_pat
     code = f"from azureml.logging import get_azureml_logger as g; g().upload({name!r}, 'x').wait(); print('goes on')"
     result = place.run(code)
     assert (result.returncode, result.stdout) == (0, "goes on\n")
-    assert result.stderr.startswith(f"holdfast: cannot keep {name!r}: ")
+    assert result.stderr.startswith(f"holdfast: cannot store {name!r}: ")
 
 
 def test_the_elder_names_give_the_same_logger(place: Place) -> None:
@@ -264,9 +264,9 @@ run.log_image("neither")
     result = place.run(code)
     assert result.returncode == 0
     assert [line.split(":")[1] for line in result.stderr.splitlines()] == [
-        " cannot keep 'broken'",
-        " cannot keep 'missing'",
-        " cannot keep 'neither'",
+        " cannot store 'broken'",
+        " cannot store 'missing'",
+        " cannot store 'neither'",
     ]
     assert place.kept() == {}
     assert place.logged() == {}

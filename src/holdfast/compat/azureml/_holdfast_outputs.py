@@ -42,7 +42,7 @@ def name_within(path: "str") -> "str | None":
 
 def complain(what: "object", problem: "Exception") -> "None":
     try:
-        sys.stderr.write(f"holdfast: cannot keep {what!a}: {problem}; the script goes on\n")
+        sys.stderr.write(f"holdfast: cannot store {what!a}: {problem}; the script continues\n")
         sys.stderr.flush()
     except Exception:
         pass

@@ -20,7 +20,7 @@ def open_index(home: Home, tell: Callable[[str], None] | None = None, project_id
     index.read_changed(project_id)
     settle_in(home, index, index.open_runs(project_id), tell)
     for reason in index.damaged(_MOST_DAMAGED, project_id) if tell is not None else ():
-        tell(f"a run is damaged: {reason}; holdfast store verify tells more")  # type: ignore[misc]
+        tell(f"a run is damaged: {reason}; see holdfast store verify")  # type: ignore[misc]
     return index
 
 

@@ -56,7 +56,7 @@ def _rules(files: str, rule: str, note: str, *keys: str) -> tuple[Rule, ...]:
 TABLE = (
     *_rules(".compute", CONFIRM, _MACHINE, "address", "port", "username", "hostKey"),
     Rule(".compute", "type", CONFIRM, "only where a machine confirmed for containers is to run scripts without one"),
-    Rule(".compute", "privateKeyFile", CONFIRM, "a credential of yours"),
+    Rule(".compute", "privateKeyFile", CONFIRM, "one of your credentials"),
     Rule(
         ".compute",
         "pythonLocation",
@@ -82,7 +82,7 @@ TABLE = (
         ".runconfig",
         "Target",
         CONFIRM,
-        "only where it leads to a target of yours that is itself in this table, by another name than you typed",
+        "only where it leads to one of your targets that is itself in this table, under another name than you typed",
     ),
     Rule(".runconfig", "links", CONFIRM, "for containers, if a link leads out of the project"),
     *_rules(".runconfig", ALONE, "the script and what it is given", "ArgumentVector", "EnvironmentVariables"),

@@ -229,7 +229,9 @@ def judge(
         reason = "%s stopped responding and the script's outcome is unknown: %s" % (engine, state.get("why"))
         return {"code": 125, "reason": reason, "lost": True}
     if status in NOT_STARTED and state.get("client") is None and not broken:
-        reason = "the container monitor was killed, and the container is gone or never ran; the outcome is unknown"
+        reason = (
+            "the container monitor was killed, and the container no longer exists or never ran; the outcome is unknown"
+        )
         return {"code": 125, "reason": reason, "lost": True}
     if status == "absent" and (broken or state.get("client") not in (125, 126, 127)):
         who = "stopped by %s, which was shut down" % engine if broken else "killed or removed externally"

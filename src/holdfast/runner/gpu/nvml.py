@@ -372,7 +372,7 @@ def _meaning(error: "Any") -> "str":
         pynvml.NVML_ERROR_RESET_REQUIRED: "the GPU must be reset before it can be used: nvidia-smi --gpu-reset, or "
         "restart the machine",
         pynvml.NVML_ERROR_NO_PERMISSION: "NVIDIA's device files /dev/nvidia* are not accessible to this user",
-        pynvml.NVML_ERROR_UNKNOWN: "NVIDIA's driver answers with an unknown error; in a container this means that the "
-        "GPU was taken from it, as by systemctl daemon-reload: start the container anew",
+        pynvml.NVML_ERROR_UNKNOWN: "NVIDIA's driver reports an unknown error; in a container this means that the "
+        "container lost access to the GPU, for example by systemctl daemon-reload: restart the container",
     }
     return words.get(error.value) or "NVIDIA's library: %s" % error

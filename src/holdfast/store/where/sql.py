@@ -219,7 +219,9 @@ class _Compiler:
         if found.kind == "duration" and isinstance(value, str):
             seconds = parse_duration(value)
             if seconds is None:
-                raise self._source.mistake("this is no duration", at, "seconds, or text as '90s', '2h', '1h30m'")
+                raise self._source.mistake(
+                    "this is not a duration", at, "use seconds, or text such as '90s', '2h', '1h30m'"
+                )
             return seconds
         if found.kind == "text":
             return storable(_spelled(value))

@@ -61,10 +61,10 @@ class Source(Record):
         at += len(self.text[at:]) - len(self.text[at:].lstrip())
         letter = self.text[at]
         if letter in "'\"`":
-            return self.mistake(f"this {letter} has no end", at, f"a {letter} within the text is written twice")
+            return self.mistake(f"unclosed {letter}", at, f"write a {letter} inside the text twice")
         if letter.isdigit() or letter in "+.":
-            return self.mistake("this is no number", at, "a name that begins with a digit is written in `backticks`")
-        return self.mistake(f"{letter!r} means nothing here", at, "a name with such a letter is written in `backticks`")
+            return self.mistake("this is not a number", at, "write a name that begins with a digit in `backticks`")
+        return self.mistake(f"unexpected {letter!r}", at, "write a name with such a character in `backticks`")
 
 
 def _word(match: re.Match[str]) -> Word:
