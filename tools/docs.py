@@ -81,8 +81,11 @@ def options_table(options: Iterable[Option]) -> str:
 
 
 def exit_codes() -> str:
-    rows = ((str(error.exit_code), f"`{error.__name__}`", error.__doc__ or "") for error in error_classes())
-    return table(("exit code", "error", "meaning"), rows)
+    rows = (
+        (str(error.exit_code), f"`{error.__name__}`", f"`{error.code}`", error.__doc__ or "")
+        for error in error_classes()
+    )
+    return table(("exit code", "error", "code", "meaning"), rows)
 
 
 def error_classes() -> list[type[HoldfastError]]:

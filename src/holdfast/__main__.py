@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-OUTPUT = "standard output"
+OUTPUT = "<stdout>"
 
 
 def main() -> NoReturn:

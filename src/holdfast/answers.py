@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 _STORE_DIGITS = 32
 _TEXTS = ("runner", "boot_id", "host", "python", "platform", "home")
 _NAMES = {dict: "an object", list: "a list", str: "text", int: "a number", float: "a number", bool: "a boolean"}
+_IN_CODE = frozenset("abcdefghijklmnopqrstuvwxyz-")
+_LONGEST_CODE = 40
 _MOST = 2**63  # what a store and its index can hold
 
 
@@ -35,6 +37,12 @@ def text(answer: Json, name: str, where: str = "") -> str:
 def optional_text(answer: Json, name: str, where: str = "") -> str:
     """Empty where it is missing or null."""
     return "" if answer.get(name) is None else text(answer, name, where)
+
+
+def error_code(answer: Json) -> str:
+    """The code of a refusal; empty where there is none, and where it is not one."""
+    code = answer.get("error_code")
+    return code if isinstance(code, str) and len(code) <= _LONGEST_CODE and set(code) <= _IN_CODE else ""
 
 
 def number(answer: Json, name: str, where: str = "") -> int:

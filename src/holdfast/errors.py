@@ -18,14 +18,16 @@ HoldfastError
 │   ├── LockedError          another process holds a lock of the store for too long
 │   └── NoPlaceError         the target has no folder where a store can be made
 ├── HostKeyError       76   the target's host key is not the one that was pinned
+│   └── UnknownHostKeyError  no key is pinned, and known_hosts does not have it
 ├── GpuIdleError       79   a run that had to use its GPU did not
 ├── PassportError      80   a passport is not what was signed, or not by whom it should be
 ├── TimedOutError     124   the run reached its time limit
 ├── LostError         125   the run ended and it is unknown how
 └── Detached          130   the person stopped watching; the run goes on
 
-A class knows its exit code; the raiser passes the facts: what happened, where, what was answered and what
-to try. They are caught once, in ``cli.main``, and printed as one ``ERROR:`` line and indented facts.
+A class has an exit code and a ``code``, which never changes, while messages may be reworded. The raiser passes the
+facts: what happened, where, what was answered and what to try. They are caught once, in ``cli.main``, and printed as
+one ``ERROR:`` line and indented facts.
 The table in ``docs/errors.md`` is made from this module.
 """
 
@@ -36,13 +38,15 @@ class HoldfastError(Exception):
     """What went wrong, where, what was answered there, and what to do next."""
 
     exit_code = 70
+    code = "failed"
 
-    def __init__(self, what: str, *, where: str = "", answer: str = "", hint: str = "") -> None:
+    def __init__(self, what: str, *, where: str = "", answer: str = "", hint: str = "", code: str = "") -> None:
         super().__init__(what)
         self.what = what
         self.where = where
         self.answer = answer
         self.hint = hint
+        self.code = code or type(self).code
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}" if self.where else self.what
@@ -52,26 +56,33 @@ class UsageError(HoldfastError):
     """The command line asks for something that does not exist or contradicts itself."""
 
     exit_code = 2
+    code = "usage"
 
 
 class NoPythonError(UsageError):
     """The target was searched for a Python that the runner can use, and there is none."""
+
+    code = "no-python"
 
 
 class ConfigError(HoldfastError):
     """A file written by a person (project, target, settings) cannot be followed."""
 
     exit_code = 65
+    code = "bad-configuration"
 
 
 class BuildNeededError(ConfigError):
     """An environment's lock can only be found by running a program of a package, or by a login of git."""
+
+    code = "build-needed"
 
 
 class UnreachableError(HoldfastError):
     """The target did not answer. Its runs keep their last known state."""
 
     exit_code = 69
+    code = "target-unreachable"
     # How often in a row it is worth trying; None where the link is at fault, which may come back at any time.
     retry_limit: int | None = None
 
@@ -79,32 +90,40 @@ class UnreachableError(HoldfastError):
 class SilentError(UnreachableError):
     """The target accepted the connection and then sent nothing within the time it was given."""
 
+    code = "target-silent"
+
 
 class UnfinishedError(SilentError):
     """The target did not send everything within the time of a command that looks; what came is kept."""
+
+    code = "answer-unfinished"
 
 
 class AuthenticationError(UnreachableError):
     """The target's SSH server refused the login: the key is not accepted, or the account is locked or expired."""
 
+    code = "authentication-failed"
     retry_limit = 3
 
 
 class RemoteCommandError(UnreachableError):
     """The target's login shell, or Python there, ended before the runner answered."""
 
+    code = "remote-command-failed"
     retry_limit = 3
 
 
 class RunnerError(UnreachableError):
     """The runner on the target answered that it could not do what it was asked for."""
 
+    code = "runner-failed"
     retry_limit = 3
 
 
 class MalformedAnswerError(UnreachableError):
     """The target sent something that is not an answer: a field is missing or of the wrong type."""
 
+    code = "malformed-answer"
     retry_limit = 3
 
 
@@ -112,61 +131,79 @@ class InternalError(HoldfastError):
     """A bug in Holdfast; please report it."""
 
     exit_code = 70
+    code = "internal-error"
 
 
 class ResourceError(HoldfastError):
     """A limit on processes, memory, open files or file size was reached, here or on the target."""
 
     exit_code = 71
+    code = "resource-limit"
 
 
 class StoreError(HoldfastError):
     """The store cannot be read or written: damaged, full, read-only, missing or made by a newer Holdfast."""
 
     exit_code = 74
+    code = "store-unusable"
 
 
 class LockedError(StoreError):
     """Another process holds a lock of the store and did not let go of it in time; ``by`` says which."""
 
+    code = "store-locked"
     by = "another process"
 
 
 class NoPlaceError(StoreError):
     """The login succeeded, but no folder on the target can hold a store."""
 
+    code = "no-store-location"
+
 
 class HostKeyError(HoldfastError):
     """The target showed a host key other than the pinned one. Nothing was sent."""
 
     exit_code = 76
+    code = "host-key-changed"
+
+
+class UnknownHostKeyError(HostKeyError):
+    """The target's host key is neither pinned nor in the user's known hosts. Nothing was sent."""
+
+    code = "host-key-unknown"
 
 
 class GpuIdleError(HoldfastError):
     """A run started with --require-gpu never touched its GPU."""
 
     exit_code = 79
+    code = "gpu-idle"
 
 
 class PassportError(HoldfastError):
     """A passport was changed after it was signed, or was signed by another key."""
 
     exit_code = 80
+    code = "bad-passport"
 
 
 class TimedOutError(HoldfastError):
     """The run was ended because it reached its --timeout."""
 
     exit_code = 124
+    code = "timed-out"
 
 
 class LostError(HoldfastError):
     """The run is over and its outcome cannot be known (the machine rebooted, runner and guardian were killed)."""
 
     exit_code = 125
+    code = "run-lost"
 
 
 class Detached(HoldfastError):
     """The person stopped watching (Ctrl-C). The run goes on."""
 
     exit_code = 130
+    code = "detached"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.engine.connection.channel import RunnerChannel
 
 MIB = 1024 * 1024
+PLAN = {"uid": "0" * 32, "run_id": "r_1", "argv": ["true"], "tree": "0" * 64}
 
 
 def test_hello_says_who_is_there(post: Post) -> None:
@@ -63,23 +64,26 @@ def test_the_store_is_private(post: Post) -> None:
 
 @ONCE
 @pytest.mark.parametrize(
-    ("verb", "fields"),
+    ("verb", "fields", "code"),
     [
-        ("dance", {}),
-        ("lacks", {}),
-        ("lacks", {"digests": ["../../etc/passwd"]}),
-        ("look", {"tickets": ["../../etc/a1"]}),
-        ("pull", {"uid": "0" * 32, "have": [], "carry": True, "wait": False}),
-        ("start", {"plan": {}, "secrets": {"env": {}}}),
-        ("start", {"plan": {"uid": "..", "attempt": "a1"}, "secrets": {"env": []}}),
+        ("dance", {}, "unknown-verb"),
+        ("lacks", {}, "bad-request"),
+        ("lacks", {"digests": ["../../etc/passwd"]}, "bad-request"),
+        ("look", {"tickets": ["../../etc/a1"]}, "bad-request"),
+        ("pull", {"uid": "0" * 32, "have": [], "carry": True, "wait": False}, "bad-request"),
+        ("start", {"plan": {}, "secrets": {"env": {}}}, "bad-plan"),
+        ("start", {"plan": {**PLAN, "grace": "30"}, "secrets": {"env": {}}}, "bad-plan"),
+        ("start", {"plan": {**PLAN, "uid": ".."}, "secrets": {"env": {}}}, "bad-request"),
     ],
 )
-def test_a_request_that_makes_no_sense_is_answered_and_the_talk_goes_on(
-    post: Post, verb: str, fields: dict[str, object]
+def test_invalid_request_is_refused_with_a_code_and_the_conversation_goes_on(
+    post: Post, verb: str, fields: dict[str, object], code: str
 ) -> None:
-    with pytest.raises(RunnerError):
+    with pytest.raises(RunnerError) as caught:
         post.channel.ask(verb, **fields)
+    assert caught.value.code == code
     assert post.channel.ask("probe")["facts"]
+    assert not (post.home / "runs").exists()
 
 
 @ONCE

@@ -83,22 +83,20 @@ COMPLAINTS = {
 
 
 @pytest.mark.parametrize("said", DAEMON_DOWN.values(), ids=list(DAEMON_DOWN))
-def test_no_container_of_an_engine_that_is_down_is_absent(said: str) -> None:
+def test_engine_that_is_down_says_nothing_about_its_containers(said: str) -> None:
     trouble = engines.meaning("/usr/bin/docker", said)
-    assert not engines.is_absent(trouble)
+    assert trouble.code == "engine-failed"
     assert "podman" in trouble.hint
 
 
 @pytest.mark.parametrize("said", BROKEN_OFF)
-def test_no_container_of_an_engine_that_breaks_off_is_absent(said: str) -> None:
-    trouble = engines.meaning("/usr/bin/docker", said)
-    assert not engines.is_absent(trouble)
+def test_engine_that_breaks_off_says_nothing_about_its_containers(said: str) -> None:
+    assert engines.meaning("/usr/bin/docker", said).code == "engine-failed"
 
 
 @pytest.mark.parametrize("said", ABSENT.values(), ids=list(ABSENT))
-def test_what_is_not_there_is_absent(said: str) -> None:
-    trouble = engines.meaning("/usr/bin/podman", said)
-    assert engines.is_absent(trouble)
+def test_missing_container_or_image_has_a_code(said: str) -> None:
+    assert engines.meaning("/usr/bin/podman", said).code == engines.NOT_FOUND
 
 
 @pytest.mark.parametrize(("said", "word"), COMPLAINTS.values(), ids=list(COMPLAINTS))
@@ -106,14 +104,25 @@ def test_a_complaint_comes_with_what_to_do(said: str, word: str) -> None:
     trouble = engines.meaning("/usr/local/bin/docker", said)
     assert word in trouble.hint
     assert said.splitlines()[-1] in trouble.answer
-    assert not engines.is_absent(trouble)
+    assert trouble.code == "engine-failed"
 
 
 def test_a_program_that_is_missing_in_the_image_is_no_missing_container() -> None:
     said = (
         'runc create failed: unable to start container process: exec: "/x": stat /x: no such file or directory: unknown'
     )
-    assert not engines.is_absent(engines.meaning("docker", said))
+    assert engines.meaning("docker", said).code == "engine-failed"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        'runc create failed: exec: "/bin/sh": stat /bin/sh: no such file or directory: unknown',
+        "Error: crun: executable file `/bin/sh` not found in $PATH: No such file or directory",
+    ],
+)
+def test_image_without_a_shell_has_a_code(said: str) -> None:
+    assert engines.meaning("docker", said).code == "no-shell"
 
 
 def test_silence_is_told() -> None:

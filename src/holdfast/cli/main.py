@@ -72,5 +72,6 @@ def _report(error: HoldfastError, debug: bool) -> int:
         for number, line in enumerate(text.splitlines()):
             sys.stderr.write(f"{indent}{label if not number else ' ' * len(label)}{show(line)}\n")
     if debug:
+        sys.stderr.write(f"{indent}code: {show(error.code)}\n")
         raise error
     return error.exit_code

@@ -172,7 +172,7 @@ def watch(
     except UnreachableError as error:
         hint = "\n".join(filter(None, (error.hint, f"then: holdfast logs -f -r {run_id}")))
         what = f"{error.what}; the run continues"
-        raise type(error)(what, where=error.where, answer=error.answer, hint=hint) from error
+        raise type(error)(what, where=error.where, answer=error.answer, hint=hint, code=error.code) from error
     except KeyboardInterrupt:
         hint = f"holdfast logs -f -r {run_id} follows the log again; holdfast cancel -r {run_id} cancels the run"
         raise Detached("\nstopped following the log; the run continues", hint=hint) from None

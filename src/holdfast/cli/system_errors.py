@@ -11,7 +11,7 @@ from holdfast.runner.store.lock_wait import Held
 from holdfast.runner.untrusted import Untrusted
 from holdfast.store.locks import locked
 
-OUTPUT = "standard output"  # as the name of a file, in errors of writing to it
+OUTPUT = "<stdout>"  # as the name of a file, in errors of writing to it
 _ROOM = "holdfast du shows disk usage, holdfast store prune frees space"
 _ELSEWHERE = "if it is in the store: set HOLDFAST_HOME to a folder you can write to"
 _DISK = {

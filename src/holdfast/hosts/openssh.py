@@ -16,6 +16,7 @@ from holdfast.errors import (
     HoldfastError,
     HostKeyError,
     RemoteCommandError,
+    UnknownHostKeyError,
     UnreachableError,
 )
 
@@ -191,7 +192,7 @@ def _host_key_error(login: Login, words: str) -> HostKeyError:
         hint = f"run: ssh {port}{login.user + '@' if login.user else ''}{login.address} true\n"
         hint += f"or attach it to show and pin the key: holdfast attach {_at(login)} --name {login.name}"
         what = "the host key of this machine is not known; nothing was sent"
-        return HostKeyError(what, where=_at(login), answer=sent or words.strip().splitlines()[-1], hint=hint)
+        return UnknownHostKeyError(what, where=_at(login), answer=sent or words.strip().splitlines()[-1], hint=hint)
     answer = f"pinned:  {fingerprint(login.host_key)}\noffered: {sent or 'a key of another type'}"
     hint = (
         "if the machine was reinstalled, verify the new key, then: holdfast computetarget detach "

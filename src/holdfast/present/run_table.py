@@ -157,8 +157,7 @@ def _is_number(value: object) -> bool:
 
 
 def _status(record: Json) -> str:
-    status = history_record.state_words(record)
-    return "outputs incomplete" if status == history_record.INCOMPLETE else terminal.show(status)
+    return "outputs incomplete" if history_record.is_incomplete(record) else terminal.show(str(record.get("status")))
 
 
 def _script(record: Json) -> str:

@@ -12,7 +12,7 @@ import sys
 from . import wire
 from .decoding import lossless, readable
 from .machine import limits, processes, store_health
-from .plan import Plan
+from .plan import Plan, PlanError
 from .run import control, launch, run_secrets, waiting
 from .store import layout, mirror, objects, output_download, uploads
 from .store.files import SYNCED, WholeFile
@@ -88,7 +88,8 @@ class Session:
             reply = mirror.Reply(1, self.reader, header.get("id"))
             verb = self._verbs.get(str(header.get("verb")))
             if verb is None:
-                reply.end(error="this runner does not support the verb %r" % (header.get("verb"),))
+                words = "this runner does not support the verb %r" % (header.get("verb"),)
+                reply.end(error=words, error_code="unknown-verb")
                 continue
             signal.signal(signal.SIGALRM, reply.beat)
             signal.siginterrupt(signal.SIGALRM, False)
@@ -97,7 +98,8 @@ class Session:
                 verb(header, payload, reply)
             except (ImportError, OSError, ValueError, KeyError, TypeError, AttributeError, objects.Damaged) as error:
                 number = errno.errorcode.get(getattr(error, "errno", None) or 0)
-                reply.end(error="%s: %s" % (type(error).__name__, limits.told(error)), errno=number)
+                words = "%s: %s" % (type(error).__name__, limits.told(error))
+                reply.end(error=words, errno=number, error_code=_code(error))
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)
 
@@ -144,7 +146,7 @@ class Session:
             while not (image and images.use(self.home, str(image["id"]))):
                 image = engines.image(self.home, engine, name, python, lambda said: reply.send(b"", progress=said))
         except engines.EngineTrouble as error:
-            reply.end(failed={"what": error.what, "answer": error.answer, "hint": error.hint, "fix": error.fix})
+            reply.end(failed=error.to_json())
             return
         reply.end(engine=engine, image=image, facts=facts.within(self.home, image))
 
@@ -371,3 +373,12 @@ def _startable(header: "dict[str, object]") -> "tuple[Plan, dict[str, object]]":
     if not isinstance(secrets, dict):
         raise ValueError("a start without secrets")
     return plan, secrets
+
+
+def _code(error: "Exception") -> "str":
+    """By which a client knows the error; the text is for people."""
+    if isinstance(error, PlanError):
+        return error.code
+    if isinstance(error, objects.Damaged):
+        return "object-damaged"
+    return "system-error" if isinstance(error, (ImportError, OSError)) else "bad-request"

@@ -191,8 +191,7 @@ class _Audit:
         except FileNotFoundError:
             return ""  # pruned since it was listed
         self._count(path)
-        problem = verify.compare(path, size, digest)
-        return "its content does not match its name" if problem.startswith("its content") else problem
+        return verify.compare(path, size, digest, changed="its content does not match its name")
 
     def _missing(self) -> Iterator[Problem]:
         for digest, use in self._used.items():

@@ -99,12 +99,16 @@ def _state(run: Run) -> str:
     return lifecycle.CANCEL_REQUESTED if run.is_cancelled else lifecycle.PREPARING
 
 
-def state_words(record: Json) -> str:
-    """The status as people are shown it: one that completed may lack outputs."""
+def is_incomplete(record: Json) -> bool:
+    """Whether the run completed and some of its outputs are missing."""
     outputs = record.get("outputs")
-    incomplete = isinstance(outputs, dict) and outputs.get("complete") is False
-    status = str(record.get("status"))
-    return INCOMPLETE if incomplete and status == lifecycle.COMPLETED else status
+    lacks_outputs = isinstance(outputs, dict) and outputs.get("complete") is False
+    return lacks_outputs and record.get("status") == lifecycle.COMPLETED
+
+
+def state_words(record: Json) -> str:
+    """The status as people are shown it."""
+    return INCOMPLETE if is_incomplete(record) else str(record.get("status"))
 
 
 def tags(run: Run) -> Json:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.store.runs import Run
 
 _BLOCK = 1024 * 1024
+_CHANGED = "its content has changed since it was written"
 
 
 def differences(run: Run, closed: Json) -> list[str]:
@@ -44,8 +45,11 @@ def promised(closed: Json) -> Iterator[tuple[str, object, object, bool]]:
                 yield name, facts[0], facts[1], kind == "files"
 
 
-def compare(path: str, size: object, digest: object, *, whole: bool = True) -> str:
-    """How a file differs from its length and hash; without ``whole`` it may have grown since. Empty if it does not."""
+def compare(path: str, size: object, digest: object, *, whole: bool = True, changed: str = _CHANGED) -> str:
+    """How a file differs from its length and hash; empty if it does not.
+
+    Without ``whole`` it may have grown since; ``changed`` says that its length is right and its content is not.
+    """
     state = hashlib.sha256()
     length = 0
     left = size if isinstance(size, int) and not whole else sys.maxsize
@@ -58,4 +62,4 @@ def compare(path: str, size: object, digest: object, *, whole: bool = True) -> s
         return str(error)
     if length != size:
         return f"{length} bytes, but {size} were written"
-    return "" if state.hexdigest() == digest else "its content has changed since it was written"
+    return "" if state.hexdigest() == digest else changed

@@ -47,7 +47,7 @@ def status(parsed: Parsed) -> int:
         "reason",
     )
     state = {"state": record["status"]}
-    if history_record.state_words(record) == history_record.INCOMPLETE:
+    if history_record.is_incomplete(record):
         state["outputs"] = "incomplete"
     found = {**state, **{key: record[key] for key in keys if record[key] not in (None, "")}}
     if record["status"] == lifecycle.LOST and not retrying.refusal(home, run):

@@ -8,6 +8,7 @@ import sys
 from holdfast import project as projects
 from holdfast import targets
 from holdfast.engine.submit import confirmation as engine
+from holdfast.engine.submit import trust_policy
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.present.output import emit
 from holdfast.present.terminal import show
@@ -103,7 +104,7 @@ def _readable(row: confirmations.Confirmation) -> str:
         return row.value
     from holdfast.hosts.openssh import fingerprint
 
-    key = rest.partition(" in a container")[0]
+    key = rest.partition(trust_policy.IN_CONTAINER)[0]
     address = ""
     try:
         compute = targets.choose(targets.folders(row.project, location()), "local", row.target).compute

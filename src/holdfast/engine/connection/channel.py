@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 
-from holdfast.answers import check_hello
+from holdfast.answers import check_hello, error_code
 from holdfast.engine.connection import bundle
 from holdfast.engine.connection.transport import Overdue, Transport, Unfinished
 from holdfast.errors import (
@@ -183,7 +183,8 @@ class RunnerChannel:
                 if str(header.get("errno")) in _LIMITED:
                     what = f"a resource limit of the target was reached during {verb}"
                     raise ResourceError(what, where=self._name, answer=answer)
-                raise RunnerError(f"the runner on the target failed: {verb}", where=self._name, answer=answer)
+                what = f"the runner on the target failed: {verb}"
+                raise RunnerError(what, where=self._name, answer=answer, code=error_code(header))
             yield header, payload
             if header.get("end"):
                 return

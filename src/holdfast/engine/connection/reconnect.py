@@ -94,7 +94,7 @@ class Line:
         if error.retry_limit is None or self._refusals < error.retry_limit:
             return
         answer = "\n".join(filter(None, (error.answer, f"tried {self._refusals} times in a row")))
-        raise type(error)(error.what, where=error.where, answer=answer, hint=error.hint) from error
+        raise type(error)(error.what, where=error.where, answer=answer, hint=error.hint, code=error.code) from error
 
     def close(self) -> None:
         self.channel.close()

@@ -37,7 +37,7 @@ _FIND_PYTHON = (
     "/opt/conda/bin/python3 /opt/miniconda3/bin/python3 /anaconda/bin/python3 python3.13 python3.12 python3.11 "
     "python3.10 python3.9 python3.8 python3.7 python3.6 python; do "
     'q=`command -v $p 2>/dev/null` && $q -c "import sys; sys.exit(sys.version_info < (3, 6))" 2>/dev/null '
-    "&& echo && echo found $p $q && exit 0; done; echo; echo none of them; exit 1"
+    "&& echo && echo found $p $q && exit 0; done; echo; echo missing; exit 1"
 )
 _FIND_S = 30.0
 _HERE_S = 30
@@ -201,7 +201,7 @@ def search_python(host: Host) -> tuple[str, str]:
     if ended.is_late:
         what, hint = host.reached()
         raise SilentError(f"{what} within {_FIND_S:g} s", answer=ended.stderr, hint=hint)
-    if "none of them" in lines:
+    if "missing" in lines:
         hint = (
             "install one there (apt-get install python3), or unpack one into your home directory and set pythonLocation"
         )

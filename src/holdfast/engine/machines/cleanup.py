@@ -115,7 +115,7 @@ def _ask(
 def _row(said: Json, only_there: int) -> Json:
     count, size, stays = (answers.number(said, name) for name in _NUMBERS)
     why = "; ".join(line.strip() for line in str(said.get("why") or "").splitlines() if line.strip())
-    if said.get("what") == "run folders" and only_there:
+    if said.get("kind") == "runs" and only_there:
         stays += only_there
         why = "; ".join(filter(None, (why, "with outputs that exist only there: holdfast experiment return -r RUN")))
     return {"what": str(said.get("what")), "count": count, "bytes": size, "stays": stays, "why": why}

@@ -35,7 +35,7 @@ def execute(
         for header, payload in channel.stream("exec", patience=PATIENCE_S, **asked):
             if header.get("refused"):
                 what = f"{run.request.get('run_id')} is not running there"
-                raise UsageError(what, answer=answers.text(header, "refused"))
+                raise UsageError(what, answer=answers.text(header, "refused"), code=answers.error_code(header))
             if "began" in header:
                 speaker.begin()
             stream, taken, code = header.get("stream"), header.get("taken"), header.get("code")

@@ -139,10 +139,10 @@ def wanted(compute: ComputeTarget, config: RunConfig | None = None, root: str = 
 
 def covers(value: str, asked: Wanted) -> bool:
     """Whether a confirmed value of the same key allows this request: without a container covers within one."""
-    return asked.value == value or (asked.key == "address" and asked.value == f"{value}{_IN_CONTAINER}")
+    return asked.value == value or (asked.key == "address" and asked.value == f"{value}{IN_CONTAINER}")
 
 
-_IN_CONTAINER = " in a container"
+IN_CONTAINER = " in a container"  # at the end of a stored address; part of the file's format
 
 
 def _login(compute: ComputeTarget, contained: bool) -> Iterator[Wanted]:
@@ -152,7 +152,7 @@ def _login(compute: ComputeTarget, contained: bool) -> Iterator[Wanted]:
     from holdfast.hosts.openssh import fingerprint
 
     identity = compute.host_key or f"{host}:{port or ''}"
-    where = _IN_CONTAINER if contained else ""
+    where = IN_CONTAINER if contained else ""
     shown = f"log in to {f'{compute.username}@' if compute.username else ''}{host}{f':{port}' if port else ''}"
     key = f"host key {fingerprint(compute.host_key)}" if compute.host_key else "host key as in your known_hosts"
     how = "runs in containers" if contained else "runs as that user"

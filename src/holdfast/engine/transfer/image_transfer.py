@@ -104,8 +104,10 @@ def _raise_failed(header: Json, where: str) -> None:
     if header.get("failed") is None:
         return
     failed = answers.table(header, "failed", where)
-    what, answer, hint = (answers.optional_text(failed, name, where) for name in ("what", "answer", "hint"))
-    kind = UsageError if what.startswith("no such image") else ConfigError
+    code, what, answer, hint = (
+        answers.optional_text(failed, name, where) for name in ("code", "what", "answer", "hint")
+    )
+    kind = UsageError if code == "no-such-image" else ConfigError
     raise kind(what, where=where, answer=answer, hint=hint)
 
 

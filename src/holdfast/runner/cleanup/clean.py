@@ -29,8 +29,9 @@ YOUNG_S = 3600.0  # what is younger may still be on its way
 class Part:
     """Things of one kind: those that can go, with their size and how they go, and why others stay."""
 
-    def __init__(self, what: "str") -> "None":
+    def __init__(self, what: "str", kind: "str" = "") -> "None":
         self.what = what
+        self.kind = kind
         self._going = []  # type: list[tuple[int, Callable[[], object]]]
         self._reasons = []  # type: list[str]
 
@@ -53,7 +54,14 @@ class Part:
             except (InUse, OSError, engines.EngineTrouble) as error:
                 self.leave(str(error))
         why = "; ".join(sorted(set(self._reasons)))
-        return {"what": self.what, "count": len(gone), "bytes": sum(gone), "stays": len(self._reasons), "why": why}
+        return {
+            "what": self.what,
+            "kind": self.kind,
+            "count": len(gone),
+            "bytes": sum(gone),
+            "stays": len(self._reasons),
+            "why": why,
+        }
 
 
 def clean(home: "bytes", asked: "dict[str, object]") -> "list[dict[str, object]]":
@@ -162,7 +170,7 @@ def _runs(home: "bytes", client: "str", whole: "set[str]", sizes: "_Sizes") -> "
 
     In a store that is the client's own, a run's folder is its history, and stays.
     """
-    runs, work = Part("run folders"), Part("work folders")
+    runs, work = Part("run folders", "runs"), Part("work folders")
     is_history = server.store_identity(home) == client
     for run in run_list.runs(home):
         request, uid = run["request"], str(run["uid"])

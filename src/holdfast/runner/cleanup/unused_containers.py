@@ -64,7 +64,7 @@ def _inspect(program: "str", identity: "str") -> "Container | None":
     try:
         said = engines.ask(program, "inspect", "--type", "container", "--size", "--format", form, identity)
     except engines.EngineTrouble as error:
-        if engines.is_absent(error):
+        if error.code == engines.NOT_FOUND:
             return None
         raise
     size, name, mounts = said.strip().split(" ", 2)

@@ -21,7 +21,10 @@ ENGINES = ("docker", "podman")
 PATIENCE_S = 60
 ROOTFS = "rootfs:"
 _NOBODY = ("cannot connect to", "failed to connect to the docker api")  # until version 28, and since
+# "no such file" is not among them: it may be the socket of a daemon that went away.
 _ABSENT = ("no such container", "no such object", "no such image", "no container with", "image not known")
+NOT_FOUND = "not-found"  # a container or an image
+_NO_SHELL = "no-shell"
 _LOOK = """
 for name in "$1" python3; do
     path=$(command -v "$name") && "$path" -E -s -S -c 'import sys, platform
@@ -34,12 +37,18 @@ echo "libc $(getconf GNU_LIBC_VERSION 2>/dev/null)"
 class EngineTrouble(Exception):
     """An engine does not do what is asked; the text says what it said, the hint what to do, the fix what to type."""
 
-    def __init__(self, what: "str", answer: "str" = "", hint: "str" = "", fix: "str" = "") -> "None":
+    def __init__(
+        self, what: "str", answer: "str" = "", hint: "str" = "", fix: "str" = "", code: "str" = "engine-failed"
+    ) -> "None":
         super().__init__("\n".join(part for part in (what, answer, hint) if part))
+        self.code = code
         self.what = what
         self.answer = answer
         self.hint = hint
         self.fix = fix
+
+    def to_json(self) -> "dict[str, object]":
+        return {name: getattr(self, name) for name in ("code", "what", "answer", "hint", "fix")}
 
 
 def find(home: "bytes", wish: "str | None") -> "dict[str, object]":
@@ -106,14 +115,8 @@ def ask(program: "str", *words: "str", said: "bytes" = b"", patience: "float" = 
     return readable(out)
 
 
-def is_absent(error: "EngineTrouble") -> "bool":
-    """A container or an image. "no such file" is no such word: it may be the socket of a daemon that went away."""
-    text = str(error).lower()
-    return any(words in text for words in _ABSENT)
-
-
 def meaning(program: "str", complaint: "str") -> "EngineTrouble":
-    """An engine's complaint with what to do about it."""
+    """An engine's complaint with what to do about it, and a code for what callers have to know."""
     name, text = os.path.basename(program), complaint.lower()
     hint = fix = ""
     if "permission denied" in text and "sock" in text:
@@ -133,7 +136,15 @@ def meaning(program: "str", complaint: "str") -> "EngineTrouble":
     elif "manifest unknown" in text or ("not found" in text and "manifest" in text):
         hint = "no image with this name and tag exists"
     last = "\n".join(line for line in complaint.splitlines()[-8:] if line.strip())
-    return EngineTrouble("%s refuses" % name, last or "no message", hint, fix)
+    return EngineTrouble("%s refuses" % name, last or "no message", hint, fix, _code(text))
+
+
+def _code(complaint: "str") -> "str":
+    if any(words in complaint for words in _ABSENT):
+        return NOT_FOUND
+    if "/bin/sh" in complaint and ("no such file" in complaint or "not found" in complaint):
+        return _NO_SHELL
+    return "engine-failed"
 
 
 def image(
@@ -180,7 +191,7 @@ def inspect(program: "str", name: "str") -> "dict[str, object] | None":
     try:
         said = ask(program, "image", "inspect", "--format", "{{.Id}} {{json .RepoDigests}}", name)
     except EngineTrouble as error:
-        if is_absent(error):
+        if error.code == NOT_FOUND:
             return None
         raise
     name, _, digests = said.strip().partition(" ")
@@ -225,7 +236,7 @@ def _look_into(program: "str", image_id: "str", python: "str") -> "dict[str, obj
     try:
         said = ask(program, *words, "-c", _LOOK, "sh", python)
     except EngineTrouble as error:
-        if "/bin/sh" in error.answer and any(words in error.answer for words in ("no such file", "not found")):
+        if error.code == _NO_SHELL:
             return found
         raise EngineTrouble("no container can be started from %s" % image_id, error.answer, error.hint) from error
     for line in said.splitlines():

@@ -37,7 +37,7 @@ def answer(home: "bytes", asked: "dict[str, object]", reader: "wire.FrameReader"
         else:
             reply.end(engine=engine["name"], names=load(engine, reader, reply))
     except engines.EngineTrouble as error:
-        reply.end(failed={"what": error.what, "answer": error.answer, "hint": error.hint})
+        reply.end(failed=error.to_json())
 
 
 def listed(home: "bytes", engine: "dict[str, object]") -> "list[dict[str, object]]":
@@ -53,7 +53,7 @@ def about(program: "str", image: "str") -> "dict[str, object] | None":
     try:
         said = engines.ask(program, "image", "inspect", "--format", "{{.Id}} {{.Size}} {{json .RepoTags}}", image)
     except engines.EngineTrouble as error:
-        if engines.is_absent(error) or "not known" in str(error):
+        if error.code == engines.NOT_FOUND:
             return None
         raise
     identity, size, names = said.strip().split(" ", 2)
@@ -127,7 +127,8 @@ def _who_has(home: "bytes", wish: "str | None", name: "str") -> "tuple[str, dict
         if image is not None:
             return program, image
         asked.append("%s has no such image" % each)
-    raise engines.EngineTrouble("no such image %s" % name, "\n".join(asked), "holdfast image list shows the images")
+    hint = "holdfast image list shows the images"
+    raise engines.EngineTrouble("no such image %s" % name, "\n".join(asked), hint, code="no-such-image")
 
 
 def _blocks(fd: "int") -> "Iterator[bytes]":

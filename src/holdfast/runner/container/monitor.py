@@ -94,7 +94,7 @@ def remove(program: "str", name: "str", patience: "float" = REMOVE_S) -> "bool":
             engines.ask(program, "rm", "--force", "--volumes", name)
             return True
         except engines.EngineTrouble as error:
-            if engines.is_absent(error):
+            if error.code == engines.NOT_FOUND:
                 return True
             if time.monotonic() > until:
                 return False
@@ -207,7 +207,7 @@ class _Tender:
                 self._charge.program, "inspect", "--type", "container", "--format", "{{json .State}}", self._charge.name
             )
         except engines.EngineTrouble as error:
-            if engines.is_absent(error):
+            if error.code == engines.NOT_FOUND:
                 return {"Status": "absent"}
             raise
         try:

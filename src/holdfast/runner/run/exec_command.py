@@ -42,10 +42,10 @@ def execute(
     """``asked`` has argv, whether there will be input, and for how many seconds at most the client may be silent."""
     plan = read_plan(attempt)
     if plan is None:
-        reply.end(refused="it was never started on this machine, or was removed")
+        reply.end(refused="it was never started on this machine, or was removed", error_code="run-not-here")
         return
     if plan.container is not None and control.look(attempt) != "alive":
-        reply.end(refused="its container was removed when it ended")
+        reply.end(refused="its container was removed when it ended", error_code="container-gone")
         return
     work = layout.work(attempt)
     folder = work if os.path.isdir(work) else attempt

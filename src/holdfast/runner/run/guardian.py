@@ -127,7 +127,8 @@ class Guardian:
         told = [str(event.get("why")) for event in events if event.get("type") == "stopping"]
         if told:
             return told[0]
-        return "canceled" if self._canceled_at and self._due(events) == self._canceled_at else "timeout"
+        is_canceled = self._canceled_at and self._due(events) == self._canceled_at
+        return outcome.CANCELED if is_canceled else outcome.TIMEOUT
 
     def _take_over(self, why: "str") -> "None":
         process_tree.tell([self._supervisor], signal.SIGKILL)
@@ -150,9 +151,9 @@ def reason_to_end(attempt: "bytes", timeout: "float | None") -> "str":
     events = jsonl.read_lines(layout.events(attempt))
     told = [str(event.get("why")) for event in events if event.get("type") == "stopping"]
     if told or os.path.exists(layout.control(attempt)):
-        return told[0] if told else "canceled"
+        return told[0] if told else outcome.CANCELED
     started = _moment(events, "started")
-    return "timeout" if started and timeout and time.monotonic() > started + timeout else ""
+    return outcome.TIMEOUT if started and timeout and time.monotonic() > started + timeout else ""
 
 
 def close_in_place(attempt: "bytes", timeout_text: "str", why: "str", who: "str", **told: "object") -> "None":

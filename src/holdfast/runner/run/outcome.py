@@ -2,7 +2,10 @@
 
 import signal
 
-GUARDIAN_DIED = "the runner's guardian was killed; the script was ended with it"
+# Why a run was told to stop: such a code, perhaps with ": " and a text for people behind it.
+CANCELED = "canceled"
+TIMEOUT = "timeout"
+GUARDIAN_DIED = "guardian-died"
 GPU_IDLE = "gpu-idle"
 GPU_IDLE_CODE = 79
 
@@ -15,17 +18,18 @@ def judge(
     ``told`` is what other sources say about its end, ``lost`` that it is unknown.
     """
     exit_code = 128 - code if code < 0 else code
-    if stopping == "canceled":
+    stop_code = stopping.partition(":")[0]
+    if stop_code == CANCELED:
         return (
             "canceled",
             exit_code or 143,
             "canceled" + ("" if code < 0 else " (the script then exited with code %d)" % code),
         )
-    if stopping == GUARDIAN_DIED:
-        return "lost", 125, stopping
-    if stopping.startswith(GPU_IDLE):
+    if stop_code == GUARDIAN_DIED:
+        return "lost", 125, "the runner's guardian was killed; the script was ended with it"
+    if stop_code == GPU_IDLE:
         return "failed", GPU_IDLE_CODE, stopping
-    if stopping == "timeout":
+    if stop_code == TIMEOUT:
         return "failed", 124, "timed out after %s" % timeout
     if stopping:
         return "failed", exit_code or 143, stopping

@@ -205,12 +205,12 @@ class Supervisor:
 
     def _who_stopped(self) -> "str":
         asked = jsonl.read_lines(layout.control(self.attempt))
-        return "canceled" if asked else "the runner was stopped by signal %d" % _told["stop"]
+        return outcome.CANCELED if asked else "the runner was stopped by signal %d" % _told["stop"]
 
     def _mind_clock(self, deadline: "float | None") -> "None":
         now = time.monotonic()
         if deadline and now >= deadline and not self._stopping:
-            self._stop("timeout")
+            self._stop(outcome.TIMEOUT)
         idle = self.gpu.mind(self.events, now)
         if idle and not self._stopping:
             self._stop(idle)
