@@ -437,7 +437,7 @@ def test_paths_of_the_store_come_from_the_layout() -> None:
 def test_bytes_are_decoded_by_one_function_per_purpose() -> None:
     """``runner/decoding.py``; programs that travel alone have their own."""
     folders = ("builder/", "compat/", "script_api/")
-    programs = ("bootstrap.py", "gpu/probe.py", "container/init.py", "container/nested_runs.py")
+    programs = ("bootstrap.py", "gpu/probe.py", "container/init.py", "container/nested_runs.py", "run/login_shell.py")
     alone = (*folders, *(f"runner/{name}" for name in programs))
     found = [
         f"{_name(path)}:{node.lineno}"

@@ -11,7 +11,6 @@ from runner_post import ONCE, Post, post_fixture, sha256, store_tree  # noqa: F4
 
 from conftest import eventually
 from holdfast.engine.connection import bundle
-from holdfast.engine.connection.channel import UNPACK
 from holdfast.engine.submit.upload import CHUNK, Shipment
 from holdfast.engine.submit.upload import changed as changed_parts
 from holdfast.errors import RunnerError, UnreachableError
@@ -93,7 +92,7 @@ def test_a_runner_other_than_the_promised_one_is_not_installed(post: Post) -> No
     for wrong in (bundle.to_zip(), b"no zip at all"):
         asked = {"home": str(post.home), "runner": "0" * 64, "nonce": "n", "size": len(wrong)}
         words = bundle.boot_words(), bundle.as_word(wire.dumps(asked))
-        stream = LocalHost().run((post.python, "-I", "-S", "-c", UNPACK, *words))
+        stream = LocalHost().run((post.python, "-I", "-S", "-c", bundle.UNPACK, *words))
         wire.write_all(stream.stdin, wrong)
         reader = wire.FrameReader(stream.stdout)
         with pytest.raises(wire.Closed):

@@ -15,7 +15,7 @@ import select
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.engine.connection.channel import UNPACK
+from holdfast.engine.connection import bundle
 from holdfast.hosts.local import LocalHost
 from holdfast.ports import Stream
 from holdfast.runner import wire
@@ -129,7 +129,7 @@ class Conversation:
 class RecordingHost(LocalHost):
     def run(self, argv: tuple[str, ...]) -> Stream:
         real = super().run(argv)
-        if UNPACK not in argv:
+        if bundle.boot_words() not in argv:
             return real
         asked = json.loads(base64.b64decode(argv[-1]))
         heard, stdin = os.pipe()
@@ -183,7 +183,7 @@ def _record_down(source: int, sink: int, asked: Json, verbs: dict[int, str], rec
 
 class ReplayHost(LocalHost):
     def run(self, argv: tuple[str, ...]) -> Stream:
-        if UNPACK not in argv:
+        if bundle.boot_words() not in argv:
             return super().run(argv)
         asked = json.loads(base64.b64decode(argv[-1]))
         heard, stdin = os.pipe()

@@ -8,8 +8,15 @@ import sys
 from holdfast.location import PACKAGE
 from holdfast.runner.store.files import UNSYNCED, write_whole
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.model import Json
+
+# Characters that a host need not wrap: the first program to run on a target is on its command line.
+UNPACK = "import binascii,sys;exec(binascii.a2b_base64(sys.argv[1]))"
 # As pinned in pyproject.toml.
 BINDING = "13.615.71"
+_ALONE = ("runner/bootstrap.py", "runner/machine/store_locations.py", "runner/run/login_shell.py")
 
 
 def digest(note: str) -> str:
@@ -44,6 +51,14 @@ def boot_words() -> str:
     return as_word(_read(os.path.join(PACKAGE, "runner", "bootstrap.py")))
 
 
+def standalone(name: str, asked: Json) -> tuple[str, ...]:
+    """Arguments for a Python that runs a program of the runner's tree where the runner may not be installed."""
+    import json
+
+    program = _read(os.path.join(PACKAGE, *name.split("/")))
+    return "-I", "-S", "-c", UNPACK, as_word(program), as_word(json.dumps(asked).encode("ascii"))
+
+
 def as_word(data: bytes) -> str:
     """Anything as a word without a character that a shell would touch."""
     import binascii
@@ -52,9 +67,10 @@ def as_word(data: bytes) -> str:
 
 
 def _sources() -> dict[str, str]:
-    """Name in the bundle -> file. bootstrap.py is left out: it is what requests the bundle."""
+    """Name in the bundle -> file. Programs that are sent alone are not in it."""
     sources = {**_python_files("runner"), **_python_files("builder"), **_python_files("compat", "site")}
-    del sources["runner/bootstrap.py"]
+    for name in _ALONE:
+        del sources[name]
     sources["site/holdfast.py"] = os.path.join(PACKAGE, "script_api", "track.py")
     sources["site/_holdfast_values.py"] = os.path.join(PACKAGE, "script_api", "values.py")
     binding = _binding()

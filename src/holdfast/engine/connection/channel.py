@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from holdfast.targets import Target
 
 
-# Characters that a host need not wrap: the first program to run on a target is on its command line.
-UNPACK = "import binascii,sys;exec(binascii.a2b_base64(sys.argv[1]))"
 # By name: the numbers differ between systems.
 _LIMITED = frozenset(("EAGAIN", "EMFILE", "ENFILE", "ENOMEM", "EFBIG"))
 _REFUSED = frozenset(("ENOSPC", "EDQUOT", "EROFS", "EIO", "EACCES", "EPERM", "EEXIST", "ENOTDIR", "ENOTEMPTY"))
@@ -239,7 +237,7 @@ class RunnerChannel:
         self._nonce = os.urandom(8).hex()
         self.began = time.time()
         asked = {"home": self._home, "runner": self._runner, "nonce": self._nonce, "size": len(parcel)}
-        words = (self._python, "-I", "-S", "-c", UNPACK, bundle.boot_words(), bundle.as_word(wire.dumps(asked)))
+        words = (self._python, "-I", "-S", "-c", bundle.UNPACK, bundle.boot_words(), bundle.as_word(wire.dumps(asked)))
         try:
             self._transport = Transport(self._host.run(words), self._until)
         except OSError as error:

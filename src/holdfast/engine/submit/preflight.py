@@ -10,6 +10,7 @@ import json
 import time
 
 from holdfast import targets
+from holdfast.engine.connection import bundle
 from holdfast.engine.connection.transport import run_to_end
 from holdfast.errors import ConfigError, HoldfastError, NoPlaceError, NoPythonError, RemoteCommandError, StoreError
 from holdfast.record import Record
@@ -33,44 +34,6 @@ SKEW_S = 5.0
 _ROOM, _FILES = 256 * 1024, 40
 _OF_RUNNER = (4_000_000, 400)
 _LOOK_S = 30.0
-# Run by any Python that is there: is there room elsewhere, can files be cloned here, is the environment built?
-_LOOK = """
-import fcntl, json, os, sys
-told = json.loads(sys.argv[1])
-home = os.path.expanduser(told["home"] or "~/.holdfast")
-above = home
-while not os.path.isdir(above):
-    above = os.path.dirname(above)
-def room(path):
-    found = os.statvfs(path)
-    flags = [bool(found.f_flag & getattr(os, name, 0)) for name in ("ST_RDONLY", "ST_NOEXEC")]
-    return [path, found.f_bavail * found.f_frsize, found.f_favail if found.f_files else None] + flags
-def clones():
-    names = [os.path.join(home, "clone.%d.%d" % (os.getpid(), number)) for number in (0, 1)]
-    try:
-        with open(names[0], "wb") as one, open(names[1], "wb") as two:
-            one.write(b"x" * 4096)
-            one.flush()
-            with open(names[0], "rb") as again:
-                fcntl.ioctl(two.fileno(), 0x40049409, again.fileno())
-        return True
-    except (OSError, IOError):
-        return False
-    finally:
-        for name in names:
-            if os.path.exists(name):
-                os.unlink(name)
-user = os.environ.get("USER") or str(os.getuid())
-places = []
-for folder in ["~", "/scratch/" + user, "/scratch", "/data/" + user, "/data", "/local", "/var/tmp", "/dev/shm"]:
-    folder = os.path.expanduser(folder)
-    if os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK):
-        name = ".holdfast" if folder == os.path.expanduser("~") else "holdfast-" + user
-        name = os.path.join(folder, name)
-        if os.stat(folder).st_dev != os.stat(above).st_dev:
-            places.append([name] + room(folder)[1:])
-print(json.dumps({"places": places, "clones": clones(), "built": os.path.exists(told["prefix"] or "/nothing")}))
-"""
 
 
 class Tick(Record):
@@ -274,10 +237,10 @@ _HEADS = {
 
 def _ask_more(target: Target, prefix: str) -> Json:
     """What is worth a trip of its own only when a run cannot be as it is."""
-    told = json.dumps({"home": target.home, "prefix": prefix})
-    said = run_to_end(target.host, (target.runner_python, "-I", "-S", "-c", _LOOK, told), _LOOK_S).out
+    argv = bundle.standalone("runner/machine/store_locations.py", {"home": target.home, "prefix": prefix})
+    printed = run_to_end(target.host, (target.runner_python, *argv), _LOOK_S).out
     try:
-        found = json.loads(said[said.rfind(b'\n{"places"') + 1 :])
+        found = json.loads(printed.rstrip().rpartition(b"\n")[2])
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
