@@ -36,6 +36,7 @@ FOREIGN = {
     "runner/container/image_build.py": "Docker's and Podman's messages",
     "runner/container/images.py": "Docker's and Podman's messages",
     "runner/gpu/nvidia_smi.py": "nvidia-smi's messages",
+    "runner/run/waiting.py": "the first bytes of a file",
     "snapshot/ignore.py": "the first line of a private key",
     "snapshot/stat_cache.py": "the first bytes of a file",
     "store/mlflow_reader.py": "SQL in MLflow's database",
