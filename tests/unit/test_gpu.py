@@ -177,7 +177,7 @@ def test_a_lost_card_is_still_named_and_the_other_goes_on(place: Place) -> None:
     assert "fallen off the bus" in lost["trouble"]
     assert (lost["uuid"], lost["memory_total"], lost["processes"]) == (TWO[0].uuid, None, None)
     assert other == before[1]
-    assert "GPU was taken from it" in taken["trouble"]
+    assert "container lost access to the GPU" in taken["trouble"]
 
 
 @pytest.mark.parametrize(
