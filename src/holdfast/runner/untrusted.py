@@ -18,12 +18,12 @@ if MYPY:
 
 _LONGEST_NAME = 255  # bytes; no common file system takes a longer one
 _LONGEST_PATH = 4000  # bytes; PATH_MAX is 4096 with its terminating NUL
-_GUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\Z")
-_HEX = re.compile(r"[0-9a-f]+\Z")
+_GUID = r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\Z"  # compiled when one is read: most starts read none
+_HEX = "0123456789abcdef"
 _DEEPEST = 100  # levels of JSON; those who walk a value must not run out of stack
 _MOST_DIGITS = re.compile(rb"[0-9]{4000}")  # Python refuses more than 4300, older ones take ages
 _UNUSUAL = re.compile(rb"\\u[dD][89abcdefABCDEF]|[0-9]{20}|[:,\[ ][-.0-9]+[eE]\+?[0-9]{3}|NaN|Infinity")
-_SURROGATES = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+_SURROGATES = "[\ud800-\udc7f\udd00-\udfff]"
 _LARGEST_INTEGER = 1 << 63
 
 
@@ -70,14 +70,14 @@ def below(folder: "AnyStr", path: "AnyStr") -> "AnyStr":
 
 def guid(text: "object") -> "str":
     """The text, if it is a GUID, in lower case."""
-    if not isinstance(text, str) or not _GUID.match(text):
+    if not isinstance(text, str) or not re.match(_GUID, text):
         raise Untrusted("not a GUID: %.200r" % (text,))
     return text.lower()
 
 
 def hexadecimal(text: "object", length: "int") -> "str":
     """The text, if it is that many lower-case hexadecimal digits: run uids, store ids, digests."""
-    if not isinstance(text, str) or len(text) != length or not _HEX.match(text):
+    if not isinstance(text, str) or len(text) != length or not text or text.strip(_HEX):
         raise Untrusted("not %d hexadecimal digits: %.200r" % (length, text))
     return text
 
@@ -101,11 +101,11 @@ def loads(data: "bytes") -> "object":
 
 def _usable(value: "object", levels: "int") -> "object":
     if isinstance(value, str):
-        return _SURROGATES.sub("\ufffd", value)
+        return re.sub(_SURROGATES, "\ufffd", value)
     if isinstance(value, (dict, list)) and levels == 0:
         raise Untrusted("nested too deeply")
     if isinstance(value, dict):
-        return {_SURROGATES.sub("\ufffd", name): _usable(item, levels - 1) for name, item in value.items()}
+        return {re.sub(_SURROGATES, "\ufffd", name): _usable(item, levels - 1) for name, item in value.items()}
     if isinstance(value, list):
         return [_usable(item, levels - 1) for item in value]
     if isinstance(value, int) and not -_LARGEST_INTEGER <= value < _LARGEST_INTEGER:

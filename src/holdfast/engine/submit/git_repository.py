@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 _LARGEST_REFS = 16 << 20
 _LARGEST_CONFIG = 1 << 20
 _HEX = frozenset("0123456789abcdef")
-_SECTION = re.compile(r'\[\s*([A-Za-z0-9.-]+)\s*("(?:[^"\\]|\\.)*")?\s*\](.*)')
-_ENTRY = re.compile(r'([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^;#"]*))?')
+# Compiled where a repository is found.
+_SECTION = r'\[\s*([A-Za-z0-9.-]+)\s*("(?:[^"\\]|\\.)*")?\s*\](.*)'
+_ENTRY = r'([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^;#"]*))?'
 # How files in the work tree differ from those in commits. None of these names a program or a path.
 _DESCRIBING = frozenset(
     ["filemode", "symlinks", "ignorecase", "autocrlf", "eol", "precomposeunicode", "trustctime", "checkstat"]
 )
-_PLAIN = re.compile(r"[A-Za-z0-9]{0,12}")
+_PLAIN = r"[A-Za-z0-9]{0,12}"
 
 
 class Repository(Record):
@@ -63,7 +64,7 @@ class Repository(Record):
         found.update(
             (name, value)
             for name, value in _entries(os.path.join(self.common, "config"), self.common)
-            if name.startswith("core.") and name[5:] in _DESCRIBING and _PLAIN.fullmatch(value)
+            if name.startswith("core.") and name[5:] in _DESCRIBING and re.fullmatch(_PLAIN, value)
         )
         attributes = os.path.join(self.common, "info", "attributes")
         if os.path.isfile(attributes):
@@ -163,11 +164,11 @@ def _entries(path: str, within: str | None = None) -> Iterator[tuple[str, str]]:
     section = ""
     for line in _text(path, _LARGEST_CONFIG, within).splitlines():
         rest = line.strip()
-        header = _SECTION.match(rest)
+        header = re.match(_SECTION, rest)
         if header:
             section = "" if header[2] else header[1].lower()
             rest = header[3].strip()
-        entry = _ENTRY.match(rest) if section else None
+        entry = re.match(_ENTRY, rest) if section else None
         if entry:
             value = "true" if entry[2] is None else entry[2].strip()
             yield f"{section}.{entry[1].lower()}", value.strip('"')

@@ -247,7 +247,9 @@ class Index:
     def _put(self, row: Row) -> None:
         """A running run is read again each time: its record is not stored, and its row only if it differs."""
         uid, final, columns, words, values, record = row
-        mark = self._request_mark(uid) if final else crc32(repr((columns, values)).encode("utf-8", "replace"))
+        mark = (
+            _request_mark(self._home.runs, uid) if final else crc32(repr((columns, values)).encode("utf-8", "replace"))
+        )
         self._fresh.pop(uid, None)
         if not final:
             self._fresh[uid] = json.loads(record)
@@ -271,17 +273,10 @@ class Index:
             newest = "experiment_id = ? AND final = 1 ORDER BY run_number DESC LIMIT ?"
         query = f"SELECT uid, mark FROM runs WHERE {newest}"
         found = self.db.execute(query, (_CHECKED,) if project_id is None else (project_id, _CHECKED)).fetchall()
-        changed = [uid for uid, mark in found if mark != self._request_mark(uid)]
+        folder = self._home.runs
+        changed = [uid for uid, mark in found if mark != _request_mark(folder, uid)]
         if changed:
             self.refresh(changed)
-
-    def _request_mark(self, uid: str) -> int:
-        """Changes with run.json, which is written once."""
-        try:
-            found = os.stat(f"{self._home.runs}/{uid}/{layout.request.name}")
-        except OSError:
-            return 0
-        return crc32(b"%d %d" % (found.st_size, found.st_mtime_ns)) or 1
 
     def _put_values(self) -> None:
         self.db.executemany(_PUT_VALUE, self._waiting)
@@ -310,6 +305,15 @@ class Index:
     def _meta(self, key: str) -> str:
         row = self.db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return str(row[0]) if row else ""
+
+
+def _request_mark(folder: str, uid: str) -> int:
+    """Changes with run.json, which is written once."""
+    try:
+        found = os.stat(f"{folder}/{uid}/{layout.request.name}")
+    except OSError:
+        return 0
+    return crc32(b"%d %d" % (found.st_size, found.st_mtime_ns)) or 1
 
 
 def problems(home: Home) -> list[str]:
