@@ -6,7 +6,6 @@ import os
 import time
 
 from holdfast import ledger, lifecycle
-from holdfast.metrics import reader
 from holdfast.model import Json
 from holdfast.runner.decoding import as_bytes
 from holdfast.runner.store import layout
@@ -82,11 +81,17 @@ def _record(run: Run, *, files: bool = True) -> Json:
         "gpu": gpu_receipt(run),
         "ledger": ledger.ledger(run.client, run.events, run.attempt_number),
     }
-    logged = reader.summary(reader.read_dir(layout.metrics(run.attempt))) if files else {}
+    logged = _logged(run) if files else {}
     clashing = {name: value for name, value in logged.items() if name in FIXED}
     others = {name: value for name, value in logged.items() if name not in FIXED}
     found: Json = {**others, **fixed, **({"metrics": clashing} if clashing else {})}
     return dict(sorted(found.items()))
+
+
+def _logged(run: Run) -> Json:
+    from holdfast.metrics import reader
+
+    return dict(reader.summary(reader.read_dir(layout.metrics(run.attempt))))
 
 
 def _state(run: Run) -> str:

@@ -10,7 +10,7 @@ import os
 import time
 
 from holdfast._version import __version__
-from holdfast.engine.runs import follow, path_shims
+from holdfast.engine.runs import follow
 from holdfast.engine.runs import run_target as known
 from holdfast.engine.submit import git_facts
 from holdfast.errors import ConfigError, HoldfastError, LockedError, StoreError, UnreachableError
@@ -143,6 +143,8 @@ class Submitter:
     def _start(self, plan: Plan, job: Job, environment: Environment | None, request: Json) -> None:
         home, target = self._home, self._target
         if target.shims:
+            from holdfast.engine.runs import path_shims
+
             path_shims.for_runs(home, target.shims)
         self._stopwatch.lap("other")
         told: Json = {"env": dict(job.env), "on_end": job.on_end}
