@@ -70,7 +70,7 @@ def test_what_mlflow_itself_writes(desk: Desk, tmp_path: Path, kind: str) -> Non
     env = {**os.environ, "MLFLOW_ALLOW_FILE_STORE": "true", "MLFLOW_DISABLE_TELEMETRY": "true", "HOME": str(tmp_path)}
     subprocess.run([real, "-c", MAKES, uri], cwd=place, env=env, check=True, capture_output=True, timeout=250)
     done = desk.holdfast("history", "import", "--mlflow", str(place))
-    assert (done.code, "5 runs imported, 1 left out" in done.err) == (0, True), done.err
+    assert (done.code, "5 runs imported, 1 skipped" in done.err) == (0, True), done.err
     run = of(desk, "beta/x y-run")
     assert (run["status"], run["loss"], run["val/acc"]) == ("Completed", [1.0, 0.5, 1 / 3, 0.25, 0.2], 0.9)
     assert (run["bad"], run["big"], run["description"]) == (None, None, "a note")
@@ -161,7 +161,7 @@ def test_a_folder_with_links_and_nonsense(desk: Desk, tmp_path: Path) -> None:
     broken.mkdir()
     (broken / "meta.yaml").write_text("{[")
     done = desk.holdfast("history", "import", "--mlflow", str(tmp_path / "mlruns"))
-    assert (done.code, "1 run imported" in done.err, "left out" in done.err) == (0, True, True), done.err
+    assert (done.code, "1 run imported" in done.err, "skipped" in done.err) == (0, True, True), done.err
     assert of(desk, "one")["loss"] == [2.0, 4.5]
     found = [path for path in (desk.home / "runs").rglob("*") if path.is_file() and b"secret" in path.read_bytes()]
     assert found == []
@@ -180,8 +180,8 @@ def test_linked_folders_that_are_not_imported_are_named(desk: Desk, tmp_path: Pa
     (experiment / UIDS[1] / "artifacts" / "model").symlink_to(tmp_path / "secret")
     done = desk.holdfast("history", "import", "--mlflow", str(tmp_path / "mlruns"))
     assert done.code == 0, done
-    assert f"left out: {UIDS[0]}: artifacts: a symbolic link that leads out of the store\n" in done.err
-    assert f"left out: {UIDS[1]}: 'model': a linked folder\n" in done.err
+    assert f"skipped: {UIDS[0]}: artifacts: a symbolic link that leads out of the store\n" in done.err
+    assert f"skipped: {UIDS[1]}: 'model': a linked folder\n" in done.err
 
 
 def test_a_folder_as_an_archive_is_refused_with_advice(desk: Desk, tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_sparse_artifacts_stay_sparse_and_too_large_ones_are_left_out(desk: Desk
         holes.truncate(100 << 20)
     done = desk.holdfast("history", "import", "--mlflow", str(tmp_path / "mlruns"))
     assert done.code == 0, done
-    assert f"left out: {UIDS[0]}: 'huge': {1 << 42} bytes, and the store's disk has" in done.err
+    assert f"skipped: {UIDS[0]}: 'huge': {1 << 42} bytes, and the store's disk has" in done.err
     [copy] = (desk.home / "runs").rglob("outputs/holes")
     assert copy.stat().st_size == 100 << 20
     assert copy.stat().st_blocks * 512 < 10 << 20

@@ -75,7 +75,7 @@ def test_a_damaged_output_is_not_taken_home(desk: Desk, elsewhere: Path) -> None
     there.write_bytes(b"y" * (17 * 1024 * 1024))
     result = desk.holdfast("experiment", "return")
     assert result.code == 74
-    assert "arrived damaged" in result.err
+    assert "damaged in transfer" in result.err
     assert not (desk.attempt() / "outputs" / "large.bin").exists()
     assert not (desk.project / "outputs" / "large.bin").exists()
 

@@ -178,7 +178,7 @@ def test_what_is_no_plain_file_is_named_when_the_run_ends(desk: Desk) -> None:
     desk.script("import os; os.mkfifo('outputs/pipe'); open('outputs/good', 'w').write('1')")
     result = desk.submit("train.py")
     assert result.code == 0, result
-    assert "outputs/pipe was not kept: not a plain file" in result.err
+    assert "outputs/pipe was not stored: not a plain file" in result.err
 
 
 def test_own_exit_code_of_a_failed_script_stays(desk: Desk) -> None:
