@@ -61,7 +61,7 @@ def test_mistakes_are_told(runs: Desk) -> None:
     refused = runs.holdfast("history", "list", "--where", "Accuracy > 0.5 and target = local")
     assert (refused.code, refused.out) == (2, b"")
     lines = refused.err.splitlines()
-    assert lines[0].startswith("ERROR: expected a number, 'text', true or false, but there is 'local'")
+    assert lines[0].startswith("ERROR: expected a number, 'text', true or false, found 'local'")
     marked = next(number for number, line in enumerate(lines) if line.strip() == "^")
     assert lines[marked - 1][lines[marked].index("^") :] == "local"
     assert "'local'" in lines[-1]

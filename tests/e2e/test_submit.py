@@ -178,7 +178,7 @@ def test_a_missing_variable_is_said_before_anything_happens(desk: Desk) -> None:
     desk.script("")
     result = desk.submit("-e", "NOT_THERE", "train.py")
     assert result.code == 2
-    assert result.err.startswith("ERROR: -e NOT_THERE: this shell has no variable NOT_THERE")
+    assert result.err.startswith("ERROR: -e NOT_THERE: NOT_THERE is not set in this shell")
     assert not desk.home.exists()
 
 

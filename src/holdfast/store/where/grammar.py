@@ -230,7 +230,7 @@ class _Parser:
             raise self._expected(sign)
 
     def _expected(self, what: str, hint: str = "") -> UsageError:
-        found = "the end of the text" if self._now.kind == "end" else f"there is {self._now.value!r}"
+        found = "the end of the text" if self._now.kind == "end" else repr(self._now.value)
         return self._source.mistake(f"expected {what}, found {found}", self._now.at, hint)
 
     @property
