@@ -196,7 +196,7 @@ def test_a_work_folder_deleted_under_the_script_costs_its_outputs_only(post: Pos
     closed = run.event("closed")
     assert closed["outcome"] == "completed"
     assert run.log == b"before\nafter\n"
-    assert "gone" in closed["outputs_trouble"]
+    assert "did not exist" in closed["outputs_trouble"]
 
 
 def _peak_kb(pid: int) -> int:

@@ -72,8 +72,8 @@ def test_folders_nested_beyond_all_reason_do_not_lose_the_run(post: Post) -> Non
 @pytest.mark.parametrize(
     ("doing", "words"),
     [
-        ("shutil.rmtree('outputs')", "gone"),
-        ("shutil.rmtree('outputs'); open('outputs', 'w').close()", "gone"),
+        ("shutil.rmtree('outputs')", "did not exist"),
+        ("shutil.rmtree('outputs'); open('outputs', 'w').close()", "did not exist"),
         ("shutil.rmtree('outputs'); os.symlink('/etc', 'outputs')", "link to b'/etc'"),
         ("open('outputs/x', 'w').close(); os.makedirs('../outputs/in/the/way')", "could not be stored"),
     ],

@@ -115,7 +115,7 @@ def test_a_cancel_that_could_not_be_delivered_is_not_forgotten(
     attached.close_connections()
     result = attached.holdfast("cancel")
     assert result.code == 69, result
-    assert "will be" in result.err
+    assert "the request is recorded" in result.err
     lab.heal(gpu1)
     assert attached.wait_for_end()["status"] == "Canceled"
     assert not [process for process in ada.processes() if "train.py" in " ".join(process.argv)]
