@@ -103,7 +103,8 @@ def test_container_killed_from_outside_fails_the_run(seat: Seat, words: tuple[st
     seat.run(*words, seat.container)
     record = seat.desk.wait_for_end(limit=120)
     assert (record["status"], record["exit_code"] in (137, 143)) == ("Failed", True), record  # podman asks first
-    assert "externally" in record["reason"]
+    asked = "stopped by another program"  # podman sends SIGTERM before it removes a container
+    assert any(reason in record["reason"] for reason in ("externally", asked)), record
     lines(seat)
 
 
