@@ -175,4 +175,4 @@ def test_logs_are_left_out_where_the_arguments_cannot_be_looked_for(desk: Desk, 
     with zipfile.ZipFile(report) as archive:
         texts = {name: archive.read(name) for name in archive.namelist()}
     assert [name for name, text in texts.items() if b"private words" in text] == []
-    assert any(text.startswith(b"left out: ") for text in texts.values())
+    assert any(text.startswith(b"omitted: ") for text in texts.values())

@@ -62,7 +62,7 @@ def test_what_others_have_there_stays(attached: Laptop, second: Laptop, gpu1: Ho
     lines = ada.path(".ssh/authorized_keys").read_text().splitlines()
     result = attached.holdfast(*PURGE)
     assert result.code == 0, result
-    assert "stays for 1 other client that uses it and 1 run that was not submitted from this client" in result.err
+    assert "is kept for 1 other client that uses it and 1 run that was not submitted from this client" in result.err
     left = ada.path(".ssh/authorized_keys").read_text().splitlines()
     assert left == [line for line in lines if line != lines[-2]]
     assert [path.name for path in ada.path(".holdfast/runs").iterdir()] == [second.record()["uid"]]
@@ -131,7 +131,7 @@ def test_runs_that_others_left_are_told(attached: Laptop, ada: User) -> None:
     result = attached.holdfast(*PURGE)
     assert result.code == 0, result
     assert "0 runs of this client were removed there" in result.err
-    assert ".holdfast stays for 1 run that was not submitted from this client" in result.err
+    assert ".holdfast is kept for 1 run that was not submitted from this client" in result.err
     assert run.exists()
 
 

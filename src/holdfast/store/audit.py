@@ -284,7 +284,10 @@ def _is_alive(run: Run) -> bool:
         return False  # Windows is never a target
     from holdfast.runner.store import run_files
 
-    return run_files.may_live(os.fsencode(run.attempt))
+    try:
+        return run_files.may_live(os.fsencode(run.attempt))
+    except OSError:
+        return False  # a file that cannot be read is reported by other checks
 
 
 def _check_events(run: Run, alive: bool, is_here: bool) -> str:

@@ -22,7 +22,7 @@ def main(store: "bytes", folders: "list[bytes]", command: "list[bytes]") -> "Non
     if paths and entered is None:
         sys.exit("holdfast: this run is not on this machine any more")
     if paths and entered != paths[0]:
-        sys.stderr.write("holdfast: its work folder is gone; this is what it left\n")
+        sys.stderr.write("holdfast: the work folder was removed; this is the attempt's folder\n")
         sys.stderr.flush()
     shell = os.environ.get("SHELL") or pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh"
     os.execv(shell, ["-" + os.path.basename(shell)])  # the dash makes it a login shell

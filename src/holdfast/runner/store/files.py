@@ -31,9 +31,9 @@ def unlink_quietly(path: "AnyStr") -> "None":
 def temporary_beside(path: "AnyStr") -> "AnyStr":
     """A name in the same folder for what is not whole yet: that of the file, cut where it is long, and an ending."""
     folder, name = os.path.split(path)
-    short = os.fsencode(name)[:_LONGEST_KEPT].decode("utf-8", "ignore")
-    beside = "%s.%s%s" % (short, os.urandom(8).hex(), TEMPORARY)
-    return os.path.join(folder, beside.encode("utf-8") if isinstance(path, bytes) else beside)
+    short = os.fsencode(name)[:_LONGEST_KEPT].decode("utf-8", "ignore").encode("utf-8")
+    beside = short + (".%s%s" % (os.urandom(8).hex(), TEMPORARY)).encode("ascii")
+    return os.path.join(folder, beside if isinstance(path, bytes) else os.fsdecode(beside))
 
 
 def is_temporary(path: "AnyStr") -> "bool":
