@@ -109,7 +109,7 @@ def test_what_is_left_of_a_run_can_be_entered(attached: Laptop) -> None:
     with attached.start("ssh", stdin=subprocess.PIPE) as process:
         out, err = process.communicate(b"cat outputs/m; exit 4\n", timeout=60)
     assert (process.returncode, out) == (4, b"kept")
-    assert b"its work folder is gone" in err
+    assert b"the work folder was removed" in err
     assert attached.holdfast("ssh", "-r", "last", "-c", "lab1").code == 2
 
 

@@ -80,7 +80,7 @@ def test_login_shell_says_that_the_work_folder_is_gone(tmp_path: Path) -> None:
     asked = {"store": str(tmp_path), "folders": ["a1/work", "a1"], "command": []}
     done = run(sys.executable, "runner/run/login_shell.py", asked, input=b"pwd\n", env={"SHELL": "/bin/sh"})
     assert done.stdout == os.fsencode(tmp_path / "a1") + b"\n"
-    assert b"work folder is gone" in done.stderr
+    assert b"work folder was removed" in done.stderr
 
 
 def test_login_shell_of_a_run_that_is_gone_fails(tmp_path: Path) -> None:
