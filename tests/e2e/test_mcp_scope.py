@@ -122,6 +122,6 @@ def test_server_refuses_when_folder_takes_the_identity_of_another_project(desk: 
         assert len((await call(client, "list_runs"))["runs"]) == 1
         (desk.project / ".holdfast-project").write_bytes((other.root / ".holdfast-project").read_bytes())
         for tool, arguments in (("list_runs", {}), ("run_info", {"run": "1"}), ("submit", {"script": "train.py"})):
-            assert "another project" in await refused(client, tool, **arguments)
+            assert "the project in this folder changed" in await refused(client, tool, **arguments)
 
     talk(desk, work)
