@@ -12,7 +12,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import hypothesis
 import pytest
+
+import seeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # Started in the background of a shell: what we start would be deaf to Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# The same examples every time, as tests/seeds.py has it; HOLDFAST_TEST_SEED=random draws new ones.
+hypothesis.settings.register_profile("fixed", derandomize=not os.environ.get(seeds.VARIABLE))
+hypothesis.settings.load_profile("fixed")
 HOLDFAST = Path(sys.executable).with_name("holdfast")
 
 

@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import seeds
 from holdfast.store import audit
 from holdfast.store.home import Home
 
@@ -48,9 +49,7 @@ def flip_bits(store: Home, count: int) -> None:
     """Flip one bit at a time, each file in its turn; the audit must name the file, and be content once it is mended."""
     files = _protected(Path(store.path))
     assert {path.name if path.parent.name == "a1" else path.parent.name for path in files} >= KINDS
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
-    chance = random.Random(seed)
+    chance = random.Random(seeds.seed())
     for number in range(count):
         path = files[number % len(files)]
         mode = path.stat().st_mode

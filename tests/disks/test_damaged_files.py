@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import random
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
+import seeds
 from disks.damage import LOOKS, Case, Stage, judge
+from holdfast.runner.store.jsonl import sealed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,9 +27,7 @@ def stage_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 def test_damaged_files_cost_what_they_held_and_no_more(stage: Stage) -> None:
-    seed = int(os.environ.get("HOLDFAST_TEST_SEED") or random.randrange(1 << 32))
-    print("HOLDFAST_TEST_SEED", seed)
-    found = [wrong for case in stage.cases(CASES, seed) for wrong in judge(stage, case)]
+    found = [wrong for case in stage.cases(CASES, seeds.seed()) for wrong in judge(stage, case)]
     assert found == [], "\n".join(found[:20])
 
 
@@ -70,6 +68,16 @@ def test_oracles_are_content_with_a_damage_that_costs_one_run(stage: Stage) -> N
     assert judge(stage, _case(stage, "run.json")) == []
 
 
+@pytest.mark.parametrize("name", ["project_id", "run_number", "run_id"])
+def test_bit_flipped_in_the_identity_does_not_hide_the_run(stage: Stage, name: str) -> None:
+    """It would be listed as a run of another project, or under another number."""
+    whole = (stage.sound / "runs" / stage.runs[1]["uid"] / "run.json").read_bytes()
+    value = json.dumps(json.loads(whole)[name])
+    start = whole.index(f'"{name}":{value}'.encode()) + len(name) + 3
+    for at in range(start, start + len(value)):
+        assert judge(stage, _case(stage, "run.json", at)._replace(kind="flip")) == []
+
+
 def _red(found: list[str]) -> set[str]:
     return {wrong[:2] for wrong in found}
 
@@ -107,7 +115,9 @@ def test_d3_finds_a_run_that_is_hidden_or_told_otherwise(stage: Stage) -> None:
 def test_d4_finds_a_number_that_is_given_twice(stage: Stage) -> None:
     def renumber(stage: Stage) -> None:
         path = stage.home / "runs" / stage.runs[2]["uid"] / "run.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), "run_number": 3}) + "\n")
+        request = {**json.loads(path.read_text()), "run_number": 3}
+        del request["crc"]
+        path.write_bytes(sealed(request))
 
     assert "D4" in _red(judge(stage, _case(stage, "run.json"), renumber))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 from collections import Counter
@@ -17,11 +16,6 @@ if TYPE_CHECKING:
 
 _KILLS_PER_STAGE = 25
 _INDEX_POINTS = 40
-
-
-def seed() -> int:
-    """One number decides everything that is drawn; HOLDFAST_FAULT_SEED plays the same again."""
-    return int(os.environ.get("HOLDFAST_FAULT_SEED") or random.SystemRandom().randrange(10**9))
 
 
 class Kill(NamedTuple):
@@ -49,9 +43,9 @@ def table(done: list[Kill]) -> str:
 
 def check(done: list[Kill], seeded: int) -> None:
     """Fail with everything needed to play it again."""
-    print(f"HOLDFAST_FAULT_SEED={seeded}\n{table(done)}")
+    print(f"HOLDFAST_TEST_SEED={seeded}\n{table(done)}")
     wrong = [f"{kill.step}, {kill.where}: {finding}" for kill in done for finding in kill.wrong]
-    assert not wrong, f"HOLDFAST_FAULT_SEED={seeded}\n" + "\n".join(wrong)
+    assert not wrong, f"HOLDFAST_TEST_SEED={seeded}\n" + "\n".join(wrong)
 
 
 def submits(place: Path, rng: random.Random, size: Size, *, attached: bool, far: bool) -> list[Kill]:

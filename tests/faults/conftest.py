@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from faults.campaign import Kill, check, seed
+import seeds
+from faults.campaign import Kill, check
 from faults.stage import processes_of
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Draw(NamedTuple):
 def draw(tmp_path: Path) -> Iterator[Draw]:
     if shutil.which("strace") is None:
         pytest.skip("NOT TESTED: there is no strace here")
-    number = seed()
+    number = seeds.seed()
     yield Draw(tmp_path, random.Random(number), number)
     for pid in processes_of(tmp_path):
         os.kill(pid, signal.SIGKILL)

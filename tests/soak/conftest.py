@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
+
+import seeds
 
 HERE = Path(__file__).parent
 
@@ -14,3 +15,8 @@ HERE = Path(__file__).parent
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     asked = [(config.invocation_params.dir / arg.partition("::")[0]).resolve() for arg in config.args]
     return None if any(path.is_relative_to(HERE) for path in asked) else True
+
+
+@pytest.fixture(autouse=True)
+def _draw_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(seeds.VARIABLE, os.environ.get(seeds.VARIABLE) or "random")

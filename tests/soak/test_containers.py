@@ -1,6 +1,6 @@
 """Containers whose engines, watchers and own processes are killed: nothing is left, and each run ends as it must.
 
-``HOLDFAST_FAULT_SEED`` draws the same again, ``HOLDFAST_SOAK_PART=20`` plays a twentieth of it.
+``HOLDFAST_TEST_SEED`` draws the same again, ``HOLDFAST_SOAK_PART=20`` plays a twentieth of it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import holdfast
+import seeds
 from conftest import alive, eventually
 from containers.conftest import target
 from enginelab import Docker, Podman
-from faults import campaign
 from faults.oracles import judge
 from faults.stage import Stage, ids_in, processes_of
 from holdfast.runner.machine import processes as hostfacts
@@ -232,9 +232,8 @@ def test_the_oracle_sees_what_a_planted_bug_does(engines: list[Engine], place: P
 
 @pytest.mark.timeout(7200)
 def test_two_hundred_strikes(engines: list[Engine], place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    number = campaign.seed()
     with capsys.disabled():
-        print(f"\nHOLDFAST_FAULT_SEED={number}", flush=True)
+        number = seeds.seed()
     started = time.monotonic()
     with ThreadPoolExecutor(len(engines)) as pool:
         parts = [
@@ -389,7 +388,7 @@ def _kill(*pids: int | None) -> bool:
 PAGE = """\
 Runs in containers, {at_once} at once on each of three engines, every one of them struck by something else at a moment
 drawn by chance between its id and about its script's end; now and then, in place of that, the daemon is restarted or
-killed under all of them. `HOLDFAST_FAULT_SEED={seed}` draws the same again; {minutes:.0f} minutes. Afterwards the
+killed under all of them. `HOLDFAST_TEST_SEED={seed}` draws the same again; {minutes:.0f} minutes. Afterwards the
 oracles of this page are asked, no container and no process may be left, and each run must have ended as what was done
 to it demands: as if nothing had happened for clients of any kind, the container monitor, and daemons with
 live-restore, though such a run may be told as failed or lost where its script had not started yet; failed, canceled or

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING
 
+import seeds
 from disks.damage import Stage, judge
 
 if TYPE_CHECKING:
@@ -15,12 +15,10 @@ _SHOWN = 20
 
 
 def test_thirty_thousand_damaged_files_cost_what_they_held_and_no_more(tmp_path: Path) -> None:
-    seed = random.randrange(1 << 32)
-    print("HOLDFAST_TEST_SEED", seed)
     stage = Stage(tmp_path)
     found: list[str] = []
     try:
-        for case in stage.cases(CASES, seed):
+        for case in stage.cases(CASES, seeds.seed()):
             found += judge(stage, case)
             assert len(found) < _SHOWN, "\n".join(found)
     finally:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING
 
+import seeds
 from gpus.campaign import Campaign
 from gpus.test_many import check
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def test_five_hundred(tmp_path: Path) -> None:
-    seed = random.randrange(1 << 32)
+    seed = seeds.seed()
     campaign = Campaign(tmp_path, submits=500, kills=100, seed=seed)
     check(campaign)
     taken = campaign.taken()
@@ -22,7 +22,7 @@ def test_five_hundred(tmp_path: Path) -> None:
 
 def test_two_hundred_beside_a_hostile_neighbour(tmp_path: Path) -> None:
     """Order is the neighbour's to break; that no card has two holders and that every run ends is not."""
-    seed = random.randrange(1 << 32)
+    seed = seeds.seed()
     campaign = Campaign(tmp_path, submits=200, kills=40, seed=seed, hostile=True)
     campaign.run()
     print(f"seed {seed}: {len(campaign.taken())} had their cards, {campaign.killed} killed, {campaign.outcomes()}")

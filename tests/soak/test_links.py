@@ -1,6 +1,6 @@
 """Links that break: a thousand cuts, ten minutes of silence, 200 killed clients.
 
-``HOLDFAST_FAULT_SEED`` draws the same cuts again, ``HOLDFAST_SOAK_PART=20`` plays a twentieth of everything.
+``HOLDFAST_TEST_SEED`` draws the same cuts again, ``HOLDFAST_SOAK_PART=20`` plays a twentieth of everything.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 import holdfast
+import seeds
 from conftest import eventually
-from faults import campaign
 from holdfast.metrics import reader
 from soak.page import write_section
 from ssh.conftest import Laptop
@@ -135,9 +135,8 @@ def test_the_oracle_sees_what_a_planted_bug_does(lab: Lab, place: Path) -> None:
 
 @pytest.mark.timeout(7200)
 def test_a_thousand_cuts(lab: Lab, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    number = campaign.seed()
     with capsys.disabled():
-        print(f"\nHOLDFAST_FAULT_SEED={number}", flush=True)
+        number = seeds.seed()
     users = [lab["gpu1"].user(f"ada{index}") for index in range(WATCHERS)]
     laptops = [sit_down(lab, place / user.name, lab["gpu1"], user, f"{user.name}.lab") for user in users]
     share = (CUTS // WATCHERS, LINES // WATCHERS)
@@ -162,7 +161,7 @@ def test_a_thousand_cuts(lab: Lab, place: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.timeout(3600)
 def test_two_hundred_killed_clients(lab: Lab, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Several of them watch at the same time, from one store."""
-    number = campaign.seed()
+    number = seeds.seed()
     user = lab["gpu1"].user("carol")
     laptop = sit_down(lab, place / "kills", lab["gpu1"], user)
     said = Said(LINES // 4, POINTS // 4)
@@ -353,7 +352,7 @@ CUT_TABLE = """\
 CUT_PAGE = """\
 Four runs, each watched by one `submit` through a proxy that resets the connection after a number of bytes (500 to
 1,000,000) or seconds (0.02 to 3) drawn for each connection: in handshakes, in the middle of a frame, when all is quiet.
-`HOLDFAST_FAULT_SEED={seed}` draws the same again. Then the log that the script was told to print, the log on the
+`HOLDFAST_TEST_SEED={seed}` draws the same again. Then the log that the script was told to print, the log on the
 machine, the log here and what was shown are the same bytes, and so are metrics and events. The same harness finds the
 doubled lines of a client into which that bug was planted.
 
@@ -367,7 +366,7 @@ KILL_TABLE = """\
 """
 KILL_PAGE = """\
 `kill -9` for `logs -f` up to 0.7 s after its first word, four of them watching one run from one store at any time, and
-then once more; `HOLDFAST_FAULT_SEED={seed}`. What each had shown is a beginning of the log, no conversation is left on
+then once more; `HOLDFAST_TEST_SEED={seed}`. What each had shown is a beginning of the log, no conversation is left on
 the machine, and in the end everything is the same bytes on both sides.
 
 {table}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import seeds
 from faults import campaign, people_campaign, runner_campaign
 from faults.campaign import Kill, Size
 from faults.stage import processes_of
@@ -55,8 +56,7 @@ FAMILIES = 200
 def test_a_thousand_kills(tmp_path: Path) -> None:
     if shutil.which("strace") is None:
         pytest.skip("NOT TESTED: there is no strace here")
-    number = campaign.seed()
-    print(f"HOLDFAST_FAULT_SEED={number}")
+    number = seeds.seed()
     rngs = (random.Random(f"{number}/{part}") for part in range(1000))
     try:
         families = people_campaign.families(tmp_path / "families", next(rngs), FAMILIES)  # alone: it is timed
@@ -97,7 +97,7 @@ _PAGE = """\
 Written by `make soak`, which kills Holdfast's own processes with `kill -9` and then checks the runs with nine oracles.
 Some kills fall on one exact system call (`strace` injects the signal at every rename, sync, write, unlink,
 mkdir and link of a command in turn), the others on a moment drawn by chance, from the command's first system call to
-200 ms after it has printed the id. `HOLDFAST_FAULT_SEED={seed}` draws the same again. `make test` plays the same
+200 ms after it has printed the id. `HOLDFAST_TEST_SEED={seed}` draws the same again. `make test` plays the same
 harness at a twentieth of this size, and plants a bug for every oracle to find ([tests/faults](../tests/faults)).
 
 After each kill an ordinary `holdfast history list` is run, every run is given the time to end, and then:

@@ -1,13 +1,15 @@
 """The run.json of a run: read, and every field checked for its type.
 
 A field of the wrong type is left out. Where the file cannot be read, or its identity cannot be used, the run is shown
-as damaged, with what the plan of its first attempt still tells about it.
+as damaged, with what the plan of its first attempt still tells about it. A file whose checksum is wrong may name
+another project, whose list nobody would search for this run: its identity is used only where the plan confirms it.
 """
 
 from __future__ import annotations
 
 from holdfast.runner import untrusted
 from holdfast.runner.store import layout
+from holdfast.runner.store.jsonl import is_intact
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,10 +33,13 @@ _IN_PLAN = ("run_id", "run_number", "project", "project_id", "target", "script",
 def read(folder: str, uid: str) -> tuple[Json, str]:
     """The request, and why the run is damaged; empty where it is not."""
     path = layout.request(folder)
-    found, problem = read_object(path)
+    found, problem, intact = _read(path)
     if not problem:
         request, odd = checked(found)
         bad = [name for name in odd if name in _IDENTITY] + [name for name in _IDENTITY if name not in found]
+        if not bad and not intact:
+            plan = _from_plan(folder, uid)
+            bad = [name for name in ("run_id", "run_number", "project_id") if request[name] != plan.get(name)]
         if bad:
             problem = f"{path}: damaged: {', '.join(bad)}"
         elif request["uid"] != uid:
@@ -53,11 +58,19 @@ def checked(found: Json) -> tuple[Json, list[str]]:
 
 def read_object(path: str) -> tuple[Json, str]:
     """A file that is one JSON object, and what is wrong with it."""
+    return _read(path)[:2]
+
+
+def _read(path: str) -> tuple[Json, str, bool]:
+    """The object, what is wrong with it, and whether its checksum is right."""
     try:
-        found = untrusted.loads(untrusted.read_file(path, _LARGEST))
+        data = untrusted.read_file(path, _LARGEST)
+        found = untrusted.loads(data)
     except (OSError, ValueError) as error:
-        return {}, f"{path}: {error}"
-    return (found, "") if isinstance(found, dict) else ({}, f"{path}: not an object")
+        return {}, f"{path}: {error}", False
+    return (
+        (found, "", is_intact(data.rstrip(b"\n"))) if isinstance(found, dict) else ({}, f"{path}: not an object", False)
+    )
 
 
 def _from_plan(folder: str, uid: str) -> Json:
