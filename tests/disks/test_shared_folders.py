@@ -227,7 +227,7 @@ def test_two_nodes_that_submit_at_once_get_different_numbers_and_ids(cluster: Cl
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    claims = [line for process in processes for line in process.communicate(timeout=60)[0].splitlines()]
+    claims = [line for process in processes for line in process.communicate(timeout=600)[0].splitlines()]
     assert len(claims) == 200
     assert len({line.split()[0] for line in claims}) == 200
     assert len({line.split()[1] for line in claims}) == 200

@@ -37,9 +37,9 @@ def claim(home: Home, project: Project) -> Identity:
         number, stamp = _counter(home, project.id, MOST), _counter(home, _MILLISECONDS, LATEST)
         if seen.get("runs") != _time_of_runs(home) or (number, stamp) != _given(seen, project.id):
             number, stamp = _check(home, project.id, seen, number or 0, stamp or 0)
-        number = _take(home, project.id, (number or 0) + 1, _KEPT)
+        number = _take(home, project.id, (number or 0) + 1, _KEPT, MOST)
         last, stamp = stamp or 0, max(int(time.time() * 1000), (stamp or 0) + 1)
-        stamp = _take(home, _MILLISECONDS, stamp, stamp - last)
+        stamp = _take(home, _MILLISECONDS, stamp, stamp - last, LATEST)
         _set_counter(home, _MILLISECONDS, stamp)
         _set_counter(home, project.id, number)
         given = {**_object(seen.get("of")), project.id: number}
@@ -47,20 +47,26 @@ def claim(home: Home, project: Project) -> Identity:
     return Identity(os.urandom(16).hex(), f"{_plain(project.name)}_{stamp}", number)
 
 
-def _take(home: Home, name: str, first: int, kept: int) -> int:
+def _take(home: Home, name: str, first: int, kept: int, most: int) -> int:
     """The first number from there on that is free.
 
     The claim is a file that can be created only once: on a folder that several nodes share, the lock may hold within
-    one node only. The claim that lies ``kept`` behind is not needed any more.
+    one node only. The claim that lies ``kept`` behind is not needed any more: a node that was slow and finds it gone
+    sees that the counter has passed it.
     """
     number = first
     os.makedirs(os.path.dirname(home.counter(name)), 0o700, exist_ok=True)
     while True:
         try:
             os.close(os.open(home.counter(f"{name}.{number}"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            break
         except FileExistsError:
             number += 1
+            continue
+        passed = _counter(home, name, most)
+        if passed is None or passed < number:
+            break
+        unlink_quietly(os.fsencode(home.counter(f"{name}.{number}")))
+        number = passed + 1
     unlink_quietly(os.fsencode(home.counter(f"{name}.{number - kept}")))
     return number
 

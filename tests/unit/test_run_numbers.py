@@ -1,0 +1,44 @@
+"""Numbers and ids that two nodes claim on one folder, where the lock holds within each node only."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from holdfast.model import Identity, Project
+from holdfast.store import run_numbers
+from holdfast.store.home import Home
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+PROJECT = Project("/x", "11111111-1111-1111-1111-111111111111", "x")
+NOW = 1_790_000_000.0
+
+
+class _SlowClock:
+    """A node that reads the clock, and is held up while another one claims twice."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._reads = 0
+        self.others: list[Identity] = []
+
+    def time(self) -> float:
+        self._reads += 1
+        if self._reads == 1:
+            self.others = [run_numbers.claim(self._home, PROJECT) for _ in range(2)]
+            return NOW
+        return NOW + 0.001 * (self._reads - 2)
+
+
+def test_node_that_was_held_up_gets_no_id_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Home, "lock", lambda _home, _name: contextlib.nullcontext())
+    home = Home(str(tmp_path), "0" * 32)
+    clock = _SlowClock(home)
+    monkeypatch.setattr(run_numbers, "time", clock)
+    slow = run_numbers.claim(home, PROJECT)
+    claimed = [slow, *clock.others]
+    assert len({one.run_id for one in claimed}) == len({one.run_number for one in claimed}) == 3, claimed
