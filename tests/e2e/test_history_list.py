@@ -148,3 +148,12 @@ def test_every_command_agrees_on_the_best_value(desk: Desk) -> None:
     compared = desk.holdfast("history", "compare", "-r", "1", "-r", "2", "-o", "json").json
     rows = {row["name"]: row["values"] for section in compared["sections"] for row in section["rows"]}
     assert {name: rows[f"{name} (best)"] for name in names} == {name: [value] * 2 for name, value in expected.items()}
+
+
+def test_metrics_whose_best_is_unknown_are_shown_by_their_last_value(desk: Desk) -> None:
+    desk.script(
+        "import holdfast\nfor step in range(3):\n"
+        "    holdfast.log('lr', 0.1 / (step + 1))\n    holdfast.log('epoch_s', 3.0 - step)\n"
+        "    holdfast.log('acc', 0.5)"
+    )
+    assert "acc 0.5 · lr 0.03333 · epoch_s 1 ·" in desk.submit("train.py").err

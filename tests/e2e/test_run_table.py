@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import pty
 import re
@@ -14,7 +15,8 @@ from typing import Any
 import pytest
 
 from conftest import Desk
-from holdfast.present.run_table import age
+from holdfast.model import Json
+from holdfast.present.run_table import age, table
 
 SCRIPT = """
 import sys, holdfast
@@ -116,3 +118,9 @@ def test_series_shows_its_last_value(desk: Desk) -> None:
     title, *rows = at_terminal(desk, 120, "runs", NO_COLOR="1")[:3]
     assert title.split()[-1] == "loss"
     assert [row.split()[-1] for row in rows] == ["0.2", "0.1*"]
+
+
+def test_only_metrics_whose_best_is_known_are_marked() -> None:
+    records: list[Json] = [{"run_number": number, "acc": number / 10, "lr": number / 100} for number in (1, 2)]
+    lines = table(records, io.StringIO(), 0.0, all_projects=False).splitlines()
+    assert [line.split()[-2:] for line in lines[:3]] == [["acc", "lr"], ["0.1", "0.01"], ["0.2*", "0.02"]]

@@ -8,11 +8,28 @@ _LESS_IS_BETTER = frozenset(
         *("fid", "nll", "bpc", "bpb", "latency", "seconds", "regret", "distance", "divergence", "kl"),
     )
 )
+_MORE_IS_BETTER = frozenset(
+    (
+        *("accuracy", "acc", "auc", "auroc", "roc", "precision", "recall", "f", "score", "iou", "miou", "dice", "map"),
+        *("ap", "ndcg", "mrr", "bleu", "rouge", "meteor", "chrf", "psnr", "ssim", "reward", "return", "returns", "r"),
+        *("throughput", "correlation", "pearson", "spearman", "kappa", "mcc", "hits", "win", "wins", "likelihood"),
+        *("sensitivity", "specificity", "jaccard", "elo", "correct"),
+    )
+)
 
 
 def less_is_better(metric: str) -> bool:
     """Whether one of the words in the name says so, as in val_loss, TestError and rmse."""
+    return not _LESS_IS_BETTER.isdisjoint(_words(metric))
+
+
+def has_best(metric: str) -> bool:
+    """Whether the name tells which values are good: it does not in lr, epoch and batch_size."""
+    words = _words(metric)
+    return not (_LESS_IS_BETTER.isdisjoint(words) and _MORE_IS_BETTER.isdisjoint(words))
+
+
+def _words(metric: str) -> list[str]:
     import re
 
-    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", metric)
-    return any(part.lower() in _LESS_IS_BETTER for part in parts)
+    return [part.lower() for part in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", metric)]

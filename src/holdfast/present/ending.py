@@ -173,19 +173,24 @@ def _seconds(run: Run) -> float:
 
 
 def _best(run: Run) -> list[str]:
-    """Up to three metrics, each with its best value."""
+    """Up to three metrics: those with a best value first, the others with their last one."""
     folder = layout.metrics(run.attempt)
     if not os.path.isdir(folder) or not os.listdir(folder):
         return []
     from holdfast.metrics import reader
+    from holdfast.metrics.direction import has_best
 
-    found = []
+    goals, others = [], []
     for series in reader.read_dir(folder).by_name.values():
         row = reader.digest(series)
-        if row.best is not None:
+        if row.best is None:
+            continue
+        if has_best(row.name):
             mark = " (best)" if row.points > 1 and row.best != row.last else ""
-            found.append(f"{show(row.name)} {row.best:.4g}{mark}")
-    return found[:3]
+            goals.append(f"{show(row.name)} {row.best:.4g}{mark}")
+        elif isinstance(row.last, (int, float)):
+            others.append(f"{show(row.name)} {row.last:.4g}")
+    return [*goals, *others][:3]
 
 
 def _explain(run: Run) -> None:

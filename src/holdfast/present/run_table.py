@@ -7,7 +7,7 @@ from calendar import timegm
 from time import strptime
 
 from holdfast import lifecycle
-from holdfast.metrics.direction import less_is_better
+from holdfast.metrics.direction import has_best, less_is_better
 from holdfast.present import terminal
 from holdfast.record import Record
 from holdfast.store import history_record
@@ -99,7 +99,7 @@ def _metric_columns(records: Sequence[Json], first: Sequence[str]) -> list[Colum
 def _metric_column(name: str, values: Sequence[object]) -> Column:
     numbers = [value for value in values if _is_number(value)]
     best: object = None
-    if len(set(numbers)) > 1:
+    if len(set(numbers)) > 1 and has_best(name):
         best = min(numbers) if less_is_better(name) else max(numbers)  # type: ignore[type-var]
     is_best = [best is not None and _is_number(value) and value == best for value in values]
     mark = {True: "*", False: " " if best is not None else ""}
