@@ -35,7 +35,16 @@ ATTACH = Command(("computetarget", "attach"), "Attach.", "nowhere:run", options=
 ATTACH_REMOTE = ATTACH._replace(words=("computetarget", "attach", "remote"))
 INFO = Command(("info",), "About a run.", "nowhere:run", positionals=(Positional("run", required=False),))
 EXECUTE = SUBMIT._replace(words=("execute", "start"), aliases=(), hidden=True)
-COMMANDS = (SUBMIT, PROMOTE, ATTACH, ATTACH_REMOTE, INFO, EXECUTE)
+_RUN = Option(("--run", "-r"), "run", metavar="RUN", default="last", loose=True)
+LOGS = Command(("logs",), "Print a log.", "nowhere:run", options=(_RUN,))
+COMPARE = Command(
+    ("compare",),
+    "Compare.",
+    "nowhere:run",
+    options=(Option(("--run", "-r"), "runs", kind="repeat", metavar="RUN", loose=True),),
+)
+TAG = LOGS._replace(words=("tag",), positionals=(Positional("tag"),))
+COMMANDS = (SUBMIT, PROMOTE, ATTACH, ATTACH_REMOTE, INFO, EXECUTE, LOGS, COMPARE, TAG)
 
 WORDS = st.text(st.characters(codec=None, exclude_categories=()), max_size=8) | st.sampled_from(
     ["-h", "--", "", "-o", "--wait", "--query", "-c", "json", "ml", "\udc80", "--x=1"]
@@ -246,3 +255,17 @@ def test_a_command_may_use_a_global_letter_for_itself() -> None:
     assert isinstance(parsed, Parsed)
     assert parsed.text("volume") == "x"
     assert not parsed.flag("verbose")
+
+
+def test_run_may_be_named_without_its_flag() -> None:
+    assert run("logs", "12").text("run") == run("logs", "-r", "12").text("run") == "12"
+    assert run("logs").text("run") == "last"
+    assert run("compare", "1", "-r", "2", "3").texts("runs") == ("2", "1", "3")
+    assert usage_line(LOGS) == "holdfast logs [OPTIONS] [RUN]"
+    assert usage_line(COMPARE) == "holdfast compare [OPTIONS] [RUN ...]"
+
+
+def test_second_word_is_not_a_run() -> None:
+    assert refusal("logs", "12", "13").what == "unexpected argument '13'"
+    assert refusal("logs", "-r", "12", "13").what == "--run and '13' are both given"
+    assert refusal("tag", "kept", "12").what == "unexpected argument '12'"

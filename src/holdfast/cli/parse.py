@@ -10,6 +10,7 @@ The commands are a table of plain data; this module only reads it. The rules, in
   a flag of the command or ``--``; such a value is written ``--opt=--wait``.
 - An option given twice: the last one wins, unless it is one that repeats.
 - ``--`` ends the options.
+- An option marked ``loose`` may be given without its flag, in a command that has no positionals: ``logs 12``.
 - A command with a ``rest`` stops at the first word that is not an option. That word and all after it belong to the
   script and are handed on untouched. The one exception is an option marked ``trailing``: old material writes
   ``submit x.py --wait``, so it is understood as the very last word too, unless ``--`` stood before the script.
@@ -49,6 +50,7 @@ class Option(Record):
     required: bool = False
     hidden: bool = False
     trailing: bool = False
+    loose: bool = False
 
 
 class Positional(Record):
@@ -145,7 +147,7 @@ def parse(commands: Sequence[Command], argv: Sequence[str]) -> Parsed | HelpWant
         return HelpWanted(command.words, command, asked=True)
     if command.rest is not None and not dashes:
         rest = _take_trailing(rest, values)
-    _place(command, loose, values.values)
+    _place(command, _take_loose(command, loose, values), values.values)
     _check_required(command, values.values, rest)
     return Parsed(command, values.values, tuple(rest), compatible=list(argv[:1]) == ["ml"])
 
@@ -156,6 +158,9 @@ def usage_line(command: Command) -> str:
     parts = [command.title, *needed]
     if any(not option.required and not option.hidden for option in command.options):
         parts.append("[OPTIONS]")
+    loose = _loose(command)
+    if loose is not None:
+        parts.append(f"[{placeholder(loose)} ...]" if loose.kind == "repeat" else f"[{placeholder(loose)}]")
     for positional in (*command.positionals, *((command.rest,) if command.rest else ())):
         label = f"{positional.label} ..." if positional.many else positional.label
         parts.append(label if positional.required else f"[{label}]")
@@ -295,6 +300,27 @@ def _take_trailing(rest: list[str], values: _Values) -> list[str]:
         return rest
     values.values[option.name] = True
     return rest[:-1]
+
+
+def _loose(command: Command) -> Option | None:
+    """The option whose value may be given without its flag."""
+    found = (option for option in command.options if option.loose)
+    return None if command.positionals or command.rest else next(found, None)
+
+
+def _take_loose(command: Command, words: list[str], values: _Values) -> list[str]:
+    """Give the words without a flag to the option that takes them; return those that are left over."""
+    option = _loose(command)
+    if option is None or not words:
+        return words
+    if option.kind == "repeat":
+        so_far = values.values[option.name]
+        values.values[option.name] = (*(so_far if isinstance(so_far, tuple) else ()), *words)
+        return []
+    if values.values[option.name] != option.default:
+        values.refuse(f"{option.flags[0]} and {_quoted(words[0])} are both given")
+    values.values[option.name] = words[0]
+    return words[1:]
 
 
 def _place(command: Command, loose: list[str], values: dict[str, Value]) -> None:

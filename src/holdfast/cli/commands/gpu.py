@@ -37,7 +37,7 @@ _LIVE_COLUMNS = ("gpu", "name", "memory", "busy", "lately", "held by")
 def gpu(parsed: Parsed) -> int:
     home = open_home()
     project = projects.find(parsed.text("project") or os.getcwd())
-    compute = choose(home.path, project.root, parsed.text("config") or "").compute
+    compute = choose(home.path, project.root, parsed.text("config") or "local").compute
     is_plain = bool(parsed.text("output") or parsed.text("query")) or not is_tty(sys.stdout)
     page = _Plain(parsed) if is_plain else Screen()
     looker = Looker(home)

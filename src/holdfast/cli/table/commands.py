@@ -201,7 +201,12 @@ COMMANDS = (
         (
             PROJECT,
             Option(
-                ("--run", "-r", "--run-id"), "runs", "A run to delete; may be repeated.", kind="repeat", metavar="RUN"
+                ("--run", "-r", "--run-id"),
+                "runs",
+                "A run to delete; may be repeated.",
+                kind="repeat",
+                metavar="RUN",
+                loose=True,
             ),
             Option(("--yes", "-y"), "yes", "Do not prompt for confirmation.", kind="flag"),
             Option(("--now",), "now", "Delete permanently instead of moving to the trash.", kind="flag"),
@@ -269,6 +274,7 @@ COMMANDS = (
                 "A run; give it twice to compare two. Default: last.",
                 kind="repeat",
                 metavar="RUN",
+                loose=True,
             ),
             PROJECT,
             STORE_LARGE,

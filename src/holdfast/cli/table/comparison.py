@@ -6,7 +6,7 @@ from holdfast.cli.parse import FORMATS, Command, Option
 from holdfast.cli.table.options import PROJECT, RUN
 
 _AT = "holdfast.cli.commands."
-_RUNS = Option(("--run", "-r", "--run-id"), "runs", "A run. Default: last.", kind="repeat", metavar="RUN")
+_RUNS = Option(("--run", "-r", "--run-id"), "runs", "A run. Default: last.", kind="repeat", metavar="RUN", loose=True)
 COMPARISONS = (
     Command(
         ("history", "compare"),

@@ -7,7 +7,12 @@ from holdfast.cli.table.options import OLD_TARGET, PROJECT, RUN
 
 _AT = "holdfast.cli.commands."
 _RUNS = Option(
-    ("--run", "-r", "--run-id"), "runs", "A run; may be repeated. Default: last.", kind="repeat", metavar="RUN"
+    ("--run", "-r", "--run-id"),
+    "runs",
+    "A run; may be repeated. Default: last.",
+    kind="repeat",
+    metavar="RUN",
+    loose=True,
 )
 LABELS = (
     Command(
@@ -82,7 +87,9 @@ EXCHANGE = (
         "Write runs with their code, logs, metrics and outputs into one zip.",
         _AT + "exchange:export",
         (
-            Option(("--run", "-r", "--run-id"), "runs", "A run; may be repeated.", kind="repeat", metavar="RUN"),
+            Option(
+                ("--run", "-r", "--run-id"), "runs", "A run; may be repeated.", kind="repeat", metavar="RUN", loose=True
+            ),
             Option(("--all", "-A"), "all", "All runs of the project that have ended.", kind="flag"),
             Option(("--to",), "to", "The file.", metavar="FILE", required=True),
             PROJECT,

@@ -55,6 +55,7 @@ HISTORY = (
                 "A run to restore; may be repeated.",
                 kind="repeat",
                 metavar="RUN",
+                loose=True,
             ),
             Option(("--all", "-A"), "all", "List deleted runs of all projects.", kind="flag"),
         ),

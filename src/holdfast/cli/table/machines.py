@@ -143,13 +143,14 @@ MACHINES = (
         "Show the GPUs of a target: utilization, memory and processes.",
         _AT + "gpu:gpu",
         (
-            _ON,
+            _ON._replace(help="Run configuration or target. Default: this machine.", required=False),
             PROJECT,
             Option(
                 ("--watch", "-w"), "watch", "Refresh every second until Ctrl-C; the default at a terminal.", kind="flag"
             ),
         ),
         examples=(
+            ("The GPUs of this machine", "holdfast gpu"),
             ("Live, with a chart of each GPU", "holdfast gpu -c lab1"),
             ("Free memory of each GPU, in bytes", 'holdfast gpu -c lab1 --query "gpus[].memory_free"'),
         ),

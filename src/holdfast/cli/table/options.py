@@ -10,6 +10,7 @@ RUN = Option(
     "The run: last, a number, a run id, or a unique prefix of one.",
     metavar="RUN",
     default="last",
+    loose=True,
 )
 OLD_TARGET = Option(
     ("--target", "-t"),
