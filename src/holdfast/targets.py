@@ -200,7 +200,7 @@ def _read_compute(
     path = find(places, f"{name}.compute")
     if path is None:
         if name == kinds.DEFAULT:
-            return ComputeTarget(name=name, type=kinds.DEFAULT, native_shared_directory="~/.azureml/share/")
+            return ComputeTarget(name=name, type=kinds.DEFAULT)
         _refuse_missing(places, name, named_by, config)
     from holdfast import amlconfig
 

@@ -143,6 +143,9 @@ def test_the_environment_is_not_copied_but_asked_for(desk: Desk) -> None:
     (desk.project / "aml_config" / "local.runconfig").write_text(
         "Target: local\nFramework: Python\nEnvironmentVariables:\n  FROM_CONFIG: 1\n  BOTH: config\n"
     )
+    (desk.project / "aml_config" / "local.compute").write_text(
+        "type: local\nnativeSharedDirectory: ~/.azureml/share/\n"
+    )
     env_file = desk.user_home / "vars"
     env_file.write_text("# a comment\nFROM_FILE='quoted value'\nexport BOTH=file\n")
     more = ("-e", "HANDED", "-e", "SET=a=b", "--env-file", str(env_file), "--secret", "TOKEN")
@@ -161,6 +164,12 @@ def test_the_environment_is_not_copied_but_asked_for(desk: Desk) -> None:
     share = found["AZUREML_NATIVE_SHARE_DIRECTORY"]
     assert share.endswith("/project/")
     assert Path(share).is_dir()
+
+
+def test_shared_folder_is_made_only_where_a_compute_file_names_it(desk: Desk) -> None:
+    desk.script("import os; print('AZUREML_NATIVE_SHARE_DIRECTORY' in os.environ)")
+    assert "False" in desk.submit("train.py").text
+    assert not (desk.user_home / ".azureml").exists()
 
 
 def test_values_given_to_a_script_are_kept_nowhere(desk: Desk) -> None:
@@ -246,7 +255,7 @@ def test_ctrl_c_detaches_and_the_run_goes_on(desk: Desk, tmp_path: Path) -> None
         os.killpg(client.pid, signal.SIGINT)
         _, err = client.communicate(timeout=30)
     assert client.returncode == 130
-    assert b"the run continues" in err
+    assert b"\nstopped following the log; the run continues\n" in err
     assert b"holdfast logs -f -r project_" in err
     assert desk.record()["status"] == "Running"
     with desk.start("logs", "-f", "-r", "last") as second:
@@ -364,7 +373,9 @@ def test_notify_posts_to_a_url_set_by_the_user(desk: Desk, tmp_path: Path) -> No
         desk.script("print(1)")
         desk.submit("train.py")
         assert web.wait(30) == 0
-    assert json.loads(received.read_text())["status"] == "Completed"
+    posted = json.loads(received.read_text())
+    assert posted["status"] == "Completed"
+    assert posted["text"] == f"{posted['run_id']} completed: train.py"
 
 
 def test_a_cloned_project_cannot_set_what_runs_at_the_end(desk: Desk, tmp_path: Path) -> None:

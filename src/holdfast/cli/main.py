@@ -66,7 +66,8 @@ def _report(error: HoldfastError, debug: bool) -> int:
     from holdfast.present.terminal import show
 
     head = "" if isinstance(error, Detached) else "ERROR: "
-    sys.stderr.write(f"{head}{show(error.what)}\n")
+    first = "\n" if isinstance(error, Detached) else head  # after the ^C that a terminal shows
+    sys.stderr.write(f"{first}{show(error.what)}\n")
     indent = " " * len(head)
     for label, text in (("at: ", error.where), ("answer: ", error.answer), ("try: ", error.hint)):
         for number, line in enumerate(text.splitlines()):

@@ -175,7 +175,7 @@ def watch(
         raise type(error)(what, where=error.where, answer=error.answer, hint=hint, code=error.code) from error
     except KeyboardInterrupt:
         hint = f"holdfast logs -f -r {run_id} follows the log again; holdfast cancel -r {run_id} cancels the run"
-        raise Detached("\nstopped following the log; the run continues", hint=hint) from None
+        raise Detached("stopped following the log; the run continues", hint=hint) from None
     finally:
         line.close()
         sys.stderr.flush()

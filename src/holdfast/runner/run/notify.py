@@ -19,11 +19,17 @@ def notify(target: "str", plan: "Plan", outcome: "str", exit_code: "int", reason
         "exit_code": exit_code,
         "reason": _plain(reason),
         "script_name": _plain(plan.script),
+        "text": _text(plan, outcome, reason),
     }  # type: dict[str, object]
     try:
         return _post(target, facts) if target.startswith(("http://", "https://")) else _command(target, facts)
     except Exception as error:
         return "failed: %s" % error
+
+
+def _text(plan: "Plan", outcome: "str", reason: "str") -> "str":
+    """One line for chat services: Slack, Mattermost and Teams show the field ``text`` of what is posted."""
+    return _plain("%s %s: %s%s" % (plan.run_id, outcome, plan.script, " (%s)" % reason if reason else ""))
 
 
 def _plain(text: "str") -> "str":
