@@ -262,3 +262,17 @@ def _check_equal(laptop: Laptop, user: User, client: Watched | None) -> None:
     assert lines == list(range(1, len(lines) + 1))
     if client is not None:
         assert log in client.out
+
+
+@pytest.mark.parametrize("words", [("logs",), ("logs", "--tail", "3")])
+def test_log_that_was_never_fetched_from_a_dead_machine_is_named(
+    attached: Laptop, gpu1: Host, lab: Lab, words: tuple[str, ...]
+) -> None:
+    attached.script("print('said')")
+    assert attached.holdfast("submit", "-c", "lab1", "--no-wait", "train.py").code == 0
+    lab.cut(gpu1, how="unreachable")
+    result = attached.holdfast(*words)
+    assert (result.code, result.out) == (69, b""), result
+    assert "ERROR: the log of this run is not on this machine yet\n       at: lab1\n" in result.err
+    lab.heal(gpu1)
+    eventually(lambda: attached.holdfast(*words).out == b"said\n")

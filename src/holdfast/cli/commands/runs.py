@@ -11,10 +11,10 @@ from holdfast.cli.copying import Copier, leads_out, refresh, tell_links
 from holdfast.cli.reach import open_line
 from holdfast.cli.show import LogWriter, watch
 from holdfast.engine.connection.channel import connect
-from holdfast.engine.runs import outputs, stop
+from holdfast.engine.runs import outputs, reconcile, stop
 from holdfast.engine.runs.run_target import target_of
 from holdfast.engine.submit import retry as retrying
-from holdfast.errors import UsageError
+from holdfast.errors import UnreachableError, UsageError
 from holdfast.ledger import Stopwatch, since_start_ns
 from holdfast.present import ending
 from holdfast.present.output import emit
@@ -80,9 +80,12 @@ def logs(parsed: Parsed) -> int:
     path = layout.log(run.attempt)
     tail = parsed.text("tail")
     shown = 0
+    if tail is not None and not tail.isdigit():
+        raise UsageError(f"--tail {tail}: not a number of lines")
+    if not parsed.flag("follow") and not os.path.exists(path) and reconcile.is_silent(home, run):
+        where, hint = str(run.request.get("target")), "try again when the target can be reached"
+        raise UnreachableError("the log of this run is not on this machine yet", where=where, hint=hint)
     if tail is not None:
-        if not tail.isdigit():
-            raise UsageError(f"--tail {tail}: not a number of lines")
         shown = _print_tail(path, int(tail), log)
     final = lifecycle.state_of(run.events) in lifecycle.FINAL or bool(run.seen_outcome)
     if not parsed.flag("follow") or final:
@@ -188,6 +191,8 @@ def _print_all(path: str, log: LogWriter) -> None:
 
 def _print_tail(path: str, lines: int, log: LogWriter) -> int:
     """The last lines, found from the end, so that a log of any size costs the same; returns where they end."""
+    if not os.path.exists(path):  # the script has printed nothing yet
+        return 0
     with open(path, "rb") as source:
         source.seek(_start_of_tail(source, lines))
         while block := source.read(1024 * 1024):

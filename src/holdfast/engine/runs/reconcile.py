@@ -264,6 +264,11 @@ def _silent_since(home: Home, name: str) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since))
 
 
+def is_silent(home: Home, run: Run) -> bool:
+    """Whether the target of a run did not answer when it was last asked."""
+    return os.path.exists(_silence(home, str(run.request.get("target"))))
+
+
 def _silence(home: Home, name: str) -> str:
     try:
         return home.silent(name)
