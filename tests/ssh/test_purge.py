@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,7 +64,7 @@ def test_what_others_have_there_stays(attached: Laptop, second: Laptop, gpu1: Ho
     lines = ada.path(".ssh/authorized_keys").read_text().splitlines()
     result = attached.holdfast(*PURGE)
     assert result.code == 0, result
-    assert "is kept for 1 other client that uses it and 1 run that was not submitted from this client" in result.err
+    assert "is kept for 1 other client that uses it (ada@second) and 1 run that was not submitted" in result.err
     left = ada.path(".ssh/authorized_keys").read_text().splitlines()
     assert left == [line for line in lines if line != lines[-2]]
     assert [path.name for path in ada.path(".holdfast/runs").iterdir()] == [second.record()["uid"]]
@@ -120,6 +122,34 @@ def test_second_purge_writes_nothing_about_runs_that_ended(laptop: Laptop, gpu1:
     assert (result.code, "all other Holdfast data were removed" in result.err) == (0, True), result
     eventually(lambda: ada.files() == before)
     assert laptop.record()["status"] == "Completed"
+
+
+def test_purge_after_clean_and_second_attach_with_another_key(laptop: Laptop, gpu1: Host, ada: User) -> None:
+    """The second attach does not find the first one's key: the machine is filed under its host key, which changed."""
+    before = ada.files()
+    assert laptop.attach(ada, gpu1, "--password", PASSWORD).code == 0
+    laptop.script("print(1)")
+    assert laptop.holdfast("submit", "-c", "lab1", "train.py").code == 0
+    assert laptop.holdfast("clean", "-c", "lab1", "--yes").code == 0
+    laptop.script("open('outputs/large', 'wb').write(bytes(17 * 1024 * 1024))")
+    assert laptop.holdfast("submit", "-c", "lab1", "train.py").code == 0
+    assert laptop.holdfast("computetarget", "detach", "lab1").code == 0
+    laptop.close_connections()
+    for folder in [path for path in (laptop.home / "ssh").iterdir() if path.name != "s"]:
+        shutil.rmtree(folder)
+    request = laptop.home / "runs" / laptop.record()["uid"] / "run.json"
+    content = json.loads(request.read_text())
+    assert content["reached_by"]["host_key"]
+    content["reached_by"]["host_key"] = "ssh-ed25519 AAAA"
+    request.write_text(json.dumps(content))
+    assert laptop.attach(ada, gpu1, "--password", PASSWORD).code == 0
+    assert len(ada.path(".ssh/authorized_keys").read_text().splitlines()) == 2
+    ada.run("mkdir", f"{ada.home}/.holdfast/runs/{32 * '0'}")  # of a submit that was cut off
+    refused = laptop.holdfast(*PURGE)
+    assert (refused.code, "1 output (17.8 MB) of your runs exist only there" in refused.err) == (2, True), refused
+    result = laptop.holdfast(*PURGE, "--yes")
+    assert (result.code, "all other Holdfast data were removed" in result.err) == (0, True), result
+    eventually(lambda: ada.files() == before)
 
 
 def test_runs_that_others_left_are_told(attached: Laptop, ada: User) -> None:

@@ -151,6 +151,8 @@ def _told(gone: Purged) -> str:
         return f"{words} and all other Holdfast data were removed there"
     words += f" {'was' if gone.runs == 1 else 'were'} removed there; {gone.place} is kept"
     others = f"{gone.others} other client{' that uses' if gone.others == 1 else 's that use'} it"
+    if gone.labels:
+        others += f" ({', '.join(gone.labels)})"
     kept = f"{gone.kept} run{' that was' if gone.kept == 1 else 's that were'} not submitted from this client"
     why = " and ".join(([others] if gone.others else []) + ([kept] if gone.kept else []))
     return f"{words} for {why}" if why else f"{words}: some files could not be removed"

@@ -27,10 +27,14 @@ if TYPE_CHECKING:
 
 
 class Purged(Record):
-    """How many runs went from there; how many other clients and runs of others keep the store ``place`` there."""
+    """How many runs went from there; how many other clients and runs of others keep the store ``place`` there.
+
+    ``labels`` of those clients; empty from a runner of an older version.
+    """
 
     runs: int
     others: int
+    labels: list[str]
     kept: int
     left: bool
     place: str
@@ -43,9 +47,10 @@ def purge(home: Home, compute: ComputeTarget, agree: Callable[[int, int], None])
     try:
         _refuse_our_own(home, compute, channel)
         place = str(channel.hello()["home"])
-        mine = _runs_on(home, compute)
+        there = cleanup.offered(home, channel)
+        mine = _runs_on(home, compute, {str(run["uid"]) for run in there})
         reconcile.settle(home, [run for run in mine if lifecycle.state_of(run.events) not in lifecycle.FINAL])
-        _bring_home(home, channel, [runs.read(home, run.uid) for run in mine], agree)
+        _bring_home(home, channel, [runs.read(home, run.uid) for run in mine], there, agree)
         gone = answers.table(channel.ask("purge", client=home.id), "gone", compute.name)
     except UnreachableError as error:
         hint = f"holdfast computetarget detach {compute.name} without --purge removes only the local files"
@@ -65,10 +70,11 @@ def _refuse_our_own(home: Home, compute: ComputeTarget, channel: RunnerChannel) 
         raise UsageError(what, where=home.path, hint=f"holdfast computetarget detach {compute.name}, without --purge")
 
 
-def _runs_on(home: Home, compute: ComputeTarget) -> list[Run]:
-    """Runs of ours on that machine, whatever name or address it had when they were started."""
+def _runs_on(home: Home, compute: ComputeTarget, there: set[str]) -> list[Run]:
+    """Runs of ours on that machine, whatever name, address or host key it had when they were started."""
     here = targets.login(compute, home.path).folder
-    return [run for run in (runs.read(home, uid) for uid in runs.uids(home)) if _folder(home, run) == here]
+    known = (runs.read(home, uid) for uid in runs.uids(home))
+    return [run for run in known if run.uid in there or _folder(home, run) == here]
 
 
 def _folder(home: Home, run: Run) -> str:
@@ -80,11 +86,13 @@ def _folder(home: Home, run: Run) -> str:
         return ""  # of a kind that this version does not know
 
 
-def _bring_home(home: Home, channel: RunnerChannel, mine: list[Run], agree: Callable[[int, int], None]) -> None:
+def _bring_home(
+    home: Home, channel: RunnerChannel, mine: list[Run], there: list[Json], agree: Callable[[int, int], None]
+) -> None:
     for run in mine:
         if output_manifest.is_missing(run):
             outputs.list_late(home, run, channel)
-    found = [cleanup.unlisted(run) for run in cleanup.offered(home, channel)]
+    found = [cleanup.unlisted(run) for run in there]
     count, size = sum(files for files, _ in found), sum(total for _, total in found)
     for run in mine:
         outputs.bring_by_policy(home, channel, run)
@@ -105,4 +113,5 @@ def _understood(gone: Json, compute: ComputeTarget, place: str) -> Purged:
         raise UsageError(what, where=compute.name, answer=", ".join(map(str, live)), hint=cancel)
     runs_gone, others = (answers.number(gone, name, compute.name) for name in ("runs", "others"))
     kept = answers.number(gone, "kept", compute.name)
-    return Purged(runs_gone, others, kept, gone.get("left") is True, place)
+    labels = answers.texts(gone, "labels", compute.name) if gone.get("labels") is not None else []
+    return Purged(runs_gone, others, labels, kept, gone.get("left") is True, place)

@@ -18,7 +18,7 @@ def register(home: "bytes", client: "str", label: "str") -> "list[str]":
     path = os.path.join(folder, _name(client))
     if not os.path.exists(path):
         _write(path, {"label": label})
-    return [str(_read(os.path.join(folder, name)).get("label")) for name in sorted(os.listdir(folder))]
+    return _labels(home)
 
 
 def authorize(home: "bytes", client: "str", line: "str") -> "None":
@@ -42,15 +42,20 @@ def authorize(home: "bytes", client: "str", line: "str") -> "None":
     finally:
         os.close(fd)
     note = os.path.join(layout.clients(home), _name(client))
-    _write(note, dict(_read(note), key=line, made=made))
+    known = _read(note)
+    made += [what for what in _texts(known, "made") if what not in made]
+    _write(note, dict(known, key=line, keys=[*_keys(known), line], made=made))
 
 
 def withdraw(home: "bytes", client: "str") -> "None":
-    """Take the key back out: this machine does not accept it."""
+    """Take the newest key back out: this machine does not accept it. Keys of earlier attachments stay noted."""
     note = os.path.join(layout.clients(home), _name(client))
-    found = _read(note)
-    _deauthorize(found)
-    _write(note, {"label": found.get("label")})
+    known = _read(note)
+    newest, made = known.get("key"), _texts(known, "made")
+    rest = [line for line in _keys(known) if line != newest]
+    _deauthorize([str(newest)] if newest else [], made)
+    kept = {"key": rest[-1], "keys": rest, "made": made} if rest else {}  # type: dict[str, object]
+    _write(note, dict(kept, label=known.get("label")))
 
 
 def purge(home: "bytes", client: "str") -> "dict[str, object]":
@@ -59,12 +64,10 @@ def purge(home: "bytes", client: "str") -> "dict[str, object]":
     if live:
         return {"live": live}
     note = os.path.join(layout.clients(home), _name(client))
-    _deauthorize(_read(note))
+    known = _read(note)
+    _deauthorize(_keys(known), _texts(known, "made"))
     unlink_quietly(note)
-    try:
-        others = os.listdir(layout.clients(home))
-    except FileNotFoundError:
-        others = []
+    others = _labels(home)
     theirs = [folder for folder in _runs_of(home, None)[0] if folder not in mine and not _is_discarded(folder)]
     last = not others and not theirs
     _leave_engines(home, mine, last)
@@ -76,7 +79,8 @@ def purge(home: "bytes", client: "str") -> "dict[str, object]":
         gpu_queue.tidy()
         remove_tree(home)
     kept = 0 if last else len(theirs)
-    return {"runs": len(mine), "others": len(others), "live": [], "kept": kept, "left": os.path.lexists(home)}
+    left = os.path.lexists(home)
+    return {"runs": len(mine), "others": len(others), "labels": others, "live": [], "kept": kept, "left": left}
 
 
 def _is_discarded(folder: "bytes") -> "bool":
@@ -86,7 +90,7 @@ def _is_discarded(folder: "bytes") -> "bool":
     if os.path.lexists(layout.request(folder)):
         return False
     attempts = [os.path.join(folder, name) for name in os.listdir(folder)]
-    return bool(attempts) and all(run_files.closed(attempt) is not None for attempt in attempts)
+    return all(is_temporary(attempt) or run_files.closed(attempt) is not None for attempt in attempts)
 
 
 def _leave_engines(home: "bytes", mine: "list[bytes]", last: "bool") -> "None":
@@ -97,20 +101,41 @@ def _leave_engines(home: "bytes", mine: "list[bytes]", last: "bool") -> "None":
         unused_containers.end(home, {os.path.basename(folder).decode("ascii", "replace") for folder in mine}, last)
 
 
-def _deauthorize(note: "dict[str, object]") -> "None":
-    line, made = note.get("key"), note.get("made") or ()
+def _deauthorize(keys: "list[str]", made: "list[str]") -> "None":
     folder = os.path.expanduser(b"~/.ssh")
     path = os.path.join(folder, b"authorized_keys")
-    if not line or line not in _lines(path):
+    lines = _lines(path)
+    rest = [line for line in lines if line not in keys]
+    if rest == lines:
         return
-    rest = [kept for kept in _lines(path) if kept != line]
-    if rest or "file" not in made:  # type: ignore[operator]
+    if rest or "file" not in made:
         content = as_bytes("".join(kept + "\n" for kept in rest))
         write_whole(path, content, sync=SYNCED, keep_mode=True)
     else:
         os.unlink(path)
-    if "folder" in made and not os.listdir(folder):  # type: ignore[operator]
+    if "folder" in made and not os.listdir(folder):
         os.rmdir(folder)
+
+
+def _keys(note: "dict[str, object]") -> "list[str]":
+    """Every key that this client has installed, the newest last; an older version wrote down only the newest."""
+    newest = note.get("key")
+    return [line for line in _texts(note, "keys") if line != newest] + ([str(newest)] if newest else [])
+
+
+def _texts(note: "dict[str, object]", name: "str") -> "list[str]":
+    found = note.get(name)
+    return [text for text in found if isinstance(text, str)] if isinstance(found, list) else []
+
+
+def _labels(home: "bytes") -> "list[str]":
+    """Of every client that uses this store."""
+    folder = layout.clients(home)
+    try:
+        names = sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []
+    return [str(_read(os.path.join(folder, name)).get("label")) for name in names]
 
 
 def _runs_of(home: "bytes", client: "str | None") -> "tuple[list[bytes], list[str]]":
