@@ -81,6 +81,7 @@ class Job(Record):
     retries: int = 0
     gpu: GpuWish = GpuWish()
     reproduces: str | None = None
+    scalars: bool = False
 
 
 class Identity(Record):
@@ -117,6 +118,7 @@ class Plan(Record):
     idle: Json | None = None
     container: Json | None = None
     gpu: Json | None = None
+    scalars: bool = False
 
     def to_json(self) -> Json:
         plain: Json = self._asdict()

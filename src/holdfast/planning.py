@@ -49,6 +49,7 @@ def make_plan(
         max_log=job.max_log,
         keep_work=job.keep_work,
         shims=shims,
+        scalars=job.scalars,
         **parts,
     )
 

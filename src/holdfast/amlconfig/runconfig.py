@@ -38,6 +38,7 @@ KEYS = (
     "requireGpu",
     "gpuGrace",
     "waitForGpu",
+    "scalars",
 )
 MAPS = ("EnvironmentVariables", "DataSourceSubstitutions")
 
@@ -95,6 +96,7 @@ def _config(form: Form, name: str) -> RunConfig:
         require_gpu=form.flag("requireGpu"),
         gpu_grace=form.duration("gpuGrace"),
         wait_for_gpu=form.duration("waitForGpu", or_none=True),
+        scalars=form.flag("scalars"),
         extra=form.extra(),
     )
 

@@ -108,6 +108,7 @@ class RunConfig(Record):
     grace: float | None = None
     fetch_outputs: Literal["all", "small", "none"] | None = None
     max_log_size: int | None = None
+    scalars: bool | None = None
     gpus: GpuRequest | None = None
     require_gpu: bool | None = None
     gpu_grace: float | None = None

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _MARKS = {"Completed": ("✓", "32"), "Canceled": ("■", "33")}
 _INCOMPLETE = ("!", "33")
 _SHOWN = 10  # outputs that are missing
+_LOG_END = 64 * 1024
+_NAMES = 5
 
 
 def tell(home: Home, uid: str, emit: Callable[[object], None] | None, stopwatch: Stopwatch | None = None) -> int:
@@ -55,6 +57,8 @@ def tell(home: Home, uid: str, emit: Callable[[object], None] | None, stopwatch:
         _explain(run)
     _refuse(run, wrong)
     _tell_missing(run, missing)
+    if closed.get("outcome") == "completed":
+        _tell_how_to_log(run)
     daily_cleanup.daily(home, _warn)
     _tell_of_gpus(home, run)
     code = closed.get("exit_code")
@@ -191,6 +195,32 @@ def _best(run: Run) -> list[str]:
         elif isinstance(row.last, (int, float)):
             others.append(f"{show(row.name)} {row.last:.4g}")
     return [*goals, *others][:3]
+
+
+def _tell_how_to_log(run: Run) -> None:
+    """One line after a run without metrics; where its log has numbers, which ones --scalars would record."""
+    folder = layout.metrics(run.attempt)
+    if os.path.isdir(folder) and os.listdir(folder):
+        return
+    printed = _printed_names(layout.log(run.attempt))
+    if printed:
+        sys.stderr.write(f"No metrics. The log has {', '.join(map(show, printed))}: submit --scalars records them.\n")
+    else:
+        sys.stderr.write('No metrics. In the script: import holdfast; holdfast.log("loss", value)\n')
+
+
+def _printed_names(path: str) -> list[str]:
+    """Some names of numbers at the end of a log."""
+    from holdfast.runner.run.printed_metrics import STEPS, numbers_in
+
+    try:
+        with open(path, "rb") as source:
+            source.seek(max(0, os.path.getsize(path) - _LOG_END))
+            lines = source.read(_LOG_END).replace(b"\r", b"\n").split(b"\n")
+    except OSError:
+        return []
+    names = dict.fromkeys(name for line in lines for name, _ in numbers_in(line) if name not in STEPS)
+    return list(names)[:_NAMES]
 
 
 def _explain(run: Run) -> None:

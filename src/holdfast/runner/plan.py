@@ -138,6 +138,7 @@ class Plan:
         "project_id",
         "run_id",
         "run_number",
+        "scalars",
         "script",
         "share",
         "shims",
@@ -173,6 +174,7 @@ class Plan:
         self.grace = fields.number("grace", 30.0)
         self.max_log = fields.integer("max_log", 10 * 1000**3)
         self.keep_work = fields.flag("keep_work")
+        self.scalars = fields.flag("scalars")
         environment, idle = fields.optional_object("environment"), fields.optional_object("idle")
         container, gpu = fields.optional_object("container"), fields.optional_object("gpu")
         self.environment = Environment(environment) if environment else None

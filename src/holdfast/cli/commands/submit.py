@@ -100,6 +100,7 @@ def _understand(parsed: Parsed) -> tuple[Project, Job, Chosen, Target]:
         grace=parsed.text("grace"),
         notify=parsed.text("notify"),
         keep_work=parsed.flag("keep_work"),
+        scalars=parsed.flag("scalars"),
         retries=parsed.text("retries"),
         gpus=parsed.text("gpus"),
         require_gpu=parsed.flag("require_gpu"),

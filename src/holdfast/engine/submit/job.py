@@ -33,6 +33,7 @@ class Asked(Record):
     grace: str | None = None
     notify: str | None = None
     keep_work: bool = False
+    scalars: bool = False
     retries: str | None = None
     gpus: str | None = None
     require_gpu: bool = False
@@ -73,6 +74,7 @@ def make_job(
         parent_run_id=os.environ.get("HOLDFAST_RUN_ID"),
         retries=_count(asked.retries) if asked.retries else 0,
         gpu=_gpu_wish(asked, config, file, places),
+        scalars=asked.scalars or bool(config.scalars),
     )
 
 

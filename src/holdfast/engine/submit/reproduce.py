@@ -90,6 +90,7 @@ def job_again(run: Run, plan: Json, *, config: str, target: str, env: Mapping[st
         fetch_outputs=str(request.get("fetch_outputs") or "small"),
         parent_run_id=str(request.get("run_id")),
         gpu=_gpu(plan.get("gpu")),
+        scalars=plan.get("scalars") is True,
         reproduces=str(request.get("run_id")),
     )
 

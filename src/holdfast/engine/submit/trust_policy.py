@@ -87,7 +87,7 @@ TABLE = (
     Rule(".runconfig", "links", CONFIRM, "for containers, if a link leads out of the project"),
     *_rules(".runconfig", ALONE, "the script and what it is given", "ArgumentVector", "EnvironmentVariables"),
     *_rules(".runconfig", ALONE, "files of the project", "CondaDependenciesFile", "SparkDependenciesFile", "CondaFile"),
-    *_rules(".runconfig", ALONE, "", "Framework", "timeout", "grace", "fetchOutputs", "maxLogSize"),
+    *_rules(".runconfig", ALONE, "", "Framework", "timeout", "grace", "fetchOutputs", "maxLogSize", "scalars"),
     *_rules(".runconfig", ALONE, "", "gpus", "requireGpu", "gpuGrace", "waitForGpu"),
     *_rules(".runconfig", ALONE, "not used", "PrepareEnvironment", "ManagedEnvironment", "TrackedRun", "Description"),
     *_rules(".runconfig", ALONE, "not used", "UseSampling", "DataSourceSettings", "DataSourceSubstitutions"),

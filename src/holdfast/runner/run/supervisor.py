@@ -1,7 +1,5 @@
 """The supervisor: prepares the working folder, runs the script, records its output and how it ended."""
 
-import errno
-import hashlib
 import os
 import select
 import signal
@@ -9,12 +7,13 @@ import sys
 import time
 
 from .. import wire
-from ..machine import limits, processes
+from ..machine import processes
 from ..store import jsonl, layout, run_files
 from ..store.remove_tree import remove_tree
 from . import notify, outcome, outputs, process_tree, script_process, workdir
 from .host_process import Direct
 from .run_secrets import Secrets
+from .script_log import ScriptLog
 
 MYPY = False
 if MYPY:
@@ -22,8 +21,8 @@ if MYPY:
     from ..gpu.run_gpus import Hold
     from ..plan import Plan
     from .container_process import Contained
+    from .printed_metrics import PrintedMetrics
 
-BLOCK = 256 * 1024
 LEFTOVER_GRACE = 5.0
 LOOK_S = 1.0  # how often the guardian and the container monitor are checked
 
@@ -73,7 +72,7 @@ class Supervisor:
         self._secrets = Secrets({}, "", {})
 
     def run(self, guardian: "int") -> "None":
-        self._log = Log(self.attempt, self.plan.max_log)
+        self._log = ScriptLog(self.attempt, self.plan.max_log, self._printed_metrics())
         self.events = run_files.Events(self.attempt)
         processes.adopt_orphans()
         wakeup = _wakeup_pipe()  # before our pid is published: a stop that comes at once must find the handler
@@ -94,6 +93,13 @@ class Supervisor:
             return
         self._watch(output, guardian, wakeup, time.monotonic())
         self._finish(output)
+
+    def _printed_metrics(self) -> "PrintedMetrics | None":
+        if not self.plan.scalars:
+            return None
+        from .printed_metrics import PrintedMetrics
+
+        return PrintedMetrics(layout.metrics(self.attempt), layout.site(layout.runner(self.home, self.runner.encode())))
 
     def _accept(self) -> "None":
         pid = os.getpid()
@@ -287,64 +293,6 @@ class Supervisor:
             wire.write_all(2, ("%s %s\n" % (time.strftime("%Y-%m-%dT%H:%M:%S%z"), text)).encode("utf-8", "replace"))
         except OSError:
             return  # a full disk; the events have what matters
-
-
-class Log:
-    """The script's output, byte for byte, hashed on its way. A full disk or a limit stops the log, never the script."""
-
-    def __init__(self, attempt: "bytes", limit: "int") -> "None":
-        self._fd = os.open(layout.log(attempt), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        self._limit = limit
-        self._hash = hashlib.sha256()
-        self.size = 0
-        self.trouble = ""
-
-    def copy(self, output: "int") -> "bool":
-        """Take what is there now; False at the end of the stream."""
-        try:
-            block = os.read(output, BLOCK)
-        except BlockingIOError:
-            return True
-        self._keep(block)
-        return bool(block)
-
-    def drain(self, output: "int") -> "None":
-        """Take all that is left without waiting for more."""
-        while True:
-            try:
-                block = os.read(output, BLOCK)
-            except BlockingIOError:
-                return
-            if not block:
-                return
-            self._keep(block)
-
-    def seal(self) -> "tuple[int, str]":
-        try:
-            os.fsync(self._fd)
-        except OSError as error:
-            self.trouble = self.trouble or str(error)
-        return self.size, self._hash.hexdigest()
-
-    def _keep(self, block: "bytes") -> "None":
-        if self.trouble:
-            return
-        room = self._limit - self.size
-        if len(block) > room:
-            block = block[:room]
-            self.trouble = "the log reached its limit of %d bytes (maxLogSize); the script continues" % self._limit
-        view = memoryview(block)
-        while view:
-            try:
-                written = os.write(self._fd, view)
-            except OSError as error:
-                if error.errno == errno.EINTR:
-                    continue
-                self.trouble = "writing the log failed: %s; the script continues" % limits.told(error)
-                return
-            self._hash.update(view[:written])
-            self.size += written
-            view = view[written:]
 
 
 def _hold(attempt: "bytes", plan: "Plan") -> "Hold | NoHold":
