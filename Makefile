@@ -5,13 +5,13 @@ BIN := $(VENV)/bin
 # The part of the runner that lives on targets only; targets are Linux or macOS.
 POSIX_ONLY := runner/(run|container|gpu|machine|cleanup)/|runner/(bootstrap|server)\.py|builder/
 # program=package: what tests, benches and soaks drive for real.
-PACKAGES := git=git zsh=zsh fish=fish tcsh=tcsh strace=strace faketime=faketime cc=gcc /usr/include/stdlib.h=libc6-dev rsync=rsync ssh=openssh-client \
-	sshd=openssh-server ip=iproute2 iptables=iptables nsenter=util-linux dockerd=docker.io podman=podman \
-	runc=runc debootstrap=debootstrap newuidmap=uidmap slirp4netns=slirp4netns \
+SSH_PACKAGES := ssh=openssh-client sshd=openssh-server ip=iproute2 iptables=iptables nsenter=util-linux
+PACKAGES := $(SSH_PACKAGES) git=git zsh=zsh fish=fish tcsh=tcsh strace=strace faketime=faketime cc=gcc \
+	/usr/include/stdlib.h=libc6-dev rsync=rsync dockerd=docker.io podman=podman runc=runc debootstrap=debootstrap newuidmap=uidmap slirp4netns=slirp4netns \
 	/usr/lib/podman/netavark=netavark bindfs=bindfs
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check fix bench soak golden docs picture gpu-kit gpu-proof clean
+.PHONY: demo test smoke check fix bench soak golden docs picture gpu-kit gpu-proof clean
 
 demo: $(VENV)/.ready
 	@$(BIN)/python tools/demo.py
@@ -19,6 +19,12 @@ demo: $(VENV)/.ready
 test: check
 	@sh tools/packages.sh $(PACKAGES)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+
+# The first steps of a newcomer, over SSH too; make test runs this and the demo in a fresh root (tools/fresh.sh).
+smoke: $(VENV)/.ready
+	@sh tools/packages.sh $(SSH_PACKAGES)
+	$(BIN)/holdfast --version
+	$(BIN)/python -m pytest -q tests/e2e/test_smoke.py tests/ssh/test_smoke.py
 
 check: $(VENV)/.ready
 	$(BIN)/ruff format --check .

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,6 +28,21 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 hypothesis.settings.register_profile("fixed", derandomize=not os.environ.get(seeds.VARIABLE))
 hypothesis.settings.load_profile("fixed")
 HOLDFAST = Path(sys.executable).with_name("holdfast")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many tests were skipped, why, and in which files."""
+    reasons: dict[str, Counter[str]] = {}
+    for report in terminalreporter.getreports("skipped"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reason = reason.removeprefix("Skipped: ").removeprefix("NOT TESTED: ").strip()
+        reasons.setdefault(reason, Counter())[report.nodeid.partition("::")[0]] += 1
+    if not reasons:
+        return
+    terminalreporter.section(f"{sum(map(Counter.total, reasons.values()))} tests were skipped")
+    for reason, files in sorted(reasons.items(), key=lambda item: -item[1].total()):
+        terminalreporter.line(f"{files.total():5}  {reason}")
+        terminalreporter.line(f"       in {', '.join(files)}")
 
 
 class Result(NamedTuple):

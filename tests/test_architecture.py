@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -27,6 +26,7 @@ from holdfast.runner.run import notify
 from holdfast.runner.run.script_process import INHERITED
 from holdfast.runner.store import files, layout
 from holdfast.settings import SETTINGS
+from lab.pythons import OLDEST, python_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -79,7 +79,7 @@ def test_runner_modules_import_the_standard_library_only(path: Path) -> None:
 
 def test_runner_modules_compile_on_python_3_6(tmp_path: Path) -> None:
     compiler = "import py_compile, sys\nfor path in sys.argv[2:]: py_compile.compile(path, sys.argv[1], doraise=True)"
-    command = [_oldest_python(), "-c", compiler, str(tmp_path / "compiled"), *map(str, PYTHON_3_6)]
+    command = [python_of(OLDEST), "-c", compiler, str(tmp_path / "compiled"), *map(str, PYTHON_3_6)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -469,16 +469,6 @@ def _imports_of(desk: Desk, *words: str) -> tuple[int, set[str]]:
 
 def _timed(report: str) -> set[str]:
     return set(re.findall(r"^import time:[ \d]+\|[ \d]+\| +(\S+)$", report, re.MULTILINE))
-
-
-def _oldest_python() -> str:
-    named = os.environ.get("HOLDFAST_TEST_PYTHONS", "").split(os.pathsep)
-    installed = map(str, Path.home().glob(".pyenv/versions/3.6.*/bin/python"))
-    for candidate in filter(None, (*named, *installed, shutil.which("python3.6"))):
-        asked = [candidate, "-c", "import sys; sys.exit(sys.version_info[:2] != (3, 6))"]
-        if subprocess.run(asked, check=False).returncode == 0:
-            return candidate
-    pytest.skip("NOT TESTED: there is no Python 3.6 here; name one in HOLDFAST_TEST_PYTHONS")
 
 
 def _name(path: Path) -> str:

@@ -1,21 +1,34 @@
 #!/bin/sh
-# Programs that the tests and benches drive for real. Installed where that is possible; otherwise said loudly, and the
-# tests that need one say so again when they skip.
+# Installs the packages of programs that tests and benches drive: packages.sh PROGRAM=PACKAGE ... or /FILE=PACKAGE ...
+# What cannot be installed is named, and the tests that need it say so again when they skip. With REQUIRE_PACKAGES=1, as
+# in continuous integration, sudo is used where it needs no password, and what is still missing is an error.
 set -eu
 PATH="$PATH:/usr/sbin:/sbin"  # where servers and network tools live
-missing=""
-for pair in "$@"; do
-  case $pair in
-    /*) [ -e "${pair%%=*}" ] ;;
-    *) command -v "${pair%%=*}" >/dev/null 2>&1 ;;
-  esac || missing="$missing ${pair#*=}"
-done
+list_missing() {
+  for pair in "$@"; do
+    case $pair in
+      /*) [ -e "${pair%%=*}" ] ;;
+      *) command -v "${pair%%=*}" >/dev/null 2>&1 ;;
+    esac || printf ' %s' "${pair#*=}"
+  done
+}
+install() {
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>"$errors"
+}
+missing=$(list_missing "$@")
 [ -n "$missing" ] || exit 0
-if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
+sudo=""
+[ "$(id -u)" = 0 ] || [ -z "${REQUIRE_PACKAGES:-}" ] || sudo="sudo -n"
+if command -v apt-get >/dev/null 2>&1 && [ "$($sudo id -u 2>/dev/null)" = 0 ]; then
   echo "installing:$missing"
-  export DEBIAN_FRONTEND=noninteractive
+  errors=$(mktemp)
+  trap 'rm -f "$errors"' EXIT
+  $sudo apt-get update -qq >/dev/null 2>"$errors" || cat "$errors" >&2
+  # One that a release does not have must not keep the others away.
   # shellcheck disable=SC2086
-  { apt-get update -qq && apt-get install -y -qq --no-install-recommends $missing; } >/dev/null 2>&1 && exit 0
-  echo "could not be installed" >&2
+  install $missing || for package in $missing; do install "$package" || tail -n 2 "$errors" >&2; done
+  missing=$(list_missing "$@")
+  [ -n "$missing" ] || exit 0
 fi
 echo "MISSING:$missing. Install them (apt-get install$missing), or what needs them is NOT TESTED." >&2
+[ -z "${REQUIRE_PACKAGES:-}" ]

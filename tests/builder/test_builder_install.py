@@ -15,6 +15,7 @@ import pytest
 
 from builder.asking import Builder, conda_spec, pip_spec, said
 from builder.wheels import write_wheel
+from lab.pythons import OLDEST, python_of
 from lab.server import serve
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from lab.server import Server
 
 HERE = {"python": sys.executable}
-OLDEST = Path.home() / ".pyenv/versions/3.6.15/bin/python"
 SITE = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 TAG = sys.implementation.cache_tag
 
@@ -145,12 +145,12 @@ def test_what_cannot_be_compiled_is_left_alone(builder: Builder, tmp_path: Path)
         assert compiled == {f"same.{TAG}.pyc", f"too.{TAG}.pyc"}
 
 
-@pytest.mark.skipif(not OLDEST.exists(), reason="no Python 3.6 here")
 def test_the_oldest_python_takes_its_bytecode_too(builder: Builder, tmp_path: Path) -> None:
     write_wheel(tmp_path / "wheels", "plain", "1", {"plain.py": "WHOLE = 1\n"})
-    lock = builder.lock(_from_folder(tmp_path / "wheels", "plain"), python=str(OLDEST))
+    oldest = python_of(OLDEST)
+    lock = builder.lock(_from_folder(tmp_path / "wheels", "plain"), python=oldest)
     for name in ("one", "two"):
-        prefix = builder.environment(lock, name, python=str(OLDEST))
+        prefix = builder.environment(lock, name, python=oldest)
         shown = subprocess.run(
             [prefix / "bin/python", "-v", "-c", "import plain"], capture_output=True, text=True, check=True
         )

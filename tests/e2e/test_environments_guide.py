@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from conftest import Desk
     from lab.server import Server
 
-pytestmark = pytest.mark.skipif(not OLDEST.exists(), reason="no Python 3.6 here")
+pytestmark = pytest.mark.skipif(not OLDEST.exists(), reason="NOT TESTED: there is no Python 3.6.15 of pyenv here")
 
 GUIDE = Path(__file__).resolve().parent.parent / "corpus" / "environments" / "guide"
 # Several languages print the very same file; it is built once.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from lab.pythons import OLDEST, find_python
 
 if TYPE_CHECKING:
     from conftest import Desk
@@ -35,7 +36,7 @@ run.tag("run", run.id)
 
 def interpreters() -> list[str]:
     """This Python, and the oldest supported one where it is installed."""
-    return [sys.executable, *map(str, (Path.home() / ".pyenv" / "versions").glob("3.6.*/bin/python"))]
+    return [sys.executable, *filter(None, [find_python(OLDEST)])]
 
 
 def use(desk: Desk, python: str) -> None:

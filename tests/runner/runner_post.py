@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import glob
 import hashlib
 import json
 import os
-import shutil
 import signal
-import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,34 +21,28 @@ from holdfast.runner.machine import processes as hostfacts
 from holdfast.runner.store import jsonl, objects
 from holdfast.runner.store.objects import Batch, Entry, encode_tree
 from holdfast.store.home import Home
+from lab.pythons import NEWEST, OLDEST, find_python, python_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-OLDEST, NEWEST = "3.6", "3.13"
 # For what costs seconds, or does not depend on the interpreter.
-ONCE = pytest.mark.parametrize("post", [OLDEST], indirect=True)
+ONCE = pytest.mark.parametrize("post", ["any"], indirect=True)
 
 
 @pytest.fixture(name="post", params=[OLDEST, NEWEST])
 def post_fixture(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Post]:
-    post = Post(tmp_path, find_python(request.param))
+    post = Post(tmp_path, _interpreter(request.param))
     yield post
     post.leave()
 
 
-@functools.cache
-def find_python(version: str) -> str:
-    """An interpreter of this version: named in HOLDFAST_TEST_PYTHONS, of pyenv, or on PATH."""
-    candidates = os.environ.get("HOLDFAST_TEST_PYTHONS", "").split(os.pathsep)
-    candidates += glob.glob(os.path.expanduser(f"~/.pyenv/versions/{version}.*/bin/python"))
-    candidates.append(shutil.which(f"python{version}") or "")
-    for candidate in filter(None, candidates):
-        asked = [candidate, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
-        answer = subprocess.run(asked, capture_output=True, text=True, check=False)
-        if answer.stdout.strip() == version:
-            return candidate
-    pytest.skip(f"NOT TESTED: there is no Python {version} here; name one in HOLDFAST_TEST_PYTHONS")
+def _interpreter(version: str) -> str:
+    """This version. A machine without the newest has its own tested instead, so that one is on every machine."""
+    if version == OLDEST:
+        return python_of(OLDEST)
+    wanted = (OLDEST, NEWEST) if version == "any" else (NEWEST,)
+    return next(filter(None, map(find_python, wanted)), os.path.realpath(sys.executable))
 
 
 class Run:

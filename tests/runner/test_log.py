@@ -9,10 +9,11 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from runner_post import NEWEST, ONCE, Post, post_fixture, sha256  # noqa: F401
+from runner_post import ONCE, Post, post_fixture, sha256  # noqa: F401
 
 from conftest import eventually
 from holdfast.runner.machine import processes
+from lab.pythons import NEWEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,6 +18,7 @@ NAMES = st.sampled_from(sorted({*ENGINES, *RESERVED, *SHORT, "--", "-", "-P", "-
 VALUES = st.sampled_from(["host", "all", "/:/x", "=", "-1", "true", "--rm", "-d", "", "a=b"]) | st.text(max_size=4)
 WORDS = st.lists(NAMES | VALUES | st.builds("{}={}".format, NAMES, VALUES) | st.builds("{}{}".format, NAMES, VALUES))
 ENGINE = st.sampled_from([None, "docker", "podman"])
+SINCE = {("docker", "--annotation"): 24}  # the first version that has an option, where older ones are in use
 
 
 def errors(*words: str, engine: str | None = None) -> list[tuple[int, str, str]]:
@@ -77,10 +78,13 @@ def test_the_engines_know_these_options_as_we_do(program: str) -> None:
     if not shutil.which(program):
         pytest.skip(f"NOT TESTED: there is no {program} here")
     told = subprocess.run([program, "run", "--help"], capture_output=True, text=True, check=True).stdout
+    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    major = int(version.split()[2].partition(".")[0])
     rows = re.findall(r"^ {2}(-\w)?,? +(--[\w-]+)( [^\s]+)? {2,}", told, re.MULTILINE)
     known = {long: bool(kind) for _, long, kind in rows}
     assert len(known) > 50
     ours = {name: name not in FLAGS for name, engines in ENGINES.items() if program in engines}
+    ours = {name: kind for name, kind in ours.items() if SINCE.get((program, name), 0) <= major}
     assert {name: known.get(name) for name in ours} == ours
     letters = {long: short for short, long, _ in rows if short and (long in ours or long in RESERVED)}
     assert {long: short for long, short in letters.items() if LETTERS.get(long, "-P") != short} == {}

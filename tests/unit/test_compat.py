@@ -15,6 +15,7 @@ import pytest
 
 from holdfast.engine.connection import bundle
 from holdfast.metrics import reader as metrics
+from lab.pythons import NEWEST, OLDEST, find_python
 
 
 class Place(NamedTuple):
@@ -56,8 +57,7 @@ class Place(NamedTuple):
 
 def interpreters() -> list[str]:
     """This Python, and the oldest and newest supported ones where they are installed."""
-    installed = sorted((Path.home() / ".pyenv" / "versions").glob("3.*/bin/python"))
-    return [sys.executable, *(str(path) for path in installed if path.parts[-3].startswith(("3.6.", "3.13.")))]
+    return [sys.executable, *filter(None, map(find_python, (OLDEST, NEWEST)))]
 
 
 @pytest.fixture(params=interpreters())

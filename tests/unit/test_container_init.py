@@ -14,7 +14,7 @@ import pytest
 import holdfast
 from conftest import eventually
 from holdfast.runner.gpu import probe_run
-from lab.pythons import VERSIONS, program_of
+from lab.pythons import VERSIONS, python_of
 
 INSIDE = Path(holdfast.__file__).parent / "runner" / "container" / "init.py"
 FIRST = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
@@ -26,19 +26,19 @@ LISTEN = "trap 'echo $1 is told; exit 5' TERM; echo $1 is ready; while :; do sle
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def python(request: pytest.FixtureRequest) -> str:
-    return program_of(request.param)
+    return python_of(request.param)
 
 
 @pytest.fixture(scope="module", params=[*VERSIONS, "2.7, not the first", "3.13, not the first"])
 def start(request: pytest.FixtureRequest) -> list[str]:
     """The words of an interpreter, mostly as the first process of its own world."""
     version, _, is_other = request.param.partition(", ")
-    return [program_of(version)] if is_other else [*first_words(), program_of(version)]
+    return [python_of(version)] if is_other else [*first_words(), python_of(version)]
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def first(request: pytest.FixtureRequest) -> list[str]:
-    return [*first_words(), program_of(request.param)]
+    return [*first_words(), python_of(request.param)]
 
 
 def first_words() -> list[str]:
@@ -273,7 +273,7 @@ def test_failing_gpu_probe_does_not_stop_the_script(tmp_path: Path, start: list[
 def test_a_touch_that_hangs_is_given_up(tmp_path: Path) -> None:
     (tmp_path / "inside").mkdir()
     hangs = ["/bin/sh", "-c", "trap '' TERM; exec sleep 1000"]
-    box = sh(tmp_path, [*first_words(), program_of("3.13")], "echo hello", touch=hangs)
+    box = sh(tmp_path, [*first_words(), python_of("3.13")], "echo hello", touch=hangs)
     box.ask["note"] = str(tmp_path / "inside" / "note")
     with box.start() as process:
         assert process.communicate(timeout=PATIENCE_S) == (b"hello\n", b"")

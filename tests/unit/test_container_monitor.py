@@ -16,7 +16,7 @@ import pytest
 import holdfast
 from conftest import alive, eventually
 from holdfast.runner.container import monitor
-from lab.machine_python import OLDEST
+from lab.pythons import OLDEST, python_of
 
 OOM = "out of memory (limit 64 MB)"
 DOWN = "the container was stopped by docker, which was shut down"
@@ -284,14 +284,12 @@ def test_who_looks_after_a_container_goes_with_the_supervisor_and_holds_nothing_
 
 
 def test_the_oldest_python_reads_the_same(charge: monitor.Charge) -> None:
-    python = OLDEST / "bin/python"
-    if not python.exists():
-        pytest.skip("NOT TESTED: there is no Python 3.6 here")
+    python = python_of(OLDEST)
     code = "import json, os, sys; from runner.container import monitor; "
     code += "print(json.dumps(monitor.read_note(os.fsencode(sys.argv[1]))))"
     env = {"PYTHONPATH": str(Path(holdfast.__file__).parent), "LC_ALL": "C", "PATH": os.environ["PATH"]}
     for text in (b'{"status": 768, "left": ["\xc3\xa9"]}', b"[" * 500_000, b'{"status": 65536}'):
         Path(os.fsdecode(charge.note)).write_bytes(text)
-        argv = [str(python), "-B", "-c", code, os.fsdecode(charge.note)]
+        argv = [python, "-B", "-c", code, os.fsdecode(charge.note)]
         told = subprocess.run(argv, check=True, capture_output=True, env=env).stdout
         assert json.loads(told) == monitor.read_note(charge.note)

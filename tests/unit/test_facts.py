@@ -13,8 +13,8 @@ import pytest
 
 import holdfast
 from holdfast.runner.machine import facts
-from lab.machine_python import OLDEST
 from lab.nvidia import write_nvidia_smi
+from lab.pythons import OLDEST, python_of
 
 SOURCE = str(Path(holdfast.__file__).parent)
 ASK = (
@@ -32,11 +32,10 @@ def asked(home: Path, path: Path, python: str = sys.executable) -> dict[str, Any
     return answer
 
 
-@pytest.mark.parametrize("python", [sys.executable, str(OLDEST / "bin/python")])
-def test_driver_and_cards_are_told_and_remembered(tmp_path: Path, python: str) -> None:
-    if not Path(python).exists():
-        pytest.skip("no Python 3.6 here")
+@pytest.mark.parametrize("version", ["", OLDEST])
+def test_driver_and_cards_are_told_and_remembered(tmp_path: Path, version: str) -> None:
     path = write_nvidia_smi(tmp_path / "bin", "550.54.14", "12.4", "8.0", "9.0")
+    python = python_of(version) if version else sys.executable
     for _ in range(3):
         answer = asked(tmp_path, path, python)
         assert answer["gpu"] == {"driver": "550.54.14", "cuda": "12.4", "capabilities": ["8.0", "9.0"]}

@@ -13,7 +13,7 @@ import pytest
 import holdfast
 from fakecuda import CARD, HAS_COMPILER, FakeCuda
 from holdfast.runner.gpu import probe
-from lab.pythons import VERSIONS, program_of
+from lab.pythons import VERSIONS, python_of
 
 pytestmark = pytest.mark.skipif(not HAS_COMPILER, reason="NOT TESTED: there is no C compiler here")
 TOUCH = Path(holdfast.__file__).parent / "runner" / "gpu" / "probe.py"
@@ -36,7 +36,7 @@ def ask(how: str, driver: FakeCuda | None = None, python: str = sys.executable, 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_python_computes_on_every_card(tmp_path: Path, version: str) -> None:
-    found = ask("run", FakeCuda(tmp_path, CARD, OLD), program_of(version))
+    found = ask("run", FakeCuda(tmp_path, CARD, OLD), python_of(version))
     assert (found["library"], found["refused"], found["cuda"]) == ("", None, "12.4")
     assert found["devices"] == [
         {"index": 0, "name": CARD.name, "uuid": CARD.uuid, "major": 8, "minor": 0},
@@ -178,7 +178,7 @@ def test_builds_are_read_and_not_imported(
     for package in ("torch", "tensorflow", "jax"):
         (tmp_path / package).mkdir(exist_ok=True)
         (tmp_path / package / "__init__.py").write_text("raise SystemExit('it was imported')")
-    [found] = ask("look", python=program_of(version), PYTHONPATH=str(tmp_path))["packages"]
+    [found] = ask("look", python=python_of(version), PYTHONPATH=str(tmp_path))["packages"]
     assert (found["name"], found["version"], found["build"], found["cuda"]) == expected
 
 

@@ -15,7 +15,7 @@ import pytest
 from conftest import alive, eventually
 from fakecuda import CARD, HAS_COMPILER, FakeCuda
 from holdfast.runner.gpu import probe_run, probe_verdict
-from lab.machine_python import OLDEST
+from lab.pythons import OLDEST, python_of
 
 with_compiler = pytest.mark.skipif(not HAS_COMPILER, reason="NOT TESTED: there is no C compiler here")
 DEVICE = {"index": 0, "name": "NVIDIA H200", "uuid": "GPU-1", "major": 9, "minor": 0}
@@ -206,14 +206,13 @@ def test_a_machine_without_a_plain_python(tmp_path: Path) -> None:
 
 def test_the_oldest_python_can_ask(tmp_path: Path) -> None:
     """As the runner is where there is nothing newer."""
-    if not (OLDEST / "bin/python").exists():
-        pytest.skip("NOT TESTED: no Python 3.6 here")
+    python = python_of(OLDEST)
     code = (
         "import sys, json; sys.path.insert(0, sys.argv[1]); from runner.gpu import probe_run\n"
         "print(json.dumps(probe_run.here(sys.executable.encode(), {}, b'/', 60)))"
     )
     folder = Path(probe_run.__file__).parents[2]
-    argv = [str(OLDEST / "bin/python"), "-I", "-S", "-B", "-c", code, str(folder)]
+    argv = [python, "-I", "-S", "-B", "-c", code, str(folder)]
     done = subprocess.run(argv, capture_output=True, check=True)
     assert json.loads(done.stdout)["facts"]["python"].startswith("3.6.")
 

@@ -15,7 +15,7 @@ import pytest
 
 import holdfast
 from holdfast.runner.container import gpu_passthrough, nvidia_files
-from lab.machine_python import OLDEST
+from lab.pythons import OLDEST, python_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "passthrough"
 SOURCE = str(Path(holdfast.__file__).parent)
@@ -276,14 +276,12 @@ def test_this_machine_can_be_looked_at() -> None:
 
 
 def test_the_oldest_python_answers_the_same_without_a_locale(tmp_path: Path) -> None:
-    python = OLDEST / "bin/python"
-    if not python.exists():
-        pytest.skip("NOT TESTED: there is no Python 3.6 here")
+    python = python_of(OLDEST)
     machine = whole(tmp_path / "é")
     code = "import json, os, sys; from runner.container import gpu_passthrough as p; e, r = sys.argv[1:]; "
     code += "print(json.dumps(p.look(json.loads(e), None, os.fsencode(r))))"
     env = {"PYTHONPATH": SOURCE, "LC_ALL": "C", "PATH": os.environ["PATH"]}
-    command = [str(python), "-B", "-c", code, json.dumps(DOCKER), str(machine.root)]
+    command = [python, "-B", "-c", code, json.dumps(DOCKER), str(machine.root)]
     told = subprocess.run(command, check=True, capture_output=True, text=True, env=env).stdout
     assert json.loads(told) == machine.look(DOCKER)
 

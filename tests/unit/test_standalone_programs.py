@@ -15,14 +15,14 @@ import pytest
 from holdfast.engine.connection import bundle
 from holdfast.location import PACKAGE
 from holdfast.runner.machine import store_locations
-from lab.pythons import VERSIONS, program_of
+from lab.pythons import VERSIONS, python_of
 
 ALONE = ["runner/bootstrap.py", "runner/machine/store_locations.py", "runner/run/login_shell.py"]
 
 
 @pytest.fixture(params=[version for version in VERSIONS if version != "2.7"])
 def python(request: pytest.FixtureRequest) -> str:
-    return program_of(request.param)
+    return python_of(request.param)
 
 
 def run(python: str, name: str, asked: dict[str, Any], **more: Any) -> subprocess.CompletedProcess[bytes]:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from holdfast.metrics import reader
+from lab.pythons import NEWEST, OLDEST, find_python
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCE = REPOSITORY / "src"
@@ -28,9 +29,7 @@ PREAMBLE = "import math, os, signal, sys, threading\nimport holdfast\n"
 
 def interpreters() -> list[str]:
     """This Python, and the oldest and newest supported ones where they are installed."""
-    installed = sorted((Path.home() / ".pyenv" / "versions").glob("3.*/bin/python"))
-    others = [str(path) for path in installed if path.parts[-3].startswith(("3.6.", "3.13."))]
-    return [sys.executable, *others]
+    return [sys.executable, *filter(None, map(find_python, (OLDEST, NEWEST)))]
 
 
 @pytest.fixture(params=interpreters())

@@ -16,6 +16,7 @@ import pytest
 
 from holdfast.metrics import reader
 from holdfast.metrics import values as logged
+from lab.pythons import OLDEST, find_python
 from lab.shelf import interpreter
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,7 +30,7 @@ JPEG = base64.b64decode(
 
 
 def oldest() -> list[str]:
-    return [str(path) for path in sorted((Path.home() / ".pyenv" / "versions").glob("3.6.*/bin/python"))[:1]]
+    return list(filter(None, [find_python(OLDEST)]))
 
 
 @pytest.fixture(scope="session")
