@@ -46,7 +46,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from sshlab import ENVIRONMENT, CommandFailed, Unavailable
+from sshlab import ENVIRONMENT, CommandFailed, Unavailable, check_root_is_a_mount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -593,6 +593,7 @@ def _check_this_machine(*programs: str) -> None:
         raise Unavailable("container engines run on Linux")
     if os.geteuid():
         raise Unavailable("only root can make the rooms that container engines live in")
+    check_root_is_a_mount()
     missing = [program for program in programs if not shutil.which(program, path=ENVIRONMENT["PATH"])]
     if missing:
         packages = " ".join(PACKAGES[program] for program in missing)

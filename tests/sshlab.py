@@ -843,10 +843,17 @@ def _check_this_machine() -> None:
         raise Unavailable("the ssh lab is made of Linux namespaces")
     if os.geteuid():
         raise Unavailable("only root can make the network namespaces of the ssh lab")
+    check_root_is_a_mount()
     missing = [program for program in PROGRAMS if not shutil.which(program, path=ENVIRONMENT["PATH"])]
     if missing:
         packages = "openssh-server openssh-client iproute2 iptables util-linux"
         raise Unavailable(f"the ssh lab needs {', '.join(missing)} (apt-get install {packages})")
+
+
+def check_root_is_a_mount() -> None:
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    if "/" not in {line.split()[4] for line in mounts}:
+        raise Unavailable("a chroot cannot have mount namespaces below it; the root that tools/fresh.sh makes can")
 
 
 def _pythons() -> dict[str, Path]:

@@ -1,4 +1,4 @@
-"""What ``make smoke`` runs on a fresh machine, together with ``tests/ssh/test_smoke.py``: a local run and its record."""
+"""What ``make smoke`` runs on a fresh machine, together with ``tests/ssh/test_smoke.py``: a local run."""
 
 from __future__ import annotations
 
