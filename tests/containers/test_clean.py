@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
 import shutil
 import subprocess
+import time
+from glob import glob
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -146,6 +149,91 @@ def test_runs_of_others_stay(desk: Desk, elsewhere: Path) -> None:
     desk.trust("far")
     assert clean(desk, "far")["run folders"]["count"] == 0
     assert (elsewhere / "runs" / uid).exists()
+
+
+def test_project_files_that_no_run_there_needs_go_after_an_hour(desk: Desk, elsewhere: Path) -> None:
+    data = desk.project / "data.bin"
+    data.write_bytes(os.urandom(300_000))
+    assert submit(desk, "far", "print('first')").code == 0
+    data.write_bytes(os.urandom(200_000))
+    assert submit(desk, "far", "open('outputs/large', 'wb').write(bytes(17 * 1024 * 1024))").code == 0
+    row = clean(desk, "far", "--dry-run")["project files"]
+    assert (row["count"], row["stays"], row["young"]) == (0, 0, 3), "data.bin, train.py and the tree of the first run"
+    assert row["young_bytes"] >= 300_000
+    assert row["why"] == f"3 more ({row['young_bytes'] / 1000:.0f} kB) kept: younger than an hour"
+    _age_objects(elsewhere)
+    offered = clean(desk, "far", "--dry-run")["project files"]
+    gone = clean(desk, "far")["project files"]
+    assert gone == offered
+    assert (gone["count"], gone["young"]) == (3, 0)
+    assert gone["bytes"] >= 300_000
+    sizes = [path.stat().st_size for path in _objects(elsewhere)]
+    assert (200_000 in sizes, 300_000 in sizes) == (True, False)
+    assert clean(desk, "far")["project files"]["count"] == 0, "the second run stays: its output exists only there"
+    again = desk.holdfast("restore", "-r", "1", "--yes")
+    assert again.code == 0, again
+    assert desk.holdfast("submit", "-c", "far", "train.py").out.count(b"\nfirst\n") == 1, "what went is sent again"
+
+
+def test_project_files_stay_if_a_run_cannot_be_read(desk: Desk, elsewhere: Path) -> None:
+    assert submit(desk, "far", "print('first')").code == 0
+    _age_objects(elsewhere)
+    before = _objects(elsewhere)
+    other = elsewhere / "runs" / ("0" * 32)
+    other.mkdir()
+    for text in ('{"tree": "/etc"}', json.dumps({"tree": "0" * 64})):
+        (other / "run.json").write_text(text)
+        row = clean(desk, "far")["project files"]
+        assert (row["count"], row["stays"], "nothing is removed" in row["why"]) == (0, 1, True), row
+    assert _objects(elsewhere) == before
+
+
+def test_a_submit_that_meets_a_cleanup_sends_what_was_removed(desk: Desk, elsewhere: Path) -> None:
+    """The start checks the objects and writes its run.json under a lock that a cleanup has to itself."""
+    assert submit(desk, "far", "print('said')").code == 0
+    lock = elsewhere / "objects" / "tmp" / "lock"
+    with lock.open("w") as cleanup:
+        fcntl.flock(cleanup, fcntl.LOCK_EX)
+        process = desk.start("submit", "-c", "far", "train.py")
+        eventually(lambda: _is_waiting_for(lock))
+        assert len(list((elsewhere / "runs").iterdir())) == 1
+        for path in _objects(elsewhere):
+            path.unlink()
+    with process:
+        out, err = process.communicate()
+    assert (process.returncode, b"\nsaid\n" in out) == (0, True), err
+
+
+def test_project_files_stay_while_a_run_is_being_started(desk: Desk, elsewhere: Path) -> None:
+    assert submit(desk, "far", "print('said')").code == 0
+    _age_objects(elsewhere)
+    with (elsewhere / "objects" / "tmp" / "lock").open("w") as start_or_upload:
+        fcntl.flock(start_or_upload, fcntl.LOCK_SH)
+        row = clean(desk, "far")["project files"]
+    assert (row["count"], row["why"]) == (0, "project files are being received")
+    assert clean(desk, "far")["project files"]["count"] > 0
+
+
+def _objects(store: Path) -> set[Path]:
+    return {path for path in (store / "objects").glob("??/*") if len(path.name) == 62}
+
+
+def _age_objects(store: Path) -> None:
+    for path in _objects(store):
+        os.utime(path, (time.time() - 7200,) * 2)
+
+
+def _is_waiting_for(lock: Path) -> bool:
+    """Whether a process other than this one has the file open: it polls for the lock."""
+    own = f"/proc/{os.getpid()}/"
+    return any(not link.startswith(own) and _leads_to(link, lock) for link in glob("/proc/[0-9]*/fd/*"))
+
+
+def _leads_to(link: str, path: Path) -> bool:
+    try:
+        return os.readlink(link) == str(path)
+    except OSError:
+        return False
 
 
 def test_environments_in_use_stay_and_their_tools_while_one_is_made(desk: Desk) -> None:

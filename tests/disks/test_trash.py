@@ -102,6 +102,20 @@ def test_trash_is_emptied_when_its_time_is_over(two: Desk) -> None:
     assert list((two.home / "trash").iterdir()) == []
 
 
+def test_prune_says_what_it_keeps_for_being_young(two: Desk) -> None:
+    """A submit may be about to use it."""
+    assert two.holdfast("history", "delete", "-r", "1", "-r", "2", "--yes", "--now").code == 0
+    result = two.holdfast("store", "prune", "-o", "json")
+    row = next(row for row in result.json if row["what"] == "objects")
+    assert (row["count"], row["young"] > 2, row["young_bytes"] > 0) == (0, True, True)
+    assert row["note"] == f"{row['young']} more ({row['young_bytes']} B) kept: younger than an hour"
+    assert row["note"] in two.holdfast("store", "prune", "-o", "table").out.decode()
+    for path in (two.home / "objects").rglob("*"):
+        _age(path, 1)
+    row = next(row for row in two.holdfast("store", "prune", "-o", "json").json if row["what"] == "objects")
+    assert (row["count"] > 2, row["young"], row["note"]) == (True, 0, "")
+
+
 def test_delete_now_goes_around_the_trash(two: Desk) -> None:
     assert two.holdfast("history", "delete", "-r", "1", "--yes", "--now").code == 0
     assert two.holdfast("history", "undelete", "-o", "json").json == []

@@ -174,7 +174,7 @@ def test_a_tree_of_endless_depth_is_refused(root: bytes, tmp_path: Path) -> None
 
 ROUND_TRIP = """
 import os, sys
-from holdfast.runner.store import objects, checkout
+from holdfast.runner.store import checkout, object_removal, objects
 base = os.fsencode(sys.argv[1])
 name = b"\\xc3\\xa9\\xff\\n"
 with objects.Batch(base + b"/o") as batch:
@@ -185,7 +185,7 @@ with objects.Batch(base + b"/o") as batch:
 assert objects.missing(base + b"/o", tree) == []
 assert checkout.checkout(base + b"/o", tree, base + b"/w") == (1, 10)
 assert sorted(os.listdir(base + b"/w")) == sorted([name, b"l"])
-assert objects.sweep(base + b"/o") == 0
+assert object_removal.sweep(base + b"/o") == 0
 """
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runner.store import objects, stable_read
+from holdfast.runner.store import object_removal, objects, stable_read
 from holdfast.runner.store.objects import Batch, Damaged, Entry, decode_tree, encode_tree
 from holdfast.runner.store.stable_read import Changed, Unreadable
 
@@ -246,13 +246,13 @@ def test_two_batches_may_store_the_same_at_once(root: bytes) -> None:
 
 
 def test_sweep_waits_for_batches_at_work(root: bytes) -> None:
-    assert objects.sweep(root) == 0
+    assert object_removal.sweep(root) == 0
     with Batch(root) as batch:
         batch.add_bytes(b"x")
-        assert objects.sweep(root) == 0
+        assert object_removal.sweep(root) == 0
         batch.commit()
     Path(os.fsdecode(root), "tmp", "left-by-a-killed-one").write_bytes(b"half")
-    assert objects.sweep(root) == 1
+    assert object_removal.sweep(root) == 1
     assert names_below(root) == [hashlib.sha256(b"x").hexdigest()[2:].encode()]
 
 
@@ -288,7 +288,7 @@ def test_killed_at_any_step_only_whole_objects_remain(tmp_path: Path, event: str
         done = subprocess.run(command, env={"PYTHONPATH": str(SOURCE)}, capture_output=True, check=False)
         assert done.returncode in (0, -signal.SIGKILL), done.stderr
         assert_only_whole_objects(root)
-        objects.sweep(root)
+        object_removal.sweep(root)
         assert os.listdir(os.path.join(root, b"tmp")) in ([], [b"lock"])
         if done.returncode == 0:
             assert objects.missing(root, done.stdout.decode().strip()) == []

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.errors import ConfigError
-from holdfast.runner.store import objects, stable_read
+from holdfast.runner.store import object_removal, objects, stable_read
 from holdfast.runner.store.checkout import checkout
 from holdfast.snapshot import snapshot
 from holdfast.snapshot.stat_cache import StatCache
@@ -486,7 +486,7 @@ def test_a_killed_snapshot_leaves_nothing_in_the_way(desk: Desk) -> None:
             process.wait()
     taken = desk.take()
     assert desk.missing(taken.tree) == []
-    objects.sweep(os.fsencode(desk.objects))
+    object_removal.sweep(os.fsencode(desk.objects))
     assert os.listdir(desk.objects / "tmp") == ["lock"]
 
 

@@ -99,6 +99,11 @@ def human_bytes(count: float) -> str:
     return f"{count / 1000:.1f} PB"
 
 
+def young_note(count: int, size: int) -> str:
+    """That a cleanup keeps things for an hour, since a command may just be using them; empty if there are none."""
+    return f"{count} more ({human_bytes(size)}) kept: younger than an hour" if count else ""
+
+
 def human_duration(seconds: float) -> str:
     """The two largest units that matter: "0.42 s", "12.3 s", "3 min 20 s", "1 h 05 min", "2 d 3 h"."""
     if seconds < 59.95:

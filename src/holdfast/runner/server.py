@@ -14,7 +14,7 @@ from .decoding import lossless, readable
 from .machine import limits, processes, store_health
 from .plan import Plan, PlanError
 from .run import control, launch, run_secrets, waiting
-from .store import layout, mirror, objects, output_download, uploads
+from .store import layout, mirror, object_removal, objects, output_download, uploads
 from .store.files import SYNCED, WholeFile
 
 MYPY = False
@@ -283,13 +283,16 @@ class Session:
     def _is_complete(self, plan: "Plan", secrets: "dict[str, object]", reply: "mirror.Reply") -> "bool":
         """Whether all that the run needs is here; where not, that is the answer."""
         request = secrets.get("request")
-        if isinstance(request, dict):
-            refused = self._arrivals.take_refusal()
-            if refused or self._lacks_any(plan.tree):
-                reply.end(state="missing", refused=refused)
-                return False
-            launch.introduce(self.home, request)
-        return True
+        if not isinstance(request, dict):
+            return True
+        refused = self._arrivals.take_refusal()
+        with object_removal.Kept(self.objects):
+            is_complete = not refused and not self._lacks_any(plan.tree)
+            if is_complete:
+                launch.introduce(self.home, request)
+        if not is_complete:
+            reply.end(state="missing", refused=refused)
+        return is_complete
 
     def _lacks_any(self, tree: "str") -> "bool":
         try:

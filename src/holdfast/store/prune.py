@@ -7,7 +7,7 @@ import os
 from holdfast import lifecycle
 from holdfast.record import Record
 from holdfast.runner.decoding import as_bytes
-from holdfast.runner.store import layout, objects
+from holdfast.runner.store import layout, object_removal, objects
 from holdfast.runner.store.files import is_temporary, unlink_quietly
 from holdfast.runner.store.remove_tree import remove_tree
 from holdfast.store import runs, trash
@@ -102,17 +102,19 @@ def _work(home: Home, uids: list[str], act: bool) -> Json:
 
 def _leftovers(home: Home, clock: Clock, act: bool) -> Json:
     """Halves that killed commands left behind: deleted but not removed, or begun and never given their name."""
-    halves = _halves(home)
+    halves = list(_halves(home))
     paths = [path for path in halves if path.endswith(".deleted") or clock.is_older(path, _YOUNG_S) or _is_dead(path)]
+    young = [] if clock.doubt else [path for path in halves if path not in paths]
+    kept = _young(list(map(size_of, young)))
     paths += _old_runners(home, clock)
     size = sum(map(size_of, paths))
     for path in paths if act else ():
         remove = remove_tree if os.path.isdir(path) else unlink_quietly
         remove(_bytes(path))
     if act:
-        objects.sweep(_bytes(home.objects))
+        object_removal.sweep(_bytes(home.objects))
         _locks_of_dead_submits(home, clock)
-    return {"what": "leftovers", "count": len(paths), "bytes": size}
+    return {"what": "leftovers", "count": len(paths), "bytes": size, **kept}
 
 
 def _halves(home: Home) -> Iterator[str]:
@@ -169,35 +171,27 @@ def _objects(home: Home, clock: Clock, purged: set[str], act: bool) -> Json:
     trees = {str(run.request.get("tree", "")) for run in kept}
     trees.update(os.listdir(home.saved) if os.path.isdir(home.saved) else ())
     needed: set[str] = set()
+    root = _bytes(home.objects)
     try:
         for tree in trees:
-            _mark(home, tree, needed)
+            object_removal.mark(root, tree, needed)
     except objects.Damaged as error:
         problem = problem or f"a snapshot cannot be read: {error}"
     if problem:
         return {"what": "objects", "count": 0, "bytes": 0, "note": f"nothing removed: {problem}"}
-    count = size = 0
-    for folder, _, names in os.walk(home.objects):
-        prefix = os.path.basename(folder)
-        for name in names:
-            path = os.path.join(folder, name)
-            if len(prefix) == 2 and len(name) == 62 and prefix + name not in needed and clock.is_older(path, _YOUNG_S):
-                count += 1
-                size += os.lstat(path).st_size
-                if act:
-                    os.unlink(path)
-    return {"what": "objects", "count": count, "bytes": size}
+    unused = [path for path, digest in object_removal.stored(root) if digest not in needed]
+    old = [path for path in unused if clock.is_older(path, _YOUNG_S)]
+    row = {"what": "objects", "count": len(old), "bytes": sum(os.lstat(path).st_size for path in old)}
+    young = sorted(set(unused) - set(old)) if not clock.doubt else []
+    spared = _young([os.lstat(path).st_size for path in young])
+    for path in old if act else ():
+        os.unlink(path)
+    return {**row, **spared}
 
 
-def _mark(home: Home, digest: str, needed: set[str]) -> None:
-    if not digest or digest in needed:
-        return
-    needed.add(digest)
-    for entry in objects.read_tree(_bytes(home.objects), digest):
-        if entry.kind == "dir":
-            _mark(home, entry.digest, needed)
-        elif entry.kind == "file":
-            needed.add(entry.digest)
+def _young(sizes: list[int]) -> Json:
+    """Number and bytes of what stays because it is younger than an hour."""
+    return {"young": len(sizes), "young_bytes": sum(sizes)}
 
 
 def _bytes(path: str) -> bytes:

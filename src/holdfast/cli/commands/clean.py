@@ -12,12 +12,13 @@ from holdfast.engine.connection.channel import connect
 from holdfast.engine.machines import cleanup as engine
 from holdfast.errors import UsageError
 from holdfast.present.output import emit
-from holdfast.present.terminal import human_bytes, is_tty, show
+from holdfast.present.terminal import human_bytes, is_tty, show, young_note
 from holdfast.store.home import open_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
+    from holdfast.model import Json
 
 _COLUMNS = ("what", "count", "bytes", "stays", "why")
 
@@ -56,7 +57,8 @@ def _confirm(parsed: Parsed, name: str, found: engine.Findings) -> None:
 
 def _tell(parsed: Parsed, found: engine.Findings, sentence: str) -> None:
     if parsed.text("output") or parsed.text("query") or not is_tty(sys.stdout):
-        emit(found.rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=_COLUMNS)
+        rows = [{**row, "why": _why(row)} for row in found.rows]
+        emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=_COLUMNS)
     else:
         sys.stdout.write("".join(f"{line}\n" for line in _lines(found)))
     sys.stdout.flush()
@@ -68,8 +70,14 @@ def _lines(found: engine.Findings) -> list[str]:
     lines = []
     for row in found.rows:
         stays = f"{row['stays']} stay" if row["stays"] else ""
-        note = f"  ({', '.join(filter(None, (stays, str(row['why']))))})" if stays or row["why"] else ""
+        note = f"  ({', '.join(filter(None, (stays, _why(row))))})" if stays or _why(row) else ""
         if row["count"] or note:
             size = human_bytes(int(str(row["bytes"])))
             lines.append(show(f"{size:>10}  {row['what']}: {row['count']}{note}"))
     return lines
+
+
+def _why(row: Json) -> str:
+    """Why things stay, with those that are too young to be removed."""
+    young = young_note(int(str(row["young"])), int(str(row["young_bytes"])))
+    return "; ".join(filter(None, (str(row["why"]), young)))

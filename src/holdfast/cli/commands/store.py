@@ -8,7 +8,7 @@ from holdfast.engine.runs import daily_cleanup
 from holdfast.engine.runs.open_index import open_index
 from holdfast.errors import StoreError, UsageError
 from holdfast.present.output import emit
-from holdfast.present.terminal import Progress, human_bytes, is_tty
+from holdfast.present.terminal import Progress, human_bytes, is_tty, young_note
 from holdfast.store import disk_usage
 from holdfast.store import prune as pruning
 from holdfast.store.home import open_home
@@ -17,6 +17,7 @@ from holdfast.store.index.index import rebuild
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
+    from holdfast.model import Json
 
 
 def reindex(_parsed: Parsed) -> int:
@@ -73,5 +74,11 @@ def prune(parsed: Parsed) -> int:
         index.refresh()
     finally:
         index.close()
-    emit(freed, fmt=parsed.text("output"), query=parsed.text("query"), columns=("what", "count", "bytes"))
+    rows = [{**row, "note": _note(row)} for row in freed]
+    emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=("what", "count", "bytes", "note"))
     return 0
+
+
+def _note(row: Json) -> str:
+    young = young_note(int(str(row.get("young") or 0)), int(str(row.get("young_bytes") or 0)))
+    return "; ".join(filter(None, (str(row.get("note") or ""), young)))

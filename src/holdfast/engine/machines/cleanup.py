@@ -118,4 +118,6 @@ def _row(said: Json, only_there: int) -> Json:
     if said.get("kind") == "runs" and only_there:
         stays += only_there
         why = "; ".join(filter(None, (why, "with outputs that exist only there: holdfast experiment return -r RUN")))
-    return {"what": str(said.get("what")), "count": count, "bytes": size, "stays": stays, "why": why}
+    young, young_bytes = (answers.number(said, name) if name in said else 0 for name in ("young", "young_bytes"))
+    row: Json = {"what": str(said.get("what")), "count": count, "bytes": size, "stays": stays, "why": why}
+    return {**row, "young": young, "young_bytes": young_bytes}

@@ -16,7 +16,7 @@ from ..store import layout, run_files, run_list
 from ..store.exclusive_lock import Alone, InUse, is_used
 from ..store.files import is_temporary, temporary_beside, unlink_quietly
 from ..store.remove_tree import remove_tree
-from . import unused_containers
+from . import unused_containers, unused_objects
 
 MYPY = False
 if MYPY:
@@ -34,10 +34,21 @@ class Part:
         self.kind = kind
         self._going = []  # type: list[tuple[int, Callable[[], object]]]
         self._reasons = []  # type: list[str]
+        self._young = []  # type: list[int]
 
     def add(self, size: "int", remove: "Callable[[], object]") -> "None":
         """``remove`` answers False, or raises, where it cannot."""
         self._going.append((size, remove))
+
+    def add_aged(self, now: "clock.Clock", path: "bytes", remove: "Callable[[], object]", size: "int" = -1) -> "None":
+        """Only if it is older than an hour; what is younger may still be on its way, and is counted."""
+        size = _bytes_of(path) if size < 0 else size
+        if now.is_older(path, YOUNG_S):
+            self.add(size, remove)
+        elif now.doubt:
+            self.leave(now.doubt)
+        else:
+            self._young.append(size)
 
     def leave(self, why: "str") -> "None":
         self._reasons.append(why)
@@ -61,6 +72,8 @@ class Part:
             "bytes": sum(gone),
             "stays": len(self._reasons),
             "why": why,
+            "young": len(self._young),
+            "young_bytes": sum(self._young),
         }
 
 
@@ -74,9 +87,14 @@ def clean(home: "bytes", asked: "dict[str, object]") -> "list[dict[str, object]]
     whole = {str(uid) for uid in asked.get("runs") or ()}  # type: ignore[attr-defined]
     wish = asked.get("engine")
     rows = _of_engine(home, str(wish) if wish else None, act) if asked.get("contained") else []
-    sizes = _Sizes()
-    parts = [_environments(home, sizes), *_tools(home, sizes), *_runs(home, client, whole, sizes)]
-    return [*rows, *(part.row(act) for part in [*parts, _leftovers(home, sizes, clock.look(home))])]
+    sizes, now = _Sizes(), clock.look(home)
+    is_history = server.store_identity(home) == client
+    runs, going = _runs(home, client, is_history, whole, sizes)
+    parts = [_environments(home, sizes), *_tools(home, sizes), *runs, _leftovers(home, sizes, now)]
+    rows += [part.row(act) for part in parts]
+    if not is_history:  # in a client's own store `store prune` does it, which knows its trash too
+        rows.append(unused_objects.row(home, Part("project files"), now, going, act))
+    return rows
 
 
 def _of_engine(home: "bytes", wish: "str | None", act: "bool") -> "list[dict[str, object]]":
@@ -89,6 +107,13 @@ def _of_engine(home: "bytes", wish: "str | None", act: "bool") -> "list[dict[str
         return [row, images.row(act)]
     except engines.EngineTrouble as error:
         return [{"what": "images", "count": 0, "bytes": 0, "stays": 0, "why": str(error)}]
+
+
+def _bytes_of(path: "bytes") -> "int":
+    try:
+        return os.lstat(path).st_blocks * 512
+    except OSError:
+        return 0
 
 
 class _Sizes:
@@ -165,13 +190,15 @@ def _is_building(home: "bytes") -> "bool":
     return any(processes.command_of(pid).startswith(tools) for pid in processes.parents())
 
 
-def _runs(home: "bytes", client: "str", whole: "set[str]", sizes: "_Sizes") -> "list[Part]":
-    """Folders of runs that the client has all of, and of its others what they worked in.
+def _runs(
+    home: "bytes", client: "str", is_history: "bool", whole: "set[str]", sizes: "_Sizes"
+) -> "tuple[list[Part], set[bytes]]":
+    """Folders of runs that the client has all of, and of its others what they worked in; the names of the former.
 
     In a store that is the client's own, a run's folder is its history, and stays.
     """
     runs, work = Part("run folders", "runs"), Part("work folders")
-    is_history = server.store_identity(home) == client
+    going = set()  # type: set[bytes]
     for run in run_list.runs(home):
         request, uid = run["request"], str(run["uid"])
         if not is_history and request.get("client_store") != client:  # type: ignore[attr-defined]
@@ -183,6 +210,7 @@ def _runs(home: "bytes", client: "str", whole: "set[str]", sizes: "_Sizes") -> "
                 work.leave("of an active run")
         elif uid in whole and not is_history:
             folder = os.path.dirname(attempts[0])
+            going.add(os.path.basename(folder))
             runs.add(sizes.of(folder), lambda one=folder: remove_tree(_out_of_sight(one, b".deleted")))  # type: ignore[misc]
         else:
             for place in worked_in:
@@ -190,7 +218,7 @@ def _runs(home: "bytes", client: "str", whole: "set[str]", sizes: "_Sizes") -> "
                     work.leave("with outputs that exist only here")
                     continue
                 work.add(sizes.of(place), lambda one=place: remove_tree(one))  # type: ignore[misc]
-    return [work] if is_history else [runs, work]
+    return ([work] if is_history else [runs, work]), going
 
 
 def _has_ended(attempt: "bytes") -> "bool":
@@ -200,11 +228,8 @@ def _has_ended(attempt: "bytes") -> "bool":
 def _leftovers(home: "bytes", sizes: "_Sizes", now: "clock.Clock") -> "Part":
     """What was begun and never finished, or was being removed."""
     part = Part("leftovers")
-    if now.doubt:
-        part.leave(now.doubt)
     for place in _inside(home, b"arriving"):
-        if now.is_older(place, YOUNG_S):
-            part.add(sizes.of(place), lambda one=place: unlink_quietly(one))  # type: ignore[misc]
+        part.add_aged(now, place, lambda one=place: unlink_quietly(one))  # type: ignore[misc]
     for place in _inside(home, b"envs"):
         is_theirs = b".on-" in os.path.basename(place) and not place.endswith(node.own_ending())
         if is_theirs and not now.is_older(place, DAY_S):
@@ -213,9 +238,11 @@ def _leftovers(home: "bytes", sizes: "_Sizes", now: "clock.Clock") -> "Part":
             part.add(sizes.of(place), lambda one=place: _remove_unfinished(home, one))  # type: ignore[misc]
     for folder in (b"runs", b"cache", b"builder"):
         for place in _inside(home, folder):
-            if place.endswith(b".deleted") or (is_temporary(place) and now.is_older(place, YOUNG_S)):
-                remove = remove_tree if os.path.isdir(place) else unlink_quietly
+            remove = remove_tree if os.path.isdir(place) else unlink_quietly
+            if place.endswith(b".deleted"):
                 part.add(sizes.of(place), lambda one=place, remove=remove: remove(one))  # type: ignore[misc]
+            elif is_temporary(place):
+                part.add_aged(now, place, lambda one=place, remove=remove: remove(one), sizes.of(place))  # type: ignore[misc]
     return part
 
 

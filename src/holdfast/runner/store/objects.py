@@ -28,8 +28,8 @@ MAX_DEPTH = 200  # far beyond real projects, and below the interpreter's recursi
 # name and target are bytes; kind is "file", "dir" or "link"; a link has a target, the others a digest
 Entry = namedtuple("Entry", ("name", "kind", "executable", "size", "digest", "target"))
 
-_TMP = b"tmp"
-_LOCK = b"lock"
+TMP = b"tmp"
+LOCK = b"lock"
 _FOLDERS = 256
 # Measured on ext4 and tmpfs: to list a folder costs as much as to ask for 2 objects, and 1 more for every 7 it holds.
 _LIST_FROM = 4
@@ -159,23 +159,6 @@ def lacking(root: "bytes", digests: "list[str]") -> "list[str]":
     return absent
 
 
-def sweep(root: "bytes") -> "int":
-    """Remove what killed batches left behind; nothing while any batch is at work. Returns how many files went."""
-    try:
-        names = [name for name in os.listdir(os.path.join(root, _TMP)) if name != _LOCK]
-    except FileNotFoundError:
-        return 0
-    lock = _lock_batches(root, exclusive=True) if names else None
-    if lock is None:
-        return 0
-    try:
-        for name in names:
-            os.unlink(os.path.join(root, _TMP, name))
-    finally:
-        os.close(lock)
-    return len(names)
-
-
 class HashOnly:
     """Names content as a Batch does, and keeps none of it."""
 
@@ -231,8 +214,8 @@ class Batch(HashOnly):
         self._staged = {}  # type: dict[str, bytes]
         self._is_folder = {}  # type: dict[str, bool]
         self._prefix = b"%d-%s" % (os.getpid(), os.urandom(6).hex().encode())
-        make_private(os.path.join(root, _TMP))
-        self._lock = _lock_batches(root, exclusive=False)
+        make_private(os.path.join(root, TMP))
+        self._lock = lock_batches(root, exclusive=False)
 
     def __enter__(self) -> "Batch":
         return self
@@ -305,7 +288,7 @@ class Batch(HashOnly):
             return False
 
     def _create(self) -> "tuple[bytes, int]":
-        temporary = b"%s/%s/%s-%d" % (self._root, _TMP, self._prefix, self.new_objects)
+        temporary = b"%s/%s/%s-%d" % (self._root, TMP, self._prefix, self.new_objects)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
         return temporary, os.open(temporary, flags, 0o400)
 
@@ -369,7 +352,7 @@ def _bytes(name: "object") -> "bytes":
     return as_bytes(name)
 
 
-def _lock_batches(root: "bytes", exclusive: "bool") -> "int | None":
+def lock_batches(root: "bytes", exclusive: "bool") -> "int | None":
     """Hold the lock that keeps sweep and batches apart; None where the file system has no locks.
 
     A batch waits for a sweep, which is short (lock_wait.Held where it is stopped); a sweep does not wait for a batch
@@ -379,7 +362,7 @@ def _lock_batches(root: "bytes", exclusive: "bool") -> "int | None":
         return None
     from . import lock_wait
 
-    path = os.path.join(root, _TMP, _LOCK)
+    path = os.path.join(root, TMP, LOCK)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         if not exclusive:
