@@ -26,6 +26,8 @@ class Kind(Record):
     ``machine_kind``: the kind by which the bare machine is reached, whatever runs on it; empty: this one.
     ``attach_settings``: what ``attach`` writes into a new file; None where ``attach`` does not make this kind.
     ``framework``: that of a new run configuration, where it is not Python.
+    ``settings``: further keys of its ``.compute`` file, for its launcher and runtime. Their values are text, are
+    confirmed by the user where they come with a project, and are kept with a run.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Kind(Record):
     machine_kind: str = ""
     attach_settings: tuple[tuple[str, str | bool], ...] | None = None
     framework: str = ""
+    settings: tuple[str, ...] = ()
 
     @property
     def is_available(self) -> bool:

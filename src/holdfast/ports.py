@@ -27,23 +27,24 @@ class Stream(Record):
 class Host(Protocol):
     """Where commands go.
 
-    A new host must bring ``run``; everything else has an answer in ``PlainHost`` that is right for a host without a
-    connection. Files and questions go over the one command that ``run`` starts, as verbs of the runner: a host never
-    copies files.
+    A new host must bring ``run`` and, for ``holdfast ssh``, ``at_terminal``; everything else has an answer in
+    ``PlainHost`` that is right for a host without a connection. Files and questions go over the one command that
+    ``run`` starts, as verbs of the runner: a host never copies files.
 
     ``run``: start argv there, with pipes to its stdin, stdout and stderr. Called when the engine needs a runner, as a
-    rule once per command that a person types. The words arrive as they are, whatever bytes they hold; the command has a
-    process group of its own; closing its stdin must reach it.
+    rule once per command that a person types. The arguments must arrive unchanged, whatever bytes they hold; the
+    command has a process group of its own; closing its stdin must reach it, and killing ``Stream.pid`` must end it.
     ``close``: the command is over; called once.
     ``meaning``: what the output and exit status (None: not known) of a command that ended without an answer say about
-    the connection or the login; None where they say nothing.
+    the connection or the login; None where they say nothing. An ``UnreachableError`` is retried, as often as its
+    ``retry_limit`` says; without one the command is taken to have failed, and is tried three times.
     ``reached``: nothing came in time: how far the connection got, and what to try.
     ``asks_person``: a person may have to type a password, so that more time is given and targets are not asked at once.
-    ``at_terminal``: for ``holdfast shell``: the words of a command that runs argv there at this terminal.
+    ``at_terminal``: for ``holdfast ssh``: the arguments of a command that runs argv there at this terminal.
     ``reach_port``: for ``holdfast forward``: a stream to a port of the machine's own loopback; None where that is ours.
     ``sever``: end what ``close`` leaves open for the next command, because rights there have changed.
 
-    A host is made from a ``Login``: the name, the address and the other settings of the target's file.
+    A host is made from a ``Login``: the target's name and address, and its keys for SSH.
     """
 
     def run(self, argv: tuple[str, ...]) -> Stream: ...
@@ -80,8 +81,10 @@ class PlainHost:
     def asks_person(self) -> bool:
         return False
 
-    def at_terminal(self, argv: tuple[str, ...]) -> tuple[str, ...]:
-        return argv
+    def at_terminal(self, argv: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG002
+        from holdfast.errors import UsageError
+
+        raise UsageError("a shell cannot be opened on targets of this type")
 
     def reach_port(self, port: int) -> Stream | None:  # noqa: ARG002
         return None
@@ -99,7 +102,7 @@ class Channel(Protocol):
 
 
 class Lacking(Exception):
-    """A start that could not be: the target does not have all that it shall run, or could not keep it."""
+    """The run was not started: the target does not have all files of it, or could not store them."""
 
     def __init__(self, refused: str) -> None:
         super().__init__(refused)
@@ -107,23 +110,23 @@ class Lacking(Exception):
 
 
 class Launcher(Protocol):
-    """Who starts the runner and can say whether it lives. Stateless: a ticket is a string that any client can use.
+    """Starts the runner and tells whether it is alive. Stateless: a ticket is a string that any client can use.
 
     A ticket begins with ``<uid>/<attempt>``; a launcher may add ``/`` and whatever it needs to find its job again. The
     client keeps the ticket and hands it to every other verb. ``<uid>/<attempt>`` alone must do as well: it is what is
     left of a start whose answer was lost. Only a launcher concludes that an attempt lives, or that its machine was
     rebooted.
 
-    It is made from the values of the ``.compute`` file. When a run is re-joined, only those by which its machine is
-    reached are known.
+    It is made from the values of the ``.compute`` file. Later commands about the run make it from those by which its
+    machine is reached, and from the keys that the row of the kinds table names in ``settings``.
 
     ``start`` is called once per attempt and may be called again when its answer was lost; it must then find the first
-    start and not make a second. ``told`` is what the runner must know and may not keep; with ``request`` in it the run
-    is made known to a store that is not the client's.
+    start and not make a second. ``told`` is for the memory of the runner only (secrets, the command at the end); with
+    ``request`` in it the run is made known to a store that is not the client's.
     ``look``: queued, alive, gone (it ended without closing the run), closed, absent (never started), or elsewhere
     (another node has it, and nothing can be said from here).
     ``stop`` asks the attempt to end, and returns: asked, ended (by this request), closed (before), elsewhere.
-    ``bury`` closes an attempt that is gone, as lost.
+    ``bury`` closes, as lost, an attempt that is gone.
     ``discard`` closes one that was never started, so that no late start can begin it. Both return its state.
 
     For a batch queue, ``launchers.queue.QueueLauncher`` has all of it and needs three commands.

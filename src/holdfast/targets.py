@@ -105,7 +105,7 @@ def resolve(compute: ComputeTarget, home: str, *, patience: int = 10) -> Target:
         name=compute.name,
         kind=kind,
         host=host(login(compute, home)._replace(patience=patience)),
-        launcher=launcher(compute._asdict()),
+        launcher=launcher(compute.to_settings()),
         runtime=_import(kind.runtime),
         runner_python=runner,
         home=root,

@@ -1,6 +1,7 @@
 """The other half of the spool: ``python spooler.py FOLDER`` runs the jobs in a folder, one after the other or at once.
 
-A job is ``NAME.job``, and ``NAME.running`` while it runs. Jobs wait as long as there is a file ``hold``.
+Commands take the name of a subfolder, too, as a queue with partitions does. A job is ``NAME.job``, and ``NAME.running``
+while it runs. Jobs wait as long as there is a file ``hold``.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from pathlib import Path
 
 SUBMIT = """#!/bin/sh
 umask 077
+cd "{spool}/$1" || exit 3
 job=$(date +%s%N)-$$
-cat > "{spool}/$job.new" && mv "{spool}/$job.new" "{spool}/$job.job" && echo "$job"
+cat > "$job.new" && mv "$job.new" "$job.job" && echo "$job"
 """
 LIST = """#!/bin/sh
-cd "{spool}" || exit 1
+cd "{spool}/$1" || exit 1
 for file in *.job *.running; do [ ! -e "$file" ] || echo "${{file%.*}}"; done
 """
 REMOVE = """#!/bin/sh
-rm -f "{spool}/$1.job"
+rm -f "{spool}/$2/$1.job"
 """
 
 
@@ -34,7 +36,7 @@ def write_commands(folder: Path, spool: Path) -> None:
 def serve(spool: Path) -> None:
     running: dict[Path, subprocess.Popen[bytes]] = {}
     while True:
-        for job in [] if (spool / "hold").exists() else sorted(spool.glob("*.job")):
+        for job in [] if (spool / "hold").exists() else sorted(spool.rglob("*.job")):
             taken = job.with_suffix(".running")
             with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
                 job.rename(taken)

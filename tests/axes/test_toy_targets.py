@@ -86,6 +86,42 @@ def test_submit_waits_for_a_job_on_another_node(toys: Desk, spooled: Spool, tmp_
     assert readable_in(tmp_path, SECRET) == []
 
 
+def test_setting_of_a_kind_is_known_to_later_commands(toys: Desk, spooled: Spool) -> None:
+    (spooled.folder / "long").mkdir()
+    _target(toys, "queue", "type: spool\npartition: long")
+    toys.script("print('ran')\n")
+    refused = toys.holdfast("submit", "-c", "queue", "--no-wait", "train.py")
+    assert refused.code != 0
+    assert "partition: use long" in refused.err
+    assert "no effect" not in refused.err
+    assert toys.holdfast("trust", "queue").code == 0
+    assert toys.holdfast("submit", "-c", "queue", "--no-wait", "train.py").code == 0
+    assert len(list((spooled.folder / "long").glob("*.job"))) == 1
+    assert toys.record()["status"] not in ("Lost", "Failed")
+    spooled.begin()
+    assert toys.wait_for_end()["status"] == "Completed"
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("echo no partition x >&2; exit 3", "spool-submit ended with code 3: no partition x"),
+        ("echo Submitted batch job 17", "spool-submit printed 'Submitted batch job 17', and not the name of a job"),
+        ("true", "spool-submit printed nothing, and not the name of a job"),
+    ],
+)
+def test_refusal_of_the_queue_is_told_once_and_kept(toys: Desk, spooled: Spool, command: str, told: str) -> None:
+    (spooled.commands / "spool-submit").write_text(f"#!/bin/sh\ncat > /dev/null\n{command}\n")
+    toys.script("print('never')\n")
+    refused = toys.holdfast("submit", "-c", "queue", "train.py")
+    assert refused.code == 65
+    assert refused.err.count(told) == 1
+    assert "unreachable" not in refused.err
+    record = toys.record()
+    assert record["status"] == "Failed"
+    assert told in record["reason"]
+
+
 def test_a_run_is_cancelled_while_its_job_waits(toys: Desk, spooled: Spool) -> None:
     toys.script("print('never')\n")
     with toys.start("submit", "-c", "queue", "train.py") as process:

@@ -22,21 +22,28 @@ class NamespaceHost(PlainHost):
         self._name = login.address
 
     def run(self, argv: tuple[str, ...]) -> Stream:
+        return spawn(self.at_terminal(argv))
+
+    def at_terminal(self, argv: tuple[str, ...]) -> tuple[str, ...]:
         enter = ("unshare", "--uts", "--", "sh", "-c", 'name=$1; shift; hostname "$name" && exec "$@"', "sh")
-        return spawn((*enter, self._name, *argv))
+        return *enter, self._name, *argv
 
 
 class SpoolLauncher(QueueLauncher):
     """Jobs are files in a folder, as those of ``at`` are; another process runs them later."""
 
     def submit_argv(self, plan: Json) -> list[str]:
-        return ["spool-submit"]
+        return ["spool-submit", self._partition]
 
     def list_argv(self) -> list[str]:
-        return ["spool-list"]
+        return ["spool-list", self._partition]
 
     def cancel_argv(self, job: str) -> list[str]:
-        return ["spool-remove", job]
+        return ["spool-remove", job, self._partition]
+
+    @property
+    def _partition(self) -> str:
+        return str(self.settings.get("partition") or "")
 
 
 class NiceRuntime:
@@ -51,5 +58,5 @@ class NiceRuntime:
 
 def register() -> None:
     kinds.register(Kind("namespace", "axes.toys:NamespaceHost", kinds.PROCESS, kinds.PYTHON, is_remote=True))
-    kinds.register(Kind("spool", kinds.LOCAL_HOST, "axes.toys:SpoolLauncher", kinds.PYTHON))
+    kinds.register(Kind("spool", kinds.LOCAL_HOST, "axes.toys:SpoolLauncher", kinds.PYTHON, settings=("partition",)))
     kinds.register(Kind("nice", kinds.LOCAL_HOST, kinds.PROCESS, "axes.toys:NiceRuntime"))

@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import signal
+import subprocess
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -161,6 +162,13 @@ def test_a_command_that_is_killed_ends_its_streams(host: Host) -> None:
     assert _read(stream.stdout) == b""
     os.close(stream.stdin)
     _finish(stream)
+
+
+def test_terminal_command_reaches_the_same_machine(host: Host) -> None:
+    words = ("sh", "-c", "cat /proc/sys/kernel/hostname")
+    argv = host.at_terminal(words)
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    assert done.stdout.strip() == _output(host, words).strip() != b""
 
 
 def _over_ssh(lab: Lab, folder: Path, kind: str, patch: pytest.MonkeyPatch) -> Place:

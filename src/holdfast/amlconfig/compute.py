@@ -100,9 +100,10 @@ def image(form: Form, name: str) -> str | None:
 
 def _target(form: Form, name: str) -> ComputeTarget:
     engine: Literal["docker", "podman"] | None = form.choice("engine", ("docker", "podman"))
+    kind = _type(form) or ""
     return ComputeTarget(
         name=name,
-        type=_type(form) or "",
+        type=kind,
         python_location=_filled(form, "pythonLocation"),
         spark_submit_location=form.text("sparkSubmitLocation"),
         native_shared_directory=form.text("nativeSharedDirectory"),
@@ -130,7 +131,7 @@ def _target(form: Form, name: str) -> ComputeTarget:
         stop_command=form.text("stopCommand"),
         stop_on_target=form.text("stopOnTarget"),
         stop_when_idle_minutes=form.decimal("stopWhenIdleMinutes", "a number of minutes", "30"),
-        extra=form.extra(),
+        extra=form.extra(kinds.of(kind).settings),
     )
 
 

@@ -8,7 +8,7 @@ from holdfast.runner import untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
     from typing import Literal, TypeVar
 
     from holdfast.amlconfig.nodes import Node
@@ -195,13 +195,14 @@ class Form:
         shared = form.flag("shared") or False
         return GpuRequest(1 if count is None else count, form.size("memory"), form.text("name"), shared)
 
-    def extra(self) -> dict[str, Raw]:
-        """The keys that were not read: each gets a warning and is kept."""
-        self.warn_unknown()
+    def extra(self, expected: Iterable[str] = ()) -> dict[str, Raw]:
+        """The keys that were not read: each is kept and, unless it is expected, gets a warning."""
+        self.warn_unknown(expected)
         return {name: raw(node) for name, node in self.nodes.items() if name not in self.known}
 
-    def warn_unknown(self) -> None:
-        unknown = [name for name in self.keys if name not in self.known]
+    def warn_unknown(self, expected: Iterable[str] = ()) -> None:
+        known = {*self.known, *expected}
+        unknown = [name for name in self.keys if name not in known]
         for name in unknown[:_UNKNOWN_NAMED]:
             self._warn_unknown(name, self.keys[name])
         if len(unknown) > _UNKNOWN_NAMED:

@@ -78,6 +78,15 @@ class ComputeTarget(Record):
     extra: Mapping[str, Raw] = {}
 
     @property
+    def own_settings(self) -> dict[str, Raw]:
+        """The values of the keys that only its kind knows."""
+        return {name: self.extra[name] for name in self.kind.settings if name in self.extra}
+
+    def to_settings(self) -> dict[str, object]:
+        """All values, for a launcher or runtime; those that only its kind knows under their names in the file."""
+        return {**self._asdict(), **self.own_settings}
+
+    @property
     def kind(self) -> Kind:
         """The row of its type, which answers every question about what it is."""
         return kinds.of(self.type)

@@ -28,6 +28,9 @@ class LocalHost(PlainHost):
             raise ConfigError("Windows itself cannot be a target", hint="use WSL, or a remote target")
         return spawn(argv, {name: value for name, value in os.environ.items() if name not in _OF_A_RUN})
 
+    def at_terminal(self, argv: tuple[str, ...]) -> tuple[str, ...]:
+        return argv
+
     def reached(self) -> tuple[str, str]:
         return "the runner on this machine did not start", "check for a hung disk or network file system"
 

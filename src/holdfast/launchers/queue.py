@@ -7,7 +7,7 @@ To add one, write a module with a subclass that names three commands, and a row 
 from __future__ import annotations
 
 from holdfast import answers
-from holdfast.errors import RunnerError
+from holdfast.errors import ConfigError, RunnerError
 from holdfast.launchers.process import ProcessLauncher
 from holdfast.ports import Lacking
 
@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 
 
 class QueueLauncher(ProcessLauncher):
-    """``self.settings`` has the values of the ``.compute`` file, such as a partition."""
+    """``self.settings`` has the values of the ``.compute`` file, such as a partition.
+
+    A key that the row of the kinds table names in ``settings`` is there under its own name.
+    """
 
     def submit_argv(self, plan: Json) -> list[str]:
-        """The command that reads a job (a shell script) on standard input and prints the job's name on one line."""
+        """The command that reads a job (a shell script) on standard input and prints the job's name, one word."""
         raise NotImplementedError
 
     def list_argv(self) -> list[str]:
@@ -34,8 +37,13 @@ class QueueLauncher(ProcessLauncher):
 
     def start(self, channel: Channel, plan: Json, told: Json) -> str:
         answer = channel.ask("queue", plan=plan, secrets=told, argv=self.submit_argv(plan))
-        if answers.text(answer, "state") == "missing":
+        state = answers.text(answer, "state")
+        if state == "missing":
             raise Lacking(answers.optional_text(answer, "refused"))
+        if state == "refused":
+            what, hint = "the target's queue did not accept the job", "check the settings of its .compute file"
+            why = answers.optional_text(answer, "refused")
+            raise ConfigError(what, where=str(plan["target"]), answer=why, hint=hint)
         job = answers.optional_text(answer, "job")
         return f"{plan['uid']}/{plan['attempt']}/{job}" if job else f"{plan['uid']}/{plan['attempt']}"
 
@@ -66,7 +74,7 @@ class QueueLauncher(ProcessLauncher):
         return jobs
 
     def _listed(self, channel: Channel) -> set[str]:
-        """A list that cannot be had says nothing about any job."""
+        """The jobs in the queue; an error where its list command fails, as no state follows from that."""
         argv = self.list_argv()
         answer = channel.ask("command", argv=argv)
         code = answers.number(answer, "code")

@@ -10,7 +10,7 @@ import signal
 import sys
 
 from . import wire
-from .decoding import lossless, readable
+from .decoding import as_bytes, lossless, readable
 from .machine import limits, processes, store_health
 from .plan import Plan, PlanError
 from .run import control, launch, run_secrets, waiting
@@ -269,15 +269,22 @@ class Session:
         if self._is_complete(plan, secrets, reply):
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             secrets.pop("request", None)
-            state, job = queued.submit(self.home, self.runner, plan, secrets, self.umask, argv)
-            reply.end(state=state, job=job)
+            try:
+                state, job = queued.submit(self.home, self.runner, plan, secrets, self.umask, argv)
+            except queued.CannotQueue as error:
+                reply.end(state="refused", refused=str(error))
+            else:
+                reply.end(state=state, job=job)
 
     def _command(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
         """A short command of the target's queue, for a launcher."""
         from .run import queued
 
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        code, out, err = queued.command([str(word) for word in header["argv"]])  # type: ignore[attr-defined]
+        try:
+            code, out, err = queued.command([str(word) for word in header["argv"]])  # type: ignore[attr-defined]
+        except queued.CannotQueue as error:
+            code, out, err = 127, b"", as_bytes(error)
         reply.end(code=code, out=readable(out), err=readable(err))
 
     def _is_complete(self, plan: "Plan", secrets: "dict[str, object]", reply: "mirror.Reply") -> "bool":

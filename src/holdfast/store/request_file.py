@@ -2,7 +2,7 @@
 
 A field of the wrong type is left out. Where the file cannot be read, or its identity cannot be used, the run is shown
 as damaged, with what the plan of its first attempt still tells about it. A file whose checksum is wrong may name
-another project, whose list nobody would search for this run: its identity is used only where the plan confirms it.
+another project, in whose list it would not be searched for: its identity is used only where the plan confirms it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TYPES = {
     **dict.fromkeys(("parent_run_id", "user", "client", "client_store", "holdfast", "reproduces"), _TEXT),
     **dict.fromkeys(("description", "fetch_outputs"), _TEXT),
     **dict.fromkeys(("files", "bytes", "created_ns", "retries", "origin_number"), _NUMBER),
-    **dict.fromkeys(("git", "reached_by", "mlflow"), _OBJECT),
+    **dict.fromkeys(("git", "reached_by", "mlflow", "settings"), _OBJECT),
     "arguments": _TEXTS,
 }
 _IN_PLAN = ("run_id", "run_number", "project", "project_id", "target", "script", "tree")

@@ -18,6 +18,8 @@ _REACHED_BY = ("address", "username", "port", "host_key", "private_key_file", "p
 def remembered(target: Target) -> Json:
     """What a run keeps of its target, so that it can be found again."""
     found: Json = {"kind": target.kind.name, "home": target.home}
+    if target.compute.own_settings:
+        found["settings"] = target.compute.own_settings
     if target.kind.is_remote:
         reached = {name: getattr(target.compute, name) for name in _REACHED_BY}
         found["reached_by"] = {name: value for name, value in reached.items() if value is not None}
@@ -30,9 +32,13 @@ def target_of(request: Json, home: str) -> Target:
     fields = (
         {name: value for name, value in reached.items() if name in _REACHED_BY} if isinstance(reached, dict) else {}
     )
-    root = request.get("home")
+    root, settings = request.get("home"), request.get("settings")
     compute = ComputeTarget(
-        name=str(request.get("target")), type=str(request.get("kind")), root=str(root) if root else None, **fields
+        name=str(request.get("target")),
+        type=str(request.get("kind")),
+        root=str(root) if root else None,
+        extra=settings if isinstance(settings, dict) else {},
+        **fields,
     )
     now = _as_it_is_now(compute, str(request.get("project_root") or ""), home) if compute.host_key else None
     return targets.resolve(now or compute, home)

@@ -68,7 +68,8 @@ class Open(Record):
 def look(home: str, root: str, chosen: Chosen, keys: Sequence[str] | None = None) -> Open | None:
     """What is missing for the use of a target by the project in ``root``; None if all of it is confirmed.
 
-    Without ``keys`` that is everything but the commands that switch the machine, which count when they are run.
+    Without ``keys`` that is everything but the commands that switch the machine, which count when they are run; with
+    ``KEYS`` it is all, and the settings that only the kind of the target knows too.
     """
     compute = chosen.compute
     if not compute.kind.is_available:
@@ -79,7 +80,7 @@ def look(home: str, root: str, chosen: Chosen, keys: Sequence[str] | None = None
     said, scope = confirmations.read(home), scope_of(home, root)
     own = _own(home, root, compute)
     missing = [one for one in asked if not _is_confirmed(said, scope, compute, home, one) and not _is_among(own, one)]
-    if not any((one.key in keys) if keys is not None else one.key not in SWITCHES for one in missing):
+    if not any((keys is KEYS or one.key in keys) if keys is not None else one.key not in SWITCHES for one in missing):
         return None
     rows = tuple(Confirmation(scope, compute.name, one.key, one.value) for one in asked)
     return Open(compute.name, root, tuple(missing), rows, chosen)

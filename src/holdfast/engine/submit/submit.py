@@ -236,7 +236,7 @@ def _plan(
     wish = _wish(target, container, python, gpu is not None and gpu["count"] != 0)
     kept = environment.in_plan() if environment is not None else None
     default = target.compute.python_location or "python"
-    parts = RuntimeParts(python or default, target.compute._asdict(), kept, wish, gpu)
+    parts = RuntimeParts(python or default, target.compute.to_settings(), kept, wish, gpu)
     return make_plan(
         job,
         project,

@@ -132,6 +132,7 @@ def wanted(compute: ComputeTarget, config: RunConfig | None = None, root: str = 
         found += _links(config, root) if config is not None else ()
     commands = (("startCommand", compute.start_command), ("stopCommand", compute.stop_command))
     found += [Wanted(key, text, f"run on this machine: {text}") for key, text in commands if text]
+    found += [Wanted(key, str(value), f"use {value}") for key, value in compute.own_settings.items()]
     if compute.stop_on_target:
         found.append(Wanted("stopOnTarget", compute.stop_on_target, f"run on the target: {compute.stop_on_target}"))
     return found
@@ -148,6 +149,9 @@ IN_CONTAINER = " in a container"  # at the end of a stored address; part of the 
 def _login(compute: ComputeTarget, contained: bool) -> Iterator[Wanted]:
     host, port = targets.endpoint(compute)
     if not host:
+        return
+    if not compute.kind.over_ssh:
+        yield Wanted("address", compute.address or "", f"run on {compute.address}")
         return
     from holdfast.hosts.openssh import fingerprint
 

@@ -54,12 +54,19 @@ def submit(
     waiting.keep_secrets(attempt, key, secrets)
     words = [home, *map(as_bytes, (runner, plan.uid, plan.attempt, umask))]
     code, out, err = command(argv, _script(layout.runner(home, runner.encode("ascii")), words, key))
-    lines = readable(out).split("\n")
-    if code != 0 or not lines[0].strip():
+    job = readable(out).split("\n")[0].strip()
+    if code != 0 or len(job.split()) != 1:
         waiting.drop_secrets(attempt)
-        raise CannotQueue("%s ended with code %d: %s" % (argv[0], code, readable(err).strip()[:2000]))
-    waiting.note_job(attempt, lines[0].strip())
-    return "queued", lines[0].strip()
+        raise CannotQueue(_refusal(argv[0], code, job, readable(err).strip()[:2000]))
+    waiting.note_job(attempt, job)
+    return "queued", job
+
+
+def _refusal(program: "str", code: "int", job: "str", err: "str") -> "str":
+    if code != 0:
+        return "%s ended with code %d: %s" % (program, code, err or job[:2000])
+    printed = "printed %s" % ascii(job[:200]) if job else "printed nothing"
+    return "%s %s, and not the name of a job, which is one word%s" % (program, printed, ": " + err if err else "")
 
 
 def command(argv: "list[str]", stdin: "bytes" = b"") -> "tuple[int, bytes, bytes]":
