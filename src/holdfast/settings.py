@@ -19,8 +19,8 @@ class Setting(Record):
     check: Callable[[str], object]
 
 
-def _days(text: str) -> float:
-    return seconds(text if not text.isdigit() else text + "d", "days") / 86400
+def _days(name: str) -> Callable[[str], float]:
+    return lambda text: seconds(text if not text.isdigit() else text + "d", name) / 86400
 
 
 def _hours(text: str) -> float:
@@ -36,13 +36,15 @@ def _hours(text: str) -> float:
 SETTINGS: Mapping[str, Setting] = {
     "defaultTarget": Setting("Run configuration or target of a submit without -c.", "local", str),
     "onEnd": Setting("Command to run, or URL to post to, whenever a run ends.", "", str),
-    "keepWork": Setting("How long the working directory of a run that did not complete is kept.", "7d", _days),
+    "keepWork": Setting(
+        "How long the working directory of a run that did not complete is kept.", "7d", _days("keepWork")
+    ),
     "keepRuns": Setting(
         "How long ended runs are kept before they are moved to the trash; empty keeps them forever.",
         "",
-        lambda text: text and _days(text),
+        lambda text: text and _days("keepRuns")(text),
     ),
-    "keepTrash": Setting("How long deleted runs stay in the trash.", "14d", _days),
+    "keepTrash": Setting("How long deleted runs stay in the trash.", "14d", _days("keepTrash")),
     "agentGpuHours": Setting("GPU-hours that AI agents may use through holdfast mcp in any 24 hours.", "0", _hours),
 }
 
@@ -72,7 +74,7 @@ def problems(path: str) -> list[str]:
 
 def days(path: str, name: str) -> float | None:
     text = read(path)[name]
-    return _days(text) if text else None
+    return _days(name)(text) if text else None
 
 
 def change(path: str, name: str, value: str | None) -> dict[str, str]:

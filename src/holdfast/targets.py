@@ -90,7 +90,9 @@ def resolve(compute: ComputeTarget, home: str, *, patience: int = 10) -> Target:
     kind = compute.kind
     if not kind.is_available:
         known = kinds.is_known(kind.name)
-        what = f"targets of type {kind.name} are not supported yet" if known else f"{kind.name!r} is no type of target"
+        what = (
+            f"targets of type {kind.name} are not supported yet" if known else f"unknown type of target: {kind.name!r}"
+        )
         hint = f"this version has: {', '.join(kinds.available())}"
         raise ConfigError(what, where=f"{compute.name}.compute", hint=hint)
     host, launcher = _import(kind.host), _import(kind.launcher)

@@ -59,7 +59,7 @@ def test_a_type_that_is_not_registered_is_refused_with_those_that_are(desk: Desk
     desk.script("print('never')")
     result = desk.holdfast("submit", "-c", "queue", "train.py")
     assert result.code == 65
-    assert "'spool' is no type of target" in result.err
+    assert "unknown type of target: 'spool'" in result.err
 
 
 def test_submit_waits_for_a_job_on_another_node(toys: Desk, spooled: Spool, tmp_path: Path) -> None:

@@ -132,3 +132,10 @@ def test_d5_finds_a_change_that_verify_does_not_see(stage: Stage, tmp_path: Path
         assert _red(judge(stage, _case(stage, "a1/log", at=len(whole)))) == {"D5"}
     finally:
         log.write_bytes(whole)
+
+
+def test_any_bit_flipped_in_the_identity_of_the_store_is_reported_as_damage(stage: Stage) -> None:
+    size = (stage.sound / "store.json").stat().st_size
+    for at in range(size):
+        case = Case("store.json", "flip", at, keep_index=True, submits=False, look=("runs",))
+        assert judge(stage, case) == []

@@ -110,7 +110,7 @@ def test_at_a_terminal_it_is_drawn_over(desk: Desk, gpus: FakeGpus) -> None:
     first, again, *_ = shown.decode().split("\x1b[5A\x1b[J")
     assert "Lately" in first
     assert "97 %" in again
-    assert "nobody" in again
+    assert "none" in again
     assert "█" in again
     assert "\x1b[3" not in shown.decode(), "no colours"
 

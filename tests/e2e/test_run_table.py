@@ -65,7 +65,7 @@ def test_terminal_shows_age_duration_arguments_and_best_metrics(runs: Desk) -> N
     assert [row[3] for row in cells] == ["Failed", "Completed", "Completed"]
     assert [row[5] for row in cells] == [f"train.py --lr {rate} --optimizer adam" for rate in ("0.3", "0.2", "0.1")]
     assert [row[6:] for row in cells] == [["0.93*", "0.3"], ["0.92", "0.2"], ["0.91", "0.1*"]]
-    assert note == "* best"
+    assert note == "* best of the last values"
     assert at_terminal(runs, 120, "history", "list", NO_COLOR="1")[0] == title
 
 
@@ -76,7 +76,7 @@ def test_table_fits_the_terminal(runs: Desk, columns: int) -> None:
     assert max(len(COLOUR.sub("", line)) for line in lines) <= columns
     assert [COLOUR.sub("", line).split()[0] for line in lines[1:4]] == ["3", "2", "1"]
     if columns == 60:
-        assert "not shown: accuracy, val_loss; -o json shows all" in COLOUR.sub("", lines[4])
+        assert "not shown: accuracy, val_loss; --columns shows them" in COLOUR.sub("", lines[4])
 
 
 def test_colour_only_at_a_terminal_that_wants_it(runs: Desk) -> None:
@@ -124,3 +124,17 @@ def test_only_metrics_whose_best_is_known_are_marked() -> None:
     records: list[Json] = [{"run_number": number, "acc": number / 10, "lr": number / 100} for number in (1, 2)]
     lines = table(records, io.StringIO(), 0.0, all_projects=False).splitlines()
     assert [line.split()[-2:] for line in lines[:3]] == [["acc", "lr"], ["0.1", "0.01"], ["0.2*", "0.02"]]
+
+
+def test_script_keeps_its_name_where_its_folders_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    script = "src/very/long/path/to/the/train.py"
+    records: list[Json] = [{"run_number": 1, "script_name": script, "arguments": ["--lr", "0.1"]}]
+    written = table(records, io.StringIO(), 0.0, all_projects=False)
+    assert "…/train.py --lr 0.1" in written
+
+
+def test_metrics_with_a_best_value_come_first() -> None:
+    records: list[Json] = [{"run_number": n, "batch": n, "lr": n, "val_loss": n} for n in (1, 2)]
+    title = table(records, io.StringIO(), 0.0, all_projects=False).splitlines()[0]
+    assert title.split()[-3:] == ["val_loss", "batch", "lr"]

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.cli.parse import Command, HelpWanted, Option, Parsed, Positional, parse, usage_line
+from holdfast.cli.table import commands as table
 from holdfast.errors import UsageError
 
 SUBMIT = Command(
@@ -269,3 +270,21 @@ def test_second_word_is_not_a_run() -> None:
     assert refusal("logs", "12", "13").what == "unexpected argument '13'"
     assert refusal("logs", "-r", "12", "13").what == "--run and '13' are both given"
     assert refusal("tag", "kept", "12").what == "unexpected argument '12'"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("compare", "history compare"),
+        ("delete", "history delete"),
+        ("list", "history list"),
+        ("stop", "cancel"),
+        ("history remove", "history delete"),
+        ("ls", "runs"),
+        ("sumbit", "submit"),
+    ],
+)
+def test_unknown_command_names_the_one_that_was_meant(typed: str, meant: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(table.COMMANDS, typed.split())
+    assert caught.value.what == f"unknown command '{typed}'; did you mean '{meant}'?"

@@ -59,7 +59,7 @@ def test_a_bus_of_a_hypervisor_that_counts_high_keeps_its_digits() -> None:
 @pytest.mark.parametrize(
     ("changes", "shown"),
     [
-        ({}, {"memory": "3.0 GB of 80.0 GB", "busy": "97 %", "held by": "nobody"}),
+        ({}, {"memory": "3.0 GB of 80.0 GB", "busy": "97 %", "held by": "none"}),
         ({"processes": None, "busy_percent": None, "memory_used": None}, {"memory": "", "busy": "", "held by": ""}),
         ({"trouble": "the GPU is lost"}, {"held by": "the GPU is lost"}),
         ({"processes": [OURS, STRANGER]}, {"held by": "run 7 (digits_1), eve java (pid 42)"}),

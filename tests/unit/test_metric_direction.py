@@ -7,7 +7,23 @@ import pytest
 from holdfast.metrics.direction import has_best, less_is_better
 
 
-@pytest.mark.parametrize("name", ["loss", "val_loss", "TestError", "RMSE", "latency", "latency_ms", "kl", "eval/wer"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "loss",
+        "val_loss",
+        "TestError",
+        "RMSE",
+        "latency",
+        "latency_ms",
+        "kl",
+        "eval/wer",
+        "binary_logloss",
+        "rmsle",
+        "cross_entropy",
+        "runtime",
+    ],
+)
 def test_less_is_better_for_losses_errors_and_times(name: str) -> None:
     assert less_is_better(name)
 

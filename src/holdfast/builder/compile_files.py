@@ -1,4 +1,4 @@
-# Runs in the Python of the environment, which may be 3.6, as so many processes as the last argument says. Records of
+# Runs in the Python of the environment, which may be 3.6; the last argument is the number of processes. Records of
 # source, bytecode and name in tracebacks are in the file of the first, each as long as the second says, zeros between
 # and behind its parts; a line goes to stdout for every file that is done with. Not py_compile: it writes beside and
 # renames, and to load it takes longer than a small file.

@@ -31,6 +31,15 @@ if TYPE_CHECKING:
     Value: TypeAlias = bool | str | tuple[str, ...] | None
 
 PROGRAM = "holdfast"
+# What people type who know other programs.
+_SYNONYMS = {
+    **dict.fromkeys(("stop", "kill", "abort", "terminate"), ("cancel",)),
+    **dict.fromkeys(("remove", "rm", "del"), ("history", "delete")),
+    **dict.fromkeys(("ls", "ps", "jobs"), ("runs",)),
+    **dict.fromkeys(("run", "train", "launch", "exec-script"), ("submit",)),
+    **dict.fromkeys(("log", "tail", "follow"), ("logs",)),
+    **dict.fromkeys(("show", "describe"), ("info",)),
+}
 FORMATS = ("json", "jsonc", "table", "tsv", "csv", "yaml")
 
 
@@ -264,12 +273,14 @@ def _find_command(
 
 
 def _unknown_command(table: Mapping[tuple[str, ...], Command], named: tuple[str, ...], word: str) -> NoReturn:
-    """One line with the nearest name in the same group, or else a command of another group that ends in ``word``."""
+    """One line with a command that has this name in another group or means the same, or else the nearest name."""
     depth = len(named)
     visible = [name for name, command in table.items() if not command.hidden]
     siblings = sorted({name[depth] for name in visible if len(name) > depth and name[:depth] == named})
-    others = [" ".join(name) for name in visible if name[-1] == word]
-    near = _nearest(word, siblings, " ".join((*named, ""))) or (f"did you mean '{others[0]}'?" if others else "")
+    same = [name for name in visible if name[-1] == word or name == _SYNONYMS.get(word)]
+    same.sort(key=lambda name: (name != _SYNONYMS.get(word), name[0] != "history", len(name)))
+    known = f"did you mean '{' '.join(same[0])}'?" if same else ""
+    near = known or _nearest(word, siblings, " ".join((*named, "")))
     near = near or "see " + " ".join((PROGRAM, *named, "-h"))
     raise UsageError(f"unknown command {_quoted(' '.join((*named, word)))}; {near}")
 

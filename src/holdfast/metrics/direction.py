@@ -5,7 +5,9 @@ from __future__ import annotations
 _LESS_IS_BETTER = frozenset(
     (
         *("loss", "losses", "error", "errors", "err", "perplexity", "ppl", "mae", "mse", "rmse", "mape", "wer", "cer"),
-        *("fid", "nll", "bpc", "bpb", "latency", "seconds", "regret", "distance", "divergence", "kl"),
+        *("fid", "nll", "bpc", "bpb", "latency", "seconds", "regret", "distance", "divergence", "kl", "logloss"),
+        *("msle", "rmsle", "smape", "mase", "wape", "rmsd", "entropy", "crossentropy", "brier", "hinge", "deviance"),
+        *("time", "runtime", "duration", "elapsed", "violations", "fpr", "fnr", "eer", "residual", "residuals"),
     )
 )
 _MORE_IS_BETTER = frozenset(

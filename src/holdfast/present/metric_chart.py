@@ -41,7 +41,8 @@ def names(logged: Sequence[Metrics], asked: Sequence[str]) -> list[str]:
     if missing:
         from difflib import get_close_matches
 
-        near = get_close_matches(missing[0], known, n=3, cutoff=0.4) or list(known)[:10]
+        near = get_close_matches(missing[0], known, n=3, cutoff=0.4)
+        near = list(dict.fromkeys((*near, *known)))[:10]
         hint = f"it has: {', '.join(near)}" if near else "no metrics were logged"
         raise UsageError(f"these runs have no metric {missing[0]!r}", hint=hint)
     if asked:

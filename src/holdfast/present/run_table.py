@@ -49,8 +49,8 @@ def table(records: Sequence[Json], stream: TextIO, now: float, *, all_projects: 
     for number in range(len(records)):
         cells, styles = [c.cells[number] for c in columns], [c.styles[number] for c in columns]
         lines.append(_line(cells, columns, styles, width, colour))
-    notes = ["* best"] if any(_BOLD in column.styles for column in columns) else []
-    notes += [f"not shown: {', '.join(dropped)}; -o json shows all"] if dropped else []
+    notes = ["* best of the last values"] if any(_BOLD in column.styles for column in columns) else []
+    notes += [f"not shown: {', '.join(dropped)}; --columns shows them"] if dropped else []
     if notes:
         note = terminal.clip("; ".join(notes), width)
         lines.append(f"\x1b[{_FAINT}m{note}\x1b[0m" if colour else note)
@@ -86,7 +86,9 @@ def _metric_columns(records: Sequence[Json], first: Sequence[str]) -> list[Colum
     """Metrics that differ between runs, by their last values; where only one run has a metric, that one too."""
     records = [{name: _last(value) for name, value in record.items()} for record in records]
     names = {name for record in records for name, value in record.items() if _is_metric(name, value)}
-    order = sorted(names, key=lambda name: (first.index(name) if name in first else len(first), name))
+    order = sorted(
+        names, key=lambda name: (first.index(name) if name in first else len(first), not has_best(name), name)
+    )
     columns = []
     for name in order:
         values = [record.get(name) for record in records]
@@ -121,9 +123,17 @@ def _fit(fixed: dict[str, Column], metrics: list[Column], width: int) -> tuple[l
         if _GAP + column.width <= free - narrowest:
             shown.append(column)
             free -= _GAP + column.width
-    cells = tuple(terminal.clip(cell, max(free, 1)) for cell in script.cells)
+    cells = tuple(terminal.clip(_without_folders(cell, free), max(free, 1)) for cell in script.cells)
     fixed["script"] = script._replace(cells=cells)
     return [*fixed.values(), *shown], [column.title.rstrip() for column in metrics if column not in shown]
+
+
+def _without_folders(script: str, width: int) -> str:
+    """The script and its arguments; without the script's folders where that is too wide."""
+    name, space, arguments = script.partition(" ")
+    if terminal.display_width(script) <= width or "/" not in name:
+        return script
+    return f"…/{name.rpartition('/')[2]}{space}{arguments}"
 
 
 def _total(columns: Sequence[Column]) -> int:

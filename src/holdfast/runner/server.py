@@ -362,6 +362,8 @@ def store_identity(home: "bytes") -> "str":
         try:
             with open(path, "rb") as source:
                 return str(json.loads(source.read().decode("utf-8"))["id"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise OSError("%s is damaged: %s" % (os.fsdecode(path), error)) from error
         except FileNotFoundError:
             os.makedirs(home, 0o700, exist_ok=True)
             _make_store(path)

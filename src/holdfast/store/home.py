@@ -107,18 +107,16 @@ def _identity(path: str, create: bool) -> str:
     try:
         with open(file, encoding="utf-8") as source:
             found = json.load(source)
+        version, identity = found["layout"], untrusted.hexadecimal(found["id"], 32)
     except FileNotFoundError:
         return _make(path, file) if create else ""
-    except ValueError as error:
-        raise StoreError(
-            "the store's identity file is damaged", where=file, answer=str(error), hint="restore it"
-        ) from error
-    version = found.get("layout")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        what, hint = "the store's identity file is damaged", "restore it from a backup"
+        raise StoreError(what, where=file, answer=f"{type(error).__name__}: {error}", hint=hint) from error
     if version != LAYOUT:
-        raise StoreError(
-            f"the store has layout {layout}, this Holdfast supports {LAYOUT}", where=file, hint="use a newer Holdfast"
-        )
-    return str(found["id"])
+        what = f"the store has layout {ascii(version)[:40]}, this Holdfast supports {LAYOUT}"
+        raise StoreError(what, where=file, hint="use a newer Holdfast")
+    return identity
 
 
 def _make(path: str, file: str) -> str:

@@ -154,7 +154,7 @@ def row(card: Card, queue: Sequence[Ticket] = ()) -> dict[str, object]:
     taken = [ticket for ticket in queue if card.uuid in (ticket.taken or ())]
     if not held and taken:
         held = ", ".join(f"{_whose(ticket)}, not using it yet" for ticket in taken)
-    held = held or ("" if card.processes is None else "nobody")
+    held = held or ("" if card.processes is None else "none")
     return {"gpu": card.index, "name": card.name, "memory": memory, "busy": busy, "held by": held}
 
 

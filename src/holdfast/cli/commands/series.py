@@ -61,7 +61,8 @@ def _series(found: Metrics, name: str, run_id: str) -> Series:
         return found.by_name[name]
     from difflib import get_close_matches
 
-    near = get_close_matches(name, found.by_name, n=3, cutoff=0.4) or list(found.by_name)[:10]
+    near = get_close_matches(name, found.by_name, n=3, cutoff=0.4)
+    near = list(dict.fromkeys((*near, *found.by_name)))[:10]
     hint = f"it has: {', '.join(near)}" if near else "it has no metrics"
     raise UsageError(f"this run has no metric {name!r}", where=run_id, hint=hint)
 

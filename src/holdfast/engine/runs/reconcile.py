@@ -141,8 +141,8 @@ def _on_other_nodes(group: list[Run]) -> str:
     if not group:
         return ""
     names = ", ".join(str(run.request.get("run_id")) for run in group[:3]) + ("..." if len(group) > 3 else "")
-    hosts = ", ".join(sorted({str(run.events[0].get("host")) for run in group if run.events})) or "another node"
-    return f"started on another node ({hosts}), shown as last seen: {names}"
+    hosts = ", ".join(sorted({str(run.events[0].get("host")) for run in group if run.events}))
+    return f"started on another node{f' ({hosts})' if hosts else ''}, shown as last seen: {names}"
 
 
 def _settle_on(home: Home, target: Target, group: list[Run]) -> _Unsettled:

@@ -58,7 +58,7 @@ def _draw(canvas: ImageDraw, shape: Box | Line | Area) -> None:
 
 
 def _write(canvas: ImageDraw, words: Words, font: ImageFont.ImageFont | ImageFont.FreeTypeFont) -> None:
-    """The font has the letters of ASCII only."""
+    """What is not printable ASCII becomes a question mark: the built-in font has little else."""
     text = "".join(sign if sign.isascii() and sign.isprintable() else "?" for sign in words.text)
     [place] = _scaled((words.x, words.y))
     canvas.text(place, text, words.colour, font, _ANCHORS[words.anchor])

@@ -170,7 +170,7 @@ def _unknown(source: Source, name: Name, names: Names) -> UsageError:
     known = {known.lower(): known for known in (*names.known(), *FIELDS)}
     near = [known[match] for match in get_close_matches(name.text[:200].lower(), list(known), n=3)]
     hint = f"did you mean {' or '.join(near)}? " if near else ""
-    explicit = f"metrics.{name.text} asks for it all the same" if name.text.isidentifier() else ""
+    explicit = f"metrics.{name.text} means a metric of that name, logged or not" if name.text.isidentifier() else ""
     what = f"no run has a field, parameter or metric {name.text[:200]!r}"
     return source.mistake(what, name.at, hint + explicit)
 
