@@ -151,7 +151,7 @@ def _login(compute: ComputeTarget, contained: bool) -> Iterator[Wanted]:
     if not host:
         return
     if not compute.kind.over_ssh:
-        yield Wanted("address", compute.address or "", f"run on {compute.address}")
+        yield Wanted("address", f"{host}:{port or ''}", f"run on {host}{f':{port}' if port else ''}")
         return
     from holdfast.hosts.openssh import fingerprint
 
