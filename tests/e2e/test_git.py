@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from conftest import Desk
 
+CHANGED = "with uncommitted changes"
 WHO = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
 
 
@@ -34,7 +35,29 @@ def test_commit_branch_and_what_was_changed(desk: Desk) -> None:
     assert not (desk.home / "runs" / desk.record("1")["uid"] / "git.diff").exists()
 
 
+def test_info_shows_the_commit_of_git(desk: Desk) -> None:
+    desk.script("print(1)\n")
+    git(desk, "init", "-q", "-b", "lab")
+    assert desk.submit("train.py").code == 0
+    git(desk, "add", "-A")
+    git(desk, "commit", "-q", "-m", "first")
+    commit = git(desk, "rev-parse", "HEAD")
+    assert desk.submit("train.py").code == 0
+    desk.script("print(2)\n")
+    assert desk.submit("train.py").code == 0
+    git(desk, "checkout", "-q", "--detach")
+    assert desk.submit("train.py").code == 0
+    expected = [("1", f"no commit yet (lab, {CHANGED})"), ("2", f"{commit} (lab, no changes)")]
+    expected += [("3", f"{commit} (lab, {CHANGED})"), ("4", f"{commit} (detached, {CHANGED})")]
+    for number, words in expected:
+        assert f"\ngit        {words}\n" in desk.holdfast("info", "-r", number, "-o", "table").out.decode()
+    properties = desk.record("3")["properties"]
+    assert (properties["GitCommit"], properties["GitBranch"], properties["GitDirty"]) == (commit, "lab", True)
+    assert properties["CommitId"] == properties["Snapshot"][:40] != commit
+
+
 def test_without_git_nothing_is_said(desk: Desk) -> None:
     desk.script("print(1)\n")
     assert desk.submit("train.py").code == 0
     assert not list(desk.home.glob("runs/*/git.diff"))
+    assert "GitCommit" not in desk.record()["properties"]

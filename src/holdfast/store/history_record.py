@@ -242,9 +242,13 @@ def _labels(run: Run) -> Json:
 
 
 def _properties(request: Json) -> Json:
-    """CommitId is forty hexadecimal digits in the original; ours is the beginning of the snapshot's own hash."""
+    """CommitId names the snapshot, as in the original: the first digits of its hash. Git's commit is GitCommit."""
     tree = str(request.get("tree", ""))
-    return {"CommitId": tree[:40], "Snapshot": tree}
+    found: Json = {"CommitId": tree[:40], "Snapshot": tree}
+    git = request.get("git")
+    if isinstance(git, dict):
+        found.update({"GitCommit": git.get("commit"), "GitBranch": git.get("branch"), "GitDirty": git.get("dirty")})
+    return found
 
 
 def _outputs(run: Run) -> Json:
