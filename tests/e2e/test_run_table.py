@@ -10,6 +10,7 @@ import re
 import struct
 import subprocess
 import termios
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -138,3 +139,36 @@ def test_metrics_with_a_best_value_come_first() -> None:
     records: list[Json] = [{"run_number": n, "batch": n, "lr": n, "val_loss": n} for n in (1, 2)]
     title = table(records, io.StringIO(), 0.0, all_projects=False).splitlines()[0]
     assert title.split()[-3:] == ["val_loss", "batch", "lr"]
+
+
+def test_info_fits_the_terminal(desk: Desk) -> None:
+    """Long reasons, notes, tags and metric names are broken or cut; only a word that is too wide stays whole."""
+    desk.script(
+        "import holdfast, sys\n"
+        "for step in range(30):\n"
+        "    holdfast.log('validation/loss/of-the-second-stage/averaged-over-all-folds', 1 / (step + 1))\n"
+        "sys.exit(3)\n"
+    )
+    desk.submit("train.py", *(f"--argument-{number}=value" for number in range(9)))
+    assert desk.holdfast("history", "note", "-r", "1", "word " * 40).code == 0
+    for columns in (80, 60):
+        lines = at_terminal(desk, columns, "info", "-r", "1", NO_COLOR="1")
+        wide = [line for line in lines if len(line) > columns]
+        assert [line.split()[-1] for line in wide] == [str(desk.home / "runs" / desk.record()["uid"])] * len(wide), wide
+    shown = " ".join(" ".join(lines).split())
+    assert "--argument-0=value --argument-1=value" in shown
+    assert ("word " * 40).strip() in shown
+
+
+def test_progress_line_is_cleared_before_the_run_id(desk: Desk) -> None:
+    """By a clock that runs fast the second after which progress is shown is soon over."""
+    libraries = [*Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), *Path("/usr/lib").glob("faketime/*.so.1")]
+    if not libraries:
+        pytest.skip("NOT TESTED: libfaketime speeds up the clock")
+    for number in range(1500):
+        (desk.project / f"file{number}").write_text(str(number))
+    desk.script("print(1)")
+    lines = at_terminal(desk, 80, "submit", "-c", "local", "train.py", LD_PRELOAD=str(libraries[0]), FAKETIME="+0 x20")
+    run_id = next(number for number, line in enumerate(lines) if "RunId: " in line)
+    assert lines[run_id - 1].startswith("\x1b[Kstoring the project: "), lines
+    assert lines[run_id].startswith("\x1b[KRunId: "), lines

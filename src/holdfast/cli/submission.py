@@ -91,13 +91,17 @@ class Submission:
         def on_upload(done: int, total: int) -> None:
             progress.update(f"sending to {self._target.name}: {human_bytes(done)} of {human_bytes(total)}")
 
+        def on_id(identity: Identity) -> None:
+            progress.clear()
+            self._show_id(identity)
+
         return engine.Submitter(
             self._home,
             self._target,
             self._line,
             self._stopwatch,
             lambda pending: agree_to_store(self._parsed, pending, _LINK),
-            self._show_id,
+            on_id,
             on_progress,
             on_upload,
             self._written_in(project),

@@ -34,6 +34,9 @@ _LABELS = (
     ("note", "description"),
 )
 _SHOWN = 12
+_INDENT = 11
+_SPARK = 24
+_CELLS = 46  # what a row of the table of metrics takes beside its name and picture
 
 
 def card(home: Home, run: Run, stream: TextIO) -> str:
@@ -45,6 +48,7 @@ def card(home: Home, run: Run, stream: TextIO) -> str:
             text = f"{record[key]} {arguments}" if key == "script_name" else "; ".join(str(record[key]).splitlines())
             text = history_record.state_words(record) if key == "status" else text
             lines.append(_row(label, text, record["run_number"] if key == "run_id" else None))
+    lines += [_row("git", words) for words in (_git_words(record["properties"]),) if words]
     lines += [_row("tags", words) for words in (_tag_words(history_record.tags(run)),) if words]
     lines += ledger_card.section(record["ledger"], stream)  # type: ignore[arg-type]
     found = reader.read_dir(layout.metrics(run.attempt))
@@ -56,11 +60,29 @@ def card(home: Home, run: Run, stream: TextIO) -> str:
     ]
     lines += _outputs(run)
     lines += ["", _row("folder", run.path), _row("log", f"holdfast logs -r {record['run_number']}")]
-    return "\n".join(lines) + "\n"
+    return "\n".join(_fitted(lines, stream)) + "\n"
+
+
+def _fitted(lines: list[str], stream: TextIO) -> list[str]:
+    """On a terminal, lines of text that are too wide are broken at spaces; charts and tables fit already."""
+    if not terminal.is_tty(stream):
+        return lines
+    columns = terminal.width(stream)
+    return [part for line in lines for part in ([line] if "\x1b" in line else terminal.wrap(line, columns, _INDENT))]
 
 
 def _row(label: str, text: str, number: object = None) -> str:
-    return f"{label:<11}{terminal.show(text.rstrip())}" + (f"  [{number}]" if number is not None else "")
+    return f"{label:<{_INDENT}}{terminal.show(text.rstrip())}" + (f"  [{number}]" if number is not None else "")
+
+
+def _git_words(properties: object) -> str:
+    """``<commit> (main, with uncommitted changes)``; nothing of a project that is in no repository."""
+    found = properties if isinstance(properties, dict) else {}
+    if "GitCommit" not in found:
+        return ""
+    changed = {True: "with uncommitted changes", False: "no changes"}.get(found["GitDirty"], "")
+    facts = ", ".join(filter(None, (str(found["GitBranch"] or "detached"), changed)))
+    return f"{found['GitCommit'] or 'no commit yet'} ({facts})"
 
 
 def _tag_words(tags: Json) -> str:
@@ -73,10 +95,14 @@ def _pictures(found: list[Series], stream: TextIO) -> list[str]:
         return []
     fancy = terminal_plot.can_draw(stream)
     rows = [reader.digest(series) for series in found]
-    width = min(max(terminal.display_width(terminal.show(row.name)) for row in rows), 40)
+    room = terminal.width(stream) if terminal.is_tty(stream) else 2 * terminal.DEFAULT_WIDTH
+    widest = max(terminal.display_width(terminal.show(row.name)) for row in rows)
+    width = max(6, min(widest, 40, room - _CELLS))
+    picture = min(_SPARK, room - _CELLS - width - 2)
     lines = ["", f"{'metric':<{width}}  {'last':>10}  {'min':>10}  {'max':>10}  {'points':>8}"]
     for series, row in list(zip(found, rows, strict=True))[:_SHOWN]:
-        spark = terminal_plot.sparkline(_numbers(series), 24, fancy=fancy) if row.points > 1 else ""
+        draws = row.points > 1 and picture >= 4
+        spark = terminal_plot.sparkline(_numbers(series), picture, fancy=fancy) if draws else ""
         name = terminal.clip(terminal.show(row.name), width)
         cells = f"{_number(row.last):>10}  {_number(row.least):>10}  {_number(row.greatest):>10}  {row.points:>8}"
         lines.append(f"{name:<{width}}  {cells}  {spark}".rstrip())

@@ -88,6 +88,19 @@ def clip(text: str, columns: int) -> str:
     return f"{text}…"
 
 
+def wrap(line: str, columns: int, indent: int) -> list[str]:
+    """A line in parts that fit, broken at spaces, the further ones indented. A word that is too wide stays whole."""
+    if display_width(line) <= columns:
+        return [line]
+    lines, current, is_empty = [], line[:indent], True
+    for word in line[indent:].split(" "):
+        if not is_empty and display_width(f"{current} {word}") > columns:
+            lines.append(current.rstrip())
+            current, is_empty = " " * indent, True
+        current, is_empty = (f"{current}{word}" if is_empty else f"{current} {word}"), False
+    return [*lines, current]
+
+
 def human_bytes(count: float) -> str:
     """1234567 is "1.2 MB": decimal units, as disks and networks are sold."""
     if abs(count) < 1000:
