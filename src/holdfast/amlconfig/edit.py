@@ -6,7 +6,7 @@ import collections.abc
 import re
 
 from holdfast.amlconfig.emit import as_json, block_lines, entry_lines, inline
-from holdfast.amlconfig.nodes import Mapping, Scalar, Sequence
+from holdfast.amlconfig.nodes import Mapping, Scalar, Sequence, no_entries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class _Editor:
     def __init__(self, source: Source, text: str) -> None:
         self.source = source
         self.lines: list[str] = _LINE.findall(text)
-        self.root = source.root or Mapping(False, 0, 0)
+        self.root = source.root or no_entries()
         self.entries = self.root.entries
         ends = [line[len(line.rstrip("\r\n")) :] for line in self.lines]
         self.newline = max(sorted(set(ends) - {""}), key=ends.count, default="\n")

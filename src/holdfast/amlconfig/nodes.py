@@ -57,3 +57,8 @@ class Mapping:
         self.flow = flow
         self.line = self.end_line = line
         self.column = self.end_column = column
+
+
+def no_entries() -> Mapping:
+    """What a file without content, or a key without a map, is read as."""
+    return Mapping(False, 0, 0)

@@ -8,7 +8,7 @@ the full reader reads the same (a property test holds the two against each other
 from __future__ import annotations
 
 from holdfast.amlconfig.flow import Flow
-from holdfast.amlconfig.nodes import MAX_DEPTH, Mapping, Scalar, Sequence, UncertainError
+from holdfast.amlconfig.nodes import MAX_DEPTH, Mapping, Scalar, Sequence, UncertainError, no_entries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def read_plain(lines: list[str], slips: Slips | None = None) -> Mapping:
     """The block map in ``lines``; raises ``UncertainError``. With ``slips``, those of ``Flow`` are read and noted."""
     reader = _Block(lines, slips)
     if not reader.rows:
-        return Mapping(False, 0, 0)
+        return no_entries()
     root = reader.mapping(reader.rows[0][1])
     if reader.at < len(reader.rows):
         raise UncertainError

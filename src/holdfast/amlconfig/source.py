@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from holdfast.amlconfig.flow import Flow
-from holdfast.amlconfig.nodes import Mapping, UncertainError
+from holdfast.amlconfig.nodes import Mapping, UncertainError, no_entries
 from holdfast.amlconfig.plain import read_plain
 from holdfast.amlconfig.types import Finding
 from holdfast.runner import untrusted
@@ -182,7 +182,7 @@ class Source:
     def _root(self, slips: Slips) -> Node | None:
         start = next((number for number, line in enumerate(self.lines) if line.strip()), None)
         if start is None:
-            return Mapping(False, 0, 0)
+            return no_entries()
         try:
             if self.lines[start].lstrip()[0] == "{":
                 return _json(self.lines, start, slips)
@@ -195,7 +195,7 @@ class Source:
         from holdfast.amlconfig.full import RefusedError, read_full
 
         try:
-            return read_full(self.lines) or Mapping(False, 0, 0)
+            return read_full(self.lines) or no_entries()
         except RefusedError as refused:
             try:
                 return read_plain(self.lines, slips)

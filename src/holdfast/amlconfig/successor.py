@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from holdfast.amlconfig.compute import docker_arguments, image
 from holdfast.amlconfig.form import Form, raw
-from holdfast.amlconfig.nodes import Mapping
+from holdfast.amlconfig.nodes import no_entries
 from holdfast.amlconfig.runconfig import framework
 from holdfast.amlconfig.types import ComputeTarget, RunConfig
 from holdfast.errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from holdfast.amlconfig.nodes import Mapping
     from holdfast.amlconfig.source import Source
 
 _READ = ("script", "arguments", "target", "framework", "maxRunDurationSeconds", "environment", "prepareEnvironment")
@@ -26,8 +27,8 @@ _REGISTRY = ("address", "username", "password")
 
 def read_successor(source: Source, root: Mapping, name: str) -> RunConfig:
     form = Form(source, root, (*_READ, *(key.text for key, _ in root.entries)))
-    environment = Form(source, form.mapping("environment") or Mapping(False, 0, 0), _ENVIRONMENT)
-    python = Form(source, environment.mapping("python") or Mapping(False, 0, 0), _PYTHON)
+    environment = Form(source, form.mapping("environment") or no_entries(), _ENVIRONMENT)
+    python = Form(source, environment.mapping("python") or no_entries(), _PYTHON)
     ignored = [key for key in form.nodes if key not in _READ]
     if ignored:
         form.source.warn(*form.place("script"), f"the 2018 format: not used here: {', '.join(ignored)}")
@@ -62,7 +63,7 @@ def in_container(target: ComputeTarget, config: RunConfig) -> ComputeTarget:
 
 
 def _container(environment: Form, name: str) -> ComputeTarget | None:
-    docker = Form(environment.source, environment.mapping("docker") or Mapping(False, 0, 0), _DOCKER)
+    docker = Form(environment.source, environment.mapping("docker") or no_entries(), _DOCKER)
     if not docker.flag("enabled"):
         return None
     return ComputeTarget(
@@ -77,7 +78,7 @@ def _container(environment: Form, name: str) -> ComputeTarget | None:
 
 
 def _registry(docker: Form) -> str:
-    registry = Form(docker.source, docker.mapping("baseImageRegistry") or Mapping(False, 0, 0), _REGISTRY)
+    registry = Form(docker.source, docker.mapping("baseImageRegistry") or no_entries(), _REGISTRY)
     address = registry.text("address") or ""
     if not registry.absent("username") or not registry.absent("password"):
         message = "registry logins in files are not used; the engine's own login is"

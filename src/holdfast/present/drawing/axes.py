@@ -59,5 +59,5 @@ def _moment(seconds: int) -> str:
             return f"{seconds // size} {unit}"
     if seconds > 60:
         minutes, rest = divmod(seconds, 60)
-        return f"{minutes // 60}:{minutes % 60:02} h" if not rest else f"{minutes}:{rest:02} min"
+        return f"{minutes}:{rest:02} min"
     return f"{seconds} s"
