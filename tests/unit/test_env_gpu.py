@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -196,3 +197,49 @@ def test_the_build_of_torch_for_a_target(facts: Facts, backend: str) -> None:
 def test_torch_is_chosen_where_its_author_left_that_open(tmp_path: Path, text: str, backend: str) -> None:
     spec = spec_of(tmp_path, text, "requirements.txt")
     assert gpu.flavoured(spec, card("12.4")).pip_options.torch_backend == backend
+
+
+CUDAS = ("9.0", "10.2", "11.0", "11.8", "12.0", "12.4", "12.9", "13.0", "14.1")
+CARDS = ("3.5", "3.7", "5.0", "6.1", "7.0", "7.5", "8.0", "9.0", "10.0", "12.0", "12.1", "13.0")
+GOLDEN = Path(__file__).parents[1] / "golden" / "torch" / "builds.txt"
+
+
+def test_build_of_every_torch_for_every_driver_and_card() -> None:
+    """``HOLDFAST_REWRITE_GOLDEN=1`` rewrites the table; compare it with PyTorch's release matrix."""
+    lines = []
+    for platform in ("linux-64", "linux-aarch64"):
+        for cuda in CUDAS:
+            for capability in CARDS:
+                facts = Facts(platform, {"__glibc": "2.36", "__cuda": cuda}, "535.104", (capability,))
+                builds = [gpu.torch_backend(facts, f"==2.{minor}.0") or "-" for minor in range(17)]
+                lines.append(
+                    f"{platform} CUDA {cuda}, card {capability}: {gpu.torch_backend(facts)}; {' '.join(builds)}\n"
+                )
+    if os.environ.get("HOLDFAST_REWRITE_GOLDEN"):
+        GOLDEN.write_text("".join(lines))
+    assert "".join(lines) == GOLDEN.read_text()
+
+
+@pytest.mark.parametrize(
+    ("cuda", "capability", "line", "fixed"),
+    [
+        ("12.4", "3.7", "torch==2.9.0", "torch<2.8"),
+        ("14.1", "13.0", "torch==2.3.0", "torch>=2.7"),
+        ("12.4", "5.0", "torch==2.15.0", "torch<2.15"),
+        ("12.9", "12.0", "torch==2.5.0", "torch>=2.7,<2.12"),
+        ("12.4", "8.0", "torch==2.5.0", "torch==2.5.0"),
+    ],
+)
+def test_constraint_that_the_target_can_serve(
+    tmp_path: Path, cuda: str, capability: str, line: str, fixed: str
+) -> None:
+    spec = spec_of(tmp_path, f"{line}\n", "requirements.txt")
+    assert with_fixes(f"{line}\n", spec, card(cuda, capability)) == f"{fixed}\n"
+
+
+def test_conda_packages_are_known_by_their_whole_names(tmp_path: Path) -> None:
+    text = "dependencies:\n  - cpuonly\n  - anaconda\n  - pytorch=2.0=py310_cpu\n  - pytorch-cpu=1\n  - zlib=1=cpu\n"
+    spec = spec_of(tmp_path, text, "env.yml")
+    assert with_fixes(text, spec, card("12.4")) == (
+        "dependencies:\n  - anaconda\n  - pytorch=2.0\n  - pytorch=1\n  - zlib=1=cpu\n"
+    )

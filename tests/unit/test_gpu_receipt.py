@@ -84,3 +84,105 @@ def test_who_cannot_look_does_not_say_absent() -> None:
     assert receipt.judged([], blind, 1.0) == ("unmeasured", "Mac GPUs (Metal) cannot be measured")
     none = {**FACTS, "state": "none", "trouble": "this machine has no NVIDIA GPU"}
     assert receipt.judged([], none, 1.0) == ("absent", "this machine has no NVIDIA GPU")
+
+
+def test_receipt_has_the_facts_of_the_machine_and_every_card() -> None:
+    one, lost, later = card(0), card(1), card(2)
+    later.lost(9.87654, "gone")
+    lost.lost(4.5, "gone")
+    lost.lost(5.5, "again")
+    found = receipt.receipt([one, later, lost], FACTS, 12.34567, 25, cores=4)
+    assert {name: found[name] for name in ("format", "source", "driver", "cuda", "seconds", "samples", "cores")} == {
+        "format": 1,
+        "source": "nvml",
+        "driver": "550.54.14",
+        "cuda": "12.4",
+        "seconds": 12.346,
+        "samples": 25,
+        "cores": 4,
+    }
+    assert (found["verdict"], found["lost_after_s"]) == ("lost", 4.5)
+    assert [row["lost_after_s"] for row in found["gpus"]] == [None, 9.877, 4.5]
+    assert lost.why_lost == "gone"
+    bare = receipt.receipt([], {}, 1.0, 0)
+    assert (bare["source"], bare["driver"], bare["cuda"], bare["lost_after_s"]) == ("", "", "", None)
+
+
+def test_evidence_names_cards_and_processes() -> None:
+    used, other, opened, idle = card(0), card(3), card(1), card(2)
+    for one, pid in ((used, 9), (used, 7), (other, 8)):
+        one.ours(2.04, pid, 5, "python")
+        one.look(1.5, seen(50))
+    opened.ours(2.0, 7, None, "python")
+    assert receipt.judged([used, other], FACTS, 9.0)[1] == (
+        "GPU 0: pid 7 opened it after 2.0 s; it was busy for 1.5 s; "
+        "GPU 3: pid 8 opened it after 2.0 s; it was busy for 0.8 s"
+    )
+    assert receipt.judged([idle, opened], FACTS, 9.0)[1] == (
+        "a process of the run opened GPU 1 but no activity was measured"
+    )
+    many = [card(number) for number in range(9)]
+    assert receipt.judged(many, FACTS, 9.05)[1].endswith(
+        "seen on GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7 in 9.1 s"
+    )
+    assert receipt.judged([], {"state": "unmeasured"}, 1.0) == ("unmeasured", "the GPU could not be measured")
+    assert receipt.judged([], {"state": "unmeasured", "trouble": "no library"}, 1.0)[1] == "no library"
+    assert receipt.judged([idle], {"state": "unmeasured"}, 1.0)[0] == "idle"
+    assert receipt.judged([], {}, 1.0)[1] == "no GPU was assigned to the run"
+
+
+def test_card_reports_means_peaks_and_processes() -> None:
+    one = card()
+    assert one.ours(1.0, 7, None, "python")
+    assert not one.ours(2.0, 8, 300, "worker")
+    one.ours(2.5, 8, 200, "worker")
+    one.ours(3.0, 7, 100, "python")
+    for busy, memory, watts in ((10, 5, 50.0), (None, 9, None), (30, None, 70.0)):
+        one.look(2.0, seen(busy, memory, watts))
+    one.look_closer(1.0, {"celsius": 70, "throttle": 0})
+    one.look_closer(1.0, {"celsius": None, "throttle": 0})
+    told = one.told(8.0)
+    assert (told["uuid"], told["index"], told["name"], told["memory_total"]) == ("GPU-0", 0, "A100", 80 << 30)
+    assert (told["busy_s"], told["mean_percent"], told["peak_percent"]) == (0.8, 10.0, 30)
+    assert (told["memory_peak"], told["power_mean_w"], told["celsius_peak"]) == (9, 60.0, 70)
+    assert told["context_after_s"] == 1.0
+    assert told["processes"] == [
+        {"from_s": 2.0, "to_s": 2.5, "pid": 8, "program": "worker", "memory_peak": 300},
+        {"from_s": 1.0, "to_s": 3.0, "pid": 7, "program": "python", "memory_peak": 100},
+    ]
+
+
+def test_card_that_was_never_measured_has_no_means() -> None:
+    one = card()
+    one.look(2.0, seen(None, None, None))
+    told = one.told(8.0)
+    assert (told["busy_s"], told["mean_percent"], told["peak_percent"], told["power_mean_w"]) == (None,) * 4
+    measured = card()
+    measured.look(2.0, seen(0))
+    assert (measured.told(8.0)["busy_s"], measured.told(8.0)["peak_percent"]) == (0.0, 0)
+    assert measured.told(0.0)["mean_percent"] is None
+    measured.look(2.0, seen(100))
+    assert measured.told(1.0)["mean_percent"] == 100.0
+
+
+def test_strangers_are_noted_once_and_not_without_end() -> None:
+    one = card()
+    assert one.stranger(1.23456, {"pid": 1, "user": "ada", "program": "x", "other": "y"})
+    assert not one.stranger(2.0, {"pid": 1})
+    assert one.told(1.0)["strangers"] == [{"pid": 1, "user": "ada", "program": "x", "run_id": None, "after_s": 1.235}]
+    for pid in range(2, 100):
+        assert one.stranger(3.0, {"pid": pid})
+    one.xids += range(100)
+    for pid in range(100):
+        one.ours(1.0, pid, None, None)
+    told = one.told(1.0)
+    assert len(told["strangers"]) == len(told["xids"]) == len(told["processes"]) == receipt._MOST
+
+
+def test_every_known_xid_has_its_meaning() -> None:
+    meanings = {number: receipt.xid_meaning(number) for number in range(200)}
+    unknown = receipt.xid_meaning(1000)
+    known = [number for number, meaning in meanings.items() if meaning != unknown]
+    assert known == [13, 31, 43, 45, 48, 61, 62, 63, 64, 69, 74, 79, 92, 94, 95, 119, 120, 154]
+    assert meanings[48] == "uncorrectable error in GPU memory"
+    assert meanings[79] == "the GPU has fallen off the bus"

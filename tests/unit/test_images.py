@@ -114,3 +114,53 @@ def test_no_accepted_name_reads_as_an_option(image: str) -> None:
     if not message:
         assert image.isprintable()
         assert not image.startswith("-")
+
+
+@pytest.mark.parametrize(
+    ("image", "is_valid"),
+    [
+        (f"a:{'t' * 128}", True),
+        (f"a:{'t' * 129}", False),
+        ("a:", False),
+        ("a:.x", False),
+        ("a:-x", False),
+        ("a:_x", True),
+        (f"a@sha256:{'0' * 32}", True),
+        (f"a@sha256:{'0' * 31}", False),
+        (f"a@SHA256:{'0' * 32}", False),
+        (f"a@sha256:{'g' * 32}", False),
+        (f"a@:{'0' * 32}", False),
+        ("host:5000/a", True),
+        ("host:x/a", False),
+        ("[::1]:5000/a", True),
+        ("[]:5000/a", False),
+        ("[1]/a", True),
+        ("[xyz]/a", False),
+        ("Host.example/a", True),
+        ("Host", False),
+        ("-host/a", False),
+        ("host-/a", False),
+        ("a/b/c", True),
+        ("/a", False),
+        ("a//b", False),
+        ("a--b", True),
+        ("a__b", True),
+        ("a..b", False),
+        ("a.", False),
+        ("é", False),
+    ],
+)
+def test_image_names_at_the_edges_of_the_grammar(image: str, is_valid: bool) -> None:
+    assert (complaint(image) == ("", "")) == is_valid
+
+
+def test_image_name_has_at_most_255_characters() -> None:
+    assert complaint("a" * 255) == ("", "")
+    assert complaint("a" * 256)[0]
+
+
+def test_rootfs_is_a_full_path_without_options() -> None:
+    assert complaint("rootfs:/srv/root") == ("", "")
+    assert "needs the full path" in complaint("rootfs:srv")[0]
+    for path in ("/a:b", "/a,b", "/a\nb"):
+        assert "podman cannot take" in complaint(f"rootfs:{path}")[0]

@@ -16,7 +16,7 @@ from holdfast.store.home import Home
 from holdfast.store.index.index import Index
 from holdfast.store.index.select import Wish, select
 from holdfast.store.where.fields import FIELDS
-from holdfast.store.where.grammar import DEEPEST
+from holdfast.store.where.grammar import DEEPEST, read_names, read_sort, read_where
 from holdfast.store.where.tokens import LONGEST
 
 if TYPE_CHECKING:
@@ -335,3 +335,80 @@ def test_random_text_is_a_mistake_or_a_query_that_runs(index: Index, text: str) 
     for wish in (Wish(PROJECT, text), Wish(PROJECT, sort=text), Wish(None, columns=text)):
         with contextlib.suppress(UsageError):
             select(index, wish)
+
+
+def mistake(text: str) -> tuple[str, str, str]:
+    with pytest.raises(UsageError) as caught:
+        read_where(text)
+    shown, _, mark = caught.value.answer.partition("\n")
+    return caught.value.what, shown, mark
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "at"),
+    [
+        ("lr = 'x", "unclosed '", 5),
+        ('"x = 1', 'unclosed "', 0),
+        ("`x", "unclosed `", 0),
+        ("lr = 1x", "this is not a number", 5),
+        ("lr = +x", "this is not a number", 5),
+        ("lr  ;", "unexpected ';'", 4),
+        ("`` = 1", "expected the name of a field, a parameter or a metric", 0),
+        ("1 = 1", "expected the name of a field, a parameter or a metric", 0),
+    ],
+)
+def test_mistake_in_a_token_is_marked(text: str, what: str, at: int) -> None:
+    found = mistake(text)
+    assert found[0].startswith(what)
+    assert found[1:] == (text, " " * at + "^")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "begin", "end"),
+    [(60, 60, "", ""), (61, 60, "...", ""), (60, 61, "", "..."), (100, 100, "...", "...")],
+)
+def test_sixty_characters_are_shown_to_either_side_of_a_mistake(before: int, after: int, begin: str, end: str) -> None:
+    _, shown, mark = mistake(" " * before + ";" + "x" * (after - 1))
+    assert shown == begin + " " * min(before, 60) + ";" + "x" * min(after - 1, 59) + end
+    assert mark == " " * (len(begin) + min(before, 60)) + "^"
+
+
+def test_condition_may_have_four_thousand_characters() -> None:
+    text = "lr = 1"
+    assert read_where(text.ljust(4000))
+    with pytest.raises(UsageError, match="4001 characters are more than 4000"):
+        read_where(text.ljust(4001))
+
+
+def test_mark_is_under_wide_and_combining_characters() -> None:
+    assert mistake("'漢e\u0301' ;")[2] == " " * 6 + "^"
+
+
+def test_limits_of_a_condition_are_exact() -> None:
+    for text, more in (
+        ("(" * DEEPEST + "a = 1" + ")" * DEEPEST, "(" * (DEEPEST + 1) + "a = 1" + ")" * (DEEPEST + 1)),
+        ("not " * DEEPEST + "a = 1", "not " * (DEEPEST + 1) + "a = 1"),
+        (" or ".join(["a = 1"] * 200), " or ".join(["a = 1"] * 201)),
+        (f"a in ({','.join('1' * 400)})", f"a in ({','.join('1' * 401)})"),
+    ):
+        assert read_where(text)[1]
+        with pytest.raises(UsageError):
+            read_where(more)
+
+
+def test_names_to_sort_by_have_a_direction_and_a_limit() -> None:
+    _, found = read_sort("-loss, `a b`")
+    assert [(order.name.text, order.descending) for order in found] == [("loss", True), ("a b", False)]
+    most = next(count for count in range(1, 100) if _is_refused(",".join(["a"] * (count + 1))))
+    with pytest.raises(UsageError, match=f"more than {most} names") as caught:
+        read_sort(",".join(["a"] * (most + 2)))
+    assert caught.value.answer.split("\n")[1] == " " * 2 * most + "^"
+    assert [name.text for name in read_names("--columns", "a,b")[1]] == ["a", "b"]
+
+
+def _is_refused(text: str) -> bool:
+    try:
+        read_sort(text)
+    except UsageError:
+        return True
+    return False

@@ -87,3 +87,50 @@ def test_a_command_line_keeps_the_names_of_its_options() -> None:
 
 def test_the_home_folder_is_not_told() -> None:
     assert Redactor([], "/home/ada").text("in /home/ada/x, not /home/adam") == "in ~/x, not /home/adam"
+
+
+def test_known_secrets_of_five_characters_go_and_shorter_ones_stay() -> None:
+    assert Redactor(["abcde"]).text("abcde, xabcdex, abcd") == f"{GONE}, x{GONE}x, abcd"
+    assert Redactor(["abcd"]).text("abcd") == "abcd"
+
+
+def test_known_numbers_of_ten_digits_go_and_shorter_ones_stay() -> None:
+    assert Redactor(["1234567890"]).text("id 1234567890") == f"id {GONE}"
+    assert Redactor(["123456789"]).text("id 123456789") == "id 123456789"
+
+
+def test_long_words_of_a_known_secret_go_alone_too() -> None:
+    redactor = Redactor(["connect ada:longword@short77 password"])
+    assert redactor.text("longword short77 password") == f"{GONE} short77 password"
+
+
+def test_several_known_secrets_go_from_one_text() -> None:
+    redactor = Redactor(["first-one", "first-one-longer", "other"])
+    assert redactor.text("a first-one-longer b first-one c other") == f"a {GONE} b {GONE} c {GONE}"
+    assert redactor.text("otherother other") == f"{GONE}{GONE} {GONE}"
+
+
+def test_secret_goes_as_json_python_and_form_write_it() -> None:
+    redactor = Redactor(["\tnew é one"])
+    for spelling in ("\\tnew \\u00e9 one", "\\tnew é one", "%09new+%C3%A9+one", "%09new%20%C3%A9%20one"):
+        assert redactor.text(f"<{spelling}>") == f"<{GONE}>"
+
+
+def test_text_without_blanks_of_more_than_a_thousand_characters_goes() -> None:
+    redactor = Redactor([])
+    assert redactor.text("a " + "x" * 1000) == "a " + "x" * 1000
+    assert redactor.text("a " + "x" * 1001) == f"a {GONE}"
+
+
+def test_home_folder_needs_more_than_one_character() -> None:
+    assert Redactor([], "/").text("/etc/x") == "/etc/x"
+    assert Redactor([], "/r").text("/r/x") == "~/x"
+
+
+def test_only_text_goes_under_the_name_of_a_secret() -> None:
+    assert Redactor([]).value({"token": 5, "tokens": {"a": "b"}, "PWD": "/x"}) == {
+        "token": 5,
+        "tokens": {"a": "b"},
+        "PWD": "/x",
+    }
+    assert not is_secret_name("OLDPWD")
