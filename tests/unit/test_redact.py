@@ -123,7 +123,7 @@ def test_text_without_blanks_of_more_than_a_thousand_characters_goes() -> None:
 
 
 def test_home_folder_needs_more_than_one_character() -> None:
-    assert Redactor([], "/").text("/etc/x") == "/etc/x"
+    assert Redactor([], "/").text("/ and /etc/x/") == "/ and /etc/x/"
     assert Redactor([], "/r").text("/r/x") == "~/x"
 
 

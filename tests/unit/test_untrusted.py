@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,83 @@ def test_inside_follows_links_before_it_answers(tmp_path: Path) -> None:
     assert untrusted.inside(str(tmp_path / "project" / "same" / "x"), str(tmp_path / "project"))
     with pytest.raises(Untrusted, match="leads out"):
         untrusted.inside(str(tmp_path / "project" / "out" / "x"), str(tmp_path / "project"))
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [
+        (b'{"a": [1, "x", null]}', {"a": [1, "x", None]}),
+        (b"[9223372036854775807, -9223372036854775808]", [(1 << 63) - 1, -(1 << 63)]),
+        (b"[9223372036854775808, -9223372036854775809, 0]", [float(1 << 63), -float((1 << 63) + 1), 0]),
+        (b"1" + b"0" * 400, None),
+        (b"[NaN, Infinity, -Infinity, 1e999, 1.5]", [None, None, None, None, 1.5]),
+        (
+            b'["\\ud800", "\\udc80", "\\udcff", "\\udd00", "\\ud83d\\ude00"]',
+            ["\ufffd", "\udc80", "\udcff", "\ufffd", "😀"],
+        ),
+        (b'{"\\udfff": {"a": "\\ud801"}}', {"\ufffd": {"a": "\ufffd"}}),
+    ],
+)
+def test_json_has_only_values_that_every_reader_can_use(data: bytes, value: object) -> None:
+    found = untrusted.loads(data)
+    assert found == value
+    assert repr(found) == repr(value)
+
+
+@pytest.mark.parametrize(("begin", "end"), [(b"[", b"]"), (b'{"a":', b"}")])
+def test_json_is_nested_at_most_a_hundred_levels(begin: bytes, end: bytes) -> None:
+    inner = begin.rstrip(b":").replace(b'"a"', b"") + end  # the innermost is empty
+    assert untrusted.loads(begin * 99 + inner + end * 99)
+    for depth in (100, 200, 100_000):
+        with pytest.raises(Untrusted, match="nested too deeply"):
+            untrusted.loads(begin * depth + inner + end * depth)
+
+
+def test_flat_json_with_many_brackets_is_read() -> None:
+    assert untrusted.loads(b"[" + b",".join([b"[]"] * 500) + b"]") == [[]] * 500
+
+
+def test_json_numbers_have_fewer_than_four_thousand_digits() -> None:
+    assert untrusted.loads(b"0." + b"1" * 3999) == pytest.approx(1 / 9)
+    with pytest.raises(Untrusted, match="4000 digits"):
+        untrusted.loads(b"0." + b"1" * 4000)
+    for data in (b"", b"{"):
+        with pytest.raises(json.JSONDecodeError):
+            untrusted.loads(data)
+    with pytest.raises(UnicodeDecodeError):
+        untrusted.loads(b"\xff")
+
+
+def test_lengths_of_names_and_paths_count_in_bytes() -> None:
+    assert untrusted.relative("x/" * 1999 + "xx")
+    with pytest.raises(Untrusted, match="longer than 4000 bytes"):
+        untrusted.relative("x/" * 1999 + "xxx")
+    assert untrusted.component("é" * 127 + "x")
+    assert untrusted.hexadecimal("0f" * 16, 32) == "0f" * 16
+    with pytest.raises(Untrusted):
+        untrusted.hexadecimal("", 0)
+
+
+def test_file_of_exactly_the_limit_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"123")
+    assert untrusted.read_file(str(tmp_path / "a"), 3) == b"123"
+    with pytest.raises(untrusted.TooLargeError, match="3 bytes, at most 2 are read"):
+        untrusted.read_file(str(tmp_path / "a"), 2)
+    os.close(untrusted.open_file(str(tmp_path / "a")))
+    with pytest.raises(untrusted.TooLargeError, match="larger than 0 bytes"):
+        untrusted.read_file("/proc/self/status", 0)  # a file that says that it is empty
+    assert os.stat(tmp_path / "a").st_mode & 0o077 == 0o044
+    os.close(untrusted.create_file(str(tmp_path / "a")))
+    assert os.stat(tmp_path / "a").st_mode & 0o777 == 0o600
+
+
+def test_folder_is_inside_itself_and_its_neighbour_is_not(tmp_path: Path) -> None:
+    for name in ("a", "ab"):
+        (tmp_path / name).mkdir()
+    assert untrusted.inside(str(tmp_path / "a"), str(tmp_path / "a"))
+    assert untrusted.inside(str(tmp_path), "/")
+    with pytest.raises(untrusted.OutsideError):
+        untrusted.inside(str(tmp_path / "ab"), str(tmp_path / "a"))
 
 
 def _make(kind: str, path: Path, elsewhere: Path) -> None:

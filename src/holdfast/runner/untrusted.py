@@ -22,7 +22,7 @@ _GUID = r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\Z"  # compiled when
 _HEX = "0123456789abcdef"
 _DEEPEST = 100  # levels of JSON; those who walk a value must not run out of stack
 _MOST_DIGITS = re.compile(rb"[0-9]{4000}")  # Python refuses more than 4300, older ones take ages
-_UNUSUAL = re.compile(rb"\\u[dD][89abcdefABCDEF]|[0-9]{20}|[:,\[ ][-.0-9]+[eE]\+?[0-9]{3}|NaN|Infinity")
+_UNUSUAL = re.compile(rb"\\u[dD][89abcdefABCDEF]|9[0-9]{18}|[0-9]{20}|[:,\[ ][-.0-9]+[eE]\+?[0-9]{3}|NaN|Infinity")
 _SURROGATES = "[\ud800-\udc7f\udd00-\udfff]"
 _LARGEST_INTEGER = 1 << 63
 
