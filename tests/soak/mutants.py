@@ -251,7 +251,7 @@ def _without_effect(tree: ast.Module) -> list[tuple[tuple[int, int], tuple[int, 
     """Parts of the source that no result depends on.
 
     Annotations and what only type checkers read are not executed; ``strict=True`` of zip is an assertion about two
-    lists of the same length; a cache makes a function quicker.
+    lists of the same length; a cache makes a function quicker; defaults of ``getattr(os, ...)`` are for other systems.
     """
     found: list[ast.AST] = []
     for node in ast.walk(tree):
@@ -261,6 +261,8 @@ def _without_effect(tree: ast.Module) -> list[tuple[tuple[int, int], tuple[int, 
             found.append(node)
         if isinstance(node, ast.keyword) and node.arg == "strict":
             found.append(node)
+        if isinstance(node, ast.Call) and ast.unparse(node).startswith("getattr(os, "):
+            found += node.args[2:]
         if isinstance(node, ast.FunctionDef):
             found += [part for part in node.decorator_list if ast.unparse(part).startswith("lru_cache")]
         found += [part for part in (getattr(node, "annotation", None), getattr(node, "returns", None)) if part]

@@ -270,3 +270,40 @@ def test_a_card_that_was_busy_needs_no_doctor() -> None:
     assert gpu_doctor.findings(low(percent=78.0), None, {"train.py": LOADERS[0][0]}) == []
     assert gpu_doctor.findings(low(seconds=39.0), None, {"train.py": LOADERS[0][0]}) == [], "too short to tell"
     assert gpu_doctor.findings(receipt("lost"), check(CPU_TORCH), {}) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["print 'python 2'", "x = '\0'", "(" * 500 + ")" * 500, "-" * 100_000 + "1", "x = 1 +"]
+)
+def test_script_that_cannot_be_parsed_has_no_cause_of_its_own(text: str) -> None:
+    assert gpu_doctor.findings(receipt("idle"), check(CUDA_TORCH), {"train.py": text}) == []
+
+
+def test_conda_line_is_told_from_a_pip_line_by_its_depth() -> None:
+    text = "dependencies:\n- pip:\n  - azureml-sdk\n- tensorflow=2.1\n"
+    found = diagnose("idle", check(package("tensorflow", "2.1.0", "cpu")), {"env.yml": text})
+    assert (found.where, found.fix) == ("env.yml:4", "write tensorflow-gpu=2.1")
+    text = "dependencies:\n- pip:\n  - azureml-sdk\n  - tensorflow==2.1\n"
+    found = diagnose("idle", check(package("tensorflow", "2.1.0", "cpu")), {"env.yml": text})
+    assert (found.where, found.fix) == ("env.yml:4", "write tensorflow[and-cuda]==2.1")
+
+
+def used(busy: object, opened: object, seconds: object = 100.0, **more: Any) -> dict[str, Any]:
+    row = {"used": True, "busy_s": busy, "context_after_s": opened, **more}
+    return {"verdict": "used", "seconds": seconds, "gpus": [row]}
+
+
+def test_card_is_starved_below_the_share_over_a_long_time() -> None:
+    limit, length = gpu_doctor.LOW_PERCENT, gpu_doctor.LONG_ENOUGH_S
+    assert gpu_doctor.is_starved(used(limit - 0.1, 0.0))
+    assert not gpu_doctor.is_starved(used(float(limit), 0.0))
+    assert gpu_doctor.is_starved(used(0.0, 1.0, 1.0 + length))
+    assert not gpu_doctor.is_starved(used(0.0, 1.1, 1.0 + length))
+    assert not gpu_doctor.is_starved(used(0.0, None))
+    assert not gpu_doctor.is_starved(used(None, 0.0))
+    assert not gpu_doctor.is_starved(used(0.0, 0.0, used=False))
+    assert not gpu_doctor.is_starved(used(0.0, 0.0, seconds="100"))
+    assert not gpu_doctor.is_starved(used(0.0, 0.0, seconds=True))
+    both = used(1.0, 0.0)
+    both["gpus"].append({**both["gpus"][0], "busy_s": 99.0})
+    assert not gpu_doctor.is_starved(both)

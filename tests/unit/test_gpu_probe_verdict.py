@@ -266,3 +266,30 @@ def _processes_with(variable: str) -> list[int]:
         except OSError:
             continue
     return [pid for pid in found if alive(pid)]
+
+
+@pytest.mark.parametrize(
+    ("cuda", "driver", "is_too_new"),
+    [
+        *(("12.4", "12.4", False), ("12.8", "12.0", False), ("12.0", "13.0", False), ("13.0", "12.9", True)),
+        *(("11.8", "11.0", False), ("11.0", "10.2", True), ("10.2", "10.1", True), ("10.1", "10.2", False)),
+        *(("10.2", "11.0", False), ("10.2.89", "10.2", False), ("9", "9.1", False), ("", "12.4", False)),
+        *(("12.4", "", False), ("10.2", "10.2.1", False)),
+    ],
+)
+def test_build_is_too_new_for_a_driver(cuda: str, driver: str, is_too_new: bool) -> None:
+    assert probe_verdict.too_new(cuda, driver) == is_too_new
+
+
+def test_lists_and_texts_of_an_answer_have_limits() -> None:
+    assert len(facts(nodes=["x"] * 65)["nodes"]) == 64
+    assert facts(python="x" * 501)["python"] == "x" * 500
+    assert facts(python="a\x1b[31m\x80\nb ")["python"] == "a [31m b"
+    assert facts(python=3, visible=3, cuda="12.4\n") | {"python": "", "visible": None} == facts(python="")
+    for seconds, expected in ((1.5, 1.5), (True, 0), ("1", 0), (1e15, 0), (-9e14, -9e14), (float("nan"), 0)):
+        assert facts(seconds=seconds)["seconds"] == expected
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"devices": {}}', b"[" * 100_000])
+def test_answer_without_devices_is_none(text: bytes) -> None:
+    assert probe_verdict.parsed(text) is None

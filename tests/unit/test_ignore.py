@@ -320,3 +320,108 @@ def test_likely_secrets_stay_at_home_unless_asked_for(tmp_path: Path, name: str)
 @pytest.mark.parametrize("name", HARMLESS)
 def test_names_that_only_look_alike_travel(tmp_path: Path, name: str) -> None:
     assert explain(project(tmp_path, {name: HARMLESS[name]}), name) is None
+
+
+CLASSES = ["alnum", "alpha", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "xdigit"]
+SETS = [
+    "[a-c]",
+    "[a\\-c]",
+    "[a-\\c]",
+    "[\\a-c]",
+    "[]-a]",
+    "[--a]",
+    "[a-c-e]",
+    "[!a-c]",
+    "[^a-c]",
+    "[a-]",
+    "[-a]",
+    "[\\]]",
+]
+SETS += [*(f"[[:{name}:]]" for name in CLASSES), "[![:alnum:]]", "[[:digit:]-z]", "[[:digit:]a-c]", "[c-a]", "[a-a]"]
+SETS += [
+    "[a-",
+    "[a-\\",
+    "[\\",
+    "[!",
+    "[",
+    "[[:none:]]",
+    "[[:alpha:",
+    "[[:]",
+    "[[:]]",
+    "[[::]]",
+    "[[:a]",
+    "[]",
+    "[!]",
+    "[!]a]",
+]
+SETS += [
+    f"{before}{glob}{after}"
+    for glob in ("[a-\\c]", "[[:digit:]]", "[!a]")
+    for before in ("x", "xy")
+    for after in ("", "z")
+]
+SETS += ["*ab*cd*", "*ab*ab*", "a*ab*b", "*?b*?d", "**b", "a**", "*a?", "?*", "*[ab]*[cd]", "a\\*b", "a\\", "\\a*"]
+
+
+def test_git_agrees_on_sets_and_pieces(tmp_path: Path) -> None:
+    """Each pattern in a folder of its own, against every byte and against short names."""
+    git(tmp_path, "init", "-q")
+    names = [bytes((code,)) for code in range(1, 128) if code not in b"/.\n"]
+    names += [
+        before + bytes((code,)) + after for code in b"abcd059Z-]\\" for before in (b"x", b"xy") for after in (b"", b"z")
+    ]
+    names += [
+        b"abcd",
+        b"cdab",
+        b"xabxcdx",
+        b"abab",
+        b"aab",
+        b"ab",
+        b"abb",
+        b"aabb",
+        b"aababb",
+        b"ac",
+        b"bd",
+        b"a*b",
+        b"axb",
+    ]
+    names += [
+        b"ab]",
+        b"a]",
+        b"!a]",
+        b"[a",
+        b"[",
+        b"[!",
+        b"[a-",
+        b"[]",
+        b"abcdcdab",
+        b"xbxd",
+        b"bxd",
+        b"cdabxcd",
+        b"a\\",
+    ]
+    for number, pattern in enumerate(SETS):
+        (tmp_path / f"f{number}").mkdir()
+        (tmp_path / f"f{number}" / ".gitignore").write_text(f"{pattern}\n")
+    paths = [b"f%d/%s" % (number, name) for number in range(len(SETS)) for name in names]
+    theirs = answers_of_git(tmp_path, paths)
+    top = os.fsencode(tmp_path)
+    different = []
+    for number, pattern in enumerate(SETS):
+        folder = b"f%d" % number
+        rules = Rules.of_project(top, os.listdir(top)).inside(os.path.join(top, folder), folder, [b".gitignore"])
+        for name in names:
+            path = folder + b"/" + name
+            if bool(rules.leaves_out(name, path, is_folder=False)) != bool(theirs[path]):
+                different.append((pattern, name))
+    assert different == []
+
+
+def test_later_patterns_decide_among_simple_and_starred_ones(tmp_path: Path) -> None:
+    lines = ["a*", "!ab", "*a*b*", "!x*a*b*y", "abc", "!*c*c", "abcc"]
+    (tmp_path / ".gitignore").write_text("\n".join(lines) + "\n")
+    git(tmp_path, "init", "-q")
+    names = [b"a", b"ab", b"axb", b"xaby", b"xab", b"abc", b"cc", b"acc", b"abcc", b"b"]
+    theirs = answers_of_git(tmp_path, names)
+    rules = Rules.of_project(os.fsencode(tmp_path), [b".gitignore"])
+    assert {name: rules.leaves_out(name, name, is_folder=False) for name in names} == theirs
