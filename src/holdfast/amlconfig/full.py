@@ -133,7 +133,7 @@ def _events(lines: list[str]) -> Iterator[Event]:
         before = "\n".join(lines)[: error.position].split("\n")
         message = f"the character #{error.character:04x} is not allowed in a text file"
         raise RefusedError(len(before) - 1, len(before[-1]), message, "delete it") from None
-    except ValueError:
+    except (ValueError, OverflowError):  # \U with more than Unicode has
         raise RefusedError(0, 0, "this is not YAML: invalid escape in double quotes") from None
 
 
