@@ -40,8 +40,7 @@ def advance(state: str, event: Mapping[str, object]) -> str:
     kind = event.get("type")
     if kind == "closed":
         return OUTCOMES.get(str(event.get("outcome")), LOST)
-    after = _AFTER.get(str(kind), state)
-    return after if _ORDER[after] >= _ORDER[state] else state
+    return max(state, _AFTER.get(str(kind), state), key=_ORDER.__getitem__)
 
 
 def state_of(events: Iterable[Mapping[str, object]]) -> str:
