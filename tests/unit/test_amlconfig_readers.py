@@ -228,3 +228,104 @@ def mutated(original: bytes, data: st.DataObject) -> bytes:
                 lines[at] = lines[at][: data.draw(st.integers(0, len(lines[at])))]
         original = b"\n".join(lines)
     return original
+
+
+QUICK = [
+    "a: b", "a : b", "a:", "a: # c", "a: b # c", "a: b#c", "a: -b", "a: b:c", "a: 'b' # c", 'a: "b"', "a: ''",
+    "'a': b", '"a" : b', "'a' :", "a:\n- b\n- c", "a:\n  - b\n  -\n  - c", "a:\n  - b: c\n    d: e\n  - f: g",
+    "a:\n  -   b: c\n      d: e", "a:\n  b:\n    c: d\ne: f", "a:\nb:", "# c\na: b\n\n  # d\nc: d", "a: [b, c]",
+    "a: [b,\n  c]\nd: e", "a: {b: c, 'd': e}", "a: [] # c", "a: {}", "a: [[b], {c: [d]}]", "a: b c",
+    "a:\n  - 'b'\n  - \"c: d\"", "a:\n  - [b]\n  - {c: d}", "a: [b c, d]", "a: [-b, --c]", "a: [b,]",
+    "a:\n- b: [c]\n  d: e\nf: g", "a: é", "  a: b\n  c: d", "a:\n  - # c\n  - b", "a: {\"b\":c}", "a: ['b', \"c\"]",
+    "a: [b]", "a: b.c", "a:\n    b: c\n    # d\n    e: f",
+]  # fmt: skip
+UNCERTAIN = [
+    "a", "a: b: c", "a: b:", "a: 'b", 'a: "b\\n"', "a: 'it''s'", "a: 'b' c", "a: 'b'# c", "a: [b]# c", "a: [b] c",
+    "a: &b", "a: *b", "a: !b", "a: |", "a: >", "a: %b", "a: @b", "a: `b", "a: ?b", "a: - b", "a: - ", "a:\n  b",
+    "a: b\n  c: d", "a:\n  b: c\n d: e", "a:\n - b\n  - c", "a:\n  - - b", "a:b", "---\na: b", "...", "a: b\x07",
+    "# \x07", "a: [", "a: [b", "a: [b, , c]", "a: {b: }", "a: [,]", "a: {b}", "a: {b c}", "a: {b:c}", "a: [b:c]",
+    "a: [b: c]", "a: [b #c]", "a: [&b]", "a: [- b]", "a: [b c: d]", "a: {b: c d: e}", "a: {b: [c}", "a: ['b' c]",
+    "a: ['it''s']", 'a: ["b\\n"]', "a: {'b'\n: c}", "a: [b\tc]", "? a", "x" * 1025 + ": b", "'" + "x" * 1025 + "': b",
+    "[a]: b", "a:\n  - b\n  c: d", "a:\n- b\nc", "a: " + "[" * 17 + "]" * 17,
+    "".join(f"{' ' * n}a:\n" for n in range(17)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", QUICK)
+def test_the_quick_reader_reads_ordinary_files(text: str) -> None:
+    lines = text.split("\n")
+    full = read_full(lines)
+    assert full is not None
+    assert described(read_plain(list(lines))) == described(full)
+
+
+@pytest.mark.parametrize("text", UNCERTAIN, ids=lambda text: text[:20])
+def test_the_quick_reader_leaves_doubtful_files_to_the_full_one(text: str) -> None:
+    with pytest.raises(UncertainError):
+        read_plain(text.split("\n"))
+
+
+def test_both_quick_readers_accept_fifteen_levels() -> None:
+    for text in ("a: " + "[" * 15 + "]" * 15, "".join(f"{' ' * n}a:\n" for n in range(15))):
+        lines = text.split("\n")
+        full = read_full(lines)
+        assert full is not None
+        assert described(read_plain(lines)) == described(full)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "places"),
+    [
+        ('{"a": "b"\n"c": 1}', {"a": "b", "c": "1"}, [(0, 9)]),
+        ('{"a": true.\n"c": 10}', {"a": "true", "c": "10"}, [(0, 10)]),
+        ('{"a": 5.\n"c": 10}', {"a": "5", "c": "10"}, [(0, 7)]),
+        ('{"a": "b".\n"c": 10}', {"a": "b", "c": "10"}, [(0, 9)]),
+        ('{"a": [- b\n- c]}', {"a": ["b", "c"]}, [(0, 7)]),
+        ('{"a": [- b - c]}', {"a": ["b", "c"]}, [(0, 7)]),
+        ('{"a": "\\u00e9\\n"}', {"a": "é\n"}, []),
+        ('{"a"\n: 1}', {"a": "1"}, []),
+        ("{'a': 'b\\'}", {"a": "b\\"}, []),
+    ],
+)
+def test_slips_in_json_are_read_and_noted(text: str, value: object, places: list[tuple[int, int]]) -> None:
+    slips: list[tuple[int, int, str, str]] = []
+    flow = Flow(text.split("\n"), 0, 0, slips)
+    assert raw(flow.value()) == value
+    assert [slip[:2] for slip in slips] == places
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": "b" "c": 1}',
+        '{"a": b\nc: 1}',
+        '{"a": "\\q"}',
+    ],
+)
+def test_other_slips_in_json_are_left_to_the_full_reader(text: str) -> None:
+    with pytest.raises(UncertainError):
+        Flow(text.split("\n"), 0, 0, []).value()
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "message"),
+    [
+        ('a: b\nc: "d\\q"', 1, 6, "a single backslash inside double quotes"),
+        ("a: b\nc:d\ne: f", 1, 2, "no space after the colon"),
+        ("a: b\n\tc: d", 1, 0, "a tab is used as indentation"),
+        ("a: b\nc: 'd", 1, 3, "this quote is never closed"),
+        ("a: b\nc: [d", 1, 3, "this bracket is never closed"),
+        ("a: b\nword\nc: d", 1, 0, "this line is not 'key: value'"),
+        ("a: b\nc: d: e", 1, 4, "a second ':' or a wrong indentation"),
+        ("a: b\nc: @d", 1, 3, "a value cannot begin with '@'"),
+        ("a: b\nc: ]", 1, 3, "this is not YAML"),
+        ("a: b\nc: d\x07", 1, 4, "the character #0007 is not allowed in a text file"),
+        ('a: b\nc: "\\U00110000"', 0, 0, "this is not YAML: invalid escape in double quotes"),
+        ('a: b\nc: "\\UFFFFFFFF"', 0, 0, "this is not YAML: invalid escape in double quotes"),
+    ],
+)
+def test_refusals_name_the_place_and_the_cause(text: str, line: int, column: int, message: str) -> None:
+    with pytest.raises(RefusedError) as caught:
+        read_full(text.split("\n"))
+    assert (caught.value.line, caught.value.column) == (line, column)
+    assert caught.value.message.startswith(message)

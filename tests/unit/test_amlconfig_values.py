@@ -10,6 +10,7 @@ import pytest
 from holdfast.amlconfig import read_compute, read_runconfig
 from holdfast.amlconfig.compute import is_host_key
 from holdfast.amlconfig.source import Source, codec, refused
+from holdfast.amlconfig.types import GpuRequest
 from holdfast.runner import untrusted
 
 if TYPE_CHECKING:
@@ -251,3 +252,104 @@ def test_file_without_content_has_no_entries(tmp_path: Path) -> None:
         root = Source(str(file), "x.yml", ()).root
         assert root is not None
         assert root.entries == []
+
+
+def read_text(tmp_path: Path, lines: str) -> tuple[object, list[tuple[int, int, str, str]]]:
+    file = tmp_path / "x.runconfig"
+    file.write_text(f"Target: local\nFramework: Python\n{lines}\n")
+    config, findings = read_runconfig(file)
+    return config, [(one.line, one.column, one.message, one.hint) for one in findings]
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [
+        ("TrackedRun: Yes", "tracked_run", True),
+        ("TrackedRun: off", "tracked_run", False),
+        ("timeout: 90", "timeout", 90.0),
+        ("waitForGpu: 0", "wait_for_gpu", 0.0),
+        ("maxLogSize: 1kB", "max_log_size", 1000),
+        ("gpus: 0", "gpus", GpuRequest(0)),
+        ("gpus: ALL", "gpus", GpuRequest("all")),
+        ("gpus: 1024", "gpus", GpuRequest(1024)),
+        ("gpus: {memory: 1GB, shared: true}", "gpus", GpuRequest(1, 10**9, None, True)),
+        ("gpus: {count: 2, name: L4}", "gpus", GpuRequest(2, None, "L4", False)),
+        ("links: [a, ./b/, c\\d, .]", "links", ("a", "b", "c/d", ".")),
+        ("fetchOutputs: ALL", "fetch_outputs", "all"),
+        ("Description: '~'", "description", "~"),
+        ("Description: ~", "description", None),
+        ("Description: '  '", "description", None),
+    ],
+)
+def test_values_of_a_run_configuration(tmp_path: Path, line: str, name: str, value: object) -> None:
+    config, findings = read_text(tmp_path, line)
+    assert findings == []
+    assert getattr(config, name) == value
+
+
+@pytest.mark.parametrize(
+    ("line", "place", "message", "hint"),
+    [
+        ("TrackedRun: maybe", (3, 13), "TrackedRun must be true or false", "write TrackedRun: true"),
+        ("timeout: 0", (3, 10), "'0' is not a duration", "write timeout: 30s"),
+        ("grace: soon", (3, 8), "'soon' is not a duration", "write grace: 30s"),
+        ("maxLogSize: much", (3, 13), "'much' is not a size", "write maxLogSize: 500MB"),
+        ("gpus: 1025", (3, 7), "gpus is a number from 0 to 1024", "write gpus: 1"),
+        ("gpus: -1", (3, 7), "gpus is a number from 0 to 1024", "write gpus: 1"),
+        ("links: [../a]", (3, 8), "../a is outside the project", "name a path inside"),
+        ("links: [/a]", (3, 8), "/a is outside the project", "name a path inside"),
+        ("links: ['~/a']", (3, 8), "~/a is outside the project", "name a path inside"),
+        ("links: ['C:a']", (3, 8), "C:a is outside the project", "name a path inside"),
+        ("links: [[a]]", (3, 9), "links takes a list of plain values; this is a list", "write links:"),
+        ("links: a", (3, 8), "links takes a list; this is one value", "write links:"),
+        ("Description: [a]", (3, 14), "Description takes one value; this is a list", "write Description: value"),
+        ("Description:\n  a: b", (4, 3), "Description takes one value; this is a map", "write Description: value"),
+        ("EnvironmentVariables: a", (3, 23), "EnvironmentVariables takes a map; this is one value", "write Env"),
+        ("EnvironmentVariables:\n  A: [b]", (4, 6), "A must be one value", "put it in quotes"),
+        ("fetchOutputs: some", (3, 15), "fetchOutputs cannot be 'some'", "write fetchOutputs: all or small or none"),
+        ("Description: ' a'", (3, 14), "spaces inside the quotes are not part of the value", "write Description: a"),
+        ("Description: 'a '", (3, 14), "spaces inside the quotes are not part of the value", "write Description: a"),
+        ("description: a", (3, 1), "'description' is read as 'Description'", "write Description"),
+        ("Descriptio: a", (3, 1), "unknown key 'Descriptio' has no effect", "did you mean Description?"),
+        ("zzz: a", (3, 1), "unknown key 'zzz' has no effect", ""),
+        ("grace: 1\ngrace: 2", (4, 1), "grace is set on line 3 and again on line 4", "delete line 3"),
+    ],
+)
+def test_findings_point_at_the_value(
+    tmp_path: Path, line: str, place: tuple[int, int], message: str, hint: str
+) -> None:
+    [finding] = read_text(tmp_path, line)[1]
+    assert finding[:2] == place
+    assert finding[2].startswith(message)
+    assert finding[3].startswith(hint)
+
+
+def test_unknown_keys_are_named_up_to_a_number(tmp_path: Path) -> None:
+    findings = read_text(tmp_path, "\n".join(f"zzz{number}: a" for number in range(40)))[1]
+    named = len(findings) - 1
+    assert findings[-1][:3] == (3 + named, 1, f"{40 - named} more unknown keys have no effect")
+    assert [finding[0] for finding in findings[:-1]] == list(range(3, 3 + named))
+    exactly = read_text(tmp_path, "\n".join(f"zzz{number}: a" for number in range(named)))[1]
+    assert len(exactly) == named
+    assert named == 20
+
+
+def test_docker_arguments_are_taken_apart(tmp_path: Path) -> None:
+    file = tmp_path / "box.compute"
+    for text, words in (
+        ("'--ulimit nofile=1 --dns=1.1.1.1'", ("--ulimit", "nofile=1", "--dns=1.1.1.1")),
+        ("[--ulimit nofile=1, --dns=1.1.1.1]", ("--ulimit", "nofile=1", "--dns=1.1.1.1")),
+        ("[--ulimit, nofile=1]", ("--ulimit", "nofile=1")),
+    ):
+        file.write_text(f"type: docker\nbaseDockerImage: a:b\ndockerArguments: {text}\n")
+        target, findings = read_compute(file)
+        assert target is not None, findings
+        assert target.docker_arguments == words
+    file.write_text('type: docker\nbaseDockerImage: a:b\ndockerArguments: "\'--ipc=private"\n')
+    [finding] = read_compute(file)[1]
+    assert finding.message == "a quote in dockerArguments is not closed"
+
+
+def test_json_files_get_json_hints(tmp_path: Path) -> None:
+    [target] = runconfig_findings(tmp_path, '{"Framework": "Python"}')
+    assert target[3] == 'add the line "Target": "local",'

@@ -96,9 +96,10 @@ def test_picture_is_read_if_its_hash_and_beginning_fit(tmp_path: Path) -> None:
 
 
 def test_table_has_columns_and_rows_of_lists() -> None:
-    table = {"type": "table", "columns": ["a", 1], "rows": [[1, 2], []]}
+    table: dict[str, Any] = {"type": "table", "columns": ["a", 1], "rows": [[1, 2], []]}
     assert values.table(table) == values.Table(("a", "1"), ((1, 2), ()))
-    for change in ({"type": "image"}, {"columns": None}, {"rows": None}, {"rows": [[1], 2]}):
+    changes: list[dict[str, Any]] = [{"type": "image"}, {"columns": None}, {"rows": None}, {"rows": [[1], 2]}]
+    for change in changes:
         assert values.table({**table, **change}) is None
     assert values.table([]) is None
 
