@@ -96,6 +96,27 @@ def test_what_is_added_keeps_comments(desk: Desk, index: Server) -> None:
     assert desk.holdfast("env", "add", "not a package!").code == 2
 
 
+def added(desk: Desk, *packages: str) -> str:
+    result = desk.holdfast("env", "add", *packages)
+    assert result.code == 0, shown(result)
+    return result.err
+
+
+def test_adding_a_declared_package_changes_its_line_or_nothing(desk: Desk) -> None:
+    manage(desk)
+    file = desk.project / "requirements.txt"
+    file.write_text("--pre\nTorch  # for training\nnumpy>=1.20\n")
+    assert added(desk, "torch") == "requirements.txt:2: Torch is declared already; nothing to add\n"
+    assert added(desk, "torch==2.1") == "requirements.txt:2: torch==2.1 (was Torch)\n"
+    assert added(desk, "torch") == "requirements.txt:2: torch==2.1 is declared already; nothing to add\n"
+    assert added(desk, "numpy==1.26", "tinypip").splitlines() == [
+        "requirements.txt:3: numpy==1.26 (was numpy>=1.20)",
+        "requirements.txt: tinypip",
+    ]
+    assert file.read_text() == "--pre\ntorch==2.1  # for training\nnumpy==1.26\ntinypip\n"
+    assert desk.holdfast("env", "add", "tinydep", "tinydep==1").code == 2
+
+
 def test_a_first_package_makes_the_file(desk: Desk) -> None:
     manage(desk)
     assert desk.holdfast("env", "add", "tinypip", "tinydep").code == 0

@@ -22,6 +22,11 @@ def read(root: str, declared: Declared) -> tuple[Spec | None, list[Finding]]:
     return spec._replace(warnings=tuple(findings)), findings
 
 
+def stated(root: str, declared: Declared) -> Spec:
+    """What can be read of the file, even where other lines of it make no sense."""
+    return _reader(declared.kind)(root, declared.file)[0]
+
+
 def _reader(kind: str) -> Callable[[str, str], tuple[Spec, list[Finding]]]:
     if kind == "conda":
         from holdfast.environments.conda import read_conda_file

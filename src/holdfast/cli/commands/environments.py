@@ -98,9 +98,10 @@ def add(parsed: Parsed) -> int:
 
     project = _project(parsed)
     chosen = _chosen(parsed, project.root)
-    file, text = additions.added(project.root, chosen.config, parsed.texts("packages"))
-    save(os.path.join(project.root, file), as_bytes(text))
-    sys.stderr.write(f"{show(file)}: {show(', '.join(parsed.texts('packages')))}\n")
+    found = additions.added(project.root, chosen.config, parsed.texts("packages"))
+    if found.is_changed:
+        save(os.path.join(project.root, found.file), as_bytes(found.text))
+    sys.stderr.write("".join(f"{show(note)}\n" for note in found.notes))
     return 0
 
 
