@@ -49,3 +49,15 @@ def test_arrays_of_any_doubles_give_what_a_plain_search_gives() -> None:
             values = [value for value in values if math.isfinite(value)] + [whole, *shifted]
         as_list = Series("loss", range(len(values)), range(len(values)), list(values))
         assert list(places(series(values), 3)) == list(places(as_list, 3))
+
+
+def test_series_of_four_points_for_each_part_is_given_whole() -> None:
+    assert list(places(series([float(value % 3) for value in range(8)]), 2)) == list(range(8))
+    assert list(places(series([5.0, 1.0, 9.0, 3.0, 4.0, 4.0, 4.0, 4.0, 8.0]), 2)) == [0, 1, 2, 3, 4, 8]
+    assert list(places(series([1.0] * 9), 2)) == [0, 3, 4, 8]
+
+
+def test_numbers_that_share_bytes_are_found_where_they_are() -> None:
+    inner = struct.unpack("d", struct.pack("d", -7.25)[4:] + struct.pack("d", -7.25)[:4])[0]
+    values = [inner, inner, 0.5, -7.25, 0.25, 0.5]
+    assert list(places(series(values), 1)) == sorted({0, values.index(max(values)), 3, 5})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpuruns import USE, receipt
-from holdfast.advice import gpu_doctor
+from holdfast.advice import gpu_doctor, script_source
 from holdfast.runner.gpu import probe_verdict
 
 DEVICE = {"index": 0, "name": "NVIDIA A100", "uuid": "GPU-1", "major": 8, "minor": 0}
@@ -307,3 +307,41 @@ def test_card_is_starved_below_the_share_over_a_long_time() -> None:
     both = used(1.0, 0.0)
     both["gpus"].append({**both["gpus"][0], "busy_s": 99.0})
     assert not gpu_doctor.is_starved(both)
+
+
+@pytest.mark.parametrize(
+    ("call", "is_slow"),
+    [
+        ("DataLoader(data)", True),
+        ("DataLoader(data, 1, True, None, None)", True),
+        ("DataLoader(data, 1, True, None, None, 4)", False),
+        ("DataLoader(data, **more)", False),
+        ("DataLoader(data, num_workers=0)", True),
+        ("DataLoader(data, num_workers=2)", False),
+        ("DataLoader(data, num_workers=n)", False),
+        ("torch.utils.data.DataLoader(data)", True),
+        ("Loader(data)", False),
+    ],
+)
+def test_loader_is_slow_without_workers(call: str, is_slow: bool) -> None:
+    assert (script_source.slow_loader({"train.py": f"x = {call}\n"}, 4) is not None) == is_slow
+
+
+@pytest.mark.parametrize(
+    ("made", "where"),
+    [
+        ("torchvision.models.resnet18()", "train.py:3"),
+        ("models.resnet18()", "train.py:3"),
+        ("a.b.models.resnet18()", "train.py:3"),
+        ("models.inner.make()", "train.py"),
+        ("resnet18()", "train.py"),
+        ("nn.Sequential(a)", "train.py:3"),
+        ("Net()", "train.py:3"),
+        ("Other()", "train.py"),
+    ],
+)
+def test_model_is_known_by_its_class_or_module(made: str, where: str) -> None:
+    classes = "class Net(nn.Module): pass; class_ = 1\n"
+    found = script_source.unmoved_model({"train.py": f"import torch\n{classes}model = {made}\n"})
+    assert found is not None
+    assert found.where == where

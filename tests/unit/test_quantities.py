@@ -22,3 +22,45 @@ def test_sizes() -> None:
     assert parse_size("10GB") == 10_000_000_000
     assert parse_size("24 GiB") == 24 * 1024**3
     assert parse_size("many") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        *(
+            ("1s", 1),
+            ("1m", 60),
+            ("1min", 60),
+            ("1h", 3600),
+            ("1d", 86400),
+            ("1 h 30 m", 5400),
+            ("1H", 3600),
+            ("0.5h", 1800),
+        ),
+        *(
+            ("0", None),
+            ("0s", None),
+            ("1h0m", None),
+            ("1x", None),
+            ("h", None),
+            ("-1", None),
+            ("1.2.3", None),
+            ("", None),
+        ),
+        *((".5", 0.5), ("1.", 1), ("1h x", None), ("9e9", None), ("1" + "0" * 17, 10**17), ("1" + "0" * 18, None)),
+    ],
+)
+def test_durations_are_sums_of_parts(text: str, seconds: float | None) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        *(("1", 1), ("1B", 1), ("1K", 1000), ("1kb", 1000), ("1KiB", 1024), ("2M", 2 * 10**6), ("1MiB", 1 << 20)),
+        *(("1GB", 10**9), ("1gib", 1 << 30), ("1T", 10**12), ("1TiB", 1 << 40), ("1.5 GB", 15 * 10**8)),
+        *(("0", None), ("1X", None), ("1Ki", None), ("1h", None), ("1 5", None), ("٣", None)),
+    ],
+)
+def test_sizes_have_decimal_and_binary_units(text: str, size: int | None) -> None:
+    assert parse_size(text) == size

@@ -412,3 +412,63 @@ def _is_refused(text: str) -> bool:
     except UsageError:
         return True
     return False
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1", 1),
+        ("-5", -5),
+        ("9" * 18, int("9" * 18)),
+        ("9" * 19, float("9" * 19)),
+        ("1e3", 1000.0),
+        ("'it''s'", "it's"),
+        ('"a""b"', 'a"b'),
+        ("true", True),
+        ("FALSE", False),
+    ],
+)
+def test_value_of_a_comparison(text: str, value: object) -> None:
+    test = read_where(f"a = {text}")[1]
+    assert test.values == (value,)  # type: ignore[union-attr]
+    assert type(test.values[0]) is type(value)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "hint"),
+    [
+        ("a = x", "expected a number, 'text', true or false, found 'x'", "write text in single quotes: 'x'"),
+        ("a = null", "expected a number, 'text', true or false, found 'null'", "is null, is not null"),
+        ("a = `x`", "expected a number, 'text', true or false, found 'x'", ""),
+        ("a =", "expected a number, 'text', true or false, found the end of the text", ""),
+        ("a = 1e999", "this number is too large", ""),
+        ("a is", "expected null or not null, found the end of the text", ""),
+        ("a is not 1", "expected null, found '1'", ""),
+        ("a 1", "expected =, !=, <, <=, >, >=, in, like, ~ or is null, found '1'", ""),
+        ("a in 1", "expected (, found '1'", ""),
+        ("a in (1", "expected ), found the end of the text", ""),
+        ("a like 1", "expected a pattern in single quotes, found '1'", ""),
+        ("a = 1 b", "expected and, or or the end, found 'b'", ""),
+        ("(a = 1", "expected ), found the end of the text", ""),
+    ],
+)
+def test_mistakes_name_what_was_expected(text: str, what: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_where(text)
+    assert (caught.value.what, caught.value.hint) == (what, hint)
+
+
+def test_pattern_has_at_most_two_hundred_characters() -> None:
+    assert read_where(f"a like '{'x' * 200}'")
+    with pytest.raises(UsageError, match="longer than 200 characters"):
+        read_where(f"a like '{'x' * 201}'")
+    assert repr(read_where("a = 1 and b = 2 or not c is null")[1]).count("Many(") == 2
+
+
+def test_unknown_name_may_be_asked_for_explicitly(index: Index) -> None:
+    with pytest.raises(UsageError) as caught:
+        select(index, Wish(PROJECT, "qqqqqq > 1"))
+    assert caught.value.hint.startswith("metrics.qqqqqq ")
+    with pytest.raises(UsageError) as caught:
+        select(index, Wish(PROJECT, "`qqq qqq` > 1"))
+    assert caught.value.hint == ""
