@@ -22,6 +22,7 @@ from holdfast.present.terminal import (
     show,
     use_colour,
     width,
+    wrap,
 )
 
 if TYPE_CHECKING:
@@ -240,3 +241,56 @@ def test_progress_is_silent_in_a_pipe() -> None:
         now[0] = 10.0
         progress.update("working")
     assert seen.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "columns", "indent", "lines"),
+    [
+        ("a b c", 5, 0, ["a b c"]),
+        ("a b c", 4, 0, ["a b", "c"]),
+        ("a b c", 3, 0, ["a b", "c"]),
+        ("a b c", 2, 0, ["a", "b", "c"]),
+        ("- word more", 6, 2, ["- word", "  more"]),
+        ("longer x", 3, 0, ["longer", "x"]),
+    ],
+)
+def test_lines_are_wrapped_at_spaces(line: str, columns: int, indent: int, lines: list[str]) -> None:
+    assert wrap(line, columns, indent) == lines
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        *((0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (99_949, "99.9 kB"), (99_950, "100 kB"), (999_499, "999 kB")),
+        *((999_500, "1.0 MB"), (1_234_567, "1.2 MB"), (10**9, "1.0 GB"), (10**12, "1.0 TB"), (10**15, "1.0 PB")),
+    ],
+)
+def test_bytes_are_written_with_decimal_units(count: int, text: str) -> None:
+    assert human_bytes(count) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        *((0.424, "0.42 s"), (9.99, "9.99 s"), (9.995, "10.0 s"), (59.94, "59.9 s"), (59.95, "1 min 00 s")),
+        *((200, "3 min 20 s"), (3599.4, "59 min 59 s"), (3600, "1 h 00 min"), (3900, "1 h 05 min")),
+        *((86399, "23 h 59 min"), (86400, "1 d 0 h"), (183600, "2 d 3 h")),
+    ],
+)
+def test_durations_have_their_two_largest_units(seconds: float, text: str) -> None:
+    assert human_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "clipped"),
+    [
+        ("abc", 3, "abc"),
+        ("abcd", 3, "ab…"),
+        ("漢字", 4, "漢字"),
+        ("漢字", 3, "漢…"),
+        ("漢字漢", 4, "漢…"),
+        ("e\u0301x", 2, "e\u0301x"),
+    ],
+)
+def test_text_is_clipped_by_its_width(text: str, columns: int, clipped: str) -> None:
+    assert clip(text, columns) == clipped

@@ -38,7 +38,7 @@ WIDE = """\
  #  age          duration  status     target  script             accuracy   val_loss
  1  3 min ago  1 h 02 min  Completed  local   train.py --lr 0.1   0.91235*      0.25*
 12  just now       7.00 s  Failed     local   train.py --lr 0.1       0.8        0.5
-* best
+* best of the last values
 """
 
 
@@ -72,7 +72,7 @@ def test_script_is_shortened_before_metrics_are_left_out(shown: Any) -> None:
     assert shown(84, FIRST, SECOND) == WIDE.replace("script ", "script").replace("--lr 0.1", "--lr 0…")
     without_loss = shown(83, FIRST, SECOND).splitlines()
     assert without_loss[1].endswith("  train.py --lr 0.1   0.91235*")
-    assert without_loss[-1] == "* best; not shown: val_loss; -o json shows all"
+    assert without_loss[-1] == "* best of the last values; not shown: val_loss; --columns shows them"
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,19 @@ def test_narrow_terminal_drops_metrics_target_age_and_duration(shown: Any, colum
     assert max(map(len, lines)) <= columns
 
 
+def test_folders_of_a_script_are_left_out_before_it_is_cut(shown: Any) -> None:
+    metrics = ("accuracy", "val_loss", "epochs")
+    deep = {name: value for name, value in FIRST.items() if name not in metrics} | {"script_name": "code/deep/train.py"}
+    assert shown(72, deep).splitlines()[1].endswith("  code/deep/train.py --lr 0.1")
+    assert shown(71, deep).splitlines()[1].endswith("  …/train.py --lr 0.1")
+
+
+def test_only_metrics_with_a_known_direction_have_a_best(shown: Any) -> None:
+    lines = shown(120, {**FIRST, "lr": 1}, {**SECOND, "lr": 2}).splitlines()
+    assert lines[0].split()[-3:] == ["accuracy", "val_loss", "lr"]
+    assert lines[1].endswith("   1")
+
+
 def test_named_metrics_come_first(shown: Any) -> None:
     title = shown(120, FIRST, SECOND, first=("val_loss", "none")).splitlines()[0]
     assert title.split()[-2:] == ["val_loss", "accuracy"]
@@ -119,15 +132,15 @@ def test_metric_of_one_run_is_shown_without_a_mark(shown: Any) -> None:
 def test_booleans_lists_and_infinite_values_are_not_metrics(shown: Any) -> None:
     odd = {"flag": True, "empty": [], "table": {"a": 1}, "endless": float("inf")}
     lines = shown(120, {**FIRST, **odd}, {**SECOND, **odd, "flag": False, "endless": 1.0}).splitlines()
-    assert lines[0].split()[-3:] == ["accuracy", "endless", "val_loss"]
+    assert lines[0].split()[-3:] == ["accuracy", "val_loss", "endless"]
     assert lines[1].split()[-2:] == ["0.91235*", "0.25*"]
 
 
 def test_text_metric_is_left_aligned_and_clipped(shown: Any) -> None:
     lines = shown(150, {**FIRST, "note": "a" * 24}, {**SECOND, "note": "b" * 25}).splitlines()
-    assert f"  {'a' * 24}  " in lines[1]
-    assert f"  {'b' * 23}…  " in lines[2]
-    assert lines[0].split()[-2:] == ["note", "val_loss"]
+    assert lines[1].endswith(f"  {'a' * 24}")
+    assert lines[2].endswith(f"  {'b' * 23}…")
+    assert lines[0].split()[-2:] == ["val_loss", "note"]
     assert lines[0].index("note") == lines[1].index("a" * 24)
     long_name = shown(150, {**FIRST, "n" * 30: 1}, {**SECOND, "n" * 30: 2}).splitlines()[0]
     assert f"{'n' * 23}…" in long_name
@@ -157,7 +170,7 @@ def test_colours_mark_titles_states_and_the_best(shown: Any, monkeypatch: pytest
     assert title.startswith("\x1b[2m#\x1b[0m  \x1b[2mage\x1b[0m")
     assert [row.partition("\x1b[")[2][:2] for row in rows] == ["32", "31", "31", "36", "33"]
     assert rows[0].endswith("\x1b[1m   0*\x1b[0m")
-    assert note == "\x1b[2m* best\x1b[0m"
+    assert note == "\x1b[2m* best of the last values\x1b[0m"
     assert shown(12, *records).splitlines()[1] == "0  \x1b[32mCompleted\x1b[0m"
     assert shown(11, *records).splitlines()[1] == "0  Complet…"
 
