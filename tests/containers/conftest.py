@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import subprocess
 import tarfile
 from contextlib import contextmanager
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from sshlab import User
 
 WAYS = ("docker", "podman", "remote-docker", "remote-podman")
+# Seen by clients, machines and containers of every user: the shelf may lie in a home of mode 0700.
+PUBLIC = Path(f"/var/tmp/holdfast-tests-{os.getpid()}")
 UP = "print('up', flush=True)\n"
 WAITING = f"import os, time\n{UP}while not os.path.exists('go'): time.sleep(0.02)\n"
 
@@ -121,6 +124,13 @@ class Seat:
             said = ["type: remotedocker", *where, f"hostKey: {self.user.host.public_key()}", *said]
         target(self.desk, "box", *said)
 
+    def published(self, folder: Path) -> Path:
+        """A folder of ours, where the target's user has it in a container too."""
+        if not self.user:
+            return folder
+        shutil.copytree(folder, PUBLIC / folder.name, dirs_exist_ok=True)
+        return PUBLIC / folder.name
+
     def submit(self, text: str, *words: str, arguments: tuple[str, ...] = (), **more: Any) -> Result:
         self.desk.script(text)
         return self.desk.holdfast("submit", "-c", "box", *words, "train.py", *arguments, **more)
@@ -161,11 +171,15 @@ class Seat:
 @pytest.fixture(scope="module")
 def machines() -> Iterator[Lab]:
     """They see the shelf with tools and wheels where this machine has it."""
+    SHELF.mkdir(exist_ok=True)
+    PUBLIC.mkdir(exist_ok=True)
     try:
-        with Lab(shares={str(SHELF): SHELF}) as lab:
+        with Lab(shares={str(SHELF): SHELF, str(PUBLIC): PUBLIC}) as lab:
             yield lab
     except Unavailable as why:
         pytest.skip(f"NOT TESTED: {why}")
+    finally:
+        shutil.rmtree(PUBLIC)
 
 
 class Ground:

@@ -16,7 +16,7 @@ from conftest import Desk, eventually
 from containers.conftest import UP, WAITING, WAYS, Seat, give_tools
 from enginelab import base_rootfs
 from lab.source import write_program
-from managed import SHELF, index
+from managed import index
 from ssh.test_links import Watched
 
 if TYPE_CHECKING:
@@ -213,11 +213,10 @@ def test_the_shared_folder_outlives_runs_and_is_the_machines_own(seat: Seat, tmp
 
 @with_docker_and_over_ssh
 def test_links_show_folders_of_the_machine(seat: Seat) -> None:
-    SHELF.mkdir(exist_ok=True)
-    result = seat.submit(
-        "import os; print(sorted(os.listdir('shelf')), os.path.islink('shelf'))", f"--link=shelf={SHELF}"
-    )
-    assert f"{sorted(os.listdir(SHELF))} True" in result.text, result
+    files = seat.published(index().path / "files")
+    text = "import os; print(sorted(os.listdir('wheels')), os.path.islink('wheels'))"
+    result = seat.submit(text, f"--link=wheels={files}")
+    assert f"{sorted(os.listdir(files))} True" in result.text, result
 
 
 @everywhere
@@ -247,7 +246,7 @@ def test_an_engine_that_cannot_see_our_folders(seat: Seat, tmp_path: Path) -> No
 def test_a_declared_environment_is_made_in_the_image_once(seat: Seat) -> None:
     give_tools(seat)
     seat.target("userManagedEnvironment: false")
-    wheels = (index().path / "files").as_uri()
+    wheels = seat.published(index().path / "files").as_uri()
     (seat.desk.project / "requirements.txt").write_text(f"--no-index\n--find-links {wheels}\ntinypip==1.1\n")
     text = "import sys, tinypip\nprint('with', tinypip.WHOLE, sys.version.split()[0], sys.prefix)"
     for n in (1, 2):

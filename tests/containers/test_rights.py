@@ -83,7 +83,7 @@ def test_a_run_reaches_neither_another_run_nor_what_they_share(seat: Seat) -> No
     """S42"""
     give_tools(seat)
     seat.target("userManagedEnvironment: false")
-    wheels = (index().path / "files").as_uri()
+    wheels = seat.published(index().path / "files").as_uri()
     (seat.desk.project / "requirements.txt").write_text(f"--no-index\n--find-links {wheels}\ntinypip==1.1\n")
     seat.begin("import tinypip\n" + WAITING)
     other = seat.desk.record()["run_number"]

@@ -30,6 +30,8 @@ LEFT_OUT = {
     "tkinter",
     "turtledemo",
 }
+# Debian's Python has site-packages in virtual environments only; that of a conda package always has it.
+DEBIAN_IS_VENV = b'sys.base_prefix != sys.prefix or hasattr(sys, "real_prefix")'
 # What identifies the package's content, without reading it: the version holds the build's date.
 IDENTITY = f"{sys.version} {sys.base_prefix}"
 
@@ -70,7 +72,7 @@ def _finding_its_library(program: bytes, prefix: Path) -> bytes:
     after = b"$ORIGIN/../lib".ljust(len(before), b"\0")
     if before in program and len(after) > len(before):
         raise ValueError(f"{prefix}/lib is too short to be rewritten: run the tests with a Python in a longer path")
-    return program.replace(before, after)
+    return program.replace(before, after).replace(b"dist-packages", b"site-packages")  # its frozen module site
 
 
 def _standard_library(library: Path) -> Iterator[Path]:
@@ -83,7 +85,8 @@ def _file(path: Path, prefix: Path) -> File:
     if path.is_symlink() and not os.path.isabs(path.readlink()):
         return File(link_to=os.fspath(path.readlink()))
     holds_prefix = path.name.startswith("_sysconfigdata")
-    return File(path.read_bytes(), path.stat().st_mode & 0o777, placeholder=str(prefix) if holds_prefix else "")
+    content = path.read_bytes().replace(DEBIAN_IS_VENV, b"True")
+    return File(content, path.stat().st_mode & 0o777, placeholder=str(prefix) if holds_prefix else "")
 
 
 def _bytecode(modules: dict[str, File]) -> dict[str, File]:

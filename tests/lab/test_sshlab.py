@@ -412,6 +412,7 @@ def test_a_proxy_stalls_and_goes_on(laptop: Client, let_in: User) -> None:
         assert session.wait(timeout=60) == 255
 
 
+@pytest.mark.usefixtures("running")
 def test_lab_ends_with_the_process_that_made_it(tmp_path: Path) -> None:
     script = """
 import json, os, signal, subprocess, sys
@@ -435,6 +436,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     eventually(lambda: not _living_in(networks))
 
 
+@pytest.mark.usefixtures("running")
 def test_where_it_cannot_be_it_says_why() -> None:
     script = "from sshlab import Lab, Unavailable\ntry: Lab()\nexcept Unavailable as why: print(why)"
     argv = ["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin", sys.executable, "-c", script]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conftest import HOLDFAST, Desk, Result
+from conftest import HOLDFAST, Desk, Result, as_user
 from holdfast import project as projects
 from holdfast.errors import ConfigError
 
@@ -58,11 +58,15 @@ class Machine:
         return self.sentinel.stat().st_size > 0
 
     def holdfast(self, *words: str, cwd: Path | None = None, uid: int = OWN, **more: str) -> Result:
-        switch = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         env = {"HOME": str(self.home), "PATH": path, "LANG": "C.UTF-8", **more}
         done = subprocess.run(
-            [*switch, HOLDFAST, *words], cwd=cwd or self.own, env=env, capture_output=True, timeout=120, check=False
+            [*as_user(uid), HOLDFAST, *words],
+            cwd=cwd or self.own,
+            env=env,
+            capture_output=True,
+            timeout=120,
+            check=False,
         )
         return Result(done.returncode, done.stdout, done.stderr.decode())
 
@@ -71,10 +75,7 @@ class Machine:
 def machine() -> Iterator[Machine]:
     with TemporaryDirectory() as place:
         Path(place).chmod(0o755)
-        made = Machine(Path(place))
-        if made.holdfast("--version").code:
-            pytest.skip("NOT TESTED: another user than root cannot start holdfast here")
-        yield made
+        yield Machine(Path(place))
 
 
 def test_submit_from_an_own_folder_does_not_use_a_project_that_another_user_planted_above(machine: Machine) -> None:
