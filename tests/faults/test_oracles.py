@@ -15,6 +15,7 @@ import pytest
 from conftest import HOLDFAST, Result
 from faults.oracles import judge, mounts_below, store_is_whole
 from faults.stage import Freezer, Stage, processes_of
+from holdfast.runner.store.jsonl import sealed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +53,8 @@ def test_o1_a_lost_run(sound: Sound) -> None:
 def test_o1_a_number_given_twice(sound: Sound) -> None:
     stage, uid = sound
     path = stage.home / "runs" / uid / "run.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "run_number": 1}))
+    *fields, _checksum = json.loads(path.read_text()).items()
+    path.write_bytes(sealed({**dict(fields), "run_number": 1}))
     stage.say("store", "reindex")
     assert "O1" in _red(stage)
 
