@@ -230,5 +230,9 @@ def _stems(places: Sequence[str], ending: str) -> set[str]:
 
 def _import(place: str):  # type: ignore[no-untyped-def]
     module, _, name = place.partition(":")
-    __import__(module)
-    return getattr(sys.modules[module], name)
+    try:
+        __import__(module)
+        return getattr(sys.modules[module], name)
+    except (ImportError, AttributeError, ValueError) as error:
+        what = f"{place or 'an empty name'} cannot be loaded, which the kind of the target names"
+        raise ConfigError(what, answer=f"{type(error).__name__}: {error}") from error

@@ -15,6 +15,8 @@ import pytest
 from axes.conftest import Spool
 from conftest import Desk, eventually
 from contract.test_launchers import readable_in
+from holdfast import targets
+from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -175,3 +177,29 @@ def _client_lines(desk: Desk, uid: str) -> dict[str, dict[str, str]]:
     path = desk.home / "runs" / uid / "client.jsonl"
     lines = path.read_text().splitlines() if path.exists() else []
     return {line["type"]: line for line in map(json.loads, lines)}
+
+
+def test_command_of_the_queue_that_leaves_a_process_behind_does_not_hold_the_submit(
+    toys: Desk, spooled: Spool, tmp_path: Path
+) -> None:
+    leaves = f"cat > {tmp_path}/job; echo left; (while [ ! -e {tmp_path}/gate ]; do sleep 0.1; done) &"
+    (spooled.commands / "spool-submit").write_text(f"#!/bin/sh\n{leaves}\n")
+    toys.script("print('never')\n")
+    try:
+        assert toys.holdfast("submit", "-c", "queue", "--no-wait", "train.py").code == 0
+    finally:
+        (tmp_path / "gate").touch()
+
+
+def test_command_is_not_run_in_a_run_whose_job_waits(toys: Desk, spooled: Spool) -> None:
+    toys.script("print('never')\n")
+    assert toys.holdfast("submit", "-c", "queue", "--no-wait", "train.py").code == 0
+    refused = toys.holdfast("exec", "-r", "last", "--", "pwd")
+    assert refused.code != 0
+    assert "its job waits in the queue" in refused.err
+
+
+@pytest.mark.parametrize("place", ["nowhere.at_all:Host", "holdfast.hosts.local:NoSuchHost", ""])
+def test_kind_whose_class_cannot_be_loaded_is_named(place: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be loaded, which the kind of the target names"):
+        targets._import(place)

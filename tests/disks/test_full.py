@@ -193,3 +193,26 @@ def _names(volume: Volume) -> set[str]:
         for folder, _, names in os.walk(volume.path)
         for name in names
     }
+
+
+def test_new_project_is_there_whole_or_not_at_all(desk: Desk, project: Volume) -> None:
+    project.fill(PAGE)
+    result = project.holdfast("project", "create", "--name", "digits", "--template", "iris-sklearn")
+    assert result.code == 74, result
+    assert "No space left" in result.err
+    assert [path.name for path in project.path.iterdir() if path.name.startswith("digits")] == []
+
+
+def test_import_that_finds_no_space_leaves_nothing(desk: Desk, store: Volume, tmp_path: Path) -> None:
+    desk.script("print('said')")
+    assert _submit(store).code == 0
+    assert store.holdfast("history", "export", "-r", "last", "--to", str(tmp_path / "runs.zip")).code == 0
+    store.fill(0)
+    assert store.holdfast("history", "import", str(tmp_path / "runs.zip")).code == 74
+    assert list(store.path.glob("import-*")) == []
+
+
+def test_report_that_finds_no_space_leaves_nothing(project: Volume) -> None:
+    project.fill(0)
+    assert project.holdfast("diagnostics", "-r", "last", "--yes", "--to", "report.zip").code == 74
+    assert list(project.path.glob("*report*")) == []

@@ -231,3 +231,16 @@ def _patched(data: bytes, name: str, at: int, words: bytes) -> bytes:
     """Other bytes in the line of the zip's directory about a file."""
     line = data.rindex(b"PK\x01\x02", 0, data.rindex(name.encode()))
     return data[: line + at] + words + data[line + at + len(words) :]
+
+
+def test_run_whose_request_was_changed_is_refused(archive: Path, other: Desk, tmp_path: Path) -> None:
+    files = {
+        name: data.replace(b'"script":"train.py"', b'"script":"evil.py"') for name, data in contents(archive).items()
+    }
+    with zipfile.ZipFile(tmp_path / "changed.zip", "w") as changed:
+        for name, data in files.items():
+            changed.writestr(name, data)
+    result = other.holdfast("history", "import", str(tmp_path / "changed.zip"))
+    assert result.code == 2, result
+    assert "run.json was changed: its checksum is wrong" in result.err
+    assert other.holdfast("history", "list", "--all", "-o", "json").json == []

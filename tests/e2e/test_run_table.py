@@ -172,3 +172,11 @@ def test_progress_line_is_cleared_before_the_run_id(desk: Desk) -> None:
     run_id = next(number for number, line in enumerate(lines) if "RunId: " in line)
     assert lines[run_id - 1].startswith("\x1b[Kstoring the project: "), lines
     assert lines[run_id].startswith("\x1b[KRunId: "), lines
+
+
+def test_values_that_are_not_finite_are_shown_as_such_and_unnamed_metrics_are_not() -> None:
+    records: list[Json] = [{"run_number": 1, "loss": None, "": 1.5}, {"run_number": 2, "loss": 0.5, " ": 2.5}]
+    written = table(records, io.StringIO(), 0.0, all_projects=False)
+    assert "NaN/Inf" in written
+    assert "1.5" not in written
+    assert "2.5" not in written

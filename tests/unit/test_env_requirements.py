@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.amlconfig.types import Finding
 from holdfast.environments.read import read
+from holdfast.environments.requirement import NotARequirementError, parse
 from holdfast.environments.sources import Declared
 from holdfast.environments.spec import Spec
 
@@ -204,3 +205,8 @@ def test_a_stated_hash_of_a_local_file_is_compared(tmp_path: Path) -> None:
     spec, findings = spec_of(tmp_path, "./a-1-py3-none-any.whl --hash=sha256:00\n")  # type: ignore[assignment]
     assert spec is None
     assert "does not match the given hash" in findings[0].message
+
+
+def test_marker_that_nests_without_end_is_refused() -> None:
+    with pytest.raises(NotARequirementError, match="nests too deeply"):
+        parse("a; " + "(" * 5000 + 'os_name == "x"' + ")" * 5000)

@@ -178,7 +178,7 @@ class Submission:
             found = {"run_id": plan.run_id, "run_number": plan.run_number, "uid": plan.uid}
             self._emit(found)
         else:
-            sys.stderr.write(f"started; holdfast logs -f -r {plan.run_number} follows its log\n")
+            sys.stderr.write(f"submitted; holdfast logs -f -r {plan.run_number} follows its log\n")
         return 0
 
     def _emit(self, value: object) -> None:

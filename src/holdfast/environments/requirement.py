@@ -71,6 +71,8 @@ def _read(text: str) -> tuple[packaging.requirements.Requirement, list[str]]:
     try:
         read = Requirement(text)
         return read, _sorted((clause.operator, clause.version) for clause in read.specifier)
+    except RecursionError:
+        raise NotARequirementError("its marker nests too deeply") from None
     except InvalidRequirement as error:
         head, semicolon, marker = text.partition(";")
         try:

@@ -6,6 +6,7 @@ import os
 import sys
 
 from holdfast.engine.runs import daily_cleanup, outputs
+from holdfast.engine.runs.run_target import store_of
 from holdfast.errors import LockedError, LostError, StoreError, UnreachableError
 from holdfast.present.terminal import human_bytes, human_duration, show, use_colour
 from holdfast.runner.store import layout
@@ -71,7 +72,7 @@ def _missing_outputs(home: Home, run: Run) -> list[str]:
     """What was not kept, or should have come here by now and did not."""
     found = output_manifest.problems(run)
     policy = run.request.get("fetch_outputs") or "small"
-    if run.request.get("home") == home.path or policy == "none":
+    if store_of(run.request, home.path) == home.path or policy == "none":
         return found
     noted = output_manifest.not_brought(run)
     for row in output_manifest.rows(run):

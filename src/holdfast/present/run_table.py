@@ -26,6 +26,7 @@ _WIDEST_TEXT = 24
 _OPTIONAL = ("target", "age", "duration")
 _COLOURS = {lifecycle.COMPLETED: "32", lifecycle.FAILED: "31", lifecycle.LOST: "31", lifecycle.RUNNING: "36"}
 _BOLD, _FAINT = "1", "2"
+_NOT_FINITE = "NaN/Inf"
 
 
 class Column(Record):
@@ -84,7 +85,9 @@ def _run_columns(records: Sequence[Json], now: float, all_projects: bool) -> dic
 
 def _metric_columns(records: Sequence[Json], first: Sequence[str]) -> list[Column]:
     """Metrics that differ between runs, by their last values; where only one run has a metric, that one too."""
-    records = [{name: _last(value) for name, value in record.items()} for record in records]
+    records = [
+        {name: _last(value) for name, value in record.items() if name not in history_record.FIXED} for record in records
+    ]
     names = {name for record in records for name, value in record.items() if _is_metric(name, value)}
     order = sorted(
         names, key=lambda name: (first.index(name) if name in first else len(first), not has_best(name), name)
@@ -119,13 +122,16 @@ def _fit(fixed: dict[str, Column], metrics: list[Column], width: int) -> tuple[l
             del fixed[name]
     free = width - (_total([*fixed.values()]) - script.width)
     shown: list[Column] = []
+    dropped: list[str] = []
     for column in metrics:
         if _GAP + column.width <= free - narrowest:
             shown.append(column)
             free -= _GAP + column.width
+        else:
+            dropped.append(column.title.rstrip())
     cells = tuple(terminal.clip(_without_folders(cell, free), max(free, 1)) for cell in script.cells)
     fixed["script"] = script._replace(cells=cells)
-    return [*fixed.values(), *shown], [column.title.rstrip() for column in metrics if column not in shown]
+    return [*fixed.values(), *shown], dropped
 
 
 def _without_folders(script: str, width: int) -> str:
@@ -154,12 +160,13 @@ def _line(cells: Sequence[str], columns: Sequence[Column], styles: Sequence[str]
 
 
 def _is_metric(name: str, value: object) -> bool:
-    return name not in history_record.FIXED and (isinstance(value, str) or _is_number(value))
+    return bool(name.strip()) and isinstance(value, (str, int, float)) and not isinstance(value, bool)
 
 
 def _last(value: object) -> object:
-    """The last value of a series; anything else as it is."""
-    return value[-1] if isinstance(value, list) and value else value
+    """The last value of a series; anything else as it is. A record has None for what is not finite."""
+    last = value[-1] if isinstance(value, list) and value else value
+    return _NOT_FINITE if last is None else last
 
 
 def _is_number(value: object) -> bool:
@@ -195,5 +202,5 @@ def _duration(record: Json) -> str:
 
 def _text(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:.5g}" if math.isfinite(value) else ""
+        return f"{value:.5g}"
     return terminal.clip(terminal.show(str(value)), _WIDEST_TEXT) if isinstance(value, (int, str)) else ""

@@ -49,6 +49,12 @@ def read(folder: str, uid: str) -> tuple[Json, str]:
     return _from_plan(folder, uid), problem
 
 
+def is_changed(folder: str) -> bool:
+    """Whether the checksum of a run.json that can be read is wrong."""
+    _, problem, intact = _read(layout.request(folder))
+    return not problem and not intact
+
+
 def checked(found: Json) -> tuple[Json, list[str]]:
     """The fields whose types are right, and the names of the others."""
     odd = [name for name, kind in _TYPES.items() if found.get(name) is not None and not _is(kind, found[name])]

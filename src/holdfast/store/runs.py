@@ -101,7 +101,8 @@ def create(home: Home, identity: Identity, request: Json) -> str:
     path = home.run(identity.uid)
     beside = temporary_beside(path)
     try:
-        os.makedirs(beside, 0o700)
+        os.makedirs(home.runs, 0o700, exist_ok=True)  # the store may be in a folder that others can enter
+        os.mkdir(beside, 0o700)
         write_synced(layout.request(beside), sealed({**request, **identity._asdict()}))
         fsync_path(beside)
         os.rename(beside, path)

@@ -40,8 +40,12 @@ class Staging:
     def __enter__(self) -> Staging:
         os.makedirs(self.path, 0o700)
         self._owner.try_hold()
-        with open(os.path.join(self.path, f"{_OWNER}.jsonl"), "wb") as mark:  # after the lock: it says that one is held
-            mark.write(node.encoded())
+        try:
+            with open(os.path.join(self.path, f"{_OWNER}.jsonl"), "wb") as mark:  # after the lock, which it vouches for
+                mark.write(node.encoded())
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

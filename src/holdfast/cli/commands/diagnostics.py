@@ -10,6 +10,7 @@ from holdfast import project as projects
 from holdfast.cli import pick
 from holdfast.errors import UsageError
 from holdfast.present.terminal import human_bytes, is_tty, show
+from holdfast.runner.store.files import WholeFile
 from holdfast.store.home import open_home
 
 TYPE_CHECKING = False
@@ -63,5 +64,5 @@ def _write(path: str, files: dict[str, bytes]) -> None:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in files.items():
             archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as sink:
+    with WholeFile(path, new=True) as sink:
         sink.write(target.getvalue())

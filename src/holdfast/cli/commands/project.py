@@ -6,11 +6,12 @@ import os
 import sys
 
 from holdfast import project as projects
-from holdfast.errors import UsageError
+from holdfast.errors import StoreError, UsageError
 from holdfast.model import Project
 from holdfast.present.terminal import show
 from holdfast.runner.store import layout
 from holdfast.runner.store.files import temporary_beside
+from holdfast.runner.store.remove_tree import remove_tree
 from holdfast.store.home import location
 
 TYPE_CHECKING = False
@@ -22,8 +23,6 @@ _TEMPLATES = os.path.join(os.path.dirname(projects.__file__), "templates")
 
 def create(parsed: Parsed) -> int:
     """A new folder with a template's files and an identity, made beside and renamed: there whole or not at all."""
-    import shutil
-
     name, template = parsed.text("name") or "", parsed.text("template") or "blank"
     if not name.strip(".") or name != os.path.basename(name):
         raise UsageError(f"{name!r} is not a valid folder name", where="--name")
@@ -35,15 +34,29 @@ def create(parsed: Parsed) -> int:
             where=folder,
             hint="use another --name, or submit from that folder",
         )
-    beside = temporary_beside(folder)
-    shutil.copytree(source, beside, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", projects.FILE, ".git"))
-    projects.remember(Project(beside, "", name, is_new=True))
-    os.rename(beside, folder)
+    _make(source, folder, name)
     _git_init(folder)
     script = next((file for file in sorted(os.listdir(folder)) if file.endswith(".py")), "your_script.py")
     sys.stdout.write(f"{show(folder)}\n")
     sys.stderr.write(f"next: cd {show(os.path.relpath(folder))} && holdfast submit -c local {show(script)}\n")
     return 0
+
+
+def _make(source: str, folder: str, name: str) -> None:
+    import shutil
+
+    beside = temporary_beside(folder)
+    unwanted = shutil.ignore_patterns("__pycache__", projects.FILE, ".git")
+    try:
+        shutil.copytree(source, beside, symlinks=True, ignore=unwanted)
+        projects.remember(Project(beside, "", name, is_new=True))
+        os.rename(beside, folder)
+    except BaseException as error:
+        remove_tree(os.fsencode(beside))
+        if isinstance(error, shutil.Error):  # one (source, target, reason) for each file
+            _, path, reason = error.args[0][0]
+            raise StoreError("the project could not be created", where=str(path), answer=str(reason)) from error
+        raise
 
 
 def _template_folder(template: str) -> str:

@@ -13,7 +13,7 @@ import os
 
 from holdfast.engine.connection.channel import connect
 from holdfast.engine.runs.follow import bring_up_to_date
-from holdfast.engine.runs.run_target import target_of
+from holdfast.engine.runs.run_target import store_of, target_of
 from holdfast.errors import ResourceError, RunnerError, StoreError
 from holdfast.runner.store import layout
 from holdfast.runner.store.files import unlink_quietly
@@ -62,7 +62,7 @@ def bring(home: Home, run: Run, names: list[str] | None = None) -> Problems:
     rows = [row for row in output_manifest.rows(run) if names is None or row["path"] in names]
     problems = {name: why for name, why in refused.items() if names is None or name in names}
     # A link is never fetched: that it stayed on another machine is no reason to ask there.
-    own = run.request.get("home") == home.path
+    own = store_of(run.request, home.path) == home.path
     if not all(output_manifest.is_here(run, row) for row in rows if own or "sha256" in row):
         channel = connect(home, target_of(run.request, home.path))
         try:

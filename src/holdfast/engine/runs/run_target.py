@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from holdfast import targets
+import os
+
+from holdfast import kinds, targets
 from holdfast.amlconfig.types import ComputeTarget
 from holdfast.engine.submit.confirmation import look
 from holdfast.errors import HoldfastError
+from holdfast.runner.store import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,16 +35,25 @@ def target_of(request: Json, home: str) -> Target:
     fields = (
         {name: value for name, value in reached.items() if name in _REACHED_BY} if isinstance(reached, dict) else {}
     )
-    root, settings = request.get("home"), request.get("settings")
+    settings = request.get("settings")
     compute = ComputeTarget(
         name=str(request.get("target")),
         type=str(request.get("kind")),
-        root=str(root) if root else None,
+        root=store_of(request, home),
         extra=settings if isinstance(settings, dict) else {},
         **fields,
     )
     now = _as_it_is_now(compute, str(request.get("project_root") or ""), home) if compute.host_key else None
     return targets.resolve(now or compute, home)
+
+
+def store_of(request: Json, home: str) -> str | None:
+    """The store that a run is in, as a path on its target; that of a run on this machine may have been moved."""
+    root = request.get("home")
+    if not isinstance(root, str) or not root:
+        return None
+    moved = not kinds.of(str(request.get("kind"))).is_remote and not os.path.exists(layout.identity(root))
+    return home if moved else root
 
 
 def _as_it_is_now(compute: ComputeTarget, root: str, home: str) -> ComputeTarget | None:

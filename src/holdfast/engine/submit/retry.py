@@ -35,7 +35,9 @@ def refusal(home: Home, run: Run) -> str:
         return "it was canceled"
     if any(event.get("type") == "exited" for event in run.events):
         return "its script has ended"
-    here = run.request.get("home") == home.path
+    from holdfast.engine.runs.run_target import store_of
+
+    here = store_of(run.request, home.path) == home.path
     damage = evidence.contradictions(os.fsencode(run.attempt), run.events, here)
     if damage:
         return f"its events.jsonl is damaged: {'; '.join(damage)}"

@@ -19,7 +19,7 @@ from holdfast.runner import untrusted
 from holdfast.runner.store import layout, objects
 from holdfast.runner.store.objects import Batch
 from holdfast.store import archive_names as names
-from holdfast.store import history_record, runs, verify
+from holdfast.store import history_record, request_file, runs, verify
 from holdfast.store.archive_names import refused
 from holdfast.store.home import Home
 from holdfast.store.staging import Staging, free_id, taken_ids
@@ -133,6 +133,8 @@ def _offer(stage: Staging, uid: str, path: str) -> Offer:
     offer = understand({"uid": uid, "request": {**run.request, **code}, "attempts": attempts})
     if offer is None:
         raise refused(path, f"runs/{uid}/run.json is invalid {run.problem}".rstrip())
+    if request_file.is_changed(run.path):
+        raise refused(path, f"runs/{uid}/run.json was changed: its checksum is wrong")
     there = sorted(name for name in os.listdir(run.path) if os.path.isdir(os.path.join(run.path, name)))
     if there != sorted(attempts) or lifecycle.state_of(run.events) not in lifecycle.FINAL:
         raise refused(path, f"{offer.run_id} has not ended, or lacks an attempt")

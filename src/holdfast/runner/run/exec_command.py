@@ -12,7 +12,7 @@ from ..decoding import as_bytes
 from ..machine import environment, processes
 from ..plan import read_plan
 from ..store import layout
-from . import control, process_tree, script_process, workdir
+from . import control, process_tree, script_process, waiting, workdir
 
 MYPY = False
 if MYPY:
@@ -30,6 +30,17 @@ class Silent(wire.Closed):
     """The client sent nothing for longer than announced: the connection is broken."""
 
 
+def _refusal(attempt: "bytes", plan: "Plan | None") -> "tuple[str, str]":
+    """Why no command can be run in that attempt, and the code of the error; empty where one can."""
+    if plan is None:
+        return "it was never started on this machine, or was removed", "run-not-here"
+    if waiting.is_waiting(attempt):
+        return "its job waits in the queue", "run-queued"
+    if plan.container is not None and control.look(attempt) != "alive":
+        return "its container was removed when it ended", "container-gone"
+    return "", ""
+
+
 def execute(
     home: "bytes",
     runner: "str",
@@ -41,11 +52,9 @@ def execute(
 ) -> "None":
     """``asked`` has argv, whether there will be input, and for how many seconds at most the client may be silent."""
     plan = read_plan(attempt)
-    if plan is None:
-        reply.end(refused="it was never started on this machine, or was removed", error_code="run-not-here")
-        return
-    if plan.container is not None and control.look(attempt) != "alive":
-        reply.end(refused="its container was removed when it ended", error_code="container-gone")
+    refused, why = _refusal(attempt, plan)
+    if plan is None or refused:
+        reply.end(refused=refused, error_code=why)
         return
     work = layout.work(attempt)
     folder = work if os.path.isdir(work) else attempt

@@ -10,6 +10,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 
 from .. import wire
 from ..decoding import as_bytes, readable
@@ -25,6 +26,7 @@ if MYPY:
 
 COMMAND_S = 60.0  # for a command of the queue
 _MOST_OUTPUT = 1 << 20
+_LONGEST_NAME = 200  # of a job
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from runner.run import queued; queued.main(sys.argv[2:])"
 
 
@@ -55,7 +57,7 @@ def submit(
     words = [home, *map(as_bytes, (runner, plan.uid, plan.attempt, umask))]
     code, out, err = command(argv, _script(layout.runner(home, runner.encode("ascii")), words, key))
     job = readable(out).split("\n")[0].strip()
-    if code != 0 or len(job.split()) != 1:
+    if code != 0 or len(job.split()) != 1 or len(job) > _LONGEST_NAME:
         waiting.drop_secrets(attempt)
         raise CannotQueue(_refusal(argv[0], code, job, readable(err).strip()[:2000]))
     waiting.note_job(attempt, job)
@@ -72,17 +74,22 @@ def _refusal(program: "str", code: "int", job: "str", err: "str") -> "str":
 def command(argv: "list[str]", stdin: "bytes" = b"") -> "tuple[int, bytes, bytes]":
     """Run a command of the queue: its exit code and what it printed."""
     try:
-        pipe = subprocess.PIPE
-        with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True) as process:
+        # Files and not pipes: a process that the command leaves running may keep its output open.
+        with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            source.write(stdin)
+            source.seek(0)
+            process = subprocess.Popen(argv, stdin=source, stdout=out, stderr=err, start_new_session=True)
             try:
-                out, err = process.communicate(stdin, timeout=COMMAND_S)
+                code = process.wait(COMMAND_S)
             except subprocess.TimeoutExpired:
-                process.kill()
-                out, err = process.communicate()
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
                 raise CannotQueue("%s did not end within %g s" % (argv[0], COMMAND_S)) from None
+            out.seek(0)
+            err.seek(0)
+            return code, out.read(_MOST_OUTPUT), err.read(_MOST_OUTPUT)
     except OSError as error:
         raise CannotQueue("%s cannot be run: %s" % (argv[0], error)) from error
-    return process.returncode, out[:_MOST_OUTPUT], err[:_MOST_OUTPUT]
 
 
 def main(words: "list[str]") -> "None":

@@ -44,7 +44,7 @@ class Records:
     """Records one after another, each found by its offset and verified by its checksum."""
 
     def __init__(self, path: str | None) -> None:
-        self._file: BinaryIO = io.BytesIO() if path is None else open(path, "a+b")  # noqa: SIM115
+        self._file: BinaryIO = io.BytesIO() if path is None else open(path, "a+b", opener=_private)  # noqa: SIM115
 
     def append(self, record: bytes) -> tuple[int, int, int]:
         """Its place, length and sum."""
@@ -68,7 +68,14 @@ class Records:
             return  # a full disk: the flush has failed, and the database has no entry for these
 
 
+def _private(path: str, flags: int) -> int:
+    """Opens for ``open``: a file that is made now can be read by its owner only, as arguments of scripts are in it."""
+    return os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o600)
+
+
 def connect(path: str) -> sqlite3.Connection:
+    if path != ":memory:":
+        os.close(_private(path, os.O_RDWR | os.O_CREAT))
     db = sqlite3.connect(path)
     db.execute("PRAGMA synchronous = OFF")  # derived: a power cut costs a rebuild, not a run
     db.execute("PRAGMA cache_size = -32768")
@@ -110,7 +117,7 @@ def seal(path: str, *, whole: bool) -> None:
     known = whole or os.path.getsize(path) <= LARGE
     said = _sum(path) if known else "-"
     stamp = _set_stamp(path)
-    with open(f"{path}.sum", "w", encoding="ascii") as target:
+    with open(f"{path}.sum", "w", encoding="ascii", opener=_private) as target:
         target.write(f"{said} {os.path.getsize(records_path(path))} {stamp}\n")
 
 
