@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.amlconfig import read_compute, read_runconfig
 from holdfast.amlconfig.compute import is_host_key
+from holdfast.amlconfig.docker_arguments import remarks
 from holdfast.amlconfig.source import Source, codec, refused
 from holdfast.amlconfig.types import GpuRequest
 from holdfast.runner import untrusted
@@ -353,3 +354,39 @@ def test_docker_arguments_are_taken_apart(tmp_path: Path) -> None:
 def test_json_files_get_json_hints(tmp_path: Path) -> None:
     [target] = runconfig_findings(tmp_path, '{"Framework": "Python"}')
     assert target[3] == 'add the line "Target": "local",'
+
+
+def test_missing_address_is_reported_at_the_type(tmp_path: Path) -> None:
+    file = tmp_path / "box.compute"
+    file.write_text("nativeSharedDirectory: x\ntype: remote\n")
+    [finding] = read_compute(file)[1]
+    assert (finding.line, finding.message) == (2, "a remote target needs an address")
+
+
+@pytest.mark.parametrize(
+    ("argument", "has_weight"),
+    [
+        ("--device=/dev/sda", True),
+        ("--annotation=/dev/sda", False),
+        ("--tmpfs=/dev/sda", False),
+        ("--device-cgroup-rule=b 8:* r", True),
+        ("--device-cgroup-rule=c 8:* r", False),
+        ("--security-opt=seccomp=unconfined", True),
+        ("--security-opt=label:disable", True),
+        ("--security-opt=no-new-privileges", False),
+        ("--cap-add=CAP_SYS_ADMIN", True),
+        ("--cap-add=NET_BIND_SERVICE", False),
+        ("--pid=host", True),
+        ("--hostname=host", False),
+        ("--privileged", True),
+        ("--privileged=false", False),
+        ("--volume=/:/host", True),
+        ("--volume=//:/host", True),
+        ("--volume=data:/data", False),
+        ("--volume=/var/run/docker.sock:/s", True),
+        ("--mount=type=bind,source=/etc,target=/x", True),
+        ("--mount=type=bind,src=/srv/data,target=/x", False),
+    ],
+)
+def test_arguments_that_give_a_script_the_machine_have_a_warning(argument: str, has_weight: bool) -> None:
+    assert any(remark.severity == "warning" for remark in remarks((argument,), None)) == has_weight

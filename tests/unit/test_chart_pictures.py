@@ -83,6 +83,7 @@ TEXTS: dict[str, Callable[[], str]] = {
     "two-rows.txt": lambda: plotted({"a": tuple(value + 0.05 for value in SMALL)}, 30, 2, fancy=False),
     "narrow.txt": lambda: plotted({"loss": LOSS}, 8, 4),
     "gaps.txt": lambda: plotted({"x": (*WAVE[:8], *[math.nan] * 4, *WAVE[12:]), "none": (math.inf,) * 20}, 40, 6),
+    "gap-first.txt": lambda: plotted({"none": (math.nan,) * 20, "x": WAVE, "y": LOSS}, 40, 6, fancy=False),
     "many-curves.svg": many_curves,
     "short-titles.svg": short_titles,
     "over-time.svg": over_time,
