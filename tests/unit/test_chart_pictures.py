@@ -168,3 +168,32 @@ def test_ticks_of_a_logarithmic_axis(low: float, high: float, labels: str) -> No
 )
 def test_ticks_of_a_time_axis(length: float, labels: list[str]) -> None:
     assert [label for _, label in axes.moments(length)] == labels
+
+
+STEPS_OF_TIME = (
+    1,
+    2,
+    5,
+    10,
+    15,
+    30,
+    60,
+    120,
+    300,
+    600,
+    900,
+    1800,
+    3600,
+    7200,
+    10800,
+    21600,
+    43200,
+    86400,
+    172800,
+    604800,
+)
+
+
+@pytest.mark.parametrize("step", STEPS_OF_TIME)
+def test_time_axis_has_at_most_eleven_ticks(step: int) -> None:
+    assert [moment for moment, _ in axes.moments(step * 10)] == list(range(0, step * 10 + 1, step))

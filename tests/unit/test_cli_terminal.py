@@ -262,7 +262,7 @@ def test_lines_are_wrapped_at_spaces(line: str, columns: int, indent: int, lines
     ("count", "text"),
     [
         *((0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (99_949, "99.9 kB"), (99_950, "100 kB"), (999_499, "999 kB")),
-        *((999_500, "1.0 MB"), (1_234_567, "1.2 MB"), (10**9, "1.0 GB"), (10**12, "1.0 TB"), (10**15, "1.0 PB")),
+        *((999_500, "1.0 MB"), (1_234_567, "1.2 MB"), (10**9, "1.0 GB"), (10**12, "1.0 TB"), (5 * 10**18, "5000.0 PB")),
     ],
 )
 def test_bytes_are_written_with_decimal_units(count: int, text: str) -> None:

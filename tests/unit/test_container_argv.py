@@ -182,3 +182,7 @@ def compare(name: str, found: str) -> None:
     if os.environ.get("HOLDFAST_REWRITE_GOLDEN"):
         golden.write_text(found, encoding="utf-8", errors="surrogateescape")
     assert found == golden.read_text(encoding="utf-8", errors="surrogateescape")
+
+
+def test_name_of_a_container_has_run_and_attempt() -> None:
+    assert argv.name_of("u", "a1") == "holdfast-u-a1"
