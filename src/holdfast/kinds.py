@@ -68,7 +68,7 @@ _ROWS = (
         is_remote=True,
         over_ssh=True,
         container_kind="remotedocker",
-        attach_settings=(("userManagedEnvironment", True),),
+        attach_settings=(("environment", "project"),),
     ),
     Kind(
         "remotedocker",

@@ -63,7 +63,11 @@ class GpuWish(Record):
 
 
 class Job(Record):
-    """What the user requested, with defaults of the run configuration applied."""
+    """What the user requested, with defaults of the run configuration applied.
+
+    ``python``: the interpreter that runs the script as it is, where that is not the target's own. ``interpreter``: what
+    the plan says about that choice.
+    """
 
     script: str
     arguments: tuple[str, ...]
@@ -82,6 +86,8 @@ class Job(Record):
     gpu: GpuWish = GpuWish()
     reproduces: str | None = None
     scalars: bool = False
+    python: str | None = None
+    interpreter: Json | None = None
 
 
 class Identity(Record):
@@ -119,6 +125,7 @@ class Plan(Record):
     container: Json | None = None
     gpu: Json | None = None
     scalars: bool = False
+    interpreter: Json | None = None
 
     def to_json(self) -> Json:
         plain: Json = self._asdict()

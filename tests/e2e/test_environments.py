@@ -148,7 +148,7 @@ def test_nothing_declared_and_nothing_managed(desk: Desk, index: Server) -> None
     assert "unchanged" in desk.holdfast("history", "info", "-a", "control_log").text
     refused = desk.holdfast("experiment", "prepare", "-c", "local")
     assert refused.code == 65
-    assert "userManagedEnvironment: false" in refused.err
+    assert "environment: project" in refused.err
     assert index.paths == []
 
 

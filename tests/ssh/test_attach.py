@@ -21,13 +21,13 @@ def test_by_a_key_of_ones_own(attached: Laptop, gpu1: Host) -> None:
     text = (attached.project / "aml_config" / "lab1.compute").read_text()
     assert text.splitlines() == [
         "address: gpu1.lab",
+        "environment: project",
         f"hostKey: {' '.join(gpu1.public_key('ed25519').split()[:2])}",
-        text.splitlines()[2],
+        text.splitlines()[3],
         "type: remote",
-        "userManagedEnvironment: true",
         "username: ada",
     ]
-    assert text.splitlines()[2].startswith("pythonLocation: /")
+    assert text.splitlines()[3].startswith("pythonLocation: /")
     assert "Target: lab1" in (attached.project / "aml_config" / "lab1.runconfig").read_text()
     attached.script("import os, socket; print(socket.gethostname(), os.getuid() != 0)")
     result = attached.holdfast("submit", "-c", "lab1", "train.py")

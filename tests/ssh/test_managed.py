@@ -28,8 +28,6 @@ def managed(laptop: Laptop, box: Host, ada: User) -> Laptop:
     result = laptop.attach(ada, box)
     assert result.code == 0, result
     ada.run("ln", "-s", str((laptop.home / "builder").resolve()), "/home/ada/.holdfast/builder")
-    path = laptop.project / "aml_config" / "lab1.compute"
-    path.write_text(path.read_text().replace("userManagedEnvironment: true", "userManagedEnvironment: false"))
     return laptop
 
 

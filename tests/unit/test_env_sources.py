@@ -50,6 +50,42 @@ def test_the_first_in_the_documented_order_declares(tmp_path: Path) -> None:
     assert found_in(tmp_path) is None
 
 
+def test_first_file_that_names_a_package_declares_in_a_folder_without_aml_config(tmp_path: Path) -> None:
+    names = ["train.py", "uv.lock", "pylock.toml", "pyproject.toml", "requirements.txt"]
+    names += ["environment.yml", "environment.yaml", "conda.yaml", "conda_dependencies.yml"]
+    for name in names:
+        write(tmp_path, name, IN_ORDER.get(name, "dependencies: [numpy]\n"))
+    for name in names:
+        assert found_in(tmp_path) == name
+        (tmp_path / name).unlink()
+    assert found_in(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("train.py", "# /// script\n# dependencies = []\n# ///\n"),
+        ("train.py", "print('# /// script')\n"),
+        ("pyproject.toml", "[tool.ruff]\nline-length = 120\n"),
+        ("pyproject.toml", '[project]\nname = "x"\nversion = "1"\ndependencies = []\n'),
+        ("requirements.txt", ""),
+        ("requirements.txt", "# numpy\n\n--index-url https://example.org/simple\n-c limits.txt\n"),
+        ("environment.yml", "name: x\n"),
+    ],
+)
+def test_file_without_a_package_is_passed_over(tmp_path: Path, name: str, text: str) -> None:
+    write(tmp_path, name, text)
+    assert found_in(tmp_path) is None
+    write(tmp_path, "conda_dependencies.yml", "dependencies: [numpy]\n")
+    assert found_in(tmp_path) == "conda_dependencies.yml"
+
+
+@pytest.mark.parametrize("line", ["numpy", "-r more.txt", "-rmore.txt", "-e .", "--editable=.", "./wheels/x.whl"])
+def test_line_of_requirements_that_asks_for_a_package(tmp_path: Path, line: str) -> None:
+    write(tmp_path, "requirements.txt", f"--no-index\n{line}\n")
+    assert found_in(tmp_path) == "requirements.txt"
+
+
 @pytest.mark.parametrize("name", IN_ORDER)
 def test_each_of_them_can_be_read_alone(tmp_path: Path, name: str) -> None:
     write(tmp_path, name, IN_ORDER[name])
@@ -178,8 +214,11 @@ def test_broken_toml(tmp_path: Path, text: str) -> None:
 def test_a_uv_lock_is_taken_as_it_is(tmp_path: Path) -> None:
     lock = 'version = 1\nrequires-python = ">=3.11"\n# kept\n'
     write(tmp_path, "uv.lock", lock)
+    assert found_in(tmp_path) is None
+    (tmp_path / "aml_config").mkdir()
     with pytest.raises(ConfigError, match=r"belongs to a pyproject.toml, which does not exist"):
         read_found(tmp_path)
+    (tmp_path / "aml_config").rmdir()
     write(tmp_path, "pyproject.toml", PROJECT + '[build-system]\nrequires = ["hatchling"]\n')
     spec, _ = read_found(tmp_path)
     assert spec is not None

@@ -26,24 +26,28 @@ CONTAINER = container.wish(
 )  # fmt: skip
 ENVIRONMENT = Environment("k", "/envs/k", "/envs/k/bin/python", "env.yml", "the only one", {}, None, False).in_plan()
 IDLE = {"command": "poweroff", "minutes": 30}
+INTERPRETER: dict[str, object] = {"origin": "active", "why": "active in this shell, VIRTUAL_ENV"}
 WHOLE = model.Plan(
     uid="0" * 32, run_id="iris_1", run_number=3, attempt="a2", project="iris", project_id="p", target="box",
     script="train.py", argv=("python", "train.py", "\udcff"), tree="1" * 64, env=("A", "B"),
     links=(model.Link("data", "/data"),), share="~/share", timeout=60.0, timeout_text="1m", grace=5.0, max_log=7,
     keep_work=True, shims="/shims", environment=ENVIRONMENT, idle=IDLE, container=CONTAINER, gpu=WISH,
+    interpreter=INTERPRETER,
 ).to_json()  # fmt: skip
 
 
 def test_runner_reads_every_key_that_the_client_sends() -> None:
     plan = Plan(json.loads(json.dumps(WHOLE)))
     for key, value in WHOLE.items():
-        if key not in ("links", "environment", "idle", "container", "gpu"):
+        if key not in ("links", "environment", "idle", "container", "gpu", "interpreter"):
             assert getattr(plan, key) == value, key
     assert [(link.name, link.target) for link in plan.links] == [("data", "/data")]
     assert plan.environment
     assert _values(plan.environment) == ENVIRONMENT
     assert plan.idle
     assert _values(plan.idle) == IDLE
+    assert plan.interpreter
+    assert _values(plan.interpreter) == INTERPRETER
     assert plan.container
     assert plan.container.image_id == "sha256:1"
     assert plan.container.digest is None
@@ -61,6 +65,7 @@ def test_keys_of_client_runner_and_documentation_agree() -> None:
         (runner_plan.Link, WHOLE["links"][0]),  # type: ignore[index]
         (runner_plan.Environment, ENVIRONMENT),
         (runner_plan.Idle, IDLE),
+        (runner_plan.Interpreter, INTERPRETER),
         (runner_plan.Container, CONTAINER),
         (runner_plan.GpuRequest, WISH),
     ]

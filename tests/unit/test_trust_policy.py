@@ -24,6 +24,7 @@ SAMPLES = {
     "address": (REMOTE, {**DOCKER}),
     "privateKeyFile": ({**REMOTE, "private_key_file": "~/.ssh/id_work"}, REMOTE),
     "pythonLocation": ({"type": "local", "python_location": "bin/python"}, {**DOCKER, "python_location": "/x/python"}),
+    "environment": ({"type": "local", "environment": ".venv"}, {"type": "local", "environment": "project"}),
     "root": ({"type": "local", "root": "store"}, {"type": "local"}),
     "nativeSharedDirectory": (
         {**DOCKER, "native_shared_directory": "~/.azureml/share/../../.ssh"},

@@ -28,6 +28,7 @@ KEYS = (
     "username",
     "password",
     "userManagedEnvironment",
+    "environment",
     "yarnDeployMode",
     "cluster",
     "native",
@@ -64,6 +65,7 @@ def read_compute(path: str | os.PathLike[str], shown: str = "") -> tuple[Compute
         return None, source.findings
     form = Form(source, source.root, KEYS)
     target = _target(form, os.path.splitext(os.path.basename(path))[0])
+    target = _with_environment(form, target)
     _check_password(form, target.name)
     _check_completeness(form, target)
     _check_containers(form, target)
@@ -133,6 +135,28 @@ def _target(form: Form, name: str) -> ComputeTarget:
         stop_when_idle_minutes=form.decimal("stopWhenIdleMinutes", "a number of minutes", "30"),
         extra=form.extra(kinds.of(kind).settings),
     )
+
+
+def _with_environment(form: Form, target: ComputeTarget) -> ComputeTarget:
+    """``environment`` is the plain spelling of ``userManagedEnvironment``; where both are there they must agree."""
+    text = _filled(form, "environment")
+    if text is None:
+        return target
+    if text.lower() in ("project", "active"):
+        text = text.lower()
+    elif not text.startswith(("~", ".")) and "/" not in text and os.sep not in text:
+        form.error("environment", f"environment cannot be {text!r}", "write environment: project, active or a path")
+        return target
+    if text == "active" and (target.kind.is_remote or target.kind.in_container):
+        message = f"a {target.type} target has no active environment; it is one of the shell on this machine"
+        form.error("environment", message, "write environment: project, or a path on the target")
+    own = text != "project"
+    if target.user_managed_environment not in (None, own):
+        line = form.place("userManagedEnvironment")[0] + 1
+        said = "true" if target.user_managed_environment else "false"
+        message = f"environment: {text} contradicts userManagedEnvironment: {said} in line {line}"
+        form.error("environment", message, "delete one of the two lines")
+    return target._replace(environment=text, user_managed_environment=own)
 
 
 def _type(form: Form) -> str | None:

@@ -43,6 +43,7 @@ class GpuRequest(Record):
 class ComputeTarget(Record):
     """A ``.compute`` file; its name is the file's stem. Sizes are in bytes, ``dockerfile`` is a path in the project.
 
+    ``environment`` is ``project``, ``active`` or a path, and decides ``user_managed_environment`` too.
     There is no password: what the original wrote there is a handle of a key store that is gone.
     """
 
@@ -57,6 +58,7 @@ class ComputeTarget(Record):
     address: str | None = None
     username: str | None = None
     user_managed_environment: bool | None = None
+    environment: str | None = None
     yarn_deploy_mode: Literal["cluster", "client"] | None = None
     root: str | None = None
     port: int | None = None
@@ -85,6 +87,20 @@ class ComputeTarget(Record):
     def to_settings(self) -> dict[str, object]:
         """All values, for a launcher or runtime; those that only its kind knows under their names in the file."""
         return {**self._asdict(), **self.own_settings}
+
+    @property
+    def own_environment(self) -> str | None:
+        """The path that ``environment`` names: an interpreter, or the folder of an environment."""
+        return None if self.environment in ("project", "active") else self.environment
+
+    @property
+    def script_python(self) -> str | None:
+        """The interpreter that runs scripts where no environment is built, on another machine judged by its name."""
+        path = self.own_environment
+        if path is None:
+            return self.python_location
+        name = path.rpartition("/")[2]
+        return path if name.startswith(("python", "pypy")) else f"{path.rstrip('/')}/bin/python"
 
     @property
     def kind(self) -> Kind:

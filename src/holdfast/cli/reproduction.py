@@ -66,7 +66,7 @@ class Reproduction:
         if compute.kind.in_container:
             container = screen.settle_container(self._home, project, compute, line.channel)
             self._compare_image(container)
-        if not environments.is_managed(self._chosen):
+        if not self._is_managed(project.root):
             self._warn_of_python()
             return None, container
         asked = environments.ask(project, self._chosen, job.script, line.channel, container)
@@ -79,6 +79,12 @@ class Reproduction:
             return screen.settle(self._home, project, self._chosen, job.script, line.channel, container), container
         place = str(line.channel.hello()["home"])
         return environments.place(asked, found, project, place), container
+
+    def _is_managed(self, root: str) -> bool:
+        """As it was in the run, where that was decided for the run and not by its files."""
+        if isinstance(self._plan.get("interpreter"), dict):
+            return isinstance(self._plan.get("environment"), dict)
+        return environments.is_managed(self._chosen, root)
 
     def _lock(self) -> lock.Lock | None:
         from holdfast.passport.contents import environment_lock

@@ -157,6 +157,10 @@ class Submission:
                 raise
             self._unsolved = error
             return None, container
+        except ConfigError as error:
+            if (job.interpreter or {}).get("origin") == "project":
+                error.hint = f"{error.hint}\nto run without the declared packages: --env none".lstrip()
+            raise
 
     def _tell_more(self, project: Project, plan: Plan, taken: Snapshot) -> None:
         stored = (

@@ -31,6 +31,22 @@ def declares(root: str) -> bool:
     return "dependencies" in project or _is_dynamic(project) or bool(project and is_package(root, document))
 
 
+def names_package(root: str) -> bool:
+    """Whether its ``[project]`` requires a package, or is one itself."""
+    text = read_text(root, FILE)
+    if "[project]" not in text:
+        return False
+    document = parse_toml(FILE, text)
+    project = _table(document, "project")
+    return bool(project.get("dependencies") or _is_dynamic(project) or (project and is_package(root, document)))
+
+
+def header_names_package(root: str, file: str) -> bool:
+    """A damaged header counts: its reader says what is wrong with it."""
+    headers = list(_headers(read_text(root, file)))
+    return len(headers) != 1 or bool(parse_toml(file, headers[0]).get("dependencies"))
+
+
 def read_pyproject(root: str, file: str) -> tuple[Spec, list[Finding]]:
     text = read_text(root, file)
     document = parse_toml(file, text)

@@ -1,6 +1,7 @@
 """Which file of a project declares the environment of a run.
 
-The first of these that is there:
+In a folder without ``aml_config`` the first of these that names a package: the header of the script (PEP 723), then
+``choice.FILES`` in their order. In a project with ``aml_config`` the first of these that is there, as before:
 
 1. the file that the run configuration names (``CondaDependenciesFile``)
 2. ``aml_config/conda_dependencies.yml``
@@ -14,6 +15,10 @@ The first of these that is there:
 
 from __future__ import annotations
 
+import os
+import re
+
+from holdfast.environments.choice import FILES, has_header, is_bare
 from holdfast.environments.files import exists, read_text
 from holdfast.errors import ConfigError
 from holdfast.record import Record
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
 
     from holdfast.amlconfig.types import RunConfig
 
-    Kind: TypeAlias = Literal["conda", "uv.lock", "pylock", "pyproject", "requirements", "script"]
+    Kind: TypeAlias = 'Literal["conda", "uv.lock", "pylock", "pyproject", "requirements", "script"]'
 
 DEFAULT = "aml_config/conda_dependencies.yml"
 _FILES: tuple[tuple[str, Kind], ...] = (
@@ -38,6 +43,9 @@ _FILES: tuple[tuple[str, Kind], ...] = (
     ("pyproject.toml", "pyproject"),
     ("requirements.txt", "requirements"),
 )
+_KINDS: dict[str, Kind] = {os.path.basename(file): kind for file, kind in _FILES}
+# Options of requirements.txt that ask for no package; -r and -e do.
+_OPTION = re.compile(r"-(?!r|e|-requirement\b|-editable\b)")
 # What declares packages by being there, so that nothing has to be read to tell.
 _OTHERS = ("uv.lock", "pylock.toml", "requirements.txt")
 
@@ -60,12 +68,41 @@ def find(root: str, config: RunConfig | None, script: str) -> Declared | None:
             what = f"{named}, which run configuration {config.name} names as CondaDependenciesFile, does not exist"
             raise ConfigError(what, where=f"aml_config/{config.name}.runconfig", hint="correct or delete that line")
         return Declared(named, "conda", f"run configuration {config.name} names it")
+    if is_bare(root):
+        return next(_declaring(root, script), None)
     found = next(_present(root, script), None)
     if found is None:
         return None
     file, kind = found
     passed_over = tuple(name for name in _OTHERS if exists(root, name)) if kind == "conda" else ()
     return Declared(file, kind, "the first declaration found in this project", passed_over)
+
+
+def _declaring(root: str, script: str) -> Iterator[Declared]:
+    """The files that name a package; an empty one is passed over."""
+    if has_header(root, script) and _names_package(root, script, "script"):
+        yield Declared(script, "script", "its header declares dependencies")
+    for file in FILES:
+        if exists(root, file) and _names_package(root, file, _KINDS[file]):
+            yield Declared(file, _KINDS[file], "the first file in this folder that declares dependencies")
+
+
+def _names_package(root: str, file: str, kind: Kind) -> bool:
+    if kind in ("uv.lock", "pylock"):
+        return kind == "pylock" or exists(root, "pyproject.toml")  # uv reads its lock only beside that
+    if kind == "requirements":
+        lines = (line.strip() for line in read_text(root, file).split("\n"))
+        return any(line and not line.startswith("#") and not _OPTION.match(line) for line in lines)
+    from holdfast.environments import pyproject
+
+    if kind == "pyproject":
+        return pyproject.names_package(root)
+    if kind == "script":
+        return pyproject.header_names_package(root, file)
+    from holdfast.environments.conda import read_conda_file
+
+    spec, findings = read_conda_file(root, file)
+    return bool(spec.conda or spec.pip) or any(finding.severity == "error" for finding in findings)
 
 
 def _present(root: str, script: str) -> Iterator[tuple[str, Kind]]:

@@ -41,6 +41,16 @@ class Environment:
         self.why = fields.text("why", "")
 
 
+class Interpreter:
+    """Why this Python runs the script; ``origin`` is a word of the client's."""
+
+    __slots__ = ("origin", "why")
+
+    def __init__(self, fields: "_Fields") -> "None":
+        self.origin = fields.text("origin", "")
+        self.why = fields.text("why", "")
+
+
 class Idle:
     """What to do when nothing has run on the machine for some time."""
 
@@ -131,6 +141,7 @@ class Plan:
         "gpu",
         "grace",
         "idle",
+        "interpreter",
         "keep_work",
         "links",
         "max_log",
@@ -177,6 +188,8 @@ class Plan:
         self.scalars = fields.flag("scalars")
         environment, idle = fields.optional_object("environment"), fields.optional_object("idle")
         container, gpu = fields.optional_object("container"), fields.optional_object("gpu")
+        interpreter = fields.optional_object("interpreter")
+        self.interpreter = Interpreter(interpreter) if interpreter else None
         self.environment = Environment(environment) if environment else None
         self.idle = Idle(idle) if idle else None
         self.container = Container(container) if container else None

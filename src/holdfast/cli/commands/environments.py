@@ -137,9 +137,9 @@ def prune(parsed: Parsed) -> int:
 def _bench(parsed: Parsed) -> Bench:
     project = projects.remember(_project(parsed))
     chosen = _chosen(parsed, project.root)
-    if not engine.is_managed(chosen):
+    if not engine.is_managed(chosen, project.root):
         where = f"{chosen.compute.name}.compute"
-        hint = "add this line to it: userManagedEnvironment: false"
+        hint = "add this line to it: environment: project"
         raise ConfigError(
             "this target uses its interpreter unchanged, so there is nothing to build", where=where, hint=hint
         )

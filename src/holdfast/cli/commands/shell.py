@@ -9,6 +9,7 @@ from holdfast import project as projects
 from holdfast.cli.confirm import choose
 from holdfast.engine.runs import path_shims
 from holdfast.engine.submit.environment import is_managed
+from holdfast.environments import choice
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.present.terminal import show
 from holdfast.project import remember
@@ -28,7 +29,10 @@ def shell(parsed: Parsed) -> int:
     home = open_home()
     project = remember(projects.find(parsed.text("project") or os.getcwd()))
     local = choose(home.path, project.root, "local")
-    managed = is_managed(local)
+    found = choice.choose(project.root, local.compute, local.config, "", choice.Wanted(), os.environ)
+    if found is not None:
+        local = local._replace(compute=found.compute)
+    managed = is_managed(local, project.root)
     python = _environment(home, project, local) if managed else None
     python = python or _interpreter(local.compute.python_location)
     folder = path_shims.for_shell(home, project.id, python, managed=managed)

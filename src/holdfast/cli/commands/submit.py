@@ -14,6 +14,7 @@ from holdfast import settings, targets
 from holdfast.cli.confirm import choose
 from holdfast.cli.reach import open_line
 from holdfast.engine.submit import job as request
+from holdfast.environments import choice
 from holdfast.errors import UnreachableError, UsageError
 from holdfast.ledger import Stopwatch, since_start_ns
 from holdfast.runner.store import layout
@@ -23,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
     from holdfast.engine.connection.reconnect import Line
-    from holdfast.model import Job, Project
+    from holdfast.model import Job, Json, Project
     from holdfast.store.home import Home
     from holdfast.targets import Chosen, Target
 
@@ -43,7 +44,7 @@ def submit(parsed: Parsed) -> int:
     if target.kind.in_container and not target.compute.dockerfile:
         from holdfast.engine.submit.container import question
 
-        line.channel.foresee("image", **question(target.compute))
+        line.channel.foresee("image", **question(chosen.compute))
     if job.gpu.count:
         line.channel.foresee("probe")
     from holdfast.cli.submission import Submission
@@ -92,7 +93,7 @@ def _understand(parsed: Parsed) -> tuple[Project, Job, Chosen, Target]:
     asked = request.Asked(
         words=words,
         folder=folder,
-        env=parsed.texts("env"),
+        env=(*parsed.texts("env"), *(word for word in parsed.texts("environment") if word not in choice.WORDS)),
         env_files=parsed.texts("env_file"),
         secrets=parsed.texts("secret"),
         links=parsed.texts("link"),
@@ -107,7 +108,21 @@ def _understand(parsed: Parsed) -> tuple[Project, Job, Chosen, Target]:
         wait_for_gpu=parsed.text("wait_for_gpu"),
     )
     job = request.make_job(asked, project, chosen.config, target.name, said["onEnd"], ask_secret)
-    return project, job, chosen, target
+    return project, *_with_environment(parsed, folder, project, job, chosen), target
+
+
+def _with_environment(parsed: Parsed, folder: str, project: Project, job: Job, chosen: Chosen) -> tuple[Job, Chosen]:
+    """The job and target with the Python that is used, and one line on stderr that says which and why."""
+    words = [word for word in parsed.texts("environment") if word in choice.WORDS]
+    wanted = choice.Wanted(words[-1] if words else None, parsed.text("python"), folder)
+    found = choice.choose(project.root, chosen.compute, chosen.config, job.script, wanted, os.environ)
+    if found is None:
+        return job, chosen
+    from holdfast.present.terminal import show
+
+    sys.stderr.write(f"{show(found.line)}\n")
+    told: Json = {"origin": found.origin, "why": found.why}
+    return job._replace(python=found.python, interpreter=told), chosen._replace(compute=found.compute)
 
 
 def _choose(parsed: Parsed, home: str, project: Project, name: str) -> Chosen:

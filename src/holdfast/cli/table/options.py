@@ -68,7 +68,21 @@ SUBMIT = (
     Option(("--dry-run",), "dry_run", "Print the plan and do nothing.", kind="flag"),
     Option(("--preflight",), "preflight", "Only check whether the run could start; send nothing.", kind="flag"),
     Option(
-        ("-e", "--env"),
+        ("--env",),
+        "environment",
+        "Python environment: project builds the declared one, active is that of this shell, none is the target's own "
+        "Python. Any other value is a variable, as with -e.",
+        kind="repeat",
+        metavar="project|active|none",
+    ),
+    Option(
+        ("--python",),
+        "python",
+        "Run the script with this interpreter, on the target; with --env project, build its environment for it.",
+        metavar="PATH",
+    ),
+    Option(
+        ("-e",),
         "env",
         "Set the environment variable NAME; without VALUE, pass it on from this shell.",
         kind="repeat",

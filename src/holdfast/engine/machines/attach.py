@@ -132,9 +132,7 @@ def enter(
 
 def _test_gpu(channel: RunnerChannel, compute: ComputeTarget, facts: Json, python: str) -> gpu_probe.Outcome | None:
     """With the settings that the .compute file will have."""
-    if not compute.kind.in_container:
-        compute = compute._replace(user_managed_environment=True)
-    else:
+    if compute.kind.in_container:
         found = _container_settings(facts)
         engine = str(found["engine"]) if "engine" in found else None
         image = compute.base_docker_image or IMAGE

@@ -46,7 +46,7 @@ def question(compute: ComputeTarget, python: str | None = None) -> Json:
     """The environment of a run may not exist yet, so its packages are not checked."""
     bare = not compute.user_managed_environment
     if not compute.kind.in_container:
-        return {"python": compute.python_location or python or "python", "bare": bare}
+        return {"python": compute.script_python or python or "python", "bare": bare}
     asked = container.question(compute)
     wish: Json = {**asked, "user": compute.container_user, "arguments": list(compute.docker_arguments or ())}
     if compute.dockerfile:

@@ -13,6 +13,7 @@ from holdfast import answers
 from holdfast.engine.submit.lock import place_of, text_of
 from holdfast.environments import gpu as flavour
 from holdfast.environments import lock, retired, secrets, sources, wheels
+from holdfast.environments.choice import is_bare
 from holdfast.environments.edits import applied
 from holdfast.environments.read import read
 from holdfast.environments.spec import Facts, Interpreter, Spec, python_findings, settled, spec_key
@@ -78,14 +79,16 @@ class Environment(Record):
         return {"key": self.key, "prefix": self.prefix, "source": self.source, "why": self.why}
 
 
-def is_managed(chosen: Chosen) -> bool:
-    """Local and remote targets use the interpreter as it is unless their file says otherwise; so did the original.
+def is_managed(chosen: Chosen, root: str) -> bool:
+    """Whether runs on this target use what the project in ``root`` declares, unless another environment is active.
 
-    In containers it was the other way round.
+    With ``aml_config``, local and remote targets use the interpreter as it is where their file says nothing; so did the
+    original. In containers it was the other way round.
     """
-    if chosen.compute.kind.in_container:
-        return not chosen.compute.user_managed_environment
-    return chosen.compute.user_managed_environment is False
+    said = chosen.compute.user_managed_environment
+    if said is None:
+        return chosen.compute.kind.in_container or is_bare(root)
+    return not said
 
 
 def ask(

@@ -17,6 +17,7 @@ from holdfast.snapshot.snapshot import Snapshot
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from holdfast.metrics.reader import Metrics
     from holdfast.model import Json, Project
@@ -92,7 +93,17 @@ def job_again(run: Run, plan: Json, *, config: str, target: str, env: Mapping[st
         gpu=_gpu(plan.get("gpu")),
         scalars=plan.get("scalars") is True,
         reproduces=str(request.get("run_id")),
+        **_interpreter(plan, target),
     )
+
+
+def _interpreter(plan: Json, target: str) -> dict[str, Any]:
+    """The interpreter that the run used as it was, if it is submitted to the same target again."""
+    told, argv = plan.get("interpreter"), _list(plan.get("argv"))
+    if not isinstance(told, dict) or not argv:
+        return {}
+    is_own = told.get("origin") in ("active", "path") and target == plan.get("target")
+    return {"python": str(argv[0]) if is_own else None, "interpreter": told}
 
 
 def variables(plan: Json, kept: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:

@@ -235,7 +235,7 @@ def _plan(
     gpu = plan_gpu(job.gpu, handed_in=target.kind.in_container and bool(target.compute.nvidia_docker))
     wish = _wish(target, container, python, gpu is not None and gpu["count"] != 0)
     kept = environment.in_plan() if environment is not None else None
-    default = target.compute.python_location or "python"
+    default = job.python or target.compute.python_location or "python"
     parts = RuntimeParts(python or default, target.compute.to_settings(), kept, wish, gpu)
     return make_plan(
         job,

@@ -63,6 +63,7 @@ TABLE = (
         CONFIRM,
         f"a path; not a bare name and not in a container; {_HERE}",
     ),
+    Rule(".compute", "environment", CONFIRM, f"only a path, as pythonLocation; {_HERE}"),
     Rule(".compute", "root", CONFIRM, "the folder that keeps runs: files are made there before the script starts"),
     Rule(".compute", "nativeSharedDirectory", CONFIRM, f"unless it is {_SHARE} or below it"),
     Rule(".compute", "baseDockerImage", CONFIRM, "only rootfs:/folder, which is a folder of the machine"),
@@ -166,9 +167,10 @@ def _login(compute: ComputeTarget, contained: bool) -> Iterator[Wanted]:
 
 
 def _places(compute: ComputeTarget, root: str, contained: bool) -> Iterator[Wanted]:
-    python = compute.python_location or ""
-    if ("/" in python or os.sep in python) and not contained and (compute.kind.is_remote or not _is_own(python, root)):
-        yield Wanted("pythonLocation", python, f"run the interpreter {python}")
+    for key, python in (("pythonLocation", compute.python_location), ("environment", compute.own_environment)):
+        is_path = python and (key == "environment" or "/" in python or os.sep in python)
+        if python and is_path and not contained and (compute.kind.is_remote or not _is_own(python, root)):
+            yield Wanted(key, python, f"run the interpreter {python}")
     if compute.root:
         yield Wanted("root", compute.root, f"keep runs in {compute.root}")
     share = compute.native_shared_directory or ""

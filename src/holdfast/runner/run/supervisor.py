@@ -159,7 +159,8 @@ class Supervisor:
     def _why_this_python(self) -> "str":
         chosen = self.plan.environment
         if chosen is None:
-            return "the interpreter of the target, unchanged"
+            told = self.plan.interpreter
+            return told.why if told is not None and told.why else "the interpreter of the target, unchanged"
         return "environment %s from %s: %s" % (chosen.key, ascii(chosen.source), chosen.why)
 
     def _rest(self, wait: "float", sources: "list[int]") -> "bool":

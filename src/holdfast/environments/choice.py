@@ -1,0 +1,236 @@
+"""Decides which Python runs a script: the active environment, the declared one, or the target's own.
+
+Decision 20 has the rules. Most folders declare nothing, so the readers of declarations are imported only where a file
+of that name is there.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.errors import ConfigError, UsageError
+from holdfast.record import Record
+from holdfast.runner import untrusted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Literal, TypeAlias
+
+    from holdfast.amlconfig.types import ComputeTarget, RunConfig
+
+    Origin: TypeAlias = Literal["project", "active", "path", "target"]
+
+PROJECT, ACTIVE, NONE = WORDS = ("project", "active", "none")
+# Files that declare an environment, in a folder without aml_config: the first one that names a package is used.
+FILES = (
+    "uv.lock",
+    "pylock.toml",
+    "pyproject.toml",
+    "requirements.txt",
+    "environment.yml",
+    "environment.yaml",
+    "conda.yaml",
+    "conda_dependencies.yml",
+)
+_HEADER = b"\n# /// script\n"  # PEP 723
+_LARGEST_SCRIPT = 32 << 20
+_BASE = ("base", "root")  # conda's own environment, which it activates in every shell
+
+
+class Wanted(Record):
+    """What the command line says; ``folder`` is where a relative path begins."""
+
+    env: str | None = None
+    python: str | None = None
+    folder: str = ""
+
+
+class Choice(Record):
+    """``compute`` is the target as this run uses it. ``python``: this interpreter as it is, None: the target's own."""
+
+    origin: Origin
+    compute: ComputeTarget
+    python: str | None
+    what: str
+    why: str
+
+    @property
+    def line(self) -> str:
+        return f"environment: {self.what} ({self.why})"
+
+
+def choose(
+    root: str,
+    compute: ComputeTarget,
+    config: RunConfig | None,
+    script: str,
+    wanted: Wanted,
+    environ: Mapping[str, str],
+) -> Choice | None:
+    """What a run of ``script`` uses; None where the files of ``aml_config`` decide, as they always have."""
+    chooser = _Chooser(root, compute, config, script, environ)
+    if wanted.env or wanted.python:
+        return _by_option(chooser, wanted)
+    if compute.environment:
+        said_in = f"{compute.name}.compute"
+        if compute.environment == PROJECT:
+            return chooser.project(said_in) or chooser.target(f"{said_in}; nothing is declared here")
+        if compute.environment == ACTIVE:
+            return chooser.active(f"environment: active in {said_in}")
+        return chooser.path(compute.environment, root, said_in, f"environment: {compute.environment} in {said_in}")
+    if compute.user_managed_environment is not None or not is_bare(root):
+        return None
+    return _by_default(chooser)
+
+
+def is_bare(root: str) -> bool:
+    """Whether the folder is no project of the original, whose rules stay as they were."""
+    return not os.path.isdir(os.path.join(root, "aml_config"))
+
+
+def has_header(root: str, script: str) -> bool:
+    """Whether a script has a line that begins a header (PEP 723)."""
+    if not script.endswith(".py"):
+        return False
+    try:
+        data = untrusted.read_file(os.path.join(root, script), _LARGEST_SCRIPT, root)
+    except (OSError, ValueError):
+        return False
+    return b"/// script" in data and _HEADER in b"\n" + data.replace(b"\r\n", b"\n")
+
+
+def active_environment(environ: Mapping[str, str]) -> tuple[str, str, str] | None:
+    """The variable, folder and interpreter of the environment that is active in this shell."""
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        prefix = environ.get(name, "")
+        if name == "CONDA_PREFIX" and environ.get("CONDA_DEFAULT_ENV") in _BASE:
+            continue
+        python = _python_in(prefix)
+        if os.path.isabs(prefix) and os.access(python, os.X_OK):
+            return name, prefix, python
+    return None
+
+
+def _by_option(chooser: _Chooser, wanted: Wanted) -> Choice:
+    if wanted.env == ACTIVE:
+        if wanted.python:
+            raise UsageError("use either --env active or --python, not both")
+        return chooser.active("--env active")
+    if wanted.env != PROJECT:
+        if wanted.python:
+            return chooser.path(wanted.python, wanted.folder, "--python", f"--python {wanted.python}")
+        return chooser.target("--env none")
+    if wanted.python:
+        chooser.use_python(wanted.python, wanted.folder, f"--python {wanted.python}")
+    found = chooser.project("--env project")
+    if found is None:
+        hint = "holdfast env add PACKAGE writes a requirements.txt"
+        raise ConfigError("no environment is declared here", where=chooser.root, hint=hint)
+    return found
+
+
+def _by_default(chooser: _Chooser) -> Choice:
+    compute = chooser.compute
+    if not chooser.is_here:
+        return chooser.project("the default on this target") or chooser.target("nothing is declared here")
+    found = None if compute.python_location else active_environment(chooser.environ)
+    if found is not None:
+        return chooser.active("")
+    return chooser.project("no environment is active") or chooser.target("no environment is active or declared")
+
+
+class _Chooser:
+    """The possible choices for one script on one target."""
+
+    def __init__(
+        self, root: str, compute: ComputeTarget, config: RunConfig | None, script: str, environ: Mapping[str, str]
+    ) -> None:
+        self.root = root
+        self.compute = compute
+        self.environ = environ
+        self.is_here = not compute.kind.is_remote and not compute.kind.in_container
+        self._config = config
+        self._script = script
+
+    def project(self, why: str) -> Choice | None:
+        """The declared environment; None where nothing is declared."""
+        if is_bare(self.root) and not self._may_be_declared():
+            return None
+        from holdfast.environments import sources
+
+        declared = sources.find(self.root, self._config, self._script)
+        if declared is None:
+            return None
+        compute = self.compute._replace(user_managed_environment=False)
+        return Choice("project", compute, None, f"the packages of {declared.file}", why)
+
+    def active(self, said_by: str) -> Choice:
+        if not self.is_here:
+            what = f"{said_by}: the active environment is on this machine, not on {self.compute.name}"
+            raise UsageError(what, hint="--env project, --env none, or --python PATH with a path on the target")
+        found = active_environment(self.environ)
+        if found is None:
+            raise UsageError(f"{said_by}: no environment is active in this shell", hint="activate it, or --python PATH")
+        name, prefix, python = found
+        return self._as_it_is("active", python, prefix, f"active in this shell, {name}")
+
+    def path(self, path: str, folder: str, why: str, said_by: str) -> Choice:
+        python = self._interpreter(path, folder, said_by)
+        return self._as_it_is("path", python, python, why)
+
+    def use_python(self, path: str, folder: str, said_by: str) -> None:
+        """Build the declared environment for this interpreter."""
+        self.compute = self.compute._replace(python_location=self._interpreter(path, folder, said_by))
+
+    def target(self, why: str) -> Choice:
+        compute = self.compute._replace(user_managed_environment=True)
+        return Choice("target", compute, None, self._own_python(), why)
+
+    def _may_be_declared(self) -> bool:
+        paths = (os.path.join(self.root, name) for name in FILES)
+        return any(map(os.path.lexists, paths)) or has_header(self.root, self._script)
+
+    def _as_it_is(self, origin: Origin, python: str, what: str, why: str) -> Choice:
+        compute = self.compute._replace(user_managed_environment=True, python_location=python)
+        return Choice(origin, compute, python, what, why)
+
+    def _interpreter(self, path: str, folder: str, said_by: str) -> str:
+        """A path of an interpreter or of an environment's folder, as the path of the interpreter on the target."""
+        if not self.is_here:
+            if "/" in path and not path.startswith("/"):
+                raise UsageError(f"{said_by}: not an absolute path", hint="the path is one on the target")
+            return self.compute._replace(environment=path).script_python or path if "/" in path else path
+        full = os.path.expanduser(path)
+        if os.path.dirname(full) or os.path.isdir(os.path.join(folder, full)):
+            full = os.path.abspath(os.path.join(folder, full))
+            full = _python_in(full) if os.path.isdir(full) else full
+        else:
+            full = on_path(full, self.environ) or full
+        if not os.path.isfile(full) or not os.access(full, os.X_OK):
+            raise UsageError(f"{said_by}: there is no interpreter {full}")
+        return full
+
+    def _own_python(self) -> str:
+        """The interpreter that the target finds, as far as it is known here."""
+        named = self.compute.python_location
+        if self.is_here:
+            found = on_path(named or "python", self.environ) or (None if named else on_path("python3", self.environ))
+            return found or named or "python"
+        where = "the image" if self.compute.kind.in_container else self.compute.name
+        return f"{named or 'python'} of {where}"
+
+
+def on_path(name: str, environ: Mapping[str, str]) -> str | None:
+    """The program that a bare name starts."""
+    if os.path.dirname(name):
+        return name
+    for folder in environ.get("PATH", os.defpath).split(os.pathsep):
+        path = os.path.join(folder, name)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return None
+
+
+def _python_in(prefix: str) -> str:
+    return os.path.join(prefix, "Scripts", "python.exe") if os.name == "nt" else os.path.join(prefix, "bin", "python")

@@ -1,0 +1,213 @@
+"""Which Python runs a script in a folder without aml_config, and how a user decides otherwise."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from builder.wheels import write_wheel
+from conftest import Desk
+from lab.server import serve
+from managed import index, lend_tools, shown
+
+WHERE = "import sys; print('prefix', sys.prefix)\n"
+IMPORTS = "import sys, tinylocal; print('prefix', sys.prefix, 'has', tinylocal.FROM)\n"
+LINES = "--no-index\n--find-links wheels\ntinylocal\n"
+
+
+@pytest.fixture
+def active(tmp_path: Path) -> Path:
+    place = tmp_path / "active"
+    venv.create(place)
+    return place
+
+
+@pytest.fixture
+def declared(desk: Desk) -> Desk:
+    """A folder whose requirements.txt names a package that only the folder itself has."""
+    lend_tools(desk)
+    write_wheel(desk.project / "wheels", "tinylocal", "1.0", {"tinylocal.py": "FROM = 'a wheel of the folder'\n"})
+    (desk.project / "requirements.txt").write_text(LINES)
+    desk.script(IMPORTS)
+    return desk
+
+
+def environment_line(err: str) -> str:
+    (line,) = [line for line in err.splitlines() if line.startswith("environment: ")]
+    return line.removeprefix("environment: ")
+
+
+def control_log(desk: Desk) -> str:
+    return desk.holdfast("history", "info", "-a", "control_log").text
+
+
+def test_submit_without_declaration_uses_first_python_on_path(desk: Desk) -> None:
+    desk.script(WHERE)
+    result = desk.submit("train.py")
+    assert result.code == 0, shown(result)
+    assert f"prefix {sys.prefix}\n" in result.text
+    python = Path(sys.executable).with_name("python")
+    assert environment_line(result.err) == f"{python} (no environment is active or declared)"
+    assert "(no environment is active or declared)" in control_log(desk)
+
+
+@pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
+def test_active_environment_is_used_as_it_is(desk: Desk, active: Path, variable: str) -> None:
+    desk.script(WHERE)
+    (desk.project / "requirements.txt").write_text("no-such-package-anywhere\n")
+    result = desk.submit("train.py", env={variable: str(active)})
+    assert result.code == 0, shown(result)
+    assert f"prefix {active}\n" in result.text
+    assert environment_line(result.err) == f"{active} (active in this shell, {variable})"
+    assert f"active in this shell, {variable}" in control_log(desk)
+    assert not (desk.home / "envs").exists()
+
+
+def test_base_environment_of_conda_does_not_hide_declaration(declared: Desk, active: Path) -> None:
+    env = {"CONDA_PREFIX": str(active), "CONDA_DEFAULT_ENV": "base"}
+    result = declared.submit("train.py", env=env)
+    assert "has a wheel of the folder" in result.text, shown(result)
+
+
+def test_declared_environment_is_built_and_used(declared: Desk) -> None:
+    result = declared.submit("train.py")
+    assert result.code == 0, shown(result)
+    assert f"prefix {declared.home}/envs/" in result.text
+    assert environment_line(result.err) == "the packages of requirements.txt (no environment is active)"
+    (built,) = declared.holdfast("env", "list", "-o", "json").json
+    assert built["packages"] == 1
+    again = declared.holdfast("env", "show").json
+    assert (again["declared"], again["built"]) == ("requirements.txt", True)
+
+
+def test_options_decide_otherwise(declared: Desk, active: Path) -> None:
+    declared.script(WHERE)
+    as_it_is = declared.submit("--env", "none", "train.py", env={"VIRTUAL_ENV": str(active)})
+    assert f"prefix {sys.prefix}\n" in as_it_is.text, shown(as_it_is)
+    named = declared.submit("--python", "../active/bin/python", "train.py")
+    assert f"prefix {active}\n" in named.text, shown(named)
+    folder = declared.submit("--python", str(active), "train.py")
+    assert f"prefix {active}\n" in folder.text, shown(folder)
+    built = declared.submit("--env", "project", "train.py", env={"VIRTUAL_ENV": str(active)})
+    assert f"prefix {declared.home}/envs/" in built.text, shown(built)
+
+
+def test_env_option_still_sets_variables(desk: Desk) -> None:
+    desk.script("import os; print(os.environ['A'], os.environ['B'], os.environ['none'])\n")
+    words = ("-e", "A=1", "--env", "B=2", "-e", "none", "--env", "none")
+    result = desk.submit(*words, "train.py", env={"none": "3"})
+    assert "1 2 3\n" in result.text, shown(result)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--env", "active"), "--env active: no environment is active in this shell"),
+        (("--env", "active", "--python", "x"), "use either --env active or --python, not both"),
+        (("--python", "/nowhere/python"), "there is no interpreter /nowhere/python"),
+        (("--env", "project"), "no environment is declared here"),
+    ],
+)
+def test_impossible_choice_starts_no_run(desk: Desk, words: tuple[str, ...], message: str) -> None:
+    desk.script(WHERE)
+    result = desk.submit(*words, "train.py")
+    assert result.code in (2, 65), shown(result)
+    assert message in result.err
+    assert desk.holdfast("history", "list", "-o", "json").json == []
+
+
+def test_header_of_script_comes_before_files(declared: Desk) -> None:
+    write_wheel(declared.project / "wheels", "tinyheader", "1.0", {"tinyheader.py": ""})
+    header = '# /// script\n# dependencies = ["tinyheader @ file:wheels/tinyheader-1.0-py3-none-any.whl"]\n# ///\n'
+    declared.script(header + "import tinyheader, importlib.util as u; print('also', u.find_spec('tinylocal'))\n")
+    result = declared.submit("train.py")
+    assert "also None" in result.text, shown(result)
+    assert environment_line(result.err).startswith("the packages of train.py")
+
+
+def test_uv_lock_is_installed(declared: Desk) -> None:
+    declared.script("import tinypip; print('version', tinypip.WHOLE)\n")
+    text = '[project]\nname = "x"\nversion = "1"\nrequires-python = ">=3.8"\ndependencies = ["tinypip<1.1"]\n'
+    with serve(index().path) as server:
+        found = f'[[tool.uv.index]]\nurl = "{index().simple(server.url)}"\ndefault = true\n'
+        (declared.project / "pyproject.toml").write_text(text + found)
+        lock = [str(Path(sys.executable).with_name("uv")), "lock", "--quiet", "--python", sys.executable]
+        subprocess.run(lock, cwd=declared.project, env=declared.env, check=True)
+        result = declared.submit("train.py")
+    assert environment_line(result.err).startswith("the packages of uv.lock"), shown(result)
+    assert "version 1.0" in result.text, shown(result)
+
+
+def test_broken_declaration_names_the_way_without_it(desk: Desk) -> None:
+    desk.script(WHERE)
+    (desk.project / "requirements.txt").write_text("-e ../elsewhere\n")
+    result = desk.submit("train.py")
+    assert result.code == 65, shown(result)
+    assert "requirements.txt:1" in result.err
+    assert "to run without the declared packages: --env none" in result.err
+    assert desk.submit("--env", "none", "train.py").code == 0
+
+
+def test_project_with_aml_config_keeps_its_meaning(desk: Desk, active: Path) -> None:
+    desk.script(WHERE)
+    (desk.project / "requirements.txt").write_text("no-such-package-anywhere\n")
+    (desk.project / "aml_config").mkdir()
+    for text in (None, "type: local\n", "type: local\nuserManagedEnvironment: true\n"):
+        if text is not None:
+            (desk.project / "aml_config" / "local.compute").write_text(text)
+        result = desk.submit("train.py", env={"VIRTUAL_ENV": str(active)})
+        assert f"prefix {sys.prefix}\n" in result.text, shown(result)
+        assert "environment: " not in result.err
+
+
+def test_compute_file_names_environment(declared: Desk, active: Path) -> None:
+    (declared.project / "aml_config").mkdir()
+    file = declared.project / "aml_config" / "local.compute"
+    file.write_text("type: local\nenvironment: project\n")
+    assert "has a wheel of the folder" in declared.submit("train.py").text
+    declared.script(WHERE)
+    file.write_text("type: local\nenvironment: active\n")
+    result = declared.submit("train.py", env={"VIRTUAL_ENV": str(active)})
+    assert f"prefix {active}\n" in result.text, shown(result)
+    file.write_text(f"type: local\nenvironment: {active}\n")
+    declared.trust("local")
+    result = declared.submit("train.py")
+    assert f"prefix {active}\n" in result.text, shown(result)
+    assert environment_line(result.err) == f"{active}/bin/python (local.compute)"
+
+
+def test_contradiction_in_compute_file_is_refused_with_its_line(desk: Desk) -> None:
+    desk.script(WHERE)
+    (desk.project / "aml_config").mkdir()
+    (desk.project / "aml_config" / "local.compute").write_text(
+        "type: local\nuserManagedEnvironment: true\nenvironment: project\n"
+    )
+    result = desk.submit("train.py")
+    assert result.code == 65, shown(result)
+    assert "local.compute:3" in result.err
+    assert "environment: project contradicts userManagedEnvironment: true in line 2" in result.err
+
+
+def test_environment_path_inside_the_project_needs_confirmation(desk: Desk) -> None:
+    desk.script(WHERE)
+    venv.create(desk.project / ".venv")
+    (desk.project / "aml_config").mkdir()
+    (desk.project / "aml_config" / "local.compute").write_text("type: local\nenvironment: .venv\n")
+    refused = desk.submit("train.py")
+    assert refused.code == 65, shown(refused)
+    assert "holdfast trust local" in refused.err
+    desk.trust("local")
+    assert f"prefix {desk.project}/.venv\n" in desk.submit("train.py").text
+
+
+def test_reproduce_uses_the_same_interpreter(desk: Desk, active: Path) -> None:
+    desk.script("import sys; sys.stdout.write('prefix %s\\n' % sys.prefix)\nimport holdfast\nholdfast.log('x', 1)\n")
+    first = desk.submit("train.py", env={"VIRTUAL_ENV": str(active)})
+    assert first.code == 0, shown(first)
+    again = desk.holdfast("reproduce", "-r", "1")
+    assert again.code == 0, shown(again)
+    assert f"prefix {active}\n" in again.err
