@@ -20,7 +20,7 @@ from .place import Place
 from .requirement_lines import check_pinned
 from .scrubbing import scrub
 from .sealing import ABOUT, hash_files, remove_tree, rename_in_scripts, scrub_files, seal, settle, size
-from .uv import Uv, builder_versions, index_words
+from .uv import Uv, builder_versions
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -98,7 +98,7 @@ def _is_cached(request: Json, uv: Uv) -> bool:
     words += ["--python-version", lock["python"]["version"], "-r", "-"]
     said = "\n".join(lock["pip"]) + "\n"
     try:
-        told = uv.run("pip", "install", *words, *index_words(lock["pip_options"]), said=said)
+        told = uv.run("pip", "install", *words, *uv.index_words(lock["pip_options"]), said=said)
     except Failed:
         return False
     return not any("Would download" in line for line in told.lines)
@@ -129,7 +129,7 @@ def _install_pip(lock: Json, beside: str, uv: Uv, ledger: Json) -> None:
     # No --require-hashes: it would refuse a git commit, which is its own hash. check_pinned saw to the rest.
     words = ["--no-deps", "--verify-hashes", "--break-system-packages", "--python", f"{beside}/bin/python", "-r", "-"]
     said = "\n".join(lock["pip"]) + "\n"
-    told = uv.run("pip", "install", *words, *index_words(lock["pip_options"]), said=said, total=len(lock["pip"]))
+    told = uv.run("pip", "install", *words, *uv.index_words(lock["pip_options"]), said=said, total=len(lock["pip"]))
     ledger["download_s"] += told.seconds("Prepared")
     ledger["link_s"] += told.seconds("Installed")
     ledger["packages"] += told.installed

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from .uv import index_words
-
 if TYPE_CHECKING:
     from .uv import Uv
 
@@ -22,7 +20,7 @@ def install_own_package(request: Json, uv: Uv) -> list[str]:
     words = ["--no-deps", "--break-system-packages", "--python", f"{beside}/bin/python", "--editable", source]
     # Without this setuptools writes an import hook where others write a path.
     words += ["--config-setting", "editable_mode=compat"] if _uses_setuptools(source) else []
-    uv.run("pip", "install", *words, *index_words(request["lock"]["pip_options"]), where=source)
+    uv.run("pip", "install", *words, *uv.index_words(request["lock"]["pip_options"]), where=source)
     return sorted({os.path.relpath(path, source) for path in _take_paths(beside, source)})
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import ssl
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .interpreter import clean_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # What makes uv, pip or a compiler behave as its user wants it to; everything else belongs to this machine.
 PASSED_ON = ("UV_", "PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
@@ -31,10 +34,14 @@ class Place:
     def is_here(self) -> bool:
         return not self._inside
 
-    def words(self, argv: list[str], folder: str = "/") -> list[str]:
-        """The command as it is started here. Values stay in the environment: a command line is seen by others."""
+    def words(self, argv: list[str], folder: str = "/", also: Iterable[str] = ()) -> list[str]:
+        """The command as it is started here; ``also`` names variables to pass on.
+
+        Values stay in the environment: a command line is seen by others.
+        """
         if not self._inside:
             return argv
         *engine, name = self._inside
-        passed = [f"--env={variable}" for variable in clean_environment() if variable.startswith(PASSED_ON)]
+        names = dict.fromkeys([*(name for name in clean_environment() if name.startswith(PASSED_ON)), *also])
+        passed = [f"--env={name}" for name in names]
         return [*engine, *passed, *self._own, "--workdir", folder, name, *argv]

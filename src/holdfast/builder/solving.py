@@ -15,7 +15,7 @@ from .interpreter import ask
 from .locked_files import from_pylock, from_uv_lock
 from .requirement_lines import name_of, requirement_lines
 from .scrubbing import scrubbed
-from .uv import Uv, builder_versions, index_words
+from .uv import Uv, builder_versions
 
 if TYPE_CHECKING:
     from .report import Report
@@ -130,19 +130,19 @@ def _pip_part(
         return *from_uv_lock(spec, options, request, python_words[:2], uv), files
     if not spec.get("pip"):
         return [], options, {}
-    words = [*python_words, *(_no_build(options) if request.get("no_build") else index_words(options))]
+    words = [*python_words, *(_no_build(uv, options) if request.get("no_build") else uv.index_words(options))]
     unsaid = {UNSAID[name] for name in map(name_of, spec["pip"]) if name in UNSAID}
     lines = _compile(spec, words, _versions_of_conda(packages, spec["pip"]), unsaid, uv, request["cache"])
     lines = hashes.with_stated(hashes.completed(lines, spec, request.get("project") or ""), spec, unsaid)
     return lines, options, _files(lines, words, uv)
 
 
-def _no_build(options: Json) -> list[str]:
+def _no_build(uv: Uv, options: Json) -> list[str]:
     """The options, with a ban on builds in place of what they say of some packages: uv takes only one of them."""
     if named := options.get("no_binary"):
         what = f"--no-binary {', '.join(named)} asks for a build from source"
         raise Failed("build", what, hint="delete that option")
-    return [*index_words({**options, "only_binary": []}), "--no-build"]
+    return [*uv.index_words({**options, "only_binary": []}), "--no-build"]
 
 
 def _versions_of_conda(packages: list[Json], pip: list[str]) -> dict[str, str]:

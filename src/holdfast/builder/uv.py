@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 UV = os.path.join(os.path.dirname(sys.executable), "uv")
 TOOK = re.compile(r"^(Prepared|Installed) (\d+) packages? in (.+)$")
+PYPI = "https://pypi.org/simple"
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 REPEATED = {
     "find_links": "--find-links",
@@ -28,6 +29,9 @@ REPEATED = {
     "trusted_hosts": "--allow-insecure-host",
 }
 KNOWN = {*REPEATED, "extra_index_urls", "index_url", "no_index", "pre", "torch_backend", "require_hashes"}
+# Options whose addresses may hold a password, and the variables in which uv takes them: every user of a machine can
+# read command lines.
+VARIABLES = {"--default-index": "UV_DEFAULT_INDEX", "--index": "UV_INDEX", "--find-links": "UV_FIND_LINKS"}
 DOWNLOADED = re.compile(r"^ ?(?:Downloaded|Built) (\S+)")
 
 
@@ -66,6 +70,7 @@ class Uv:
         self._place = Place(request)
         self._folder = request.get("project") or os.path.dirname(os.path.abspath(request["cache"]))
         self._cache = os.path.join(os.path.abspath(request["cache"]), "uv")
+        self._configured: dict[str, Any] = request.get("pip_configuration") or {}
         self._always = ["--no-config", "--no-progress", "--color", "never", "--no-python-downloads"]
         self._always += ["--cache-dir", self._cache]
         if ssl.get_default_verify_paths().cafile:
@@ -75,8 +80,9 @@ class Uv:
 
     def run(self, *words: str, said: str = "", where: str = "", total: int = 0, folder: str = "") -> Told:
         """Start it with ``said`` on stdin; a failure is raised as what it means."""
-        command = self._place.words([UV, *words, *self._always], folder or self._folder)
-        self._report.line("$ " + " ".join(command))
+        plain, secret = without_addresses(words)
+        command = self._place.words([UV, *plain, *self._always], folder or self._folder, secret)
+        self._report.line(" ".join(["$", *(f"{name}={secret[name]}" for name in secret), *command]))
         told: list[str] = []
         with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as printed:
             given.write(said)
@@ -84,7 +90,7 @@ class Uv:
             with subprocess.Popen(
                 command,
                 cwd=(folder or self._folder) if self._place.is_here else None,
-                env=self._environment,
+                env={**self._environment, **secret},
                 stdin=given,
                 stdout=printed,
                 stderr=subprocess.PIPE,
@@ -95,17 +101,63 @@ class Uv:
                 for line in process.stderr:
                     told.append(line.rstrip("\n"))
                     self._hear(told, total)
-            forget_queries(self._cache, "\n".join([said, *words]))
+            forget_queries(self._cache, "\n".join([said, *words, *secret.values()]))
             printed.seek(0)
             if process.returncode:
                 raise from_output(told, where)
             return Told(printed.read(), told)
+
+    def index_words(self, options: dict[str, Any]) -> list[str]:
+        """The options of the project and of pip's configuration."""
+        return index_words(with_configuration(options, self._configured))
 
     def _hear(self, told: list[str], total: int) -> None:
         self._report.line(told[-1])
         if done := DOWNLOADED.match(told[-1]):
             count = sum(1 for line in told if DOWNLOADED.match(line))
             self._report.progress("download", done[1], min(count, total), total)
+
+
+def with_configuration(options: dict[str, Any], configured: dict[str, Any]) -> dict[str, Any]:
+    """The project's options over those of pip's configuration, as pip does it; uv's own variables come first."""
+    found = {**options}
+    own_index = options.get("index_url", "")
+    if own_index.rstrip("/") == PYPI and configured.get("index_url"):
+        own_index = ""  # a lock of uv names it because it is the default
+    if not own_index and not options.get("no_index") and not has_variable("UV_DEFAULT_INDEX", "UV_INDEX_URL"):
+        found.update((name, configured[name]) for name in ("index_url", "no_index") if configured.get(name))
+        if configured.get("index_url"):
+            found["torch_backend"] = ""  # it would add PyTorch's own index
+        if not has_variable("UV_INDEX", "UV_EXTRA_INDEX_URL"):
+            found["extra_index_urls"] = _joined(options, configured, "extra_index_urls")
+    if not has_variable("UV_FIND_LINKS"):
+        found["find_links"] = _joined(options, configured, "find_links")
+    found["trusted_hosts"] = _joined(options, configured, "trusted_hosts")
+    return found
+
+
+def has_variable(*names: str) -> bool:
+    return any(os.environ.get(name) for name in names)
+
+
+def _joined(options: dict[str, Any], configured: dict[str, Any], name: str) -> list[str]:
+    return list(dict.fromkeys([*(options.get(name) or ()), *(configured.get(name) or ())]))
+
+
+def without_addresses(words: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
+    """The words without the options in ``VARIABLES``, and the variables that stand for them."""
+    plain: list[str] = []
+    values: dict[str, list[str]] = {}
+    rest = iter(words)
+    for word in rest:
+        if word in VARIABLES:
+            values.setdefault(VARIABLES[word], []).append(next(rest))
+        else:
+            plain.append(word)
+    # A comma separates find-links in the variable.
+    links = [value.replace(",", "%2C") if "://" in value else value for value in values.get("UV_FIND_LINKS", ())]
+    joined = {name: " ".join(found) for name, found in values.items()}
+    return plain, {**joined, "UV_FIND_LINKS": ",".join(links)} if links else joined
 
 
 def index_words(options: dict[str, Any]) -> list[str]:

@@ -21,6 +21,7 @@ from holdfast.errors import ConfigError, InternalError
 from holdfast.model import Json
 from holdfast.record import Record
 from holdfast.runner.decoding import as_bytes
+from holdfast.runner.machine import pip_configuration
 from holdfast.runner.store import layout
 
 TYPE_CHECKING = False
@@ -38,6 +39,7 @@ class Asked(Record):
     """What a project declares, read for one target; ``elsewhere`` is its interpreter where that is not here.
 
     ``is_here``: the run will be on this machine itself, in no container. ``build`` is the container to build in.
+    ``pip_configuration`` is that of this machine, which may hold passwords.
     """
 
     declared: Declared
@@ -50,6 +52,8 @@ class Asked(Record):
     is_here: bool
     place: str
     build: Json | None
+    pip_configuration: Json | None = None
+    is_remote: bool = False
 
 
 class Environment(Record):
@@ -64,6 +68,7 @@ class Environment(Record):
     interpreter: str | None
     needs_project: bool
     container: Json | None = None
+    pip_configuration: Json | None = None
 
     def to_build(self, project: str = "") -> Json:
         """What the target needs to make it; goes to the runner's memory and is stored nowhere.
@@ -72,6 +77,8 @@ class Environment(Record):
         """
         own = (project or True) if self.needs_project else False
         told: Json = {"key": self.key, "lock": self.lock, "interpreter": self.interpreter, "own_package": own}
+        if self.pip_configuration:
+            told["pip_configuration"] = self.pip_configuration
         return {**told, "container": self.container} if self.container else told
 
     def in_plan(self) -> Json:
@@ -124,6 +131,8 @@ def ask(
         is_here=is_here,
         place=place_of(channel, str(container.found["id"]) if container is not None else ""),
         build={**container.build, "network": chosen.compute.network} if container is not None else None,
+        pip_configuration=pip_configuration.read(),
+        is_remote=chosen.compute.kind.is_remote,
     )
 
 
@@ -156,7 +165,18 @@ def place(asked: Asked, found: lock.Lock, project: Project, target_home: str) ->
     why = asked.declared.why
     interpreter = asked.python if not found.conda else None
     python, needs_project = f"{prefix}/bin/python", lock.needs_project(found)
-    return Environment(key, prefix, python, asked.declared.file, why, whole, interpreter, needs_project, asked.build)
+    return Environment(
+        key,
+        prefix,
+        python,
+        asked.declared.file,
+        why,
+        whole,
+        interpreter,
+        needs_project,
+        asked.build,
+        pip_configuration.portable(asked.pip_configuration or {}) if asked.is_remote else asked.pip_configuration,
+    )
 
 
 def _facts(channel: RunnerChannel, chosen: Chosen) -> Json:

@@ -17,6 +17,7 @@ from holdfast.location import PACKAGE
 from holdfast.model import Json
 from holdfast.runner import untrusted
 from holdfast.runner.decoding import as_bytes
+from holdfast.runner.machine import pip_configuration
 from holdfast.runner.store import layout
 
 TYPE_CHECKING = False
@@ -97,6 +98,7 @@ def _request(project: Project, asked: Asked) -> Json:
         "facts": facts,
         "python": asked.python if asked.spec.kind == "pip" and asked.is_here else None,
         "project": project.root,
+        "pip_configuration": asked.pip_configuration,
     }
 
 
@@ -124,6 +126,8 @@ def _ask_there(
 ) -> tuple[Json, str]:
     """The builder's answer on the target, and where its log is."""
     wanted, tree = {**request, "python": asked.python}, None
+    if asked.is_remote:
+        wanted["pip_configuration"] = pip_configuration.portable(asked.pip_configuration or {})
     if channel.hello()["store"] != home.id:
         wanted["project"] = None
         tree = _send_packages(home, project, asked, channel)

@@ -16,7 +16,7 @@ from ..decoding import readable
 from ..store import layout, lock_holders, lock_wait
 from ..store.files import fsync_path, write_synced
 from ..store.remove_tree import remove_tree
-from . import node
+from . import node, pip_configuration
 
 MYPY = False
 if MYPY:
@@ -249,11 +249,12 @@ def _build(
         "offline": False,
         "project": project,
         "own_package": project if lock_file.get("own_package") else None,
+        "pip_configuration": pip_configuration.merged(pip_configuration.read(), environment.get("pip_configuration")),
         "log": os.fsdecode(log),
     }
     program = layout.builder_program(layout.runner(os.fsdecode(home), runner))
     wish = environment.get("container")
-    seen = [project or "", *package_folders(lock_file)]
+    seen = [project or "", *package_folders(lock_file), *pip_configuration.folders(request["pip_configuration"])]
     with BuildContainer(home, wish if isinstance(wish, dict) else None, seen, log) as room:
         request["inside"] = room.words
         answer = ask_builder(home, program, request, log, tell, stopped, lock)

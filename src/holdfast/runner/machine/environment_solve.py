@@ -4,6 +4,7 @@ import os
 
 from ..store import checkout, layout
 from ..store.remove_tree import remove_tree
+from . import pip_configuration
 from .environment import BuildContainer, ask_builder, package_folders
 
 MYPY = False
@@ -20,6 +21,7 @@ def solve(
 ) -> "dict[str, object]":
     """The builder's answer, from this machine or from a container of the image that ``asked`` names."""
     request = dict(asked["request"], verb="solve", log=os.fsdecode(log))  # type: ignore[call-overload]
+    request["pip_configuration"] = pip_configuration.merged(pip_configuration.read(), request.get("pip_configuration"))
     request["cache"] = os.fsdecode(layout.packages(home))
     program = layout.builder_program(layout.runner(os.fsdecode(home), runner))
     folder = os.path.join(layout.cache(home), b"solve-%d" % os.getpid())
@@ -30,6 +32,7 @@ def solve(
             checkout.checkout(layout.objects(home), str(tree), folder)
             request["project"] = os.fsdecode(folder)
         seen = [str(request.get("project") or ""), *package_folders(request["spec"])]
+        seen += pip_configuration.folders(request["pip_configuration"])
         with BuildContainer(home, image if isinstance(image, dict) else None, seen, log) as container:
             request["inside"] = container.words
             return ask_builder(home, program, request, log, tell, lambda: False)

@@ -1,0 +1,125 @@
+"""pip's own configuration on this machine: where it looks for packages. uv, which installs them, reads none of it.
+
+Addresses may hold passwords: what is read here goes to the builder on its standard input, and is stored nowhere.
+"""
+
+import os
+
+MYPY = False
+if MYPY:
+    from collections.abc import Iterator, Mapping
+
+_LISTS = {"extra-index-url": "extra_index_urls", "find-links": "find_links", "trusted-host": "trusted_hosts"}
+_NAMES = ("index-url", "no-index", *_LISTS)
+_TRUE = ("y", "yes", "t", "true", "on", "1")
+_LARGEST = 1 << 20
+_ADDRESSES = ("http://", "https://", "file:///")
+
+
+def read(environ: "Mapping[str, str] | None" = None) -> "dict[str, object]":
+    """What is set, under the names of ``PipOptions``; as with pip, a variable overrides the files."""
+    environ = os.environ if environ is None else environ
+    said = {}  # type: dict[str, str]
+    for path in _files(environ):
+        said.update(_read_file(path))
+    for name in _NAMES:
+        value = environ.get("PIP_" + name.upper().replace("-", "_"), "")
+        if value.strip():
+            said[name] = value
+    found = {}  # type: dict[str, object]
+    if said.get("index-url", "").strip().startswith(_ADDRESSES):
+        found["index_url"] = said["index-url"].strip()
+    if said.get("no-index", "").strip().lower() in _TRUE:
+        found["no_index"] = True
+    for name, option in _LISTS.items():
+        values = [_place(word) if name == "find-links" else word for word in said.get(name, "").split()]
+        if name == "extra-index-url":
+            values = [word for word in values if word and word.startswith(_ADDRESSES)]
+        if any(values):
+            found[option] = [word for word in values if word]
+    return found
+
+
+def portable(options: "dict[str, object]") -> "dict[str, object]":
+    """Without folders of this machine, for another one."""
+    found = {}  # type: dict[str, object]
+    for name, value in options.items():
+        words = value if isinstance(value, list) else [value]
+        kept = [word for word in words if not str(word).startswith(("file:", "/"))]
+        if kept:
+            found[name] = kept if isinstance(value, list) else kept[0]
+    return found
+
+
+def merged(own: "dict[str, object]", sent: "object") -> "dict[str, object]":
+    """The configuration of this machine, with what the client sent of its own; this machine's index is preferred."""
+    found = dict(sent) if isinstance(sent, dict) else {}  # type: dict[str, object]
+    for name, value in own.items():
+        before = found.get(name)
+        if isinstance(value, list) and isinstance(before, list):
+            found[name] = value + [word for word in before if word not in value]
+        else:
+            found[name] = value
+    return found
+
+
+def folders(options: "object") -> "list[str]":
+    """Folders of this machine among the places; a container must see them."""
+    from urllib.parse import unquote
+
+    found = dict(options) if isinstance(options, dict) else {}  # type: dict[str, object]
+    named = [found.get("index_url")]
+    for name in ("extra_index_urls", "find_links"):
+        more = found.get(name)
+        named += more if isinstance(more, list) else []
+    paths = (unquote(word[7:]) if word.startswith("file://") else word for word in map(str, filter(None, named)))
+    return sorted({path for path in paths if path.startswith("/") and os.path.isdir(path)})
+
+
+def _files(environ: "Mapping[str, str]") -> "Iterator[str]":
+    """In the order in which pip reads them; later ones win."""
+    named = environ.get("PIP_CONFIG_FILE", "")
+    if named == os.devnull:
+        return
+    home = environ.get("HOME", "")
+    for folder in (
+        environ.get("XDG_CONFIG_DIRS", "").split(os.pathsep) if environ.get("XDG_CONFIG_DIRS") else ["/etc/xdg"]
+    ):
+        yield os.path.join(folder, "pip", "pip.conf")
+    yield "/etc/pip.conf"
+    if home and not (named and os.path.exists(named)):
+        yield os.path.join(home, ".pip", "pip.conf")
+        yield os.path.join(home, "Library", "Application Support", "pip", "pip.conf")
+        yield os.path.join(environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "pip", "pip.conf")
+    if environ.get("VIRTUAL_ENV"):
+        yield os.path.join(environ["VIRTUAL_ENV"], "pip.conf")
+    if named:
+        yield named
+
+
+def _read_file(path: "str") -> "dict[str, str]":
+    import configparser
+
+    from .. import untrusted
+
+    try:
+        text = untrusted.read_file(path, _LARGEST).decode("utf-8")
+        parser = configparser.RawConfigParser()
+        parser.read_string(text)
+    except (OSError, ValueError, configparser.Error):
+        return {}  # pip itself says what is wrong with it
+    found = {}
+    for section in ("global", "install"):
+        for key, value in parser.items(section) if parser.has_section(section) else ():
+            name = key.lower().replace("_", "-").lstrip("-")
+            if name in _NAMES:
+                found[name] = value or ""
+    return found
+
+
+def _place(word: "str") -> "str | None":
+    """An address, or a folder or page of this machine that exists: pip passes over one that does not, uv does not."""
+    if "://" in word:
+        return word if word.startswith(_ADDRESSES) else None
+    path = os.path.abspath(os.path.expanduser(word))
+    return path if os.path.exists(path) else None

@@ -1,0 +1,116 @@
+"""pip's configuration is read as pip reads it, and its addresses are in no command line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.builder.uv import with_configuration, without_addresses
+from holdfast.runner.machine.pip_configuration import folders, merged, portable, read
+
+INDEX, EXTRA = "https://ada:word@index.example/simple", "https://extra.example/simple"
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> dict[str, str]:
+    """A user without any configuration; that of the machine itself is in /etc."""
+    return {"HOME": str(tmp_path), "XDG_CONFIG_DIRS": str(tmp_path / "xdg"), "PIP_CONFIG_FILE": str(tmp_path / "own")}
+
+
+def write(folder: str, name: str, text: str) -> None:
+    path = Path(folder, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_null_device_as_configuration_file_means_no_files(user: dict[str, str]) -> None:
+    write(user["HOME"], ".config/pip/pip.conf", f"[global]\nindex-url = {INDEX}\n")
+    assert read({**user, "PIP_CONFIG_FILE": os.devnull}) == {}
+
+
+def test_variables_override_files_and_sections_each_other(user: dict[str, str]) -> None:
+    write(user["HOME"], "own", f"[global]\nindex_url = {EXTRA}\nno-index = yes\n[install]\nindex-url = {INDEX}\n")
+    found = read(user)
+    assert (found["index_url"], found["no_index"]) == (INDEX, True)
+    found = read({**user, "PIP_INDEX_URL": EXTRA, "PIP_NO_INDEX": "0"})
+    assert found["index_url"] == EXTRA
+    assert "no_index" not in found
+
+
+def test_lists_and_folders(user: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "wheels").mkdir()
+    links = f"~/wheels {tmp_path}/none https://links.example/page.html git+ssh://host/x"
+    variables = {"PIP_FIND_LINKS": links.replace("~", str(tmp_path)), "PIP_EXTRA_INDEX_URL": f"{EXTRA}\n ftp://x"}
+    found = read({**user, **variables, "PIP_TRUSTED_HOST": "a b"})
+    assert found["find_links"] == [f"{tmp_path}/wheels", "https://links.example/page.html"]
+    assert (found["extra_index_urls"], found["trusted_hosts"]) == ([EXTRA], ["a", "b"])
+    assert folders(found) == [f"{tmp_path}/wheels"]
+    assert portable(found)["find_links"] == ["https://links.example/page.html"]
+
+
+@pytest.mark.parametrize("text", ["[global\n", "no section = 1\n", "\xff" * 10, "[global]\nindex-url = -x\n"])
+def test_damaged_file_is_passed_over(user: dict[str, str], text: str) -> None:
+    Path(user["PIP_CONFIG_FILE"]).write_text(text, encoding="latin-1")
+    assert "index_url" not in read(user)
+
+
+def test_result_agrees_with_pip(user: dict[str, str], tmp_path: Path) -> None:
+    """Asked of pip itself, with a file of the user, one that a variable names, and variables."""
+    write(user["HOME"], ".config/pip/pip.conf", f"[global]\nindex-url = {EXTRA}\ntrusted-host = from-user\n")
+    for named in ("missing", "own"):
+        if named == "own":
+            write(user["HOME"], "own", "[install]\nextra-index-url =\n    https://a.example/\n    https://b.example/\n")
+        environ = {**user, "PIP_CONFIG_FILE": str(tmp_path / named), "PATH": os.environ["PATH"]}
+        said = subprocess.run(
+            [sys.executable, "-m", "pip", "config", "list"], env=environ, capture_output=True, text=True, check=True
+        ).stdout
+        found = read(environ)
+        assert ("index-url=" in said.replace("extra-index-url", "")) == ("index_url" in found), said
+        assert ("from-user" in said) == ("from-user" in found.get("trusted_hosts", [])), said  # type: ignore[operator]
+        assert ("b.example" in said) == ("https://b.example/" in found.get("extra_index_urls", [])), said  # type: ignore[operator]
+
+
+def test_machine_that_installs_prefers_its_own_index() -> None:
+    own: dict[str, object] = {"index_url": "https://mirror.example/simple", "find_links": ["/srv/wheels"]}
+    sent: dict[str, object] = {
+        "index_url": INDEX,
+        "find_links": ["https://links.example/"],
+        "extra_index_urls": [EXTRA],
+    }
+    assert merged(own, sent) == {
+        "index_url": "https://mirror.example/simple",
+        "find_links": ["/srv/wheels", "https://links.example/"],
+        "extra_index_urls": [EXTRA],
+    }
+    assert merged({}, sent) == sent
+    assert merged(own, None) == own
+
+
+def test_option_of_the_project_comes_before_configuration() -> None:
+    configured = {"index_url": INDEX, "extra_index_urls": [EXTRA], "find_links": ["/wheels"]}
+    own = with_configuration({"index_url": "https://own.example/"}, configured)
+    assert (own["index_url"], own.get("extra_index_urls"), own["find_links"]) == (
+        "https://own.example/",
+        None,
+        ["/wheels"],
+    )
+    added = with_configuration({"extra_index_urls": ["https://own.example/"]}, configured)
+    assert (added["index_url"], added["extra_index_urls"]) == (INDEX, ["https://own.example/", EXTRA])
+    assert with_configuration({"index_url": "https://pypi.org/simple/"}, configured)["index_url"] == INDEX
+    alone = with_configuration({"no_index": True}, configured)
+    assert alone.get("index_url") is None
+
+
+def test_addresses_are_variables_and_not_words() -> None:
+    words = ("pip", "install", "--index", INDEX, "--index", EXTRA, "--default-index", INDEX, "--no-deps")
+    plain, secret = without_addresses((*words, "--find-links", "https://a/x,y", "--find-links", "/wheels"))
+    assert plain == ["pip", "install", "--no-deps"]
+    assert secret == {
+        "UV_INDEX": f"{INDEX} {EXTRA}",
+        "UV_DEFAULT_INDEX": INDEX,
+        "UV_FIND_LINKS": "https://a/x%2Cy,/wheels",
+    }
