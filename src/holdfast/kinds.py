@@ -79,7 +79,7 @@ _ROWS = (
         over_ssh=True,
         in_container=True,
         machine_kind="remote",
-        attach_settings=(("sharedVolumes", True),),
+        attach_settings=(("environment", "project"), ("sharedVolumes", True)),
     ),
     Kind(
         "virtualmachine",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import venv
@@ -164,6 +165,16 @@ def test_project_with_aml_config_keeps_its_meaning(desk: Desk, active: Path) -> 
         assert "environment: " not in result.err
 
 
+def test_attached_target_does_not_change_the_environment_of_local(declared: Desk) -> None:
+    (declared.project / "aml_config").mkdir()
+    (declared.project / "aml_config" / "far.runconfig").write_text("Target: far\nFramework: Python\n")
+    file = declared.project / "aml_config" / "far.compute"
+    file.write_text("address: far.example\nenvironment: project\ntype: remote\n")
+    assert "has a wheel of the folder" in declared.submit("train.py").text
+    file.write_text("address: far.example\ntype: remote\n")
+    assert "ModuleNotFoundError" in declared.submit("train.py").text
+
+
 def test_compute_file_names_environment(declared: Desk, active: Path) -> None:
     (declared.project / "aml_config").mkdir()
     file = declared.project / "aml_config" / "local.compute"
@@ -211,3 +222,40 @@ def test_reproduce_uses_the_same_interpreter(desk: Desk, active: Path) -> None:
     again = desk.holdfast("reproduce", "-r", "1")
     assert again.code == 0, shown(again)
     assert f"prefix {active}\n" in again.err
+
+
+def test_missing_module_without_declaration_is_added_by_one_command(desk: Desk) -> None:
+    lend_tools(desk)
+    desk.env.update(PIP_CONFIG_FILE=os.devnull, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(desk.user_home / "wheels"))
+    write_wheel(
+        desk.user_home / "wheels", "tinymissing", "1.0", {"tinymissing/__init__.py": "", "tinymissing/a.py": ""}
+    )
+    desk.script("import tinymissing.a; print('found')\n")
+    failed = desk.submit("train.py")
+    assert failed.code == 1, shown(failed)
+    *_, what, command = failed.err.splitlines()
+    assert what == "the module tinymissing is not installed in python"
+    assert command == "  add it with: holdfast env add tinymissing, which declares it for the next submit"
+    assert desk.holdfast("env", "add", "tinymissing").code == 0
+    assert "found" in desk.submit("train.py").text
+
+
+def test_missing_module_of_declared_and_active_environment(declared: Desk, active: Path) -> None:
+    declared.script("import sklearn\n")
+    failed = declared.submit("train.py")
+    assert "the module sklearn is not installed in the environment of requirements.txt" in failed.err
+    assert "add it with: holdfast env add scikit-learn" in failed.err
+    failed = declared.submit("train.py", env={"VIRTUAL_ENV": str(active)})
+    assert f"add it with: {active}/bin/python -m pip install scikit-learn" in failed.err
+
+
+def test_module_of_the_project_that_is_not_found_is_told_apart(desk: Desk) -> None:
+    desk.script("VALUE = 1\n", "helpers.py")
+    desk.script("import helpers; print('found', helpers.VALUE)\n", "jobs/train.py")
+    failed = desk.submit("jobs/train.py")
+    assert "helpers.py is in the project, but not where jobs/train.py looks for modules" in failed.err
+    assert "try: holdfast submit -e PYTHONPATH=. jobs/train.py" in failed.err
+    assert "found 1" in desk.submit("-e", "PYTHONPATH=.", "jobs/train.py").text
+    (desk.project / ".amlignore").write_text("helpers.py\n")
+    failed = desk.submit("-e", "PYTHONPATH=.", "jobs/train.py")
+    assert "helpers.py is in the project but was excluded from the run by" in failed.err

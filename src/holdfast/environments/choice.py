@@ -35,6 +35,7 @@ FILES = (
 )
 _HEADER = b"\n# /// script\n"  # PEP 723
 _LARGEST_SCRIPT = 32 << 20
+_LARGEST_TARGET = 1 << 20
 _BASE = ("base", "root")  # conda's own environment, which it activates in every shell
 
 
@@ -85,8 +86,29 @@ def choose(
 
 
 def is_bare(root: str) -> bool:
-    """Whether the folder is no project of the original, whose rules stay as they were."""
-    return not os.path.isdir(os.path.join(root, "aml_config"))
+    """Whether the folder has no ``aml_config`` that decides: such projects keep the rules of the original.
+
+    Locks, and targets with ``environment``, which ``attach`` writes, are no such project yet.
+    """
+    folder = os.path.join(root, "aml_config")
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return True
+    return bool(names) and not any(_decides(folder, names, name) for name in names)
+
+
+def _decides(folder: str, names: list[str], name: str) -> bool:
+    stem, ending = os.path.splitext(name)
+    if ending == ".runconfig":
+        return f"{stem}.compute" not in names  # judged with its target
+    if ending != ".compute":
+        return ending != ".lock"
+    try:
+        text = untrusted.read_file(os.path.join(folder, name), _LARGEST_TARGET, folder)
+    except (OSError, ValueError):
+        return True
+    return not any(line.startswith(b"environment:") for line in text.splitlines())
 
 
 def has_header(root: str, script: str) -> bool:

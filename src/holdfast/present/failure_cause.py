@@ -1,4 +1,4 @@
-"""Finds why a script failed from its last lines: an ignored file, or a limit of the system."""
+"""Finds why a script failed from its last lines: a missing module, an ignored file, or a limit of the system."""
 
 from __future__ import annotations
 
@@ -27,7 +27,14 @@ _LIMITS = (
 
 
 def explain(run: Run) -> str:
-    return _left_out(run) or _limited(_tail(layout.log(run.attempt))[-_LAST:])
+    last = _tail(layout.log(run.attempt))[-_LAST:]
+    if b"No module named" in last:
+        from holdfast.present import missing_module
+
+        hint = missing_module.explain(run, last)
+        if hint:
+            return hint
+    return _left_out(run) or _limited(last)
 
 
 def _limited(last: bytes) -> str:

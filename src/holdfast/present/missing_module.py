@@ -1,0 +1,94 @@
+"""Explains a failed ``import``: which Python lacks the module, and the command that adds it."""
+
+from __future__ import annotations
+
+import os
+import re
+from shlex import quote
+
+from holdfast.snapshot import ignore
+from holdfast.store import runs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.model import Json
+    from holdfast.store.runs import Run
+
+_COMPLAINT = re.compile(
+    rb"^(?:ModuleNotFoundError|ImportError): No module named '?([A-Za-z_][\w.]{0,200})", re.MULTILINE
+)
+# Packages that have another name than their module.
+_PACKAGES = {
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python-headless",
+    "dateutil": "python-dateutil",
+    "dotenv": "python-dotenv",
+    "git": "GitPython",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "yaml": "PyYAML",
+    "PIL": "Pillow",
+    "attr": "attrs",
+    "OpenSSL": "pyOpenSSL",
+    "Crypto": "pycryptodome",
+    "google.protobuf": "protobuf",
+    "pytorch_lightning": "pytorch-lightning",
+    "umap": "umap-learn",
+    "faiss": "faiss-cpu",
+}
+_EDITED_BY_US = (".txt", ".yml", ".yaml")
+
+
+def explain(run: Run, last: bytes) -> str:
+    """``last`` are the last lines of the log of a run that failed; empty where they tell of no missing module."""
+    found = _COMPLAINT.findall(last)
+    if not found:
+        return ""
+    name = found[-1].decode("ascii", "replace")
+    module = name.partition(".")[0]
+    own = _in_project(run, module)
+    if own:
+        return own
+    plan = runs.read_plan(run) or {}
+    package = _PACKAGES.get(name, _PACKAGES.get(module, module))
+    lacking, command = _mending(run, plan, package)
+    return f"the module {name} is not installed in {lacking}\n  add it with: {command}"
+
+
+def _in_project(run: Run, module: str) -> str:
+    """A module of the project itself that the script does not find."""
+    root = str(run.request.get("project_root") or "")
+    script = str(run.request.get("script") or "")
+    for folder in ("", "src"):
+        for path in (os.path.join(folder, f"{module}.py"), os.path.join(folder, module)):
+            if not root or not os.path.exists(os.path.join(root, path)):
+                continue
+            rule = ignore.explain(root, path)
+            if rule is not None:
+                return f"{path} is in the project but was excluded from the run by {rule}"
+            if os.path.dirname(script) != folder:
+                again = f"holdfast submit -e PYTHONPATH={folder or '.'} {quote(script)}"
+                return f"{path} is in the project, but not where {script} looks for modules\n  try: {again}"
+    return ""
+
+
+def _mending(run: Run, plan: Json, package: str) -> tuple[str, str]:
+    """What lacks the package, and the command that adds it."""
+    environment, interpreter = plan.get("environment"), plan.get("interpreter")
+    config, argv = str(run.request.get("config") or "local"), plan.get("argv")
+    python = str(argv[0]) if isinstance(argv, list) and argv else "python"
+    origin = interpreter.get("origin") if isinstance(interpreter, dict) else None
+    add = f"holdfast env add {package}" + (f" -c {quote(config)}" if config != "local" else "")
+    if isinstance(environment, dict):
+        source = str(environment.get("source"))
+        return f"the environment of {source}", add if source.endswith(_EDITED_BY_US) else _by_uv(source, package)
+    if origin in ("target", "project") or (origin is None and plan.get("container")):
+        return python, f"{add}, which declares it for the next submit"
+    there = "" if run.request.get("kind") in ("local", None) else f" (on {run.request.get('target')})"
+    return python, f"{quote(python)} -m pip install {package}{there}"
+
+
+def _by_uv(source: str, package: str) -> str:
+    if source.endswith(".toml") or source == "uv.lock":
+        return f"uv add {package}"
+    return f"uv add --script {quote(source)} {package}"
