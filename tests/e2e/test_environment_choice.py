@@ -68,6 +68,15 @@ def test_active_environment_is_used_as_it_is(desk: Desk, active: Path, variable:
     assert not (desk.home / "envs").exists()
 
 
+def test_active_environment_is_active_in_the_script_and_in_runs_that_it_submits(desk: Desk, active: Path) -> None:
+    (desk.project / "requirements.txt").write_text("no-such-package-anywhere\n")
+    desk.script(WHERE, "inner.py")
+    desk.script("import os; print(os.environ['VIRTUAL_ENV'], flush=True); os.system('holdfast submit inner.py')\n")
+    result = desk.submit("train.py", env={"VIRTUAL_ENV": str(active)})
+    assert f"{active}\n" in result.text, shown(result)
+    assert f"prefix {active}\n" in result.text, shown(result)
+
+
 def test_base_environment_of_conda_does_not_hide_declaration(declared: Desk, active: Path) -> None:
     env = {"CONDA_PREFIX": str(active), "CONDA_DEFAULT_ENV": "base"}
     result = declared.submit("train.py", env=env)
