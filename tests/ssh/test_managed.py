@@ -5,19 +5,20 @@ from __future__ import annotations
 import io
 import os
 import socket
+import subprocess
+import sys
 import tarfile
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from conftest import eventually
 from lab.source import write_program
-from managed import channel, index, lend_tools
+from managed import channel, everything, index, lend_tools
 from ssh.shelved import ada_fixture, box_fixture, laptop_fixture, shared_fixture  # noqa: F401
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ssh.conftest import Laptop
     from sshlab import Host, Lab, User
 
@@ -42,6 +43,48 @@ def test_requirements_are_built_there_once(managed: Laptop, ada: User) -> None:
     assert managed.holdfast("submit", "-c", "lab1", "train.py").code == 0
     assert len(list(ada.path(".holdfast/envs").glob("*"))) == 1
     assert not (managed.home / "envs").exists()
+
+
+SERVER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from lab.server import Server
+
+class Open(Server):
+    def server_bind(self):
+        self.server_address = ("0.0.0.0", 8123)
+        super().server_bind()
+
+with Open(Path(sys.argv[2]), None) as server:
+    server.password = "ada:" + sys.stdin.readline().strip()
+    print("ready", flush=True)
+    server.serve_forever()
+"""
+
+
+def test_configured_index_is_used_there_and_its_password_not_kept(managed: Laptop, box: Host) -> None:
+    """The client's PIP_INDEX_URL reaches the machine that installs, and nothing on either machine keeps it."""
+    canary = "c4n4ry5ecret"
+    (managed.project / "requirements.txt").write_text("tinypip==1.0\n")
+    managed.script("import sys, tinypip; print(tinypip.WHOLE, sys.prefix)")
+    tests = str(Path(__file__).parents[1])
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with managed.client.popen(sys.executable, "-c", SERVER, tests, str(index().path), **pipes) as server:
+        try:
+            assert server.stdin
+            assert server.stdout
+            server.stdin.write(f"{canary}\n".encode())
+            server.stdin.flush()
+            assert server.stdout.readline() == b"ready\n"
+            address = f"http://ada:{canary}@{managed.client.address}:8123/simple/"
+            result = managed.holdfast("submit", "-c", "lab1", "train.py", env={"PIP_INDEX_URL": address})
+        finally:
+            server.kill()
+    assert b"1.0 /home/ada/.holdfast/envs/" in result.out, result
+    assert box.holding(canary.encode()) == []
+    assert canary not in everything(managed)
+    assert canary not in result.text + result.err
 
 
 def test_a_conda_file_is_built_there(managed: Laptop, ada: User) -> None:
