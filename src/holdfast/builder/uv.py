@@ -124,20 +124,17 @@ def with_configuration(options: dict[str, Any], configured: dict[str, Any]) -> d
     own_index = options.get("index_url", "")
     if own_index.rstrip("/") == PYPI and configured.get("index_url"):
         own_index = ""  # a lock of uv names it because it is the default
-    if not own_index and not options.get("no_index") and not has_variable("UV_DEFAULT_INDEX", "UV_INDEX_URL"):
+    uvs_index = os.environ.get("UV_DEFAULT_INDEX") or os.environ.get("UV_INDEX_URL")
+    if not own_index and not options.get("no_index") and not uvs_index:
         found.update((name, configured[name]) for name in ("index_url", "no_index") if configured.get(name))
         if configured.get("index_url"):
             found["torch_backend"] = ""  # it would add PyTorch's own index
-        if not has_variable("UV_INDEX", "UV_EXTRA_INDEX_URL"):
+        if not os.environ.get("UV_INDEX") and not os.environ.get("UV_EXTRA_INDEX_URL"):
             found["extra_index_urls"] = _joined(options, configured, "extra_index_urls")
-    if not has_variable("UV_FIND_LINKS"):
+    if not os.environ.get("UV_FIND_LINKS"):
         found["find_links"] = _joined(options, configured, "find_links")
     found["trusted_hosts"] = _joined(options, configured, "trusted_hosts")
     return found
-
-
-def has_variable(*names: str) -> bool:
-    return any(os.environ.get(name) for name in names)
 
 
 def _joined(options: dict[str, Any], configured: dict[str, Any], name: str) -> list[str]:
