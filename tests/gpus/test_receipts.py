@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import TYPE_CHECKING
 
-from conftest import eventually
+import pytest
+
+from conftest import HOLDFAST, eventually
 from fakenvml import GPU
 
 from .conftest import SECOND
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .conftest import Machine
 
+WITH_DRIVER = """#!/bin/sh
+exec unshare --mount sh -ec '
+mount -t tmpfs dev {place}
+cd /dev
+cp -a null zero full random urandom tty fd stdin stdout stderr ptmx {place}
+mkdir {place}/pts {place}/shm
+mount --bind pts {place}/pts
+mount --bind shm {place}/shm
+touch {place}/nvidiactl
+mount --move {place} /dev
+cd "$OLDPWD"
+exec {holdfast} "$@"' sh "$@"
+"""
 FOREIGN = 4_194_999  # above what Linux gives out, so that no process has it
 
 
@@ -156,3 +174,43 @@ def test_a_run_that_asks_for_none_sees_none(machine: Machine) -> None:
     assert done.code == 0, done.err
     assert "''" in done.text.splitlines()
     assert machine.desk.record()["gpu"]["verdict"] == "absent"
+
+
+@pytest.fixture
+def driver(machine: Machine, tmp_path: Path) -> Machine:
+    """Commands and runs see a /dev with NVIDIA's control device, so that runs are watched that requested no GPU."""
+    if os.geteuid():
+        pytest.skip("NOT TESTED: only root can mount a /dev")
+    place = tmp_path / "dev"
+    place.mkdir()
+    command = tmp_path / "holdfast"
+    command.write_text(WITH_DRIVER.format(place=place, holdfast=HOLDFAST))
+    command.chmod(0o755)
+    machine.desk.command = str(command)
+    return machine
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("from model import net\nprint('done')\n", True),
+        ("print('done')\n", False),
+        ("from model import net\nraise SystemExit(3)\n", False),
+    ],
+    ids=["imports torch", "no framework", "failed"],
+)
+def test_a_gpu_that_was_not_requested_and_not_used_is_told_quietly(driver: Machine, text: str, told: bool) -> None:
+    desk = driver.desk
+    desk.script("try:\n    import torch\nexcept ImportError:\n    pass\nnet = 1\n", "model.py")
+    desk.script(text)
+    done = desk.submit("train.py")
+    line = f"GPU not used: the machine has 2 x {GPU.name}, and model.py imports torch; --gpus 1 requests a GPU"
+    assert [said for said in done.err.splitlines() if "GPU" in said] == ([line] if told else []), done.err
+    assert desk.record()["gpu"] is None
+
+
+def test_a_requested_card_without_use_has_its_verdict_only(driver: Machine) -> None:
+    driver.desk.script("try:\n    import torch\nexcept ImportError:\n    pass\n")
+    done = driver.desk.submit("--gpus", "1", "train.py")
+    assert "GPU not used" not in done.err
+    assert "GPU idle" in done.err

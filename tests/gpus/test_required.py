@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from conftest import eventually
 from fakenvml import GPU
+from holdfast.metrics import reader
 
 from .conftest import SECOND
 
 if TYPE_CHECKING:
-    from .conftest import Machine
+    from .conftest import Machine, Script
 
 SHORT = "requireGpu: true\ngpuGrace: 1s\ngpus: 1\nFramework: Python\nTarget: local\n"
 
@@ -49,6 +51,28 @@ def test_a_run_that_uses_its_gpu_goes_on(machine: Machine) -> None:
     machine.gpus.tell(GPU, SECOND)
     record = machine.desk.wait_for_end(script.number)
     assert (record["status"], record["gpu"]["verdict"]) == ("Completed", "used")
+
+
+def test_memory_alone_is_not_use(machine: Machine) -> None:
+    script = machine.begin("--gpus", "1", "--require-gpu")
+    script.compute(busy=0)
+    eventually(lambda: _seconds_on_card(script) > 2.5, 60)
+    script.let_go()
+    machine.gpus.tell(GPU, SECOND)
+    record = machine.desk.wait_for_end(script.number)
+    assert (record["status"], record["exit_code"], record["gpu"]["verdict"]) == ("Failed", 79, "held")
+    assert record["reason"].startswith("gpu-idle: GPU 0: pid ")
+    assert "with 3.22 GB of memory; it was busy for 0.00 s" in record["reason"]
+    card = machine.desk.holdfast("info", "-r", script.number, "-o", "table").text
+    assert "gpu        held: GPU 0: pid" in card
+
+
+def _seconds_on_card(script: Script) -> float:
+    """Between the first and the last sample that shows its memory."""
+    found = reader.read_dir(str(script.attempt / "gpu")).by_name["gpu0.memory"]
+    samples = zip(found.times, found.values, strict=True)
+    times = [at for at, value in samples if isinstance(value, (int, float)) and value > 1 << 30]
+    return (times[-1] - times[0]) / 1e9 if times else 0.0
 
 
 def test_where_there_is_no_gpu_the_script_does_not_start(machine: Machine) -> None:

@@ -50,6 +50,42 @@ def test_memory_that_grows_is_work_too_quick_to_be_counted() -> None:
     assert (opened.used, worked.used) == (False, True)
 
 
+def held_for(seconds: float, busy_s: float) -> Card:
+    """A card with memory of the run on it for so long, which computed for so long."""
+    one = card()
+    one.ours(1.0, 7, 2 << 20, "python")
+    one.ours(1.0 + seconds, 7, 500 << 20, "python")
+    one.look(busy_s, seen(100))
+    one.look(seconds - busy_s, seen(0))
+    return one
+
+
+def test_memory_without_computing_is_held_and_not_used() -> None:
+    for seconds, busy_s in ((14.5, 0.01), (2.0, 0.01), (14.5, 0.0), (36_000.0, 2.0)):
+        one = held_for(seconds, busy_s)
+        assert (one.used, one.held) == (False, True), (seconds, busy_s)
+    verdict, evidence = receipt.judged([held_for(14.5, 0.01)], FACTS, 16.0)
+    assert verdict == "held"
+    assert evidence == "GPU 0: pid 7 was on it for 14.5 s with 0.52 GB of memory; it was busy for 0.01 s"
+    assert held_for(14.5, 0.01).told(16.0)["held"] is True
+    assert receipt.judged([held_for(14.5, 0.01), held_for(14.5, 5.0)], FACTS, 16.0)[0] == "used"
+
+
+def test_short_and_real_work_is_used() -> None:
+    """Also where the driver's counting has missed all of it, or a small part of the time was worked."""
+    for seconds, busy_s in ((0.5, 0.0), (1.9, 0.0), (2.0, 0.03), (5.0, 0.06), (14.5, 0.2), (3600.0, 0.5)):
+        one = held_for(seconds, busy_s)
+        assert (one.used, one.held) == (True, False), (seconds, busy_s)
+
+
+def test_without_a_measure_of_load_growing_memory_counts_as_use() -> None:
+    one = card()
+    one.ours(1.0, 7, 2 << 20, "python")
+    one.ours(20.0, 7, 500 << 20, "python")
+    one.look(19.0, seen(None))
+    assert (one.used, one.held) == (True, False)
+
+
 def test_what_holds_a_card_back_is_added_up_by_reason() -> None:
     one = card()
     for bits in (0x1, 0x20, 0x40, 0x64):

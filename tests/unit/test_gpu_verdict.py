@@ -55,6 +55,16 @@ def test_trouble_of_a_used_gpu(tmp_path: Path) -> None:
     assert "shared with: bob python3 (pid 7)" in line
 
 
+def test_a_held_gpu_is_told_also_if_none_was_requested(tmp_path: Path) -> None:
+    said = receipt("held", "GPU 0: pid 7 was on it for 50.0 s", [{**USE, "used": False, "held": True, "busy_s": 0.01}])
+    for wish in (WISH, None):
+        [line] = told(tmp_path, said, wish)
+        assert line.startswith(
+            "GPU held: NVIDIA H200, busy 0.01 s of 52.1 s (0 %), peak 12.3 GB, 9.1 Wh; the script took"
+        )
+        assert "memory on the GPU and computed nothing there; see holdfast info -r 12" in line
+
+
 def test_an_idle_gpu_is_told_with_what_to_do(tmp_path: Path) -> None:
     evidence = "no process of the run was seen on GPU 0 in 52.1 s"
     said = receipt("idle", evidence, [{**USE, "used": False}])

@@ -126,11 +126,15 @@ def _refuse(run: Run, wrong: list[str]) -> None:
 
 def _tell_of_gpus(home: Home, run: Run) -> None:
     """The last line: whether the GPU was used."""
-    if history_record.gpu_receipt(run) is None and not (runs.read_plan(run) or {}).get("gpu"):
+    is_unused = any(event.get("type") == "gpu_unused" for event in run.events)
+    if not is_unused and history_record.gpu_receipt(run) is None and not (runs.read_plan(run) or {}).get("gpu"):
         return
     from holdfast.engine.runs import gpu_diagnosis
     from holdfast.present import gpu_verdict
 
+    framework = gpu_diagnosis.unused_framework(home, run)
+    if framework is not None:
+        sys.stderr.write(f"{gpu_verdict.unused_line(run, framework)}\n")
     for line in gpu_verdict.lines(run, gpu_diagnosis.lines_for(home, run)):
         sys.stderr.write(f"{line}\n")
 

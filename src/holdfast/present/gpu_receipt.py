@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.model import Json
 
-VERDICTS = ("used", "idle", "absent", "lost", "unmeasured")
+VERDICTS = ("used", "held", "idle", "absent", "lost", "unmeasured")
 
 
 class Process(Record):
@@ -26,6 +26,7 @@ class CardUse(Record):
     name: str = ""
     given: bool = False
     used: bool = False
+    held: bool = False
     context_after_s: float | None = None
     lost_after_s: float | None = None
     busy_s: float | None = None
@@ -110,6 +111,7 @@ def _card(said: Json, place: int) -> CardUse:
         name=text(said.get("name")),
         given=said.get("given") is True,
         used=said.get("used") is True,
+        held=said.get("held") is True,
         throttled_s=tuple((reason, length) for reason, length in lengths.items() if length),
         xids=tuple(xid for xid in xids if isinstance(xid, int)) if isinstance(xids, list) else (),
         uncorrected=int(number(ecc.get("uncorrected")) or 0) if isinstance(ecc, dict) else 0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from holdfast.present import gpu_receipt
+from holdfast.present.gpu_receipt import CardUse
 from holdfast.present.terminal import human_bytes, human_duration, show, use_colour
 from holdfast.store import history_record, runs
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.model import Json
-    from holdfast.present.gpu_receipt import CardUse, Receipt
+    from holdfast.present.gpu_receipt import Receipt
     from holdfast.store.runs import Run
 
 _COLOURS = {"used": "32", "lost": "31"}
@@ -29,12 +30,25 @@ def lines(run: Run, advice: Sequence[str] = ()) -> list[str]:
     said = history_record.gpu_receipt(run)
     receipt = gpu_receipt.read(said) if said is not None else None
     wanted = isinstance(asked, dict) and asked.get("count") != 0
-    if not wanted and (receipt is None or receipt.verdict not in ("used", "lost")):
+    if not wanted and (receipt is None or receipt.verdict not in ("used", "held", "lost")):
         return []
     head, tail = _words(run, receipt, asked if isinstance(asked, dict) else {}, is_explained=bool(advice))
     colour = _COLOURS.get(receipt.verdict if receipt else "", _OTHER_COLOUR)
     head = f"\x1b[{colour}m{show(head)}\x1b[0m" if use_colour(sys.stderr) else show(head)
     return [*_held(run), *map(show, advice), f"{head}: {_encodable(show(tail))}"]
+
+
+def unused_line(run: Run, framework: tuple[str, str]) -> str:
+    """That a run which requested no GPU left those of its machine alone; ``framework``: a file, and what it imports."""
+    event = next((event for event in reversed(run.events) if event.get("type") == "gpu_unused"), {})
+    names = event.get("gpus")
+    cards = [
+        CardUse(place, gpu_receipt.text(name)) for place, name in enumerate(names if isinstance(names, list) else ())
+    ]
+    file, module = framework
+    there = f"the machine has {_names(cards[:64]) or 'a GPU'}"
+    words = f"GPU not used: {there}, and {file} imports {module}; --gpus 1 requests a GPU"
+    return f"\x1b[2m{show(words)}\x1b[0m" if use_colour(sys.stderr) else show(words)
 
 
 def used_words(cards: list[CardUse], seconds: float) -> str:
@@ -72,6 +86,10 @@ def _words(run: Run, receipt: Receipt | None, asked: Json, *, is_explained: bool
     evidence = receipt.evidence.rstrip(". ")
     if receipt.verdict == "used":
         return _used(receipt)
+    if receipt.verdict == "held":
+        cards = [card for card in receipt.cards if card.held]
+        what = "the script took memory on the GPU and computed nothing there"
+        return "GPU held", f"{used_words(cards, receipt.seconds)}; {what}; see {more}"
     if receipt.verdict == "idle":
         early = "" if asked.get("require") else "; --require-gpu ends such a run early"
         return "GPU idle", f"{_idle(run, receipt, is_explained)}; see {more}{early}"

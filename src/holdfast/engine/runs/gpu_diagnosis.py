@@ -42,6 +42,19 @@ def of_run(home: Home, run: Run) -> list[Finding]:
         return []
 
 
+def unused_framework(home: Home, run: Run) -> tuple[str, str] | None:
+    """Of a completed run that requested no GPU on a machine that has one: a source file and its GPU framework."""
+    kinds = {str(event.get("type")): event for event in run.events}
+    if "gpu_unused" not in kinds or (kinds.get("closed") or {}).get("outcome") != "completed":
+        return None
+    try:
+        from holdfast.advice import gpu_frameworks
+
+        return gpu_frameworks.imported(dict(_texts(home, run)), str(run.request.get("script") or ""))
+    except Exception:  # advice is no reason to fail
+        return None
+
+
 def _is_ill(receipt: Json | None, check: Json | None) -> bool:
     verdict = (receipt or {}).get("verdict")
     if verdict == "used":

@@ -4,9 +4,11 @@ MYPY = False
 if MYPY:
     from typing import Any
 
-USED, IDLE, ABSENT, LOST, UNMEASURED = "used", "idle", "absent", "lost", "unmeasured"
+USED, HELD, IDLE, ABSENT, LOST, UNMEASURED = "used", "held", "idle", "absent", "lost", "unmeasured"
 _REASONS = {0x4: "power", 0x8: "hardware", 0x20: "heat", 0x40: "heat", 0x80: "power brake"}
 _GREW = 1 << 20  # more memory than at first sight is a sign of work, too quick for the driver's own counting
+_STAYED_S = 2.0  # a process that was there for less may have worked too quickly for the driver's counting
+_COMPUTED_S = 0.1
 _MOST = 50
 _XIDS = {
     13: "the program accessed GPU memory that it does not own, or executed an invalid instruction",
@@ -108,7 +110,26 @@ class Card:
         return is_news
 
     @property
+    def stayed_s(self) -> "float":
+        """From the first to the last sight of processes of the run."""
+        last = max([float(one["to_s"]) for one in self.processes.values()] or [0.0])
+        return last - (self.context_after or 0.0)
+
+    @property
+    def held(self) -> "bool":
+        """Whether processes of the run were on it for some time, and it computed next to nothing.
+
+        That is less than 0.1 s, less than 1 % of a short time, or less than 0.01 % of a long one: to open a card and to
+        fill its memory takes some hundredths of a second.
+        """
+        if self.context_after is None or not self._measured_s or self.stayed_s < _STAYED_S:
+            return False
+        return self.busy_s < max(min(_COMPUTED_S, self.stayed_s / 100), self.stayed_s / 10000)
+
+    @property
     def used(self) -> "bool":
+        if self.held:
+            return False
         grew = any((one["peak"] or 0) > (one["first"] or 0) + _GREW for one in self.processes.values())
         return self.context_after is not None and (self.busy_s > 0 or grew)
 
@@ -123,6 +144,7 @@ class Card:
             "name": self.name,
             "given": self.given,
             "used": self.used,
+            "held": self.held,
             "context_after_s": _rounded(self.context_after),
             "lost_after_s": _rounded(self.lost_after),
             "busy_s": _rounded(self.busy_s) if self._measured_s else None,
@@ -175,13 +197,16 @@ def judged(cards: "list[Card]", facts: "dict[str, Any]", seconds: "float") -> "t
         return UNMEASURED, str(facts.get("trouble") or "the GPU could not be measured")
     for card in cards:
         after = card.lost_after
-        if after is not None and (card.given or card.used):
+        if after is not None and (card.given or card.used or card.held):
             return LOST, "GPU %d was lost %.1f s after the start: %s" % (card.index, after, card.why_lost)
     if not cards:
         return ABSENT, str(facts.get("trouble") or "no GPU was assigned to the run")
     used = [card for card in cards if card.used]
     if used:
         return USED, "; ".join(_work_of(card) for card in used)
+    held = [card for card in cards if card.held]
+    if held:
+        return HELD, "; ".join(_stay_on(card) for card in held)
     touched = [card for card in cards if card.context_after is not None]
     if touched:
         where = ", ".join("GPU %d" % card.index for card in touched)
@@ -193,6 +218,13 @@ def judged(cards: "list[Card]", facts: "dict[str, Any]", seconds: "float") -> "t
 def _work_of(card: "Card") -> "str":
     words = "GPU %d: pid %d opened it after %.1f s" % (card.index, min(card.processes), card.context_after or 0.0)
     return words + "; it was busy for %.1f s" % card.busy_s
+
+
+def _stay_on(card: "Card") -> "str":
+    words = "GPU %d: pid %d was on it for %.1f s" % (card.index, min(card.processes), card.stayed_s)
+    peaks = [one["peak"] for one in card.processes.values() if one["peak"]]
+    words += " with %.2f GB of memory" % (max(peaks) / 1e9) if peaks else ""
+    return words + "; it was busy for %.2f s" % card.busy_s
 
 
 def _process(pid: "int", one: "dict[str, Any]") -> "dict[str, Any]":

@@ -174,6 +174,8 @@ class Hold:
             evidence = "the container lost access to it %.1f s after the start: %s" % (self._lost_after, self._lost)
             found.update(verdict=receipt.LOST, evidence=evidence, lost_after_s=self._lost_after)
         if self._request is None and not any(card["context_after_s"] is not None for card in found["gpus"]):
+            if found["gpus"]:
+                events.add("gpu_unused", gpus=[card["name"] for card in found["gpus"]])
             return {}
         events.add("gpu_receipt", **found)
         return found
@@ -181,7 +183,7 @@ class Hold:
     def verdict(self, found: "dict[str, Any]", code: "int") -> "str":
         """Why a script that ended well has failed all the same; empty if it has not."""
         required = self._request is not None and self._request.require
-        if code or not required or found.get("verdict") not in (receipt.IDLE, receipt.ABSENT):
+        if code or not required or found.get("verdict") not in (receipt.IDLE, receipt.HELD, receipt.ABSENT):
             return ""
         return "%s: %s" % (outcome.GPU_IDLE, found["evidence"])
 
