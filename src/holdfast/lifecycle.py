@@ -23,7 +23,7 @@ LOST = "Lost"
 FINAL = frozenset({COMPLETED, FAILED, CANCELED, LOST})
 OUTCOMES = {"completed": COMPLETED, "failed": FAILED, "canceled": CANCELED, "lost": LOST}
 
-_ORDER = {SUBMITTING: 0, PREPARING: 1, QUEUED: 2, RUNNING: 3, CANCEL_REQUESTED: 4, FINALIZING: 5}
+_ORDER = (SUBMITTING, PREPARING, QUEUED, RUNNING, CANCEL_REQUESTED, FINALIZING)
 _AFTER = {
     "accepted": PREPARING,
     "queued": QUEUED,
@@ -40,7 +40,7 @@ def advance(state: str, event: Mapping[str, object]) -> str:
     kind = event.get("type")
     if kind == "closed":
         return OUTCOMES.get(str(event.get("outcome")), LOST)
-    return max(state, _AFTER.get(str(kind), state), key=_ORDER.__getitem__)
+    return max(state, _AFTER.get(str(kind), state), key=_ORDER.index)
 
 
 def state_of(events: Iterable[Mapping[str, object]]) -> str:
