@@ -122,18 +122,23 @@ def test_run_ids_are_shown_for_several_projects(shown: Any) -> None:
 
 
 def test_metric_of_one_run_is_shown_without_a_mark(shown: Any) -> None:
-    lines = shown(120, FIRST, {**SECOND, "accuracy": None, "val_loss": 0.25, "recall": 2}).splitlines()
+    second = {name: value for name, value in SECOND.items() if name != "accuracy"}
+    lines = shown(120, FIRST, {**second, "val_loss": 0.25, "recall": 2}).splitlines()
     assert lines[0].split()[-2:] == ["accuracy", "recall"]
     assert lines[1].endswith("   0.91235")
     assert lines[2].endswith("         2")
     assert len(lines) == 3
 
 
-def test_booleans_lists_and_infinite_values_are_not_metrics(shown: Any) -> None:
-    odd = {"flag": True, "empty": [], "table": {"a": 1}, "endless": float("inf")}
-    lines = shown(120, {**FIRST, **odd}, {**SECOND, **odd, "flag": False, "endless": 1.0}).splitlines()
-    assert lines[0].split()[-3:] == ["accuracy", "val_loss", "endless"]
-    assert lines[1].split()[-2:] == ["0.91235*", "0.25*"]
+def test_booleans_and_tables_are_not_metrics(shown: Any) -> None:
+    odd = {"flag": True, "empty": [], "table": {"a": 1}}
+    lines = shown(120, {**FIRST, **odd}, {**SECOND, **odd, "flag": False}).splitlines()
+    assert lines[0].split()[-2:] == ["accuracy", "val_loss"]
+
+
+def test_value_that_is_not_finite_is_shown_and_never_the_best(shown: Any) -> None:
+    lines = shown(120, {**FIRST, "val_loss": None}, {**SECOND, "val_loss": [0.1, 0.5]}, FIRST).splitlines()
+    assert [line.split()[-1] for line in lines[1:4]] == ["NaN/Inf", "0.5", "0.25*"]
 
 
 def test_text_metric_is_left_aligned_and_clipped(shown: Any) -> None:
