@@ -583,7 +583,7 @@ class Host(Node):
             "shares": {place: str(source) for place, source in self.lab.shares.items()},
             "hidden": [str(place) for place in (Path.home(), REPOSITORY) if place != Path("/")],
         }
-        namespaces = ["--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", *_clock_since_boot()]
+        namespaces = ["--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", *clock_since_boot()]
         self.held = self.lab.hold("host", spec, namespaces)
         self.up = True
         self.lab.wire(self)
@@ -867,7 +867,7 @@ def _openssh_version() -> tuple[int, ...]:
     return tuple(map(int, digits.split(".")))
 
 
-def _clock_since_boot() -> list[str]:
+def clock_since_boot() -> list[str]:
     """A host's clocks since boot begin at nothing, where the kernel and unshare can do that (2.39 reads no minus)."""
     since = int(float(Path("/proc/uptime").read_text().split()[0]))
     options = ["--time", f"--boottime=-{since}", f"--monotonic=-{int(time.monotonic())}"]
