@@ -44,7 +44,9 @@ def test_store_of_earlier_version_is_whole_and_its_index_can_be_rebuilt(kept: Ke
     assert kept.holdfast("store", "reindex").code == 0
     assert kept.holdfast(*finished).json == before
     (kept.home / "index.sqlite").unlink()
-    assert earlier.client(kept).holdfast(*finished).json == before
+    for row, now in zip(earlier.client(kept).holdfast(*finished).json, before, strict=True):
+        known = now["properties"].items()  # later versions add properties
+        assert row == {**now, "properties": {name: value for name, value in known if name in row["properties"]}}
 
 
 def test_code_and_outputs_of_kept_runs_come_back(kept: KeptStore, tmp_path: Path) -> None:
