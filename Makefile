@@ -7,7 +7,7 @@ POSIX_ONLY := runner/(run|container|gpu|machine|cleanup)/|runner/(bootstrap|serv
 # program=package: what tests, benches and soaks drive for real.
 SSH_PACKAGES := ssh=openssh-client sshd=openssh-server ip=iproute2 iptables=iptables nsenter=util-linux
 PACKAGES := $(SSH_PACKAGES) git=git zsh=zsh fish=fish tcsh=tcsh strace=strace faketime=faketime cc=gcc \
-	/usr/include/stdlib.h=libc6-dev rsync=rsync dockerd=docker.io podman=podman runc=runc debootstrap=debootstrap \
+	/usr/include/stdlib.h=libc6-dev rsync=rsync dockerd=docker.io docker=docker-cli podman=podman runc=runc debootstrap=debootstrap \
 	newuidmap=uidmap slirp4netns=slirp4netns /usr/lib/podman/netavark=netavark nft=nftables bindfs=bindfs
 export PYTHONDONTWRITEBYTECODE :=
 

@@ -24,9 +24,12 @@ if command -v apt-get >/dev/null 2>&1 && [ "$($sudo id -u 2>/dev/null)" = 0 ]; t
   errors=$(mktemp)
   trap 'rm -f "$errors"' EXIT
   $sudo apt-get update -qq >/dev/null 2>"$errors" || cat "$errors" >&2
-  # One that a release does not have must not keep the others away.
+  # Releases divide programs into packages differently (docker.io alone, or with docker-cli).
+  known=""
+  for package in $missing; do ! apt-cache show "$package" >/dev/null 2>&1 || known="$known $package"; done
+  # One that cannot be installed must not keep the others away.
   # shellcheck disable=SC2086
-  install $missing || for package in $missing; do install "$package" || tail -n 2 "$errors" >&2; done
+  install $known || for package in $known; do install "$package" || tail -n 2 "$errors" >&2; done
   missing=$(list_missing "$@")
   [ -n "$missing" ] || exit 0
 fi
