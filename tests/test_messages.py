@@ -32,6 +32,7 @@ FOREIGN = {
     "hosts/openssh.py": "ssh's messages",
     "present/failure_cause.py": "messages of Python and of shells",
     "present/gpu_card.py": "titles of columns",
+    "present/missing_module.py": "messages of Python",
     "runner/container/engines.py": "Docker's and Podman's messages",
     "runner/container/image_build.py": "Docker's and Podman's messages",
     "runner/container/images.py": "Docker's and Podman's messages",

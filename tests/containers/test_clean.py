@@ -352,7 +352,9 @@ def test_purge_takes_containers_and_images_along(laptop: Laptop, gpu1: Host, ada
         assert laptop.holdfast("computetarget", "attach", "remotedocker", *where, *accept).code == 0
         compute = laptop.project / "aml_config" / "lab1.compute"
         (laptop.project / "Dockerfile").write_text("FROM base:py\nENV MADE=here\n")
-        lines = [line for line in compute.read_text().splitlines() if not line.startswith("baseDockerImage")]
+        lines = [
+            line for line in compute.read_text().splitlines() if not line.startswith(("baseDockerImage", "environment"))
+        ]
         lines += ["dockerfile: Dockerfile", "userManagedEnvironment: true", "pythonLocation: python3", ""]
         compute.write_text("\n".join(lines))
         result = submit(laptop, "lab1", "print('said')")

@@ -54,7 +54,7 @@ def test_submit_on_a_full_disk_fails_cleanly_and_works_again_with_space(desk: De
         store.fill(leave)
         result = _submit(store)
         shown = [line.split()[-1] for line in result.text.splitlines() if line.startswith("RunId:")]
-        said.add(result.err.partition("\n")[0])
+        said.add(next((line for line in result.err.splitlines() if line.startswith("ERROR")), "-"))
         listed = store.holdfast("history", "list", "-o", "json")
         assert listed.code == 0, listed
         assert set(shown) <= {record["run_id"] for record in listed.json}

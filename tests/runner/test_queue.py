@@ -6,11 +6,9 @@ import os
 import subprocess
 from typing import TYPE_CHECKING
 
-import pytest
 from runner_post import ONCE, Post, Run, post_fixture  # noqa: F401
 
 from conftest import alive, eventually
-from holdfast.errors import RunnerError
 from holdfast.runner.store import jsonl
 
 if TYPE_CHECKING:
@@ -63,9 +61,9 @@ def test_sigterm_to_a_job_cancels_its_run(post: Post, tmp_path: Path) -> None:
 def test_a_queue_that_refuses_is_told_with_its_words_and_keeps_no_secrets(post: Post) -> None:
     plan = post.script("print(1)")
     refusing = ["sh", "-c", "cat > /dev/null; echo 'no such partition' >&2; exit 1"]
-    with pytest.raises(RunnerError) as caught:
-        post.channel.ask("queue", plan=plan.to_json(), secrets=SECRETS, argv=refusing)
-    assert "no such partition" in caught.value.answer
+    answer = post.channel.ask("queue", plan=plan.to_json(), secrets=SECRETS, argv=refusing)
+    assert answer["state"] == "refused"
+    assert "no such partition" in str(answer["refused"])
     run = Run(post, plan)
     assert not (run.folder / "secrets").exists()
     assert post.channel.ask("discard", uid=run.uid, attempt="a1", reason="refused")["state"] == "closed"
@@ -73,9 +71,9 @@ def test_a_queue_that_refuses_is_told_with_its_words_and_keeps_no_secrets(post: 
 
 @ONCE
 def test_a_queue_command_that_is_missing_is_named(post: Post) -> None:
-    with pytest.raises(RunnerError) as caught:
-        post.channel.ask("command", argv=["/no/such/queue"])
-    assert "/no/such/queue" in caught.value.answer
+    answer = post.channel.ask("command", argv=["/no/such/queue"])
+    assert answer["code"] == 127
+    assert "/no/such/queue" in str(answer["err"])
 
 
 @ONCE

@@ -90,7 +90,7 @@ class Stage:
         for name, text in STUBS.items():
             (top / "stubs" / name).write_text(text)
             (top / "stubs" / name).chmod(0o755)
-        for name, text in (("train.py", TRAIN), ("quick.py", QUICK), ("requirements.txt", "")):
+        for name, text in (("train.py", TRAIN), ("quick.py", QUICK), ("requirements.txt", "six\n")):
             (top / "project" / name).write_text(text)
         plain = f"root: {top}/elsewhere\n"
         for name, text in (

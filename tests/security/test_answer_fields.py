@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import seeds
 from security.answer_stage import Stage
 from security.replay import HELLO, MISSING, Change
 
@@ -51,15 +52,15 @@ def test_recorded_flows_cover_the_verbs(stage: Stage) -> None:
 
 @pytest.mark.timeout(20_000)
 def test_no_field_of_an_answer_breaks_a_command(stage: Stage) -> None:
-    seed = int(os.environ.get("HOLDFAST_FUZZ_SEED", "0")) or random.SystemRandom().randrange(1 << 30)
+    seed = seeds.seed()
     cases = [(name, change) for name, flow in stage.flows.items() for change in flow.recording.changes()]
     chosen = random.Random(seed).sample(cases, min(CASES or len(cases), len(cases)))
-    print(f"HOLDFAST_FUZZ_SEED={seed}: {len(chosen)} of {len(cases)}")
+    print(f"{len(chosen)} of {len(cases)}")
     wrong: list[str] = []
     with stage.replaying():
         for name, change in chosen:
             wrong += stage.case(name, change)
-    assert wrong == [], "\n".join([f"HOLDFAST_FUZZ_SEED={seed}", *wrong[:20]])
+    assert wrong == [], "\n".join([f"{seeds.VARIABLE}={seed}", *wrong[:20]])
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import seeds
 
 TESTS = Path(__file__).resolve().parents[1]
 CASES = int(os.environ.get("HOLDFAST_FUZZ_PROJECT_FILES", "200"))
@@ -17,8 +18,7 @@ FIELDS = int(os.environ.get("HOLDFAST_FUZZ_FIELDS", "200"))
 
 @pytest.mark.timeout(max(300, CASES * 5))
 def test_no_file_of_a_project_harms_or_hangs_a_command() -> None:
-    seed = int(os.environ.get("HOLDFAST_FUZZ_SEED", "0")) or random.SystemRandom().randrange(1 << 30)
-    print(f"HOLDFAST_FUZZ_SEED={seed}")
+    seed = seeds.seed()
     # A busy machine makes everything slow; only what waits for something is still there after this time.
     done = _generator(str(CASES), str(seed), HOLDFAST_FUZZ_HANGS_S=os.environ.get("HOLDFAST_FUZZ_HANGS_S", "10"))
     assert done.returncode == 0, done.stdout[-8000:]
@@ -26,8 +26,7 @@ def test_no_file_of_a_project_harms_or_hangs_a_command() -> None:
 
 @pytest.mark.timeout(max(300, FIELDS * 5))
 def test_no_field_of_a_document_leads_a_command_out_of_store_and_project() -> None:
-    seed = int(os.environ.get("HOLDFAST_FUZZ_SEED", "0")) or random.SystemRandom().randrange(1 << 30)
-    print(f"HOLDFAST_FUZZ_SEED={seed}")
+    seed = seeds.seed()
     done = _generator(str(FIELDS), str(seed), module="hostile_fields", HOLDFAST_FUZZ_HANGS_S="10")
     assert done.returncode == 0, done.stdout[-8000:]
 
