@@ -136,7 +136,7 @@ class Stage:
     def _record_all(self) -> None:
         go = self.top / "user" / "go"
         self._keep("empty")
-        _expect(run(("submit", "-c", "local", "quick.py")))
+        _expect(run(("submit", "-c", "local", "--env", "none", "quick.py")))
         self._record("submit", "submit", "-c", "far", "train.py")
         self._record("preflight", "submit", "-c", "far", "--preflight", "--gpus", "1", "train.py")
         self._record("container", "submit", "-c", "box", "--preflight", "train.py")

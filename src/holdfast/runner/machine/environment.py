@@ -351,6 +351,7 @@ def ask_builder(
             else:
                 answer = said
         builder.wait()
+        builder.stdout.close()  # type: ignore[union-attr]
     finally:
         os.close(life)
         os.close(held)
