@@ -36,7 +36,7 @@ _SYNONYMS = {
     **dict.fromkeys(("stop", "kill", "abort", "terminate"), ("cancel",)),
     **dict.fromkeys(("remove", "rm", "del"), ("history", "delete")),
     **dict.fromkeys(("ls", "ps", "jobs"), ("runs",)),
-    **dict.fromkeys(("run", "train", "launch", "exec-script"), ("submit",)),
+    **dict.fromkeys(("run", "train", "launch"), ("submit",)),
     **dict.fromkeys(("log", "tail", "follow"), ("logs",)),
     **dict.fromkeys(("show", "describe"), ("info",)),
 }
