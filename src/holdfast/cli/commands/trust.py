@@ -66,7 +66,7 @@ def _of_name(parsed: Parsed, name: str) -> list[Open]:
     chosen = [targets.choose(places, name)]
     if name in targets.targets(places):
         chosen.append(targets.choose(places, name, name))
-    found = [engine.look(home.path, root, one, engine.KEYS) for one in chosen]
+    found = [engine.look(home.path, root, one, everything=True) for one in chosen]
     asked = [one for one in found if one is not None]
     trust_file.confirm(home, [row for one in asked for row in one.rows])
     return asked

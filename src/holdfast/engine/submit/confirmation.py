@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from holdfast import targets
 from holdfast.engine.submit import trust_policy
-from holdfast.engine.submit.trust_policy import KEYS, SWITCHES, Wanted, covers
+from holdfast.engine.submit.trust_policy import SWITCHES, Wanted, covers
 from holdfast.errors import ConfigError, HoldfastError
 from holdfast.record import Record
 from holdfast.runner.decoding import as_bytes
@@ -19,7 +19,6 @@ from holdfast.trust.confirmations import Confirmation
 from holdfast.trust.ownership import foreign_owner, user_name
 
 __all__ = [
-    "KEYS",
     "Open",
     "confirms_target",
     "every",
@@ -65,11 +64,13 @@ class Open(Record):
         return " ".join(words if _is_here(self.root) else [*words, "--project", quote(self.root)])
 
 
-def look(home: str, root: str, chosen: Chosen, keys: Sequence[str] | None = None) -> Open | None:
+def look(
+    home: str, root: str, chosen: Chosen, keys: Sequence[str] | None = None, *, everything: bool = False
+) -> Open | None:
     """What is missing for the use of a target by the project in ``root``; None if all of it is confirmed.
 
     Without ``keys`` that is everything but the commands that switch the machine, which count when they are run; with
-    ``KEYS`` it is all, and the settings that only the kind of the target knows too.
+    ``everything`` those too.
     """
     compute = chosen.compute
     if not compute.kind.is_available:
@@ -80,7 +81,11 @@ def look(home: str, root: str, chosen: Chosen, keys: Sequence[str] | None = None
     said, scope = confirmations.read(home), scope_of(home, root)
     own = _own(home, root, compute)
     missing = [one for one in asked if not _is_confirmed(said, scope, compute, home, one) and not _is_among(own, one)]
-    if not any((keys is KEYS or one.key in keys) if keys is not None else one.key not in SWITCHES for one in missing):
+    if keys is not None:
+        counts = [one for one in missing if one.key in keys]
+    else:
+        counts = [one for one in missing if everything or one.key not in SWITCHES]
+    if not counts:
         return None
     rows = tuple(Confirmation(scope, compute.name, one.key, one.value) for one in asked)
     return Open(compute.name, root, tuple(missing), rows, chosen)
@@ -254,7 +259,7 @@ def every(home: str, root: str) -> list[Open]:
     found = []
     for name, target in names:
         try:
-            found.append(look(home, root, targets.choose(places, name, target), KEYS))
+            found.append(look(home, root, targets.choose(places, name, target), everything=True))
         except HoldfastError:
             continue
     return [one for one in found if one is not None]

@@ -121,8 +121,6 @@ TABLE = (
     Rule("command line", "--link", NEVER, "folders outside the project by NAME=FOLDER"),
 )
 
-KEYS = tuple(rule.key for rule in TABLE if rule.rule == CONFIRM)
-
 
 def wanted(compute: ComputeTarget, config: RunConfig | None = None, root: str = "") -> list[Wanted]:
     """What must be confirmed before the target is used, or one of its commands is run, for the project in ``root``."""
