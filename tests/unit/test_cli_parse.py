@@ -288,3 +288,9 @@ def test_unknown_command_names_the_one_that_was_meant(typed: str, meant: str) ->
     with pytest.raises(UsageError) as caught:
         parse(table.COMMANDS, typed.split())
     assert caught.value.what == f"unknown command '{typed}'; did you mean '{meant}'?"
+
+
+def test_option_before_the_script_that_is_the_script_s_own() -> None:
+    assert refusal("submit", "--lr", "0.1", "train.py").what == (
+        "unknown option '--lr'; options of the script go after the script"
+    )

@@ -243,7 +243,10 @@ class _Values:
     def _unknown(self, flag: str) -> NoReturn:
         visible = [known for known, option in self.by_flag.items() if not option.hidden]
         title = self.command.title if self.command else PROGRAM
-        raise UsageError(f"unknown option {_quoted(flag)}; {_nearest(flag, visible) or f'see {title} -h'}")
+        script = bool(self.command and self.command.rest)
+        other = "options of the script go after the script" if script else f"see {title} -h"
+        near = _nearest(flag, visible, cutoff=0.75 if script else 0.6)
+        raise UsageError(f"unknown option {_quoted(flag)}; {near or other}")
 
 
 def _without_prefixes(argv: Sequence[str]) -> list[str]:
@@ -371,8 +374,8 @@ def _quoted(word: str) -> str:
     return f"'{show(word)}'"
 
 
-def _nearest(word: str, known: Iterable[str], before: str = "") -> str:
+def _nearest(word: str, known: Iterable[str], before: str = "", cutoff: float = 0.6) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(word, known, n=1)
+    near = get_close_matches(word, known, n=1, cutoff=cutoff)
     return f"did you mean '{before}{near[0]}'?" if near else ""
