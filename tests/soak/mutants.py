@@ -54,7 +54,8 @@ PURE = (
     "environments/versions.py",
     "environments/wheels.py",
     "snapshot/ignore.py",
-    "snapshot/wildmatch.py",
+    "runner/ignore_patterns.py",
+    "runner/wildmatch.py",
     # names, quantities and arguments
     "image_names.py",
     "kinds.py",

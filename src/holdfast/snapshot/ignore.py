@@ -12,7 +12,7 @@ import stat
 from holdfast.errors import ConfigError
 from holdfast.record import Record
 from holdfast.runner.decoding import readable
-from holdfast.snapshot.wildmatch import Globs, plain_length
+from holdfast.runner.ignore_patterns import Pattern, Patterns, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,12 +116,10 @@ def secret_by_content(name: bytes, read_head: Callable[[], bytes]) -> str:
 class Rules:
     """All rules that are in force in one folder. Folders without ignore files share those of the folder above."""
 
-    def __init__(self, from_git: tuple[_Pattern, ...], from_aml: tuple[_Pattern, ...]) -> None:
+    def __init__(self, from_git: tuple[Pattern, ...], from_aml: tuple[Pattern, ...]) -> None:
         self._from_git = from_git
         self._from_aml = from_aml
-        patterns = from_git + from_aml
-        self._for_folders = _Table(patterns)
-        self._for_files = _Table(tuple(pattern for pattern in patterns if not pattern.folders_only))
+        self._patterns = Patterns(from_git + from_aml)
 
     @classmethod
     def of_project(cls, root: bytes, names: Collection[bytes]) -> Rules:
@@ -141,99 +139,21 @@ class Rules:
     def leaves_out(self, name: bytes, path: bytes, is_folder: bool) -> Rule | None:
         if name in _ALWAYS or path in _ALWAYS_AT_ROOT or path.startswith(_IDENTITY_BEING_WRITTEN):
             return Rule("", 0, f"`{os.fsdecode(path)}` is never sent")
-        pattern = (self._for_folders if is_folder else self._for_files).last(name, path)
-        return None if pattern is None or pattern.negative else pattern.rule()
+        pattern = self._patterns.last(name, path, is_folder)
+        return None if pattern is None or pattern.negative else _rule(pattern)
 
     def insist_on(self, name: bytes, path: bytes) -> bool:
         """Whether a ``!`` line of an .amlignore asks for this file."""
-        pattern = self._for_files.last(name, path)
+        pattern = self._patterns.last(name, path, is_folder=False)
         return pattern is not None and pattern.negative and os.path.basename(pattern.file) == _AMLIGNORE
 
 
-class _Pattern:
-    """One line of an ignore file. Without ``base`` it is compared with names, else with whole paths."""
-
-    __slots__ = ("base", "file", "folders_only", "glob", "line", "negative", "written")
-
-    def __init__(self, file: bytes, line: int, written: bytes, glob: bytes, base: bytes | None) -> None:
-        self.file = file
-        self.line = line
-        self.written = written
-        self.glob = glob
-        self.base = base
-        self.negative = written.startswith(b"!")
-        self.folders_only = written.endswith(b"/")
-
-    def rule(self) -> Rule:
-        return Rule(os.fsdecode(self.file), self.line, readable(self.written))
+def _parse(data: bytes, file: bytes, base: bytes) -> Iterator[Pattern]:
+    return parse(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), file, base)
 
 
-class _Table:
-    """Finds the last of many patterns that matches, without trying them one by one."""
-
-    def __init__(self, patterns: tuple[_Pattern, ...]) -> None:
-        self._patterns = patterns
-        self._names: dict[bytes, int] = {}
-        self._paths: dict[bytes, int] = {}
-        self._endings: dict[bytes, int] = {}
-        self._wild_names = Globs()
-        self._wild_paths = Globs()
-        for index, pattern in enumerate(patterns):
-            self._enter(index, pattern)
-        self._any_ending = tuple(self._endings)
-
-    def _enter(self, index: int, pattern: _Pattern) -> None:
-        glob, base = pattern.glob, pattern.base
-        plain = plain_length(glob)
-        if plain == len(glob):
-            if base is None:
-                self._names[glob] = index
-            else:
-                self._paths[base + glob] = index
-        elif base is not None:
-            # git compares the plain beginning first, so a `**` right behind it stands at a beginning, too
-            self._wild_paths.add(index, base + glob[:plain], glob[plain:], in_path=True)
-        elif glob[:1] == b"*" and plain_length(glob[1:]) == len(glob) - 1:
-            self._endings[glob[1:]] = index
-        else:
-            self._wild_names.add(index, b"", glob, in_path=False)
-
-    def last(self, name: bytes, path: bytes) -> _Pattern | None:
-        best = self._names.get(name, -1)
-        if self._paths and (index := self._paths.get(path, -1)) > best:
-            best = index
-        if name.endswith(self._any_ending):
-            best = max(best, *(index for ending, index in self._endings.items() if name.endswith(ending)))
-        if self._wild_names and (index := self._wild_names.last(name)) > best:
-            best = index
-        if self._wild_paths and (index := self._wild_paths.last(path)) > best:
-            best = index
-        return self._patterns[best] if best >= 0 else None
-
-
-def _parse(data: bytes, file: bytes, base: bytes) -> Iterator[_Pattern]:
-    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    for number, line in enumerate(lines, 1):
-        if line.startswith(b"#"):
-            continue
-        written = _without_trailing_spaces(line.removesuffix(b"\r").partition(b"\0")[0])
-        glob = written.removeprefix(b"!").removesuffix(b"/")
-        if b"/" not in glob:
-            by_name = True
-        else:
-            glob = glob.removeprefix(b"/")
-            by_name = glob.startswith(b"**/") and b"/" not in glob[3:]
-            if by_name:
-                glob = glob[3:]
-        if glob:
-            yield _Pattern(file, number, written, glob, None if by_name else base)
-
-
-def _without_trailing_spaces(line: bytes) -> bytes:
-    stripped = line.rstrip(b" ")
-    backslashes = len(stripped) - len(stripped.rstrip(b"\\"))
-    # An odd backslash at the end quotes the first of the spaces.
-    return line[: len(stripped) + 1] if backslashes % 2 else stripped
+def _rule(pattern: Pattern) -> Rule:
+    return Rule(os.fsdecode(pattern.file), pattern.line, readable(pattern.written))
 
 
 def _explain_secret(file: bytes, name: bytes, path: bytes, rules: Rules) -> Rule | None:

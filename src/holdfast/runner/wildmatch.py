@@ -5,11 +5,9 @@ of variable length there is nothing to backtrack into. One with several is match
 two stars has a fixed length, so that its leftmost place is always the right one.
 """
 
-from __future__ import annotations
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import re
+MYPY = False
+if MYPY:
+    import re  # noqa: F401 - in comments
     from collections.abc import Collection
     from typing import TypeAlias
 
@@ -28,15 +26,15 @@ _MOST_TOGETHER = 200  # a longer list of alternatives takes longer than the patt
 class Globs:
     """Many patterns; ``last`` finds the one that was added last among those that match."""
 
-    def __init__(self) -> None:
-        self._simple: list[tuple[int, bytes]] = []
-        self._others: list[tuple[int, _Glob]] = []
-        self._compiled: re.Pattern[bytes] | None = None
+    def __init__(self) -> "None":
+        self._simple = []  # type: list[tuple[int, bytes]]
+        self._others = []  # type: list[tuple[int, _Glob]]
+        self._compiled = None  # type: re.Pattern[bytes] | None
 
-    def __bool__(self) -> bool:
+    def __bool__(self) -> "bool":
         return bool(self._simple or self._others)
 
-    def add(self, index: int, plain: bytes, glob: bytes, *, in_path: bool) -> None:
+    def add(self, index: "int", plain: "bytes", glob: "bytes", *, in_path: "bool") -> "None":
         """``plain`` is a beginning without wildcards. Without ``in_path`` the pattern is compared with names."""
         import re
 
@@ -50,7 +48,7 @@ class Globs:
         source = b"".join(expressions.get(token, token) for token in tokens)
         self._simple.append((index, re.escape(plain) + source))
 
-    def last(self, text: bytes) -> int:
+    def last(self, text: "bytes") -> "int":
         """The index of the last pattern that matches, or -1."""
         best = self._last_simple(text) if self._simple else -1
         for index, glob in reversed(self._others):
@@ -60,7 +58,7 @@ class Globs:
                 return index
         return best
 
-    def _last_simple(self, text: bytes) -> int:
+    def _last_simple(self, text: "bytes") -> "int":
         if self._compiled is None:  # made at the first question: most folders never ask
             import re
 
@@ -74,10 +72,10 @@ class Globs:
 class _Glob:
     """A pattern name by name; None stands for any number of names."""
 
-    def __init__(self, plain: bytes, tokens: list[Token]) -> None:
+    def __init__(self, plain: "bytes", tokens: "list[Token]") -> "None":
         self._plain = plain
-        self._names: list[_Name | None] = []
-        waiting: list[Token] = []
+        self._names = []  # type: list[_Name | None]
+        waiting = []  # type: list[Token]
         for token in tokens:
             if token == _FOLDERS:
                 self._names.append(None)
@@ -88,7 +86,7 @@ class _Glob:
                 waiting.append(token)
         self._names += _names(waiting)
 
-    def matches(self, text: bytes) -> bool:
+    def matches(self, text: "bytes") -> "bool":
         if not text.startswith(self._plain):
             return False
         wanted, found = self._names, text[len(self._plain) :].split(b"/")
@@ -108,7 +106,7 @@ class _Glob:
         return all(name is None for name in wanted[at:])
 
 
-def _names(tokens: list[Token]) -> list[_Name | None]:
+def _names(tokens: "list[Token]") -> "list[_Name | None]":
     return [None, _Name([_STAR])] if tokens == [_REST] else [_Name(tokens)]
 
 
@@ -117,8 +115,8 @@ class _Name:
 
     __slots__ = ("_first", "_last", "_middle")
 
-    def __init__(self, tokens: list[Token]) -> None:
-        pieces: list[list[Token]] = [[]]
+    def __init__(self, tokens: "list[Token]") -> "None":
+        pieces = [[]]  # type: list[list[Token]]
         for token in tokens:
             if token != _STAR:
                 pieces[-1].append(token)
@@ -128,7 +126,7 @@ class _Name:
         self._last = _Piece(pieces[-1]) if len(pieces) > 1 else None
         self._middle = [_Piece(piece) for piece in pieces[1:-1]]
 
-    def matches(self, name: bytes) -> bool:
+    def matches(self, name: "bytes") -> "bool":
         if self._last is None:
             return len(name) == self._first.length and self._first.find(name, 0, len(name)) == 0
         at, end = self._first.length, len(name) - self._last.length
@@ -147,7 +145,7 @@ class _Piece:
 
     __slots__ = ("_expression", "_literal", "length")
 
-    def __init__(self, tokens: list[Token]) -> None:
+    def __init__(self, tokens: "list[Token]") -> "None":
         self.length = len(tokens)
         self._literal = b"".join(token[-1:] for token in tokens if len(token) < 3)
         self._expression = None
@@ -156,18 +154,18 @@ class _Piece:
 
             self._expression = re.compile(b"".join(tokens), re.DOTALL)
 
-    def find(self, name: bytes, start: int, end: int) -> int:
+    def find(self, name: "bytes", start: "int", end: "int") -> "int":
         if self._expression is None:
             return name.find(self._literal, start, end)
         match = self._expression.search(name, start, end)
         return -1 if match is None else match.start()
 
 
-def plain_length(glob: bytes) -> int:
+def plain_length(glob: "bytes") -> "int":
     return min((at for at in map(glob.find, (b"*", b"?", b"[", b"\\")) if at >= 0), default=len(glob))
 
 
-def _tokens(glob: bytes, in_path: bool) -> list[Token] | None:
+def _tokens(glob: "bytes", in_path: "bool") -> "list[Token] | None":
     """What git's wildmatch reads in a pattern; None where it accepts nothing."""
     import re
 
@@ -193,7 +191,7 @@ def _tokens(glob: bytes, in_path: bool) -> list[Token] | None:
     return tokens
 
 
-def _stars(glob: bytes, start: int, in_path: bool) -> tuple[Token, int]:
+def _stars(glob: "bytes", start: "int", in_path: "bool") -> "tuple[Token, int]":
     end = start
     while glob[end : end + 1] == b"*":
         end += 1
@@ -208,13 +206,13 @@ def _stars(glob: bytes, start: int, in_path: bool) -> tuple[Token, int]:
     return (_FOLDERS, end + 1) if after.startswith(b"/") else (_REST, end)
 
 
-def _translate_bracket(glob: bytes, at: int, in_path: bool) -> tuple[bytes, int] | None:
+def _translate_bracket(glob: "bytes", at: "int", in_path: "bool") -> "tuple[bytes, int] | None":
     """The set behind a ``[`` and where it ends; None if it never ends or names an unknown class."""
     import re
 
     negated = glob[at : at + 1] in (b"!", b"^") and at < len(glob)
     start = at = at + negated
-    members: set[int] = set()
+    members = set()  # type: set[int]
     previous = 0
     while at == start or glob[at : at + 1] != b"]":
         step = _bracket_member(glob, at, previous)
@@ -231,7 +229,7 @@ def _translate_bracket(glob: bytes, at: int, in_path: bool) -> tuple[bytes, int]
     return (b"[%s]" % listed if listed else b"(?!)"), at + 1
 
 
-def _bracket_member(glob: bytes, at: int, previous: int) -> tuple[Collection[int], int, int] | None:
+def _bracket_member(glob: "bytes", at: "int", previous: "int") -> "tuple[Collection[int], int, int] | None":
     """What one step through a set adds, what a following ``-`` would start from, and where to go on."""
     char = glob[at : at + 1]
     if char == b"\\":
@@ -254,7 +252,7 @@ def _bracket_member(glob: bytes, at: int, previous: int) -> tuple[Collection[int
 _DIGITS = b"0123456789"
 _LOWER = b"abcdefghijklmnopqrstuvwxyz"
 _UPPER = _LOWER.upper()
-_CLASSES: dict[bytes, Collection[int]] = {
+_CLASSES = {  # type: dict[bytes, Collection[int]]
     b"alnum": _DIGITS + _LOWER + _UPPER,
     b"alpha": _LOWER + _UPPER,
     b"blank": b" \t",
