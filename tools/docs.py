@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.amlconfig.docker_arguments import HARMLESS
 from holdfast.cli.parse import GLOBAL_OPTIONS, PROGRAM, placeholder, usage_line
-from holdfast.cli.table.commands import COMMANDS, GROUPS
+from holdfast.cli.table.commands import COMMANDS
+from holdfast.cli.table.topics import GROUPS
 from holdfast.engine.submit.trust_policy import TABLE
 from holdfast.errors import HoldfastError
 from holdfast.runner.run.script_process import INHERITED
@@ -146,7 +147,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _command(command: Command) -> str:
-    aliases = ", ".join(f"`{' '.join((PROGRAM, *alias))}`" for alias in command.aliases)
+    others = (name for name in (command.words, *command.aliases) if name != command.short)
+    aliases = ", ".join(f"`{' '.join((PROGRAM, *name))}`" for name in others)
     words = (*command.positionals, *((command.rest,) if command.rest else ()))
     rows = [*map(_word, words), *((_spelled(option), _meaning(option)) for option in command.options)]
     blocks = [

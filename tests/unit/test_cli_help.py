@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 
 import pytest
 
 from holdfast.cli.help import print_help
 from holdfast.cli.parse import Command, HelpWanted, Option, Positional, parse
+from holdfast.cli.table import commands, topics
 
 SUBMIT = Command(
     ("experiment", "submit"),
@@ -22,13 +24,13 @@ SUBMIT = Command(
     aliases=(("submit",),),
     examples=(("Run it here:", "holdfast submit -c local train.py --lr 0.1"),),
     description="The project is copied first.\n\nCtrl-C stops the log stream, not the run.",
-    essential=True,
 )
 STATUS = Command(("experiment", "status"), "Say how a run is doing.", "nowhere:run")
 START = Command(("execute", "start"), "Old name of submit.", "nowhere:run", hidden=True)
 DU = Command(("du",), "Show what takes room.", "nowhere:run")
 COMMANDS = (SUBMIT, STATUS, START, DU)
 GROUPS = {(): "Runs scripts.", ("experiment",): "Start and stop runs."}
+TOPICS = (("Start", "submit"), ("Disk", "du"))
 
 
 class Terminal(io.StringIO):
@@ -40,22 +42,60 @@ def helped(*argv: str, stream: io.StringIO | None = None) -> str:
     stream = stream or io.StringIO()
     wanted = parse(COMMANDS, argv)
     assert isinstance(wanted, HelpWanted)
-    print_help(wanted, COMMANDS, GROUPS, stream)
+    print_help(wanted, COMMANDS, GROUPS, TOPICS, stream)
     return stream.getvalue()
 
 
 def test_top_level() -> None:
     assert helped("-h") == (
-        "Group\n"
-        "    holdfast : Runs scripts.\n"
+        "holdfast: Runs scripts.\n"
         "\n"
-        "Commands:\n"
-        "    submit : Run a script on a target and follow it.\n"
+        "Start\n"
+        "    submit     : Run a script on a target and follow it\n"
         "\n"
-        "Groups and more commands:\n"
-        "    du, experiment\n"
+        "Disk\n"
+        "    du         : Show what takes room\n"
+        "\n"
+        "Groups\n"
+        "    experiment : Start and stop runs\n"
         "\n"
         "Run any command with -h for details; holdfast --version shows the version.\n"
+    )
+
+
+def test_first_page_has_every_name_of_one_word_with_a_phrase_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    stream = io.StringIO()
+    print_help(HelpWanted((), None, asked=True), commands.COMMANDS, topics.GROUPS, topics.TOPICS, stream)
+    entries = [line.partition(" : ") for line in stream.getvalue().splitlines() if line.startswith("    ")]
+    assert [name for name, colon, phrase in entries if not (colon and phrase.strip())] == []
+    listed = Counter(name.strip() for name, _, _ in entries)
+    named = Counter(command.short[0] for command in commands.COMMANDS if len(command.short) == 1)
+    groups = Counter(words[0] for words in topics.GROUPS if len(words) == 1)
+    assert listed == named + groups
+
+
+def test_no_two_commands_share_a_name() -> None:
+    names = Counter(name for command in commands.COMMANDS for name in (command.words, *command.aliases))
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_every_command_about_runs_has_a_name_of_one_word() -> None:
+    about_runs = [command for command in commands.COMMANDS if command.words[0] in ("experiment", "history")]
+    assert len(about_runs) > 20
+    assert [command.words for command in about_runs if len(command.short) != 1] == []
+
+
+@pytest.mark.parametrize("group", sorted(words for words in topics.GROUPS if words), ids=" ".join)
+def test_group_lists_its_commands_with_a_phrase_each(group: tuple[str, ...]) -> None:
+    wanted = parse(commands.COMMANDS, [*group, *(["-h"] if group == ("passport",) else [])])
+    assert isinstance(wanted, HelpWanted)
+    stream = io.StringIO()
+    print_help(wanted._replace(command=None, words=group), commands.COMMANDS, topics.GROUPS, topics.TOPICS, stream)
+    listed = re.findall(r"^    (\S+) +: (\S.*)$", stream.getvalue().partition("Commands:")[2], re.MULTILINE)
+    names = (name for command in commands.COMMANDS for name in (command.words, *command.aliases))
+    assert [name for name, _ in listed] == sorted(
+        {name[len(group)] for name in names if name[: len(group)] == group and len(name) > len(group)}
     )
 
 
@@ -65,8 +105,8 @@ def test_group() -> None:
         "    holdfast experiment : Start and stop runs.\n"
         "\n"
         "Commands:\n"
-        "    status : Say how a run is doing.\n"
-        "    submit : Run a script on a target and follow it.\n"
+        "    status : Say how a run is doing\n"
+        "    submit : Run a script on a target and follow it\n"
     )
 
 
@@ -74,8 +114,8 @@ def test_command() -> None:
     text = helped("submit", "-h")
     headings = [line for line in text.splitlines() if line and not line.startswith(" ")]
     assert headings == ["Command", "Arguments", "Global Arguments", "Examples"]
-    assert "    usage: holdfast experiment submit [OPTIONS] SCRIPT [ARGUMENT ...]\n" in text
-    assert "    also:  holdfast submit\n" in text
+    assert "    usage: holdfast submit [OPTIONS] SCRIPT [ARGUMENT ...]\n" in text
+    assert "    also:  holdfast experiment submit\n" in text
     assert "    The project is copied first.\n\n    Ctrl-C stops the log stream, not the run.\n" in text
     assert "    --run-configuration -c NAME      : Which run configuration to use.\n" in text
     assert "    SCRIPT [ARGUMENT ...] [Required] : The script and its own arguments.\n" in text
@@ -83,6 +123,12 @@ def test_command() -> None:
     assert "May be repeated." in " ".join(text.split())
     assert "    Run it here:\n        holdfast submit -c local train.py --lr 0.1\n" in text
     assert "--runconfig " not in text
+
+
+def test_original_spelling_shows_the_original_name() -> None:
+    text = helped("ml", "submit", "-h")
+    assert "    usage: holdfast experiment submit [OPTIONS] SCRIPT [ARGUMENT ...]\n" in text
+    assert "also:" not in text
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 200])

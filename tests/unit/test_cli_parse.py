@@ -275,11 +275,10 @@ def test_second_word_is_not_a_run() -> None:
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
-        ("compare", "history compare"),
-        ("delete", "history delete"),
-        ("list", "history list"),
+        ("reindex", "store reindex"),
+        ("list", "runs"),
         ("stop", "cancel"),
-        ("history remove", "history delete"),
+        ("history remove", "delete"),
         ("ls", "runs"),
         ("sumbit", "submit"),
     ],

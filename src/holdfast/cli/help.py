@@ -8,16 +8,19 @@ from holdfast.present import terminal
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import TextIO
+    from typing import TextIO, TypeAlias
 
     from holdfast.cli.parse import Command, HelpWanted, Option
+
+    Groups: TypeAlias = Mapping[tuple[str, ...], str]
+
 
 _WIDEST = 118
 _INDENT = "    "
 
 
 def print_help(
-    wanted: HelpWanted, commands: Sequence[Command], groups: Mapping[tuple[str, ...], str], stream: TextIO
+    wanted: HelpWanted, commands: Sequence[Command], groups: Groups, topics: Sequence[tuple[str, str]], stream: TextIO
 ) -> None:
     """``groups`` gives each group's one-line summary by its words; the empty words are the program itself."""
     page = Page(min(terminal.width(stream), _WIDEST), bold=terminal.use_colour(stream))
@@ -26,31 +29,34 @@ def print_help(
     elif wanted.words:
         group_help(page, wanted.words, commands, groups)
     else:
-        top_help(page, commands, groups)
+        top_help(page, commands, groups, topics)
     stream.write(page.text())
 
 
-def top_help(page: Page, commands: Sequence[Command], groups: Mapping[tuple[str, ...], str]) -> None:
-    """One screen: the commands one needs first with their short names, then the names of all others."""
-    first = [command for command in commands if command.essential]
-    others = [command for command in commands if not command.essential and not command.hidden]
-    page.heading("Group")
-    page.entries([(PROGRAM, groups.get((), ""))])
-    page.heading("Commands:")
-    page.entries([(" ".join(_short(command)), command.summary) for command in first])
-    page.heading("Groups and more commands:")
-    page.names(sorted({_short(command)[0] for command in others} | {words[0] for words in groups if words}))
+def top_help(page: Page, commands: Sequence[Command], groups: Groups, topics: Sequence[tuple[str, str]]) -> None:
+    """Every command that has a name of one word, by topic, and every group: each with a phrase."""
+    by_name = {command.short: command for command in commands if not command.hidden}
+    sections = [(title, _phrases(by_name[(name,)] for name in names.split())) for title, names in topics]
+    first = sorted((words[0], text.removesuffix(".")) for words, text in groups.items() if len(words) == 1)
+    sections.append(("Groups", first))
+    column = max((len(name) for _, entries in sections for name, _ in entries), default=0)
+    page.paragraph(f"{PROGRAM}: {groups[()]}")
+    for title, entries in sections:
+        page.heading(title)
+        page.entries(entries, column)
     page.blank()
     page.paragraph(f"Run any command with -h for details; {PROGRAM} --version shows the version.")
 
 
-def group_help(
-    page: Page, words: tuple[str, ...], commands: Sequence[Command], groups: Mapping[tuple[str, ...], str]
-) -> None:
+def _phrases(commands: Iterable[Command]) -> list[tuple[str, str]]:
+    return [(command.short[0], command.phrase) for command in commands]
+
+
+def group_help(page: Page, words: tuple[str, ...], commands: Sequence[Command], groups: Groups) -> None:
     page.heading("Group")
     page.entries([(" ".join((PROGRAM, *words)), groups.get(words, ""))])
     inside = {
-        name[len(words)]: command.summary if len(name) == len(words) + 1 else groups.get(name[: len(words) + 1], "")
+        name[len(words)]: command.phrase if len(name) == len(words) + 1 else groups.get(name[: len(words) + 1], "")
         for command in commands
         for name in (command.words, *command.aliases)
         if name[: len(words)] == words and len(name) > len(words) and not command.hidden
@@ -63,9 +69,9 @@ def command_help(page: Page, command: Command) -> None:
     page.heading("Command")
     page.entries([(command.title, command.summary)])
     page.paragraph(f"usage: {usage_line(command)}", _INDENT)
-    if command.aliases:
-        short = ", ".join(" ".join((PROGRAM, *alias)) for alias in command.aliases)
-        page.paragraph(f"also:  {short}", _INDENT)
+    others = [" ".join((PROGRAM, *name)) for name in (command.words, *command.aliases) if name != command.short]
+    if others:
+        page.paragraph(f"also:  {', '.join(others)}", _INDENT)
     for paragraph in command.description.split("\n\n") if command.description else ():
         page.blank()
         page.paragraph(paragraph, _INDENT)
@@ -100,9 +106,9 @@ class Page:
             self.blank()
         self._lines.append(f"\x1b[1m{text}\x1b[0m" if self._bold else text)
 
-    def entries(self, entries: Sequence[tuple[str, str]]) -> None:
+    def entries(self, entries: Sequence[tuple[str, str]], column: int = 0) -> None:
         """``name : explanation`` lines with the colons in one column and explanations wrapped beside it."""
-        column = min(max((len(name) for name, _ in entries), default=0), self._width // 2)
+        column = column or min(max((len(name) for name, _ in entries), default=0), self._width // 2)
         for name, explanation in entries:
             beside = name if len(name) <= column else ""
             if not beside:
@@ -134,10 +140,6 @@ class Page:
             break_on_hyphens=False,
         )
         self._lines.extend(lines or [first.removesuffix(" : ").rstrip()])
-
-
-def _short(command: Command) -> tuple[str, ...]:
-    return min((*command.aliases, command.words), key=len)
 
 
 def _option_entries(options: Iterable[Option]) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ import os
 import sys
 
 from holdfast.cli.parse import HelpWanted, Parsed, parse
-from holdfast.cli.table.commands import COMMANDS, GROUPS
+from holdfast.cli.table.commands import COMMANDS
 from holdfast.errors import Detached, HoldfastError
 
 TYPE_CHECKING = False
@@ -56,8 +56,9 @@ def _run(parsed: Parsed) -> int:
 
 def _help(wanted: HelpWanted) -> int:
     from holdfast.cli.help import print_help
+    from holdfast.cli.table.topics import GROUPS, TOPICS
 
-    print_help(wanted, COMMANDS, GROUPS, sys.stdout if wanted.asked else sys.stderr)
+    print_help(wanted, COMMANDS, GROUPS, TOPICS, sys.stdout if wanted.asked else sys.stderr)
     return 0 if wanted.asked else 2
 
 

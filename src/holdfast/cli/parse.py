@@ -34,8 +34,8 @@ PROGRAM = "holdfast"
 # What people type who know other programs.
 _SYNONYMS = {
     **dict.fromkeys(("stop", "kill", "abort", "terminate"), ("cancel",)),
-    **dict.fromkeys(("remove", "rm", "del"), ("history", "delete")),
-    **dict.fromkeys(("ls", "ps", "jobs"), ("runs",)),
+    **dict.fromkeys(("remove", "rm", "del"), ("delete",)),
+    **dict.fromkeys(("list", "ls", "ps", "jobs"), ("runs",)),
     **dict.fromkeys(("run", "train", "launch"), ("submit",)),
     **dict.fromkeys(("log", "tail", "follow"), ("logs",)),
     **dict.fromkeys(("show", "describe"), ("info",)),
@@ -88,12 +88,24 @@ class Command(Record):
     aliases: tuple[tuple[str, ...], ...] = ()
     examples: tuple[tuple[str, str], ...] = ()
     description: str = ""
-    essential: bool = False
     hidden: bool = False
 
     @property
+    def short(self) -> tuple[str, ...]:
+        """The shortest name; ``words`` is the original's."""
+        return min((self.words, *self.aliases), key=len)
+
+    @property
     def title(self) -> str:
-        return " ".join((PROGRAM, *self.words))
+        return " ".join((PROGRAM, *self.short))
+
+    @property
+    def phrase(self) -> str:
+        """The first clause of the summary, for lists of commands."""
+        for end in (": ", "; "):
+            if end in self.summary:
+                return self.summary.partition(end)[0]
+        return self.summary.partition(". ")[0].removesuffix(".")
 
 
 class Parsed(Record):
@@ -144,21 +156,23 @@ GLOBAL_OPTIONS = (
 
 def parse(commands: Sequence[Command], argv: Sequence[str]) -> Parsed | HelpWanted:
     words = _without_prefixes(argv)
+    compatible = list(argv[:1]) == ["ml"]
     table = {name: command for command in commands for name in (command.words, *command.aliases)}
     heard = _Values(GLOBAL_OPTIONS)
     named, at = _find_command(table, words, heard)
     command = table.get(named)
     if command is None:
         return HelpWanted(named, None, asked=heard.values["help"] is True)
-    values = _Values((*GLOBAL_OPTIONS, *command.options), command, heard.values)
+    named_by = command._replace(aliases=()) if compatible else command  # help and errors have the original's name
+    values = _Values((*GLOBAL_OPTIONS, *command.options), named_by, heard.values)
     loose, rest, dashes = _read_options(command, words, at, values)
     if values.values["help"] is True:
-        return HelpWanted(command.words, command, asked=True)
+        return HelpWanted(command.words, named_by, asked=True)
     if command.rest is not None and not dashes:
         rest = _take_trailing(rest, values)
-    _place(command, _take_loose(command, loose, values), values.values)
-    _check_required(command, values.values, rest)
-    return Parsed(command, values.values, tuple(rest), compatible=list(argv[:1]) == ["ml"])
+    _place(named_by, _take_loose(command, loose, values), values.values)
+    _check_required(named_by, values.values, rest)
+    return Parsed(command, values.values, tuple(rest), compatible)
 
 
 def usage_line(command: Command) -> str:

@@ -1,4 +1,4 @@
-"""All commands, as data. Commands have the names of the original; short names are aliases."""
+"""All commands, as data. Commands have the names of the original; a command about runs also has a name of one word."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _AT = "holdfast.cli.commands."
 COMMANDS = (
     Command(
         ("experiment", "submit"),
-        "Run a script on a target, stream its log and record it in the history.",
+        "Run a script on a target; stream its log and record it in the history.",
         _AT + "submit:submit",
         SUBMIT,
         rest=Positional(
@@ -27,7 +27,6 @@ COMMANDS = (
         ),
         description="Options go before the script. Ctrl-C stops the log stream, not the run. "
         "The exit code is that of the script.",
-        essential=True,
     ),
     Command(
         ("experiment", "prepare"),
@@ -95,7 +94,6 @@ COMMANDS = (
         _AT + "runs:status",
         (RUN, OLD_TARGET, PROJECT),
         aliases=(("status",),),
-        essential=True,
     ),
     Command(
         ("experiment", "cancel"),
@@ -103,7 +101,6 @@ COMMANDS = (
         _AT + "runs:cancel",
         (RUN, OLD_TARGET, PROJECT),
         aliases=(("cancel",),),
-        essential=True,
     ),
     Command(
         ("experiment", "retry"),
@@ -157,9 +154,8 @@ COMMANDS = (
             ),
         ),
         aliases=(("info",),),
-        essential=True,
     ),
-    Command(("history", "last"), "Show the most recent run.", _AT + "history:last", (PROJECT,)),
+    Command(("history", "last"), "Show the most recent run.", _AT + "history:last", (PROJECT,), aliases=(("last",),)),
     Command(
         ("history", "download"),
         "Copy a run's artifacts, or one of them, into a folder.",
@@ -177,10 +173,11 @@ COMMANDS = (
             ),
             Option(("--overwrite",), "overwrite", "Overwrite existing files.", kind="flag"),
         ),
+        aliases=(("download",),),
     ),
     Command(
         ("history", "pull"),
-        "Add runs that other clients started on a target to your history.",
+        "Add runs of other clients on a target to your history.",
         _AT + "machines:pull",
         (
             Option(
@@ -192,6 +189,7 @@ COMMANDS = (
             ),
             PROJECT,
         ),
+        aliases=(("pull",),),
         description="Run ids stay the same; run numbers are new. Afterwards logs, info and cancel work on them.",
     ),
     Command(
@@ -211,6 +209,7 @@ COMMANDS = (
             Option(("--yes", "-y"), "yes", "Do not prompt for confirmation.", kind="flag"),
             Option(("--now",), "now", "Delete permanently instead of moving to the trash.", kind="flag"),
         ),
+        aliases=(("delete",),),
     ),
     *COMPARISONS,
     *LABELS,
@@ -226,7 +225,6 @@ COMMANDS = (
             Option(("--follow", "-f"), "follow", "Follow the log until the run ends.", kind="flag"),
             Option(("--tail", "-n"), "tail", "Only the last N lines.", metavar="N"),
         ),
-        essential=True,
     ),
     Command(
         ("project", "create"),
@@ -246,7 +244,6 @@ COMMANDS = (
             Option(("--account", "-a"), "account", hidden=True),
             Option(("--resource-group", "-g"), "resource_group", hidden=True),
         ),
-        essential=True,
     ),
     Command(
         ("project", "restore"),
@@ -260,12 +257,11 @@ COMMANDS = (
             STORE_LARGE,
         ),
         aliases=(("restore",),),
-        essential=True,
     ),
     Command(("project", "sample", "list"), "List the templates of project create.", _AT + "project:list_samples"),
     Command(
         ("diff",),
-        "Compare the code of two runs, or of a run and the current project.",
+        "Compare the code of two runs, or of a run and the project.",
         _AT + "restore:diff",
         (
             Option(
@@ -359,18 +355,3 @@ COMMANDS = (
         (Positional("key", "Name of the setting.", required=False), Positional("value", "New value.", required=False)),
     ),
 )
-
-GROUPS = {
-    (): "Run training scripts on any machine you can reach and keep a verifiable record.",
-    ("experiment",): "Start, follow and stop runs.",
-    ("history",): "Find, compare and manage past runs.",
-    ("project",): "Create projects and restore their code.",
-    ("project", "sample"): "Templates.",
-    ("computetarget",): "Machines to run on.",
-    ("image",): "Images of a target's container engine.",
-    ("runconfiguration",): "Run configurations: a target and its settings.",
-    ("env",): "Environments: what is declared, solved and built.",
-    ("asset",): "Named and versioned outputs of runs.",
-    ("passport",): "Runs as signed files.",
-    ("store",): "Maintain the store.",
-}

@@ -25,7 +25,8 @@ COMPARISONS = (
                 choices=(*FORMATS, "html"),
             ),
         ),
-        examples=(("As an HTML page", "holdfast history compare -r 12 -r 13 --to compare.html"),),
+        aliases=(("compare",),),
+        examples=(("As an HTML page", "holdfast compare -r 12 -r 13 --to compare.html"),),
     ),
     Command(
         ("history", "plot"),
@@ -39,7 +40,8 @@ COMPARISONS = (
             Option(("--log",), "log", "Logarithmic y axis.", kind="flag"),
             Option(("--to",), "to", "Write the plot to this .svg or .png file.", metavar="FILE"),
         ),
-        examples=(("Two runs in one plot", "holdfast history plot -r 12 -r 13 --name loss --log --to loss.svg"),),
+        aliases=(("plot",),),
+        examples=(("Two runs in one plot", "holdfast plot -r 12 -r 13 --name loss --log --to loss.svg"),),
     ),
     Command(
         ("reproduce",),

@@ -21,7 +21,8 @@ LABELS = (
         _AT + "labels:tag",
         (_RUNS, PROJECT, Option(("--remove",), "remove", "Remove this tag.", kind="repeat", metavar="NAME")),
         (Positional("tags", "Tags; one without a value is true.", "NAME[=VALUE]", required=False, many=True),),
-        examples=(("Two tags", "holdfast history tag -r 12 dataset=v3 kept"),),
+        aliases=(("tag",),),
+        examples=(("Two tags", "holdfast tag -r 12 dataset=v3 kept"),),
     ),
     Command(
         ("history", "note"),
@@ -29,15 +30,21 @@ LABELS = (
         _AT + "labels:note",
         (_RUNS, PROJECT),
         (Positional("text", "The note.", "TEXT", required=False),),
+        aliases=(("note",),),
     ),
     Command(
         ("history", "archive"),
         "Hide runs from the list; nothing is deleted.",
         _AT + "labels:archive",
         (_RUNS, PROJECT),
+        aliases=(("archive",),),
     ),
     Command(
-        ("history", "unarchive"), "Show archived runs in the list again.", _AT + "labels:unarchive", (_RUNS, PROJECT)
+        ("history", "unarchive"),
+        "Show archived runs in the list again.",
+        _AT + "labels:unarchive",
+        (_RUNS, PROJECT),
+        aliases=(("unarchive",),),
     ),
 )
 ASSETS = (
@@ -62,6 +69,7 @@ ASSETS = (
                 metavar="NAME",
             ),
         ),
+        aliases=(("promote",),),
     ),
     Command(
         ("asset", "download"),
@@ -84,7 +92,7 @@ ASSETS = (
 EXCHANGE = (
     Command(
         ("history", "export"),
-        "Write runs with their code, logs, metrics and outputs into one zip.",
+        "Write runs into one zip: code, logs, metrics and outputs.",
         _AT + "exchange:export",
         (
             Option(
@@ -94,17 +102,19 @@ EXCHANGE = (
             Option(("--to",), "to", "The file.", metavar="FILE", required=True),
             PROJECT,
         ),
-        examples=(("The whole history", "holdfast history export --all --to runs.zip"),),
+        aliases=(("export",),),
+        examples=(("The whole history", "holdfast export --all --to runs.zip"),),
     ),
     Command(
         ("history", "import"),
-        "Import runs from a zip of history export or from MLflow. Runs that already exist are skipped.",
+        "Import runs from a zip of holdfast export or from MLflow. Runs that already exist are skipped.",
         _AT + "exchange:take_in",
         (
             Option(("--mlflow",), "mlflow", "An MLflow store: the folder mlruns, or mlflow.db.", metavar="PATH"),
             PROJECT,
         ),
         (Positional("file", "The zip.", "FILE", required=False),),
+        aliases=(("import",),),
     ),
 )
 PASSPORTS = (

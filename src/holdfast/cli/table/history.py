@@ -26,10 +26,9 @@ HISTORY = (
         examples=(
             (
                 "The best runs on one machine",
-                "holdfast history list --where \"Accuracy > 0.9 and target = 'lab1'\" --sort -Accuracy --limit 20",
+                "holdfast runs --where \"Accuracy > 0.9 and target = 'lab1'\" --sort -Accuracy --limit 20",
             ),
         ),
-        essential=True,
     ),
     Command(
         ("history", "metrics"),
@@ -41,7 +40,8 @@ HISTORY = (
             Option(("--name",), "name", "All points of this metric.", metavar="METRIC"),
             Option(("--points",), "points", "Reduce to about N points; peaks are kept.", metavar="N"),
         ),
-        examples=(("For a spreadsheet", "holdfast history metrics -r 12 --name loss -o csv"),),
+        aliases=(("metrics",),),
+        examples=(("For a spreadsheet", "holdfast metrics -r 12 --name loss -o csv"),),
     ),
     Command(
         ("history", "undelete"),
@@ -59,5 +59,6 @@ HISTORY = (
             ),
             Option(("--all", "-A"), "all", "List deleted runs of all projects.", kind="flag"),
         ),
+        aliases=(("undelete",),),
     ),
 )

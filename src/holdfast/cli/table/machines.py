@@ -48,6 +48,7 @@ MACHINES = (
             Option(("--yes", "-y"), "yes", "Do not prompt about outputs that exist only there.", kind="flag"),
         ),
         (WORD,),
+        aliases=(("detach",),),
     ),
     Command(
         ("trust",),
@@ -96,10 +97,9 @@ MACHINES = (
         aliases=(("computecontext", "attach"), ("attach",)),
         examples=(
             ("With your SSH key or agent, for all projects", "holdfast attach ada@gpu1.example.org"),
-            ("For this project", "holdfast computetarget attach remote --name lab1 --address gpu1 --username ada"),
+            ("For this project", "holdfast attach remote --name lab1 --address gpu1 --username ada"),
         ),
         description="The host key is shown and pinned. A password is used once, to install a key for Holdfast.",
-        essential=True,
     ),
     Command(
         ("exec",),
@@ -116,7 +116,7 @@ MACHINES = (
     ),
     Command(
         ("ssh",),
-        "Open a shell on the machine of a run, in its folder, or on a target.",
+        "Open a shell on the machine of a run or on a target.",
         _AT + "inside:ssh",
         (
             RUN._replace(default=None),
@@ -128,11 +128,11 @@ MACHINES = (
             ),
             PROJECT,
         ),
-        description="Default: the machine of the last run.",
+        description="Default: the machine of the last run. The shell of a run is in its folder.",
     ),
     Command(
         ("forward",),
-        "Forward a port of a run's machine to 127.0.0.1 until Ctrl-C.",
+        "Forward a port of a run's machine to 127.0.0.1; ends with Ctrl-C.",
         _AT + "inside:forward",
         (RUN, PROJECT),
         (Positional("ports", "Remote port, and the local port if it differs.", "PORT[:LOCAL]", many=True),),
