@@ -11,6 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS: dict[str, Any] = runpy.run_path(str(ROOT / "tools" / "docs.py"))
@@ -112,3 +113,11 @@ def _shown(text: str) -> list[str]:
 def _drawn(text: str) -> str:
     picture: str = TRANSCRIPT["draw"](TRANSCRIPT["screen"](text))
     return picture
+
+
+def test_pre_commit_runs_the_checks_of_make_check() -> None:
+    config = YAML(typ="safe").load((ROOT / ".pre-commit-config.yaml").read_text())
+    entries = [hook["entry"] for repo in config["repos"] for hook in repo["hooks"]]
+    makefile = (ROOT / "Makefile").read_text().replace("$(BIN)", ".venv/bin").replace("--check ", "")
+    assert [entry for entry in entries if entry.replace(" --force-exclude", "") not in makefile] == []
+    assert len(entries) == 4
