@@ -54,7 +54,7 @@ def test_columns_in_every_form(runs: Desk) -> None:
     ]
     assert runs.holdfast(*words, "tsv").text == "1\t0.1\t0.0\t=1+1\n3\t0.2\t0.0\t=1+1\n"
     assert runs.holdfast(*words, "csv").text == "run_number,lr,Accuracy.min,note\n1,0.1,0.0,'=1+1\n3,0.2,0.0,'=1+1\n"
-    assert runs.holdfast(*words, "table").text.split()[:4] == ["Run_number", "Lr", "Accuracy.min", "Note"]
+    assert runs.holdfast(*words, "table").text.split()[:4] == ["run_number", "lr", "Accuracy.min", "note"]
 
 
 def test_mistakes_are_told(runs: Desk) -> None:

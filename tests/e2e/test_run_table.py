@@ -58,7 +58,7 @@ def at_terminal(desk: Desk, columns: int, *argv: str, **env: str) -> list[str]:
 
 def test_terminal_shows_age_duration_arguments_and_best_metrics(runs: Desk) -> None:
     title, *rows, note = at_terminal(runs, 120, "runs", NO_COLOR="1")
-    assert title.split() == ["#", "age", "duration", "status", "target", "script", "accuracy", "val_loss"]
+    assert title.split() == ["run", "age", "duration", "status", "target", "script", "accuracy", "val_loss"]
     cells = [re.split(r" {2,}", row.strip()) for row in rows]
     assert [row[0] for row in cells] == ["3", "2", "1"]
     assert all(row[1].endswith("ago") or row[1] == "just now" for row in cells)
@@ -96,9 +96,49 @@ def test_sorted_metric_comes_first(runs: Desk) -> None:
 def test_original_columns_stay_for_formats_and_for_the_az_commands(runs: Desk) -> None:
     original = "Accuracy Duration Epochs Run_id Run_number Script_name Start_time_utc Status Target Val_loss"
     assert at_terminal(runs, 200, "ml", "history", "list")[0].split() == original.split()
-    assert at_terminal(runs, 200, "runs", "-o", "table")[0].split() == original.split()
-    assert runs.holdfast("runs", "-o", "table").text.split()[:10] == original.split()
+    assert at_terminal(runs, 200, "runs", "-o", "table")[0].split() == original.lower().split()
+    assert runs.holdfast("runs", "-o", "table").text.split()[:10] == original.lower().split()
     assert [record["run_number"] for record in runs.holdfast("runs").json] == [3, 2, 1]
+
+
+def test_every_heading_is_the_name_to_type(runs: Desk) -> None:
+    """The table for people, of one project and of all; ``-o table``; CSV, whose nested values can only be shown."""
+    tables = [at_terminal(runs, 200, *words, NO_COLOR="1")[0].split() for words in (("runs",), ("runs", "--all"))]
+    tables.append(runs.holdfast("runs", "-o", "table").text.splitlines()[0].split())
+    headings = {heading for table in tables for heading in table}
+    assert {"run", "age", "script", "run_id", "run_number", "val_loss"} <= headings
+    order = ",".join(sorted(headings))
+    for words in (("--columns", order), ("--sort", order), ("--sort", f"-{order}")):
+        result = runs.holdfast("runs", *words, "-o", "table")
+        assert (result.code, result.err) == (0, ""), result
+    assert runs.holdfast("runs", "--columns", order, "-o", "table").text.splitlines()[0].split() == order.split(",")
+    where = " and ".join(f"{heading} is not null" for heading in sorted(headings))
+    assert [row["run_number"] for row in runs.holdfast("runs", "--where", where).json] == [3, 2, 1]
+    csv = runs.holdfast("runs", "-o", "csv").text.splitlines()[0]
+    again = runs.holdfast("runs", "-o", "csv", "--columns", csv)
+    assert (again.code, again.text.splitlines()[0]) == (0, csv)
+    assert runs.holdfast("runs", "--columns", "tags,program").json == [
+        {name: record[name] for name in ("tags", "program")} for record in runs.holdfast("runs").json
+    ]
+
+
+def test_headings_that_are_not_fields_can_be_compared(runs: Desk) -> None:
+    where = "run >= 2 and script = 'train.py' and age < '1h' and age >= 0"
+    rows = runs.holdfast("runs", "--where", where, "--sort", "age", "--columns", "run,script").json
+    assert rows == [{"run": 3, "script": "train.py"}, {"run": 2, "script": "train.py"}]
+
+
+def test_parameter_keeps_the_name_of_a_heading(desk: Desk) -> None:
+    desk.script(
+        "import holdfast\nholdfast.log('run', 7)\nholdfast.log('val loss, (mean)', 1)\nholdfast.log('top 5%', 2)"
+    )
+    assert desk.submit("train.py", "--age", "30").code == 0
+    assert desk.holdfast("runs", "--where", "age = 30", "--columns", "age,run").json == [{"age": 30, "run": 7}]
+    title = at_terminal(desk, 200, "runs", NO_COLOR="1")[0].split()
+    assert title[:2] == ["run_number", "created_utc"]
+    assert "script" in title
+    odd = desk.holdfast("runs", "--columns", "top 5%, `val loss, (mean)`", "--sort", "-top 5%")
+    assert odd.json == [{"top 5%": 2, "val loss, (mean)": 1}]
 
 
 @pytest.mark.parametrize(

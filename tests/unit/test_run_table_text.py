@@ -35,9 +35,9 @@ SECOND: dict[str, Any] = {
     "val_loss": 0.5,
 }
 WIDE = """\
- #  age          duration  status     target  script             accuracy   val_loss
- 1  3 min ago  1 h 02 min  Completed  local   train.py --lr 0.1   0.91235*      0.25*
-12  just now       7.00 s  Failed     local   train.py --lr 0.1       0.8        0.5
+run  age          duration  status     target  script             accuracy   val_loss
+  1  3 min ago  1 h 02 min  Completed  local   train.py --lr 0.1   0.91235*      0.25*
+ 12  just now       7.00 s  Failed     local   train.py --lr 0.1       0.8        0.5
 * best of the last values
 """
 
@@ -65,12 +65,12 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_table_shows_differing_metrics_and_marks_the_best(shown: Any) -> None:
     assert shown(120, FIRST, SECOND) == WIDE
-    assert shown(85, FIRST, SECOND) == WIDE  # the length of its longest line
+    assert shown(86, FIRST, SECOND) == WIDE  # the length of its longest line
 
 
 def test_script_is_shortened_before_metrics_are_left_out(shown: Any) -> None:
-    assert shown(84, FIRST, SECOND) == WIDE.replace("script ", "script").replace("--lr 0.1", "--lr 0…")
-    without_loss = shown(83, FIRST, SECOND).splitlines()
+    assert shown(85, FIRST, SECOND) == WIDE.replace("script ", "script").replace("--lr 0.1", "--lr 0…")
+    without_loss = shown(84, FIRST, SECOND).splitlines()
     assert without_loss[1].endswith("  train.py --lr 0.1   0.91235*")
     assert without_loss[-1] == "* best of the last values; not shown: val_loss; --columns shows them"
 
@@ -78,17 +78,17 @@ def test_script_is_shortened_before_metrics_are_left_out(shown: Any) -> None:
 @pytest.mark.parametrize(
     ("columns", "titles"),
     [
-        (73, "# age duration status target script accuracy"),
-        (72, "# age duration status target script"),
-        (62, "# age duration status target script"),
-        (61, "# age duration status script"),
-        (54, "# age duration status script"),
-        (53, "# duration status script"),
-        (43, "# duration status script"),
-        (42, "# status script accuracy"),
-        (41, "# status script"),
-        (20, "# status scri…"),
-        (11, "# status…"),
+        (74, "run age duration status target script accuracy"),
+        (73, "run age duration status target script"),
+        (63, "run age duration status target script"),
+        (62, "run age duration status script"),
+        (55, "run age duration status script"),
+        (54, "run duration status script"),
+        (44, "run duration status script"),
+        (43, "run status script accuracy"),
+        (42, "run status script"),
+        (21, "run status scri…"),
+        (12, "run status…"),
     ],
 )
 def test_narrow_terminal_drops_metrics_target_age_and_duration(shown: Any, columns: int, titles: str) -> None:
@@ -100,8 +100,8 @@ def test_narrow_terminal_drops_metrics_target_age_and_duration(shown: Any, colum
 def test_folders_of_a_script_are_left_out_before_it_is_cut(shown: Any) -> None:
     metrics = ("accuracy", "val_loss", "epochs")
     deep = {name: value for name, value in FIRST.items() if name not in metrics} | {"script_name": "code/deep/train.py"}
-    assert shown(72, deep).splitlines()[1].endswith("  code/deep/train.py --lr 0.1")
-    assert shown(71, deep).splitlines()[1].endswith("  …/train.py --lr 0.1")
+    assert shown(74, deep).splitlines()[1].endswith("  code/deep/train.py --lr 0.1")
+    assert shown(73, deep).splitlines()[1].endswith("  …/train.py --lr 0.1")
 
 
 def test_only_metrics_with_a_known_direction_have_a_best(shown: Any) -> None:
@@ -117,7 +117,7 @@ def test_named_metrics_come_first(shown: Any) -> None:
 
 def test_run_ids_are_shown_for_several_projects(shown: Any) -> None:
     title, first, second, _ = shown(120, FIRST, SECOND, all_projects=True).splitlines()
-    assert title.startswith("run        age")
+    assert title.startswith("run_id     age")
     assert (first[:11], second[:11]) == ("digits_1   ", "digits_12  ")
 
 
@@ -148,12 +148,26 @@ def test_text_metric_is_left_aligned_and_clipped(shown: Any) -> None:
     assert lines[0].split()[-2:] == ["val_loss", "note"]
     assert lines[0].index("note") == lines[1].index("a" * 24)
     long_name = shown(150, {**FIRST, "n" * 30: 1}, {**SECOND, "n" * 30: 2}).splitlines()[0]
-    assert f"{'n' * 23}…" in long_name
+    assert long_name.endswith("n" * 30)
+
+
+def test_names_of_metrics_that_do_not_fit_are_whole(shown: Any) -> None:
+    names = [f"metric_{letter * 30}" for letter in "abcd"]
+    lines = shown(60, {**FIRST, **dict.fromkeys(names, 1)}, {**SECOND, **dict.fromkeys(names, 2)}).splitlines()
+    note = " ".join(lines[3:])
+    assert [name for name in names if name not in note] == []
+    assert max(map(len, lines)) <= 60
+
+
+def test_field_is_named_where_its_heading_means_a_parameter_or_metric(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    title = table([FIRST], Terminal(), NOW, all_projects=False, headings=("run", "script")).splitlines()[0]
+    assert title.split()[:6] == ["run", "created_utc", "duration", "status", "target", "script"]
 
 
 def test_run_without_its_facts_has_empty_cells(shown: Any) -> None:
     lines = shown(120, {"run_number": 3, "status": None, "duration": "soon", "arguments": "x"}).splitlines()
-    assert lines == ["#  age  duration  status  target  script", "3                 None"]
+    assert lines == ["run  age  duration  status  target  script", "  3                 None"]
 
 
 def test_completed_run_with_missing_outputs_is_named(shown: Any) -> None:
@@ -172,12 +186,12 @@ def test_colours_mark_titles_states_and_the_best(shown: Any, monkeypatch: pytest
     states = ("Completed", "Failed", "Lost", "Running", "Queued")
     records = [{"run_number": number, "status": state, "loss": number} for number, state in enumerate(states)]
     title, *rows, note = shown(120, *records).splitlines()
-    assert title.startswith("\x1b[2m#\x1b[0m  \x1b[2mage\x1b[0m")
+    assert title.startswith("\x1b[2mrun\x1b[0m  \x1b[2mage\x1b[0m")
     assert [row.partition("\x1b[")[2][:2] for row in rows] == ["32", "31", "31", "36", "33"]
     assert rows[0].endswith("\x1b[1m   0*\x1b[0m")
     assert note == "\x1b[2m* best of the last values\x1b[0m"
-    assert shown(12, *records).splitlines()[1] == "0  \x1b[32mCompleted\x1b[0m"
-    assert shown(11, *records).splitlines()[1] == "0  Complet…"
+    assert shown(14, *records).splitlines()[1] == "  0  \x1b[32mCompleted\x1b[0m"
+    assert shown(13, *records).splitlines()[1] == "  0  Complet…"
 
 
 @pytest.mark.parametrize(

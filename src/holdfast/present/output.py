@@ -30,10 +30,12 @@ def emit(
     stream: TextIO | None = None,
     isatty: bool | None = None,
     columns: Sequence[str] | None = None,
+    capitals: bool = True,
 ) -> None:
     """Print ``value`` in format ``fmt``: by default a table on a terminal and JSON into a pipe.
 
     ``columns`` names the keys a table shows, in order; it is ignored for a ``query``, which has made its own shape.
+    ``capitals``: titles of a table begin with a capital letter, as the original's do; else they are the keys.
     """
     stream = sys.stdout if stream is None else stream
     isatty = terminal.is_tty(stream) if isatty is None else isatty
@@ -50,7 +52,7 @@ def emit(
 
         _write(stream, as_csv(value, columns, isatty))
     elif fmt == "table":
-        _write(stream, as_table(value, columns, terminal.width(stream) if isatty else None))
+        _write(stream, as_table(value, columns, terminal.width(stream) if isatty else None, capitals=capitals))
     elif fmt == "yaml":
         _write(stream, as_yaml(value))
     else:
@@ -100,7 +102,9 @@ def as_yaml(value: Any) -> str:
     return out.getvalue().removesuffix("...\n").translate(_ESCAPES)
 
 
-def as_table(value: Any, columns: Sequence[str] | None = None, width: int | None = None) -> str:
+def as_table(
+    value: Any, columns: Sequence[str] | None = None, width: int | None = None, *, capitals: bool = True
+) -> str:
     """A list of objects as a table, one object as ``key : value`` lines, a list of words under one title.
 
     Lines longer than ``width`` are cut; without a width nothing is.
@@ -113,7 +117,7 @@ def as_table(value: Any, columns: Sequence[str] | None = None, width: int | None
         return ""
     rows = [row if isinstance(row, dict) else {"result": _joined(row)} for row in value]
     keys = list(columns) if columns is not None else [key for key in _keys(rows) if _has_something(rows, key)]
-    return _lay_out(rows, keys, width)
+    return _lay_out(rows, keys, width, capitals)
 
 
 def finite(value: Any) -> Any:
@@ -185,8 +189,8 @@ def _has_something(rows: Iterable[Mapping[str, Any]], key: str) -> bool:
     return any(row.get(key) is not None and not isinstance(row[key], (list, dict)) for row in rows)
 
 
-def _lay_out(rows: Sequence[Mapping[str, Any]], keys: Sequence[str], width: int | None) -> str:
-    titles = [terminal.show(key[:1].upper() + key[1:]) for key in keys]
+def _lay_out(rows: Sequence[Mapping[str, Any]], keys: Sequence[str], width: int | None, capitals: bool) -> str:
+    titles = [terminal.show(key[:1].upper() + key[1:] if capitals else key) for key in keys]
     grid = [[_table_cell(row.get(key)) for key in keys] for row in rows]
     widths = [max(map(terminal.display_width, column)) for column in zip(titles, *grid, strict=True)]
     right = [_is_numeric(row.get(key) for row in rows) for key in keys]

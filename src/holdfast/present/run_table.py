@@ -11,10 +11,11 @@ from holdfast.metrics.direction import has_best, less_is_better
 from holdfast.present import terminal
 from holdfast.record import Record
 from holdfast.store import history_record
+from holdfast.store.where.fields import HEADINGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
     from typing import TextIO
 
     from holdfast.model import Json
@@ -42,19 +43,31 @@ class Column(Record):
         return max(map(terminal.display_width, (self.title, *self.cells)))
 
 
-def table(records: Sequence[Json], stream: TextIO, now: float, *, all_projects: bool, first: Sequence[str] = ()) -> str:
-    """``first`` names metrics that come before the others; ``all_projects`` shows run ids, as numbers repeat."""
+def table(
+    records: Sequence[Json],
+    stream: TextIO,
+    now: float,
+    *,
+    all_projects: bool,
+    first: Sequence[str] = (),
+    headings: Container[str] = HEADINGS,
+) -> str:
+    """``first`` names metrics that come before the others; ``all_projects`` shows run ids, as numbers repeat.
+
+    Every title can be typed in ``--columns``, ``--sort`` and ``--where``: a heading that is not in ``headings`` means
+    something else there, and the field is named instead.
+    """
     width, colour = terminal.width(stream), terminal.use_colour(stream)
-    columns, dropped = _fit(_run_columns(records, now, all_projects), _metric_columns(records, first), width)
+    fixed = _run_columns(records, now, all_projects, headings)
+    columns, dropped = _fit(fixed, _metric_columns(records, first), width)
     lines = [_line([column.title for column in columns], columns, [_FAINT] * len(columns), width, colour)]
     for number in range(len(records)):
         cells, styles = [c.cells[number] for c in columns], [c.styles[number] for c in columns]
         lines.append(_line(cells, columns, styles, width, colour))
     notes = ["* best of the last values"] if any(_BOLD in column.styles for column in columns) else []
     notes += [f"not shown: {', '.join(dropped)}; --columns shows them"] if dropped else []
-    if notes:
-        note = terminal.clip("; ".join(notes), width)
-        lines.append(f"\x1b[{_FAINT}m{note}\x1b[0m" if colour else note)
+    below = [terminal.clip(note, width) for note in terminal.wrap("; ".join(notes), width, 0)] if notes else []
+    lines += [f"\x1b[{_FAINT}m{note}\x1b[0m" if colour else note for note in below]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -69,17 +82,20 @@ def age(seconds: float) -> str:
     return "1 day ago" if days == 1 else f"{days} days ago"
 
 
-def _run_columns(records: Sequence[Json], now: float, all_projects: bool) -> dict[str, Column]:
-    key, title = ("run_id", "run") if all_projects else ("run_number", "#")
+def _run_columns(
+    records: Sequence[Json], now: float, all_projects: bool, headings: Container[str]
+) -> dict[str, Column]:
+    titles = {title: title if title in headings else field for title, field in HEADINGS.items()}
+    key, title = ("run_id", "run_id") if all_projects else ("run_number", titles["run"])
     states = [_status(record) for record in records]
     plain = ("",) * len(records)
     return {
         "run": Column(title, tuple(_text(record.get(key)) for record in records), plain, not all_projects),
-        "age": Column("age", tuple(_age(record, now) for record in records), plain),
+        "age": Column(titles["age"], tuple(_age(record, now) for record in records), plain),
         "duration": Column("duration", tuple(_duration(record) for record in records), plain, right=True),
         "status": Column("status", tuple(states), tuple(_COLOURS.get(state, "33") for state in states)),
         "target": Column("target", tuple(_text(record.get("target")) for record in records), plain),
-        "script": Column("script", tuple(map(_script, records)), plain),
+        "script": Column(titles["script"], tuple(map(_script, records)), plain),
     }
 
 
@@ -109,7 +125,7 @@ def _metric_column(name: str, values: Sequence[object]) -> Column:
     is_best = [best is not None and _is_number(value) and value == best for value in values]
     mark = {True: "*", False: " " if best is not None else ""}
     cells = tuple(_text(value) + mark[marked] for value, marked in zip(values, is_best, strict=True))
-    title = terminal.clip(terminal.show(name), _WIDEST_TEXT) + mark[False]
+    title = terminal.show(name) + mark[False]
     return Column(title, cells, tuple(_BOLD if marked else "" for marked in is_best), right=bool(numbers))
 
 

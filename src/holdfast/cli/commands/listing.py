@@ -27,6 +27,7 @@ def list_runs(parsed: Parsed) -> int:
     try:
         if chosen:
             return _print_chosen(parsed, index, project.id, limit)
+        headings = _headings(index)
         found = index.of_store() if parsed.flag("all") else index.of_project(project.id)
         found = [record for record in found if parsed.flag("archived") or not record["hidden"]]
     finally:
@@ -35,7 +36,7 @@ def list_runs(parsed: Parsed) -> int:
     if not found and not asked and is_tty(sys.stdout):
         sys.stderr.write("no runs yet; start one: holdfast submit -c local train.py\n")
         return 0
-    _emit_records(parsed, found)
+    _emit_records(parsed, found, headings)
     if not asked:
         from holdfast.cli.commands.power import tell_idle
 
@@ -63,36 +64,44 @@ def _print_chosen(parsed: Parsed, index: Index, project_id: str, limit: int | No
     if not found and fmt is None and query is None and is_tty(sys.stdout):
         sys.stderr.write("no runs match\n")
     elif titles is None:
-        _emit_records(parsed, found)
+        _emit_records(parsed, found, _headings(index))
     elif fmt == "tsv" and query is None:
         emit([[row[title] for title in titles] for row in found], fmt=fmt)
     else:
-        emit(found, fmt=fmt, query=query, columns=titles)
+        emit(found, fmt=fmt, query=query, columns=titles, capitals=parsed.compatible)
     return 0
 
 
-def _emit_records(parsed: Parsed, found: list[Json]) -> None:
+def _headings(index: Index) -> frozenset[str]:
+    """Those of the table for people that name nothing else in this store."""
+    from holdfast.store.where.sql import free_headings
+
+    return free_headings(index) if is_tty(sys.stdout) else frozenset()
+
+
+def _emit_records(parsed: Parsed, found: list[Json], headings: frozenset[str]) -> None:
     """At a terminal the table for people; with a format, a query or as ``az ml ...`` the original's columns.
 
     A table shows missing outputs in its status column; other formats have ``outputs`` for that.
     """
     fmt, query = parsed.text("output"), parsed.text("query")
     if fmt is None and query is None and is_tty(sys.stdout) and not parsed.compatible:
-        _print_table(parsed, found)
+        _print_table(parsed, found, headings)
         return
     columns = _columns(parsed, found)
     if query is None and (fmt == "table" or (fmt is None and is_tty(sys.stdout))):
         found = [{**record, "status": history_record.state_words(record)} for record in found]
-    emit(found, fmt=fmt, query=query, columns=columns)
+    emit(found, fmt=fmt, query=query, columns=columns, capitals=parsed.compatible)
 
 
-def _print_table(parsed: Parsed, found: list[Json]) -> None:
+def _print_table(parsed: Parsed, found: list[Json], headings: frozenset[str]) -> None:
     import time
 
     from holdfast.present.run_table import table
 
     first = [name.strip().lstrip("+-") for name in (parsed.text("sort") or "").split(",")]
-    sys.stdout.write(table(found, sys.stdout, time.time(), all_projects=parsed.flag("all"), first=first))
+    text = table(found, sys.stdout, time.time(), all_projects=parsed.flag("all"), first=first, headings=headings)
+    sys.stdout.write(text)
 
 
 def _columns(parsed: Parsed, found: list[Json]) -> list[str] | None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import time
 
 from holdfast.record import Record
+from holdfast.store import history_record
 from holdfast.store.index.index import WHERE_IT_IS
 from holdfast.store.where import grammar, sql
+from holdfast.store.where.fields import FIELDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.model import Json
     from holdfast.store.index.index import Index
 
+_RECORD = "record"  # the kind of a column that is read from the whole record
+_ONLY_IN_RECORDS = history_record.FIXED - set(FIELDS)
 _NEWEST_FIRST = {True: "r.stamp DESC", False: "r.run_number DESC"}
 
 
@@ -37,18 +41,31 @@ def select(index: Index, wish: Wish) -> tuple[list[Json], list[str] | None]:
         return [index.record_at(*index.db.execute(query, (number,)).fetchone()) for number in numbers], None
     query = f"SELECT {', '.join(column.sql for column in columns)} FROM runs r WHERE r.id = ?"
     values = tuple(value for column in columns for value in column.values)
-    rows = (index.db.execute(query, (*values, number)).fetchone() for number in numbers)
-    found = [
-        {column.title: _shown(column.kind, value) for column, value in zip(columns, row, strict=True)} for row in rows
-    ]
+    found = []
+    for number in numbers:
+        row = index.db.execute(query, (*values, number)).fetchone()
+        found.append({column.title: _shown(column.kind, cell) for column, cell in zip(columns, row, strict=True)})
+        _add_from_record(index, number, [column.title for column in columns if column.kind == _RECORD], found[-1])
     return found, [column.title for column in columns]
+
+
+def _add_from_record(index: Index, number: int, names: list[str], row: Json) -> None:
+    if names:
+        where = index.db.execute(f"SELECT {WHERE_IT_IS} FROM runs WHERE id = ?", (number,)).fetchone()
+        record = index.record_at(*where)
+        row.update((name, record.get(name)) for name in names)
 
 
 def _columns(index: Index, wish: Wish, now: float) -> list[sql.Column] | None:
     if wish.columns is None:
         return None
     source, names = grammar.read_names("--columns", wish.columns)
-    return [_with_truth(sql.resolve(source, name, index, now)) for name in names]
+    return [
+        sql.Column(name.text, _RECORD, "NULL")
+        if name.text in _ONLY_IN_RECORDS
+        else _with_truth(sql.resolve(source, name, index, now))
+        for name in names
+    ]
 
 
 def _with_truth(column: sql.Column) -> sql.Column:

@@ -10,7 +10,8 @@
     value   = number | text | "true" | "false"
     order   = ["-"] name { "," ["-"] name }
 
-A name is a word, or anything in backticks or double quotes; text is in single quotes, and where only a value may
+A name is a word, or anything in backticks or double quotes; in a list of names it may also contain anything but a
+comma. Text is in single quotes, and where only a value may
 stand, in double quotes too.
 """
 
@@ -79,26 +80,26 @@ def read_where(text: str) -> tuple[Source, Node]:
 
 
 def read_sort(text: str) -> tuple[Source, list[Order]]:
-    source = Source("--sort", text)
-    parser = _Parser(source)
-    found = [parser.order()]
-    while parser.take("sign", ","):
-        found.append(parser.order())
-    parser.end("a comma")
-    if len(found) > _MOST_ORDERS:
-        raise source.mistake(f"more than {_MOST_ORDERS} names", found[_MOST_ORDERS].name.at)
-    return source, found
+    source, words = _listed("--sort", text)
+    if len(words) > _MOST_ORDERS:
+        raise source.mistake(f"more than {_MOST_ORDERS} names", words[_MOST_ORDERS].at)
+    return source, [Order(Name(word.value, word.at), word.kind == "-") for word in words]
 
 
 def read_names(option: str, text: str) -> tuple[Source, list[Name]]:
     """The columns of ``--columns a,b``."""
+    source, words = _listed(option, text)
+    return source, [Name(word.kind + word.value, word.at) for word in words]
+
+
+def _listed(option: str, text: str) -> tuple[Source, list[Word]]:
     source = Source(option, text)
-    parser = _Parser(source)
-    found = [parser.name()]
-    while parser.take("sign", ","):
-        found.append(parser.name())
-    parser.end("a comma")
-    return source, found
+    words = source.names()
+    for word in words:
+        if not word.value:
+            what, hint = "expected the name of a field, a parameter or a metric", "names are separated by commas"
+            raise source.mistake(what, word.at, hint)
+    return source, words
 
 
 class _Parser:
@@ -134,10 +135,6 @@ class _Parser:
         if self._tests > _MOST_TESTS:
             raise self._source.mistake(f"more than {_MOST_TESTS} comparisons", self._now.at)
         return self._test(self.name())
-
-    def order(self) -> Order:
-        descending = self.take("sign", "-")
-        return Order(self.name(), descending)
 
     def name(self) -> Name:
         word = self._now

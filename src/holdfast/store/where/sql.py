@@ -10,7 +10,7 @@ from math import inf, nextafter
 from holdfast.metrics.direction import less_is_better
 from holdfast.quantities import parse_duration
 from holdfast.record import Record
-from holdfast.store.where.fields import FIELDS, KEY_SHIFT, column, storable
+from holdfast.store.where.fields import FIELDS, HEADINGS, KEY_SHIFT, column, storable
 from holdfast.store.where.grammar import Many, Not, Test
 
 TYPE_CHECKING = False
@@ -119,7 +119,10 @@ def order(source: Source, found: Sequence[Order], names: Names, now: float, join
 
 
 def resolve(source: Source, name: Name, names: Names, now: float, joins: Joins | None = None) -> Column:
-    """A fixed field, else a parameter, else a metric; ``params.``, ``metrics.`` and ``tags.`` say which is meant."""
+    """A fixed field, else a parameter, a metric, or a heading of the table of runs.
+
+    ``params.``, ``metrics.`` and ``tags.`` say which is meant.
+    """
     text = name.text
     if text in FIELDS:
         return _field(text, now)
@@ -127,9 +130,16 @@ def resolve(source: Source, name: Name, names: Names, now: float, joins: Joins |
     if prefix in _PREFIXES and rest:
         return _of_kind(_PREFIXES[prefix], text, rest, names, joins) or Column(text, "nothing", "NULL")
     found = _of_kind("param", text, text, names, joins) or _of_kind("metric", text, text, names, joins)
+    if found is None and text in HEADINGS:
+        return _heading(text, now)
     if found is None:
         raise _unknown(source, name, names)
     return found
+
+
+def free_headings(names: Names) -> frozenset[str]:
+    """The headings that mean no parameter and no metric."""
+    return frozenset(text for text in HEADINGS if names.number("param", text) is names.number("metric", text) is None)
 
 
 def _field(name: str, now: float) -> Column:
@@ -138,6 +148,13 @@ def _field(name: str, now: float) -> Column:
     if name == "arguments":
         return Column(name, "text", "(SELECT w.text FROM words w WHERE w.run = r.id)")
     return Column(name, FIELDS[name], f"r.{column(name)}")
+
+
+def _heading(name: str, now: float) -> Column:
+    if name == "age":
+        created = "substr(coalesce(r.created_utc, r.start_time_utc), 1, 19)"
+        return Column(name, "duration", f"(? - CAST(strftime('%s', {created}) AS INTEGER))", (now,))
+    return _field(HEADINGS[name], now)._replace(title=name)
 
 
 def _of_kind(kind: str, title: str, name: str, names: Names, joins: Joins | None) -> Column | None:
@@ -167,7 +184,7 @@ def _stored(kind: str, title: str, number: int, part: str, joins: Joins | None) 
 def _unknown(source: Source, name: Name, names: Names) -> UsageError:
     from difflib import get_close_matches
 
-    known = {known.lower(): known for known in (*names.known(), *FIELDS)}
+    known = {known.lower(): known for known in (*names.known(), *FIELDS, *HEADINGS)}
     near = [known[match] for match in get_close_matches(name.text[:200].lower(), list(known), n=3)]
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     explicit = f"metrics.{name.text} means a metric of that name, logged or not" if name.text.isidentifier() else ""

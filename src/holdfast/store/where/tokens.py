@@ -19,6 +19,13 @@ _WORD = re.compile(
     )""",
     re.VERBOSE,
 )
+_LISTED = re.compile(
+    r"""\s*(?P<sign>-?)\s*(?:
+      (?P<quoted>`(?:[^`]|``)*`|"(?:[^"]|"")*")\s*
+    | (?P<plain>[^,`"'][^,]*)
+    )?(?=,|\Z)""",
+    re.VERBOSE,
+)
 KEYWORDS = frozenset(("and", "or", "not", "in", "like", "is", "null", "true", "false"))
 
 
@@ -49,6 +56,21 @@ class Source(Record):
             at = match.end()
         return [*found, Word("end", "", len(self.text.rstrip()))]
 
+    def names(self) -> list[Word]:
+        """The parts of a comma-separated list: each a name as it is or in quotes, perhaps with a minus before it."""
+        if len(self.text) > LONGEST:
+            raise UsageError(f"{len(self.text)} characters are more than {LONGEST}", where=self.option)
+        found = []
+        at = 0
+        while True:
+            match = _LISTED.match(self.text, at)
+            if match is None:
+                raise self._strange(at)
+            found.append(_listed(match))
+            if match.end() == len(self.text):
+                return found
+            at = match.end() + 1
+
     def mistake(self, what: str, at: int, hint: str = "") -> UsageError:
         """The text, a mark under the place, and what was expected there."""
         plain = "".join(letter if letter.isprintable() else " " for letter in self.text)
@@ -65,6 +87,14 @@ class Source(Record):
         if letter.isdigit() or letter in "+.":
             return self.mistake("this is not a number", at, "write a name that begins with a digit in `backticks`")
         return self.mistake(f"unexpected {letter!r}", at, "write a name with such a character in `backticks`")
+
+
+def _listed(match: re.Match[str]) -> Word:
+    """``kind`` is the sign before the name."""
+    sign, quoted, plain = match["sign"], match["quoted"], match["plain"]
+    if quoted is not None:
+        return Word(sign, quoted[1:-1].replace(quoted[0] * 2, quoted[0]), match.start("quoted"))
+    return Word(sign, (plain or "").rstrip(), match.start("plain") if plain else match.end())
 
 
 def _word(match: re.Match[str]) -> Word:
