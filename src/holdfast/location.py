@@ -11,12 +11,22 @@ HINT = "set HOLDFAST_HOME to a folder you can write to"
 
 
 def location() -> str:
-    """$HOLDFAST_HOME, else ~/.holdfast."""
+    """$HOLDFAST_HOME, else ~/.holdfast if it exists or $XDG_DATA_HOME is not set, else $XDG_DATA_HOME/holdfast."""
+    return located()[0]
+
+
+def located() -> tuple[str, str]:
+    """The folder of the store, and what decided it."""
     asked = os.environ.get("HOLDFAST_HOME")
     if asked:
-        return os.path.abspath(os.path.expanduser(asked))
+        return os.path.abspath(os.path.expanduser(asked)), "HOLDFAST_HOME"
     # An empty HOME would mean the root folder.
     home = os.path.expanduser("~") if os.environ.get("HOME", "unset") else ""
-    if not os.path.isabs(home) or not os.path.isdir(home):
+    is_home = os.path.isabs(home) and os.path.isdir(home)
+    store = os.path.join(home, ".holdfast")
+    data = os.environ.get("XDG_DATA_HOME", "")
+    if os.path.isabs(data) and not (is_home and os.path.lexists(store)):
+        return os.path.join(data, "holdfast"), "XDG_DATA_HOME"
+    if not is_home:
         raise StoreError("there is no home directory for the store", where=home, hint=HINT)
-    return os.path.join(home, ".holdfast")
+    return store, "~/.holdfast"

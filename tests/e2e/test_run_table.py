@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
-import os
-import pty
 import re
-import struct
-import subprocess
-import termios
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from at_terminal import at_terminal
 from conftest import Desk
 from holdfast.model import Json
 from holdfast.present.run_table import age, table
@@ -37,23 +31,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     for rate in ("0.1", "0.2", "0.3"):
         desk.submit("train.py", "--lr", rate, "--optimizer", "adam")
     return desk
-
-
-def at_terminal(desk: Desk, columns: int, *argv: str, **env: str) -> list[str]:
-    """The lines that a command writes to a terminal of that width."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    pipes: dict[str, Any] = {"stdin": theirs, "stdout": theirs, "stderr": subprocess.STDOUT}
-    blocks = []
-    with desk.start(*argv, env={"TERM": "xterm", **env}, **pipes):
-        os.close(theirs)
-        try:
-            while block := os.read(ours, 65536):
-                blocks.append(block)
-        except OSError:  # the terminal was closed
-            pass
-    os.close(ours)
-    return b"".join(blocks).decode().splitlines()
 
 
 def test_terminal_shows_age_duration_arguments_and_best_metrics(runs: Desk) -> None:

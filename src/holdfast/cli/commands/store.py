@@ -8,7 +8,7 @@ from holdfast.engine.runs import daily_cleanup
 from holdfast.engine.runs.open_index import open_index
 from holdfast.errors import StoreError, UsageError
 from holdfast.present.output import emit
-from holdfast.present.terminal import Progress, human_bytes, is_tty, young_note
+from holdfast.present.terminal import Progress, human_bytes, is_tty, show, young_note
 from holdfast.store import disk_usage
 from holdfast.store import prune as pruning
 from holdfast.store.home import open_home
@@ -50,6 +50,7 @@ def du(parsed: Parsed) -> int:
     if parsed.text("output") or parsed.text("query") or not is_tty(sys.stdout):
         emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=("what", "bytes", "files"))
         return 0
+    sys.stdout.write(f"{show(home.path)}\n")
     for row in rows:
         sys.stdout.write(f"{human_bytes(int(str(row['bytes']))):>10}  {row['what']:<10}  {row['why']}\n")
     return 0

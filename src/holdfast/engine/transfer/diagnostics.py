@@ -16,6 +16,7 @@ import sys
 from holdfast import _version, redact, settings
 from holdfast.environments.secrets import scrub
 from holdfast.errors import HoldfastError
+from holdfast.location import located
 from holdfast.redact import GONE, Redactor, is_secret_name
 from holdfast.runner import untrusted
 from holdfast.runner.decoding import escaped
@@ -86,6 +87,7 @@ def _about(home: Home) -> Json:
         "cpus": os.cpu_count(),
         "programs": {name: shutil.which(name) is not None for name in _PROGRAMS},
         "variables": {**{name: os.environ[name] for name in _VARIABLES if name in os.environ}, "set": names},
+        "store_chosen_by": located()[1],
         "store": {row["what"]: row["bytes"] for row in disk_usage.measure(home)},
         "free": shutil.disk_usage(home.path).free,
     }
