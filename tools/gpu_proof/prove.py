@@ -62,8 +62,8 @@ class Desk:
         shutil.rmtree(PLACE, ignore_errors=True)
         self.project = PLACE / "project"
         self.project.mkdir(parents=True)
-        for name in ("mnist.py", "duty.py", "steady.py", "on_cpu.py"):
-            shutil.copy(HERE / "project" / name, self.project)
+        for script in (HERE / "project").glob("*.py"):
+            shutil.copy(script, self.project)
         self.env = {
             **os.environ,
             "HOLDFAST_HOME": str(PLACE / "store"),
@@ -177,6 +177,22 @@ def idle(page: Page, desk: Desk) -> None:
     page.receipt(desk.record())
 
 
+def held(page: Page, desk: Desk) -> None:
+    page.add("", "## (f) A script that holds a GPU, and one that leaves it unused", "")
+    code, output = desk.holdfast("submit", "-c", "local", "--gpus", "1", "holds.py")
+    page.add("```", "$ holdfast submit -c local --gpus 1 holds.py      # takes 2 GB and computes nothing")
+    page.add(output.rstrip(), "```")
+    record = desk.record()
+    page.judge(f"exit code {code}, the receipt says: {record['gpu']['verdict']}", record["gpu"]["verdict"] == "held")
+    page.receipt(record)
+    code, output = desk.holdfast("submit", "-c", "local", "unused.py")
+    page.add(
+        "", "```", "$ holdfast submit -c local unused.py      # imports torch, asks for no GPU", output.rstrip(), "```"
+    )
+    hints = [line for line in output.splitlines() if line.startswith("GPU not used:")]
+    page.judge(f"exit code {code}, one line says that the GPU was not used", code == 0 and len(hints) == 1)
+
+
 def measures(page: Page, desk: Desk) -> None:
     page.add("", "## (d) Busy time, energy and memory against other clocks", "")
     page.add("Busy: CUDA's own events in the script. Energy: power, integrated 20 times a second by this tool. Memory:")
@@ -271,12 +287,12 @@ def cost(page: Page, desk: Desk, pairs: int) -> None:
 
 # Upper 95 % point of Student's t by number of pairs.
 _STUDENT = {3: 2.920, 4: 2.353, 5: 2.132, 6: 2.015, 8: 1.895, 10: 1.833, 12: 1.796, 20: 1.729}
-PARTS = {"a": local, "b": in_container, "c": idle, "d": measures}
+PARTS = {"a": local, "b": in_container, "c": idle, "d": measures, "f": held}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts", default="abcde")
+    parser.add_argument("--parts", default="abcdef")
     parser.add_argument("--pairs", type=int, default=10, choices=sorted(_STUDENT))
     parser.add_argument("--to", default=str(ROOT / "docs" / "gpu-proof.md"))
     asked = parser.parse_args()
