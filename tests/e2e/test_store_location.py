@@ -66,3 +66,12 @@ def test_location_is_shown_by_du_and_diagnostics(desk: Desk, data: Path) -> None
     with zipfile.ZipFile(desk.project / "diagnostics.zip") as report:
         about = json.loads(report.read(next(name for name in report.namelist() if name.endswith("about.json"))))
     assert about["store_chosen_by"] == "XDG_DATA_HOME"
+
+
+def test_first_snapshot_of_a_project_does_not_hold_the_store_inside_it(desk: Desk) -> None:
+    """The home directory as project: the store is made by the same command that takes the snapshot."""
+    desk.script("import os; print(sorted(os.listdir('.')))")
+    result = desk.submit("train.py", env={"HOLDFAST_HOME": str(desk.project / "mine")})
+    assert result.code == 0, result
+    assert b"'train.py'" in result.out
+    assert b"'mine'" not in result.out

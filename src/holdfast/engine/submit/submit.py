@@ -51,7 +51,7 @@ def plan_only(
 
 def _only_hashed(home: Home, project: Project, job: Job, agree: Callable[[Pending], None]) -> Snapshot:
     """What a snapshot would be; files that the last one has seen are not read again."""
-    pending = snapshot.scan(project.root, cache=home.stat_cache(project.id), skip=_linked(job))
+    pending = snapshot.scan(project.root, cache=home.stat_cache(project.id), skip=_skipped(home, project, job))
     agree(pending)
     return pending.store(None)
 
@@ -211,8 +211,8 @@ class Submitter:
         return git_facts.Begun(project.root, layout.cache(self._home.path))
 
     def _take(self, project: Project, job: Job, skip_unreadable: bool) -> Snapshot:
-        cache = self._home.stat_cache(project.id)
-        pending = snapshot.scan(project.root, cache=cache, skip=_linked(job), skip_unreadable=skip_unreadable)
+        cache, skipped = self._home.stat_cache(project.id), _skipped(self._home, project, job)
+        pending = snapshot.scan(project.root, cache=cache, skip=skipped, skip_unreadable=skip_unreadable)
         self._agree(pending)
         taken = pending.store(self._home.objects, self._on_progress)
         rule = ignore.explain(project.root, job.script) if taken.left_out else None
@@ -268,8 +268,12 @@ def _idle(target: Target) -> Json | None:
     return {"command": command, "minutes": minutes or 30} if command else None
 
 
-def _linked(job: Job) -> tuple[str, ...]:
-    return tuple(link.name for link in job.links)
+def _skipped(home: Home, project: Project, job: Job) -> list[str]:
+    """What is no part of the snapshot: links, and a store inside the project, which may be half made as yet."""
+    skipped = [link.name for link in job.links]
+    if home.path.startswith(os.path.join(project.root, "")):
+        skipped.append(os.path.relpath(home.path, project.root))
+    return skipped
 
 
 def _request(project: Project, job: Job, target: Target, taken: Snapshot, store: str) -> Json:
