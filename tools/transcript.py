@@ -1,4 +1,6 @@
-"""Plays the demo at a real terminal and draws what it showed: ``python tools/transcript.py docs/demo.svg``.
+"""Plays commands at a real terminal and draws what it showed: ``python tools/transcript.py docs/demo.svg``.
+
+With ``--gpu`` it plays a run on the SSH host ``gpu1``, which tools/gpu_proof/box.sh sets up.
 
 The commands run for real, in a folder that is thrown away, each on a pseudo terminal of a fixed size. What is changed
 afterwards is only what would tell where the picture was made: the folder becomes ``~``, the machine
@@ -13,6 +15,7 @@ import pty
 import re
 import select
 import shlex
+import shutil
 import struct
 import subprocess
 import sys
@@ -22,6 +25,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 COLUMNS, ROWS = 116, 40
+GPU_PROJECT = Path(__file__).resolve().parent / "gpu_proof" / "project"
 
 
 class Scene(NamedTuple):
@@ -41,6 +45,15 @@ SCENES = (
 )
 
 
+GPU_SCENES = (
+    Scene("holdfast attach ada@gpu1"),
+    Scene("cd mnist"),
+    Scene("holdfast submit -c gpu1 --gpus 1 train.py /data/mnist 6"),
+    Scene("holdfast runs"),
+    Scene("holdfast info -r 1", shown=10),
+)
+
+
 class Style(NamedTuple):
     """How a character looks: a colour's name, or none, and whether it is bold or faint."""
 
@@ -57,17 +70,22 @@ Line = list[Cell]
 
 
 def main(argv: list[str]) -> int:
-    if len(argv) != 1:
-        print("usage: python tools/transcript.py FILE.svg", file=sys.stderr)
+    *option, path = argv or [""]
+    if option not in ([], ["--gpu"]) or not path.endswith(".svg"):
+        print("usage: python tools/transcript.py [--gpu] FILE.svg", file=sys.stderr)
         return 2
-    Path(argv[0]).write_text(draw(play(SCENES)), encoding="utf-8")
+    lines = play(GPU_SCENES, {"mnist/train.py": GPU_PROJECT / "mnist.py"}) if option else play(SCENES)
+    Path(path).write_text(draw(lines), encoding="utf-8")
     return 0
 
 
-def play(scenes: tuple[Scene, ...]) -> list[Line]:
-    """Every scene's line and answer, as a terminal would hold them."""
+def play(scenes: tuple[Scene, ...], files: dict[str, Path] | None = None) -> list[Line]:
+    """Every scene's line and answer, as a terminal would hold them, in a folder with copies of ``files``."""
     found: list[Line] = []
     with tempfile.TemporaryDirectory() as place:
+        for name, source in (files or {}).items():
+            os.makedirs(os.path.dirname(os.path.join(place, name)))
+            shutil.copy(source, os.path.join(place, name))
         folder = place
         for scene in scenes:
             found.append([("$", PROMPT), (" ", PLAIN), *((letter, TYPED) for letter in scene.line)])

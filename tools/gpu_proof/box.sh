@@ -50,6 +50,14 @@ usermod -p '*' "$(id -un)"  # a locked account is refused even with a key
 [ -f "$HOME/.ssh/id_ed25519" ] || ssh-keygen -q -t ed25519 -N '' -f "$HOME/.ssh/id_ed25519"
 cat "$HOME/.ssh/id_ed25519.pub" >> "$HOME/.ssh/authorized_keys"
 chmod 600 "$HOME/.ssh/authorized_keys"
-printf 'Port 2222\nListenAddress 127.0.0.1\nHostKey %s/host_key\nUsePAM no\nPidFile %s/pid\nStrictModes no\n' $place $place > $place/config
+printf 'Port 2222\nListenAddress 127.0.0.1\nHostKey %s/host_key\nUsePAM no\nPidFile %s/pid\nStrictModes no\nSetEnv PATH=%s\n' $place $place "$(dirname "$(command -v python3)"):/usr/local/bin:/usr/bin:/bin" > $place/config
 LD_LIBRARY_PATH=$libs $place/usr/sbin/sshd -f $place/config
+
+# The host of the picture in the README: its user's Python is the one with torch, and the digits are there.
+id ada >/dev/null 2>&1 || useradd -m -s /bin/bash -p '*' ada
+install -d -m 700 -o ada -g ada /home/ada/.ssh
+install -m 600 -o ada -g ada "$HOME/.ssh/id_ed25519.pub" /home/ada/.ssh/authorized_keys
+mkdir -p /data && cp -r "$debs/../mnist" /data/
+printf 'Host gpu1\n  HostName 127.0.0.1\n  Port 2222\n  User ada\n' > "$HOME/.ssh/config"
+printf '[127.0.0.1]:2222 %s\n' "$(cut -d' ' -f1,2 $place/host_key.pub)" >> "$HOME/.ssh/known_hosts"
 ssh-keygen -lf $place/host_key.pub | cut -d' ' -f2

@@ -193,6 +193,20 @@ def held(page: Page, desk: Desk) -> None:
     page.judge(f"exit code {code}, one line says that the GPU was not used", code == 0 and len(hints) == 1)
 
 
+def picture(page: Page, desk: Desk) -> None:
+    """The picture of the README; needs the machine that part b sets up."""
+    wrapper = PLACE / "bin" / "holdfast"
+    wrapper.parent.mkdir()
+    python_path = desk.env["PYTHONPATH"]
+    wrapper.write_text(f'#!/bin/sh\nPYTHONPATH={python_path} exec {sys.executable} -m holdfast "$@"\n')
+    wrapper.chmod(0o755)
+    env = {**os.environ, "PATH": f"{wrapper.parent}:/usr/local/bin:{os.environ['PATH']}"}
+    argv = [sys.executable, str(HERE.parent / "transcript.py"), "--gpu", str(ROOT / "docs" / "gpu-run.svg")]
+    done = subprocess.run(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    page.add("", "## (g) The picture of the README", "", f"[gpu-run.svg](gpu-run.svg){done.stdout.decode()}")
+    page.judge("all commands of the picture end with 0", done.returncode == 0)
+
+
 def measures(page: Page, desk: Desk) -> None:
     page.add("", "## (d) Busy time, energy and memory against other clocks", "")
     page.add("Busy: CUDA's own events in the script. Energy: power, integrated 20 times a second by this tool. Memory:")
@@ -288,12 +302,12 @@ def cost(page: Page, desk: Desk, pairs: int) -> None:
 
 # Upper 95 % point of Student's t by number of pairs.
 _STUDENT = {3: 2.920, 4: 2.353, 5: 2.132, 6: 2.015, 8: 1.895, 10: 1.833, 12: 1.796, 20: 1.729}
-PARTS = {"a": local, "b": in_container, "c": idle, "d": measures, "f": held}
+PARTS = {"a": local, "b": in_container, "c": idle, "d": measures, "f": held, "g": picture}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts", default="abcdef")
+    parser.add_argument("--parts", default="abcdefg")
     parser.add_argument("--pairs", type=int, default=10, choices=sorted(_STUDENT))
     parser.add_argument("--to", default=str(ROOT / "docs" / "gpu-proof.md"))
     asked = parser.parse_args()
