@@ -7,6 +7,7 @@ import sys
 
 from holdfast import answers, targets
 from holdfast.cli.confirm import confirm
+from holdfast.cli.reach import tell_quiet
 from holdfast.engine.connection.channel import connect
 from holdfast.engine.submit import container as containers
 from holdfast.engine.submit import environment as engine
@@ -88,7 +89,7 @@ class Bench:
         self.chosen = chosen
         confirm(home.path, project.root, chosen)
         self.target = targets.resolve(chosen.compute, home.path)
-        self.channel = connect(home, self.target)
+        self.channel = connect(home, self.target, on_quiet=tell_quiet)
         self.container = (
             settle_container(home, project, chosen.compute, self.channel) if chosen.compute.kind.in_container else None
         )

@@ -36,4 +36,9 @@ class Notice:
 def open_line(home: Home, target: Target, *, patient: bool = False) -> Line:
     """With ``patient`` it also waits for a target that has not answered yet, because there is a run on it."""
     notice = Notice(target.name)
-    return Line(home, target, notice.lost, notice.back, patient=patient)
+    return Line(home, target, notice.lost, notice.back, patient=patient, on_quiet=tell_quiet)
+
+
+def tell_quiet(sentence: str) -> None:
+    sys.stderr.write(f"{show(sentence)}\n")
+    sys.stderr.flush()

@@ -8,7 +8,7 @@ import sys
 from holdfast import project as projects
 from holdfast import targets
 from holdfast.cli.confirm import choose
-from holdfast.engine.connection.channel import connect
+from holdfast.engine.connection.channel import ASKING, connect
 from holdfast.engine.machines import cleanup as engine
 from holdfast.errors import UsageError
 from holdfast.present.output import emit
@@ -29,7 +29,7 @@ def clean(parsed: Parsed) -> int:
     project = projects.find(parsed.text("project") or os.getcwd())
     compute = choose(home.path, project.root, parsed.text("config") or "").compute
     target = targets.resolve(compute, home.path)
-    channel = connect(home, target)
+    channel = connect(home, target, ASKING)
     try:
         found = engine.look(home, target, channel)
         if parsed.flag("dry_run") or not found.count:

@@ -10,6 +10,7 @@ import time
 from holdfast import project as projects
 from holdfast import targets
 from holdfast.cli.confirm import choose
+from holdfast.engine.connection.channel import ASKING
 from holdfast.engine.connection.reconnect import Line
 from holdfast.engine.machines.gpus import Looker
 from holdfast.errors import UnreachableError
@@ -43,8 +44,10 @@ def gpu(parsed: Parsed) -> int:
     looker = Looker(home)
     line = _line(home, targets.resolve(compute, home.path), page)
     try:
+        is_repeated = False
         while True:
-            machine = _look(looker, line)
+            machine = _look(looker, line, is_repeated=is_repeated)
+            is_repeated = True
             page.draw(machine)
             if not (machine.cards and page.goes_on):
                 return 0
@@ -60,14 +63,20 @@ def _line(home: Home, target: Target, page: _Plain | Screen) -> Line:
         sys.stderr.write(f"{show(words)}\n")
         page.leave()
 
-    return Line(home, target, lambda error: tell(f"{error.what}; reconnecting"), lambda: tell("reconnected"))
+    def on_lost(error: UnreachableError) -> None:
+        tell(f"{error.what}; reconnecting")
+
+    return Line(home, target, on_lost, lambda: tell("reconnected"), patience=ASKING)
 
 
-def _look(looker: Looker, line: Line) -> Machine:
+def _look(looker: Looker, line: Line, *, is_repeated: bool) -> Machine:
+    """A target that has never said anything about its GPUs is not asked for ever."""
     while True:
         try:
             return looker.look(line.channel)
         except UnreachableError as error:
+            if not is_repeated:
+                raise
             line.again(error)
 
 

@@ -10,7 +10,7 @@ from holdfast import project as projects
 from holdfast import targets
 from holdfast.amlconfig.types import ComputeTarget
 from holdfast.cli.confirm import choose
-from holdfast.engine.connection.channel import connect
+from holdfast.engine.connection.channel import ASKING, connect
 from holdfast.engine.transfer import image_transfer
 from holdfast.errors import UsageError
 from holdfast.present.output import emit
@@ -84,7 +84,7 @@ class _Reached:
         compute = choose(home.path, project.root, parsed.text("config") or "").compute
         self.name = compute.name
         self.engine = compute.engine
-        self.channel = connect(home, targets.resolve(compute, home.path))
+        self.channel = connect(home, targets.resolve(compute, home.path), ASKING)
 
     def __enter__(self) -> _Reached:
         return self

@@ -10,7 +10,7 @@ from holdfast import project as projects
 from holdfast import targets
 from holdfast.cli.confirm import choose
 from holdfast.cli.show import LogWriter
-from holdfast.engine.connection.channel import connect
+from holdfast.engine.connection.channel import ASKING, connect
 from holdfast.engine.runs.run_target import target_of
 from holdfast.errors import UsageError
 from holdfast.present.terminal import show
@@ -32,7 +32,7 @@ def execute(parsed: Parsed) -> int:
 
     home, run = _run(parsed)
     writers = {1: LogWriter(sys.stdout), 2: LogWriter(sys.stderr)}
-    channel = connect(home, target_of(run.request, home.path))
+    channel = connect(home, target_of(run.request, home.path), ASKING)
     try:
         return engine.execute(
             channel, run, parsed.rest, 0 if _is_fed() else None, lambda stream, block: writers[stream].write(block)
@@ -71,7 +71,7 @@ def forward(parsed: Parsed) -> int:
             sys.stdout.write(f"http://127.0.0.1:{there}/\n")
         sys.stderr.write("the run is on this machine; its ports need no forwarding\n")
         return 0
-    channel = connect(home, target)
+    channel = connect(home, target, ASKING)
     try:
         channel.hello()
     finally:

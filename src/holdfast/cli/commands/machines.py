@@ -10,7 +10,7 @@ from holdfast import targets
 from holdfast.cli.commands.targets import name_of
 from holdfast.cli.confirm import choose
 from holdfast.cli.ticks import tell
-from holdfast.engine.connection.channel import connect
+from holdfast.engine.connection.channel import ASKING, connect
 from holdfast.engine.machines import checks
 from holdfast.engine.transfer import pull_runs
 from holdfast.errors import StoreError
@@ -37,7 +37,7 @@ def pull(parsed: Parsed) -> int:
     project = projects.find(parsed.text("project") or os.getcwd())
     chosen = choose(home.path, project.root, parsed.text("config") or "")
     target = targets.resolve(chosen.compute, home.path)
-    channel = connect(home, target)
+    channel = connect(home, target, ASKING)
     try:
         with Progress(sys.stderr) as progress:
 

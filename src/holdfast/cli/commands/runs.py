@@ -10,7 +10,7 @@ from holdfast.cli import pick
 from holdfast.cli.copying import Copier, leads_out, refresh, tell_links
 from holdfast.cli.reach import open_line
 from holdfast.cli.show import LogWriter, watch
-from holdfast.engine.connection.channel import connect
+from holdfast.engine.connection.channel import ASKING, connect
 from holdfast.engine.runs import outputs, reconcile, stop
 from holdfast.engine.runs.run_target import target_of
 from holdfast.engine.submit import retry as retrying
@@ -64,7 +64,7 @@ def retry(parsed: Parsed) -> int:
     """Start a lost run again as a further attempt."""
     home, run = pick.run(parsed)
     target = target_of(run.request, home.path)
-    channel = connect(home, target)
+    channel = connect(home, target, ASKING)
     try:
         retrying.start_again(home, target, channel, run)
     finally:

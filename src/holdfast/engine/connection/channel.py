@@ -12,7 +12,7 @@ import time
 
 from holdfast.answers import check_hello, error_code
 from holdfast.engine.connection import bundle
-from holdfast.engine.connection.transport import Overdue, Transport, Unfinished
+from holdfast.engine.connection.transport import QUIET_S, Overdue, Transport, Unfinished
 from holdfast.errors import (
     MalformedAnswerError,
     NoPlaceError,
@@ -34,7 +34,7 @@ from holdfast.runner.store.files import unlink_quietly
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from holdfast.errors import HoldfastError
     from holdfast.model import Json
@@ -51,10 +51,6 @@ _MOST_QUOTED = 2000
 _OF_SSH = 255  # the exit status by which ssh says that it is not the remote command's
 _MOST_NOISE = 1_000_000  # bytes that a login shell may print before the runner's first line
 _UPLOAD = 32_768.0  # bytes per second that the runner itself is sent with, at the least
-# Of these verbs an end may be hours away, and what they run is watched by a person.
-_UNLIMITED = frozenset(("exec", "load"))
-
-
 _TYPING_S = 120.0  # to the hello of a target for which a person types a password
 
 
@@ -72,13 +68,18 @@ class Patience(Record):
 
 
 WORKING = Patience(30.0, 60.0)
+# For questions that cost the target little: it sends a heartbeat every 5 s, however long its work takes.
+ASKING = Patience(20.0, 15.0)
 # For commands that look at runs: what does not answer by then is shown as last seen.
 LOOKING = Patience(5.0, 3.5, is_renewed=False, total=8.0)
 
 
-def connect(home: Home, target: Target, patience: Patience = WORKING) -> RunnerChannel:
+def connect(
+    home: Home, target: Target, patience: Patience = WORKING, on_quiet: Callable[[str], None] | None = None
+) -> RunnerChannel:
+    """``on_quiet`` is called with a sentence when the target has sent nothing for a while and is waited for."""
     note = layout.runner_digest(home.path)
-    channel = RunnerChannel(target.host, target.runner_python, target.home, target.name, note, patience)
+    channel = RunnerChannel(target.host, target.runner_python, target.home, target.name, note, patience, on_quiet)
     try:
         channel.silent_note = home.silent(target.name)
     except untrusted.Untrusted:
@@ -95,7 +96,9 @@ class RunnerChannel:
         name: str,
         note: str = "",
         patience: Patience = WORKING,
+        on_quiet: Callable[[str], None] | None = None,
     ) -> None:
+        self._on_quiet = on_quiet
         typing = _TYPING_S if host.asks_person else 0.0
         self._patience = patience._replace(hello=typing or patience.hello)
         self._until = None if patience.total is None else time.monotonic() + patience.total + typing
@@ -166,11 +169,10 @@ class RunnerChannel:
                 # The answer to a request that was sent ahead and never read is skipped.
                 self._early = {sent: early for sent, early in self._early.items() if early != behind}
                 self._early[self._send(behind)] = behind
-        limit = None if verb in _UNLIMITED else self._patience.answer
         if self._patience.is_renewed:
-            self._transport.expect(limit)
+            self._transport.expect(self._patience.answer)
         while True:
-            header, payload = self._answer(number, limit)
+            header, payload = self._answer(number)
             if str(header.get("errno")) in _REFUSED:
                 what, hint = f"disk error on the target during {verb}", "check whether it is full or read-only"
                 raise StoreError(
@@ -187,13 +189,13 @@ class RunnerChannel:
             if header.get("end"):
                 return
 
-    def _answer(self, number: int, limit: float | None) -> tuple[Json, bytes]:
+    def _answer(self, number: int) -> tuple[Json, bytes]:
         """The next frame that answers this request."""
         while True:
             header, payload = self._frame()
             is_answer = type(header.get("re")) is int and header["re"] == number
             if self._patience.is_renewed and (is_answer or header.get("beat") is True):
-                self._transport.expect(limit)
+                self._transport.expect(self._patience.answer)
             elif is_answer:
                 self._transport.accept_frame()
             else:
@@ -217,6 +219,7 @@ class RunnerChannel:
     def _send(self, request: Json) -> int:
         self._requests += 1
         self._write(wire.pack({"id": self._requests, **request}))
+        self._transport.renew()
         return self._requests
 
     def send_ahead(self, verb: str, payload: bytes, **fields: object) -> None:
@@ -239,7 +242,7 @@ class RunnerChannel:
         asked = {"home": self._home, "runner": self._runner, "nonce": self._nonce, "size": len(parcel)}
         words = (self._python, "-I", "-S", "-c", bundle.UNPACK, bundle.boot_words(), bundle.as_word(wire.dumps(asked)))
         try:
-            self._transport = Transport(self._host.run(words), self._until)
+            self._transport = Transport(self._host.run(words), self._until, self._tell_quiet)
         except OSError as error:
             if limits.explain(error):
                 what, hint = "a resource limit of this machine was reached", limits.explain(error)
@@ -316,6 +319,12 @@ class RunnerChannel:
             return meant or UnreachableError(what, where=self._name, answer=stderr or str(cause), hint=hint)
         output = "\n".join(filter(None, (stderr, readable(self._noise).strip())))
         return self._host.meaning(output, status) or self._not_started(output, status)
+
+    def _tell_quiet(self) -> None:
+        # Before the hello a person may be typing a password.
+        if self._on_quiet is not None and (self._hello or not self._host.asks_person):
+            limit = self._patience.answer if self._hello else self._patience.hello
+            self._on_quiet(f"nothing was received from {self._name} for {QUIET_S:g} s; waiting up to {limit:g} s")
 
     def _silence(self) -> SilentError:
         seconds = self._patience.answer if self._hello else self._patience.hello

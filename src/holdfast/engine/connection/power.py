@@ -10,7 +10,7 @@ import subprocess
 import time
 
 from holdfast import targets
-from holdfast.engine.connection.channel import LOOKING, connect
+from holdfast.engine.connection.channel import ASKING, LOOKING, connect
 from holdfast.engine.submit import confirmation
 from holdfast.errors import ConfigError, HoldfastError, UnreachableError
 from holdfast.runner.decoding import readable
@@ -57,7 +57,7 @@ def wait_until_up(home: Home, compute: ComputeTarget, tell: Callable[[float], No
     """Wait until the machine answers; ``tell`` is called with the elapsed time."""
     begun = time.monotonic()
     while True:
-        channel = connect(home, targets.resolve(compute, home.path))
+        channel = connect(home, targets.resolve(compute, home.path), ASKING)
         try:
             channel.hello()
             return

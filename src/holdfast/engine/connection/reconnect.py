@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from holdfast.engine.connection.channel import connect
+from holdfast.engine.connection.channel import WORKING, connect
 from holdfast.errors import UnreachableError
 from holdfast.ledger import now_ns
 
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.engine.connection.channel import RunnerChannel
+    from holdfast.engine.connection.channel import Patience, RunnerChannel
     from holdfast.store.home import Home
     from holdfast.targets import Target
 
@@ -29,7 +29,10 @@ _STRIKES = 5
 
 
 class Line:
-    """``on_lost`` is called with the reason, once per break; ``on_back`` when there is an answer again."""
+    """``on_lost`` is called with the reason, once per break; ``on_back`` when there is an answer again.
+
+    ``patience`` and ``on_quiet``: as for ``connect``.
+    """
 
     def __init__(
         self,
@@ -39,7 +42,11 @@ class Line:
         on_back: Callable[[], None],
         *,
         patient: bool = False,
+        patience: Patience = WORKING,
+        on_quiet: Callable[[str], None] | None = None,
     ) -> None:
+        self._patience = patience
+        self._on_quiet = on_quiet
         self._home = home
         self.target = target
         self._on_lost = on_lost
@@ -49,7 +56,7 @@ class Line:
         self._refusals = 0
         self._waited = 0
         self._since = time.monotonic()
-        self.channel: RunnerChannel = connect(home, target)
+        self.channel: RunnerChannel = connect(home, target, patience, on_quiet)
 
     @property
     def waited_ns(self) -> int:
@@ -70,7 +77,7 @@ class Line:
         pause, lost = _SOONEST_S, now_ns()
         while True:
             self._raise_lasting(error)
-            channel = connect(self._home, self.target)
+            channel = connect(self._home, self.target, self._patience, self._on_quiet)
             try:
                 channel.hello()
                 break

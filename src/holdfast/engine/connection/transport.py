@@ -19,10 +19,14 @@ from holdfast.runner.decoding import readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast.ports import Host, Stream
 
 SLOWEST = 4096.0  # bytes per second; a link that is slower than this counts as silent
 _LATE_S = 0.5  # for reading what came before a deadline that passed while this process was stopped
+_SLICE_S = 1.0  # of a wait; one that took much longer tells that this process was stopped meanwhile
+QUIET_S = 8.0  # without a byte; ``on_quiet`` is called then, once per wait
 _MOST_STDERR = 16_000
 _MOST_OUTPUT = 1_000_000
 _EXIT_S = 2.0  # between the end of its output and the end of the command itself
@@ -50,10 +54,12 @@ class Transport:
     """One running command. ``expect`` sets the deadline that all reads and writes obey until it is set again.
 
     ``until``: when the conversation as a whole has to be over, by time.monotonic().
+    ``on_quiet``: called when the other side has sent or taken nothing for ``QUIET_S`` and is still waited for.
     """
 
-    def __init__(self, stream: Stream, until: float | None = None) -> None:
+    def __init__(self, stream: Stream, until: float | None = None, on_quiet: Callable[[], None] | None = None) -> None:
         self._until = until
+        self._on_quiet = on_quiet
         self._bought = 0.0  # seconds, by bytes of a frame that is not complete
         self._late_since: float | None = None
         self._stream = stream
@@ -76,6 +82,10 @@ class Transport:
         self._bought, self._late_since = 0.0, None
         self._deadline = None if seconds is None else time.monotonic() + seconds
 
+    def renew(self) -> None:
+        """The same time once more."""
+        self.expect(self._given)
+
     def refuse_frame(self) -> None:
         """The last frame was not requested: undo the extension of the deadline by its bytes."""
         if self._deadline is not None:
@@ -86,7 +96,10 @@ class Transport:
         self._bought = 0.0
 
     def write(self, data: bytes) -> None:
-        """All of it; wire.Closed where the other side is gone."""
+        """All of it; wire.Closed where the other side is gone.
+
+        Only a write that has to wait starts the time again: what a pipe takes at once is no sign of life.
+        """
         if not self._is_timed:
             wire.write_all(self._stream.stdin, data)
             return
@@ -95,11 +108,11 @@ class Transport:
             try:
                 count = os.write(self._stream.stdin, view)
             except BlockingIOError:
+                self.renew()
                 self._wait(self._stream.stdin, writing=True)
                 continue
             except BrokenPipeError as error:
                 raise wire.Closed("the other side closed the connection") from error
-            self.expect(self._given)
             view = view[count:]
 
     def status(self) -> int | None:
@@ -160,10 +173,21 @@ class Transport:
             self._wait(self._stream.stdout, writing=False)
 
     def _wait(self, fd: int, *, writing: bool) -> None:
-        left = None if self._deadline is None else max(0.0, self._end() - time.monotonic())
-        # Asked once more after the deadline: this process itself may have been stopped meanwhile.
-        if not _is_ready(fd, left, writing=writing) and not _is_ready(fd, 0.05, writing=writing):
-            raise self._overdue()
+        quiet = 0.0
+        while True:
+            began = time.monotonic()
+            left = max(0.0, self._end() - began)
+            pause = min(left, _SLICE_S)
+            if _is_ready(fd, pause, writing=writing):
+                return
+            stopped = time.monotonic() - began - pause
+            if stopped > _SLICE_S and self._deadline is not None:
+                self._deadline += stopped  # by Ctrl-Z, or with the machine: the other side had nothing to answer
+            elif left <= pause and not _is_ready(fd, 0.05, writing=writing):
+                raise self._overdue()
+            quiet += pause
+            if self._on_quiet is not None and QUIET_S <= quiet < QUIET_S + pause:
+                self._on_quiet()
 
     def _check_late(self, now: float) -> None:
         if now <= self._end():

@@ -10,7 +10,7 @@ import subprocess
 
 from holdfast import answers
 from holdfast.amlconfig.write import reached_by
-from holdfast.engine.connection.channel import RunnerChannel
+from holdfast.engine.connection.channel import ASKING, RunnerChannel
 from holdfast.engine.connection.transport import run_to_end
 from holdfast.engine.machines import gpu_probe
 from holdfast.errors import ConfigError, HoldfastError, HostKeyError, NoPythonError, SilentError, UnreachableError
@@ -118,7 +118,7 @@ def enter(
     root = compute.root
     host = SshHost(login, shared=secret is None, secret=None if secret is None else lambda: secret)
     python = find_python(host)
-    channel = RunnerChannel(host, python, root, login.name, layout.runner_digest(home.path))
+    channel = RunnerChannel(host, python, root, login.name, layout.runner_digest(home.path), ASKING)
     try:
         clients = tuple(answers.texts(channel.ask("register", client=home.id, label=_label()), "clients", login.name))
         facts = answers.table(channel.ask("survey"), "facts", login.name)
@@ -216,7 +216,7 @@ def _install_key(
     line = make_key(login)
     channel.ask("authorize", client=home.id, line=line)
     keyed = login._replace(identity=os.path.join(login.folder, "key"), asks=False)
-    trial = RunnerChannel(SshHost(keyed), python, root, login.name, layout.runner_digest(home.path))
+    trial = RunnerChannel(SshHost(keyed), python, root, login.name, layout.runner_digest(home.path), ASKING)
     try:
         trial.hello()
         return keyed, "with a key created for this target"

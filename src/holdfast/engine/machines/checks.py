@@ -8,7 +8,7 @@ import socket
 import time
 
 from holdfast import answers, targets
-from holdfast.engine.connection.channel import connect
+from holdfast.engine.connection.channel import ASKING, connect
 from holdfast.engine.connection.transport import run_to_end
 from holdfast.engine.machines import gpu_probe
 from holdfast.engine.machines.attach import find_python, run_here
@@ -193,7 +193,7 @@ class _Examination:
         yield Tick("python", OK, f"{version} at {path}")
 
     def _store(self) -> Iterator[Tick]:
-        channel = connect(self._home, self._target)
+        channel = connect(self._home, self._target, ASKING)
         try:
             place = str(channel.hello()["home"])
             facts = answers.table(channel.ask("survey"), "facts")

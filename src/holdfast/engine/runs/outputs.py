@@ -11,7 +11,7 @@ import errno
 import hashlib
 import os
 
-from holdfast.engine.connection.channel import connect
+from holdfast.engine.connection.channel import ASKING, connect
 from holdfast.engine.runs.follow import bring_up_to_date
 from holdfast.engine.runs.run_target import store_of, target_of
 from holdfast.errors import ResourceError, RunnerError, StoreError
@@ -64,7 +64,7 @@ def bring(home: Home, run: Run, names: list[str] | None = None) -> Problems:
     # A link is never fetched: that it stayed on another machine is no reason to ask there.
     own = store_of(run.request, home.path) == home.path
     if not all(output_manifest.is_here(run, row) for row in rows if own or "sha256" in row):
-        channel = connect(home, target_of(run.request, home.path))
+        channel = connect(home, target_of(run.request, home.path), ASKING)
         try:
             if channel.hello()["store"] == home.id:
                 gone = [row for row in rows if not os.path.lexists(output_manifest.path_of(run, row))]
@@ -83,7 +83,7 @@ def bring(home: Home, run: Run, names: list[str] | None = None) -> Problems:
 
 def list_late(home: Home, run: Run, channel: RunnerChannel | None = None) -> None:
     """Have the target write the manifest that did not fit on its full disk when the script ended, and fetch it."""
-    opened = connect(home, target_of(run.request, home.path)) if channel is None else channel
+    opened = connect(home, target_of(run.request, home.path), ASKING) if channel is None else channel
     try:
         bring_up_to_date(home, opened, run)
     finally:

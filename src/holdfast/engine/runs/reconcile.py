@@ -9,7 +9,7 @@ import os
 import time
 
 from holdfast import lifecycle
-from holdfast.engine.connection.channel import LOOKING, connect
+from holdfast.engine.connection.channel import ASKING, LOOKING, connect
 from holdfast.engine.runs.follow import bring_up_to_date
 from holdfast.engine.runs.run_target import target_of
 from holdfast.errors import (
@@ -203,7 +203,7 @@ def _settle_one(home: Home, target: Target, channel: RunnerChannel, run: Run, st
 
 def give_up(home: Home, target: Target, run: Run, reason: str) -> None:
     """Close a run whose submit failed before it was started. One that did start is not touched."""
-    channel = connect(home, target)
+    channel = connect(home, target, ASKING)
     try:
         state = target.launcher.discard(channel, run.ticket, reason, "failed")
         if state == "closed" and channel.hello()["store"] != home.id:

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 
 from .. import wire
 from ..decoding import as_bytes, readable
@@ -164,12 +165,19 @@ def load(engine: "dict[str, object]", reader: "wire.FrameReader", reply: "Reply"
 
 
 def _feed(loader: "subprocess.Popen[bytes]", reader: "wire.FrameReader", reply: "Reply") -> "None":
-    signal.signal(signal.SIGALRM, _give_up)
+    heard = time.monotonic()
+
+    def beat(number: "int", frame: "object") -> "None":
+        if time.monotonic() - heard > SILENCE_S:
+            raise wire.Closed("no data for %d s" % SILENCE_S)
+        reply.beat(number, frame)
+
+    signal.signal(signal.SIGALRM, beat)  # the timer of the session goes on
     try:
         reply.send(room=ROOM)
         while True:
-            signal.setitimer(signal.ITIMER_REAL, SILENCE_S)
             header, piece = reader.frame()
+            heard = time.monotonic()
             write_all(loader.stdin.fileno(), piece)  # type: ignore[union-attr]
             if header.get("last"):
                 return
@@ -177,11 +185,7 @@ def _feed(loader: "subprocess.Popen[bytes]", reader: "wire.FrameReader", reply: 
     except BrokenPipeError:
         return  # it has all that it needs, or says what is wrong with it
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def _give_up(_number: "int", _frame: "object") -> "None":
-    raise wire.Closed("no data for %d s" % SILENCE_S)
+        signal.signal(signal.SIGALRM, reply.beat)
 
 
 def _plainly_named(engine: "dict[str, object]", name: "str") -> "str":

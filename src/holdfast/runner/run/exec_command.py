@@ -144,6 +144,8 @@ class _Attendance:
 
     def _hear(self) -> "None":
         header, payload = self._reader.frame()
+        if not payload and not self._to_client:
+            self._say(beat=True)  # the client's heartbeat is answered, so that it knows of ours
         if self._input is None:
             if payload:
                 self._say(taken=len(payload))  # it reads no more input; do not wait for it
