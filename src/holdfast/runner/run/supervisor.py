@@ -8,7 +8,7 @@ import time
 
 from .. import wire
 from ..machine import processes
-from ..store import jsonl, layout, run_files
+from ..store import layout, run_files
 from ..store.remove_tree import remove_tree
 from . import notify, outcome, outputs, process_tree, script_process, workdir
 from .host_process import Direct
@@ -74,6 +74,7 @@ class Supervisor:
     def run(self, guardian: "int") -> "None":
         self._log = ScriptLog(self.attempt, self.plan.max_log, self._printed_metrics())
         self.events = run_files.Events(self.attempt)
+        self._folder = os.open(self.attempt, os.O_RDONLY)  # the store may be moved while the script runs
         processes.adopt_orphans()
         wakeup = _wakeup_pipe()  # before our pid is published: a stop that comes at once must find the handler
         self._accept()
@@ -211,8 +212,11 @@ class Supervisor:
             self._stop(self._who_stopped())
 
     def _who_stopped(self) -> "str":
-        asked = jsonl.read_lines(layout.control(self.attempt))
-        return outcome.CANCELED if asked else "the runner was stopped by signal %d" % _told["stop"]
+        try:
+            is_asked = os.stat(layout.control.name, dir_fd=self._folder).st_size > 0
+        except OSError:
+            is_asked = False
+        return outcome.CANCELED if is_asked else "the runner was stopped by signal %d" % _told["stop"]
 
     def _mind_clock(self, deadline: "float | None") -> "None":
         now = time.monotonic()
