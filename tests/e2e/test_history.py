@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -212,6 +213,32 @@ def test_du_and_prune_free_disk_space(desk: Desk) -> None:
     assert {row["what"]: row["bytes"] for row in desk.holdfast("du").json}["objects"] < 100_000
     (desk.project / "big.bin").write_bytes(b"back again")
     assert desk.submit("train.py").code == 1
+
+
+def test_prune_keeps_old_objects_that_a_submit_has_just_found(desk: Desk) -> None:
+    desk.script("print('needed')")
+    assert desk.submit("train.py").code == 0
+    ids = desk.home / "locks" / "ids"
+    assert desk.holdfast("history", "delete", "-r", "1", "--yes", "--now").code == 0
+    _age(desk, *(desk.home / "objects").rglob("*"))
+    with ids.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        client = desk.start("submit", "-c", "local", "train.py")
+        eventually(lambda: not _can_remove(desk))
+        row = next(row for row in desk.holdfast("store", "prune").json if row["what"] == "objects")
+        assert (row["count"], row["note"]) == (0, "nothing removed: another command stores or needs objects now")
+    out, err = client.communicate(timeout=60)
+    assert (client.returncode, b"needed" in out) == (0, True), err
+    assert _can_remove(desk)
+
+
+def _can_remove(desk: Desk) -> bool:
+    with (desk.home / "objects" / "tmp" / "lock").open("rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
 
 
 def test_prune_removes_unused_runners(desk: Desk) -> None:

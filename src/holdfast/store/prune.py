@@ -164,6 +164,21 @@ def _locks_of_dead_submits(home: Home, clock: Clock) -> None:
 
 
 def _objects(home: Home, clock: Clock, purged: set[str], act: bool) -> Json:
+    """With ``act`` no submit may be between finding an object and referring to it."""
+    root = _bytes(home.objects)
+    if not act or not os.path.isdir(root):
+        return _unused_objects(home, clock, purged, act)
+    lock = object_removal.lock_for_removal(root)
+    if lock is None:
+        why = "another command stores or needs objects now"
+        return {"what": "objects", "count": 0, "bytes": 0, "note": f"nothing removed: {why}"}
+    try:
+        return _unused_objects(home, clock, purged, act)
+    finally:
+        os.close(lock)
+
+
+def _unused_objects(home: Home, clock: Clock, purged: set[str], act: bool) -> Json:
     """Mark what runs, in the trash too, refer to; sweep the rest. What cannot be read is kept, not guessed about."""
     kept = [runs.read(home, uid) for uid in runs.uids(home)]
     kept += [trash.read(home, uid) for uid in trash.uids(home) if uid not in purged]

@@ -12,7 +12,7 @@ import os
 from holdfast.errors import StoreError, UsageError
 from holdfast.record import Record
 from holdfast.runner.decoding import lossless
-from holdfast.runner.store import objects
+from holdfast.runner.store import object_removal, objects
 from holdfast.runner.store.files import UNSYNCED, replace_link, temporary_beside, write_whole
 from holdfast.snapshot import snapshot
 from holdfast.store.home import Named
@@ -100,7 +100,11 @@ def _difference(home: Home, before: dict[bytes, Entry], after: dict[bytes, Entry
 
 
 def _over(home: Home, project: Project, tree: str, agree: Agree) -> Restored:
-    now = _now(home, project, agree)
+    with object_removal.Kept(_root(home)):
+        return _replace(home, project, tree, _now(home, project, agree))
+
+
+def _replace(home: Home, project: Project, tree: str, now: snapshot.Snapshot) -> Restored:
     wanted, present = _files(home, tree), _files(home, now.tree)
     if wanted == present:
         return Restored("", 0, 0, len(wanted))

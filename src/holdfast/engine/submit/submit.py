@@ -18,7 +18,7 @@ from holdfast.model import Identity, Json, Plan
 from holdfast.planning import make_plan, plan_gpu
 from holdfast.ports import Lacking, RuntimeParts
 from holdfast.runner.machine import node, processes
-from holdfast.runner.store import layout
+from holdfast.runner.store import layout, object_removal
 from holdfast.snapshot import ignore, snapshot
 from holdfast.store import run_numbers, runs
 
@@ -93,9 +93,23 @@ class Submitter:
         container: Container | None = None,
         skip_unreadable: bool = False,
     ) -> tuple[Plan, Snapshot]:
-        home, target = self._home, self._target
         git = self._ask_git(project)
-        taken = self._take(project, job, skip_unreadable)
+        with object_removal.Kept(os.fsencode(self._home.objects)) as kept:
+            taken = self._take(project, job, skip_unreadable)
+            return self._submit(project, job, environment, container, taken, git, kept), taken
+
+    def _submit(
+        self,
+        project: Project,
+        job: Job,
+        environment: Environment | None,
+        container: Container | None,
+        taken: Snapshot,
+        git: git_facts.Begun,
+        kept: object_removal.Kept,
+    ) -> Plan:
+        """``kept`` holds the objects of the snapshot until the run refers to them."""
+        home, target = self._home, self._target
         self._stopwatch.lap("snapshot")
         if not self._is_here() or job.gpu.count:
             # A machine that does not answer, or cannot have it, gets no run.
@@ -108,6 +122,7 @@ class Submitter:
             try:
                 request = {**_request(project, job, target, taken, home.id), "git": git.result()}
                 runs.create(home, identity, request)
+                kept.release()
                 git.keep(home.run(identity.uid))
                 self._show_id(identity)
                 self._start(plan, job, environment, {**request, **identity._asdict()})
@@ -116,7 +131,7 @@ class Submitter:
                 raise
             finally:
                 os.unlink(home.lock_file(f"submit-{identity.uid}"))
-        return plan, taken
+        return plan
 
     def preflight(self, project: Project, job: Job, environment: Environment | None) -> list[Tick]:
         """What would be found before a start; nothing is stored, sent or started."""

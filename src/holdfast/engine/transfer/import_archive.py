@@ -16,7 +16,7 @@ from holdfast.engine.transfer.pull_runs import understand
 from holdfast.errors import UsageError
 from holdfast.record import Record
 from holdfast.runner import untrusted
-from holdfast.runner.store import layout, objects
+from holdfast.runner.store import layout, object_removal, objects
 from holdfast.runner.store.objects import Batch
 from holdfast.store import archive_names as names
 from holdfast.store import history_record, request_file, runs, verify
@@ -52,8 +52,9 @@ def take_in(home: Home, project: Project, path: str, tell: Callable[[int, int], 
     try:
         with _opened(path) as source, zipfile.ZipFile(source) as archive, Staging(home) as stage:
             names.check(archive.infolist(), os.fstat(source.fileno()).st_size, path)
-            _unpack(home, archive, stage, path, tell)
-            return _let_in(home, project, stage, path)
+            with object_removal.Kept(os.fsencode(home.objects)):  # what is here already is not taken from the archive
+                _unpack(home, archive, stage, path, tell)
+                return _let_in(home, project, stage, path)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeError, RuntimeError) as error:
         raise refused(path, str(error) or type(error).__name__) from None
 

@@ -67,8 +67,12 @@ class Kept:
         return self
 
     def __exit__(self, *failure: "object") -> "None":
+        self.release()
+
+    def release(self) -> "None":
         if self._lock is not None:
             os.close(self._lock)
+            self._lock = None
 
 
 def lock_for_removal(root: "bytes") -> "int | None":
