@@ -31,6 +31,17 @@ hypothesis.settings.load_profile("fixed")
 HOLDFAST = Path(sys.executable).with_name("holdfast")
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Where everything is to be tested, a lab that does not start is an error and no reason to skip."""
+    outcome = yield
+    report = outcome.get_result()  # type: ignore[attr-defined]
+    cause = call.excinfo.value.__context__ if call.excinfo is not None else None
+    is_required = os.environ.get("REQUIRE_PACKAGES") or os.environ.get("CI")
+    if report.skipped and is_required and type(cause).__name__ == "Unavailable":
+        report.outcome, report.longrepr = "failed", f"{item.nodeid}: {cause}"
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """How many tests were skipped, why, and in which files."""
     reasons: dict[str, Counter[str]] = {}

@@ -62,7 +62,11 @@ Way = Literal["both", "to", "from"]
 
 
 class Unavailable(Exception):
-    """Why there can be no lab on this machine."""
+    """Why there can be no lab on this machine. In continuous integration it fails the test (tests/conftest.py)."""
+
+
+class NoSuchPython(Exception):
+    """This machine has no Python of that version for the lab."""
 
 
 class CommandFailed(Exception):
@@ -544,11 +548,11 @@ class Host(Node):
     def only_python(self, version: str | None) -> None:
         """Leave one Python, as ``/usr/bin/python3``: "3.6", or None for none at all. Back at the next reset.
 
-        Raises ``Unavailable`` where this machine has no such Python in ~/.pyenv.
+        Raises ``NoSuchPython`` where this machine has none of that version in ~/.pyenv.
         """
         found = sorted(PYTHONS.glob(f"{version}.*")) if version else []
         if version and not found:
-            raise Unavailable(f"there is no Python {version} in ~/.pyenv/versions")
+            raise NoSuchPython(f"there is no Python {version} in ~/.pyenv/versions")
         self.remove_programs("python*", "pypy*")
         for home in found[:1]:
             self.path("/usr/bin/python3").symlink_to(home / "bin" / f"python{version}")

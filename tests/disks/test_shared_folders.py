@@ -1,7 +1,7 @@
 """A store that several nodes share, on a file system whose locks hold within one node only.
 
 Each node is a mount namespace with its own bindfs mount of the same folder (flock does not pass from one such mount to
-the other), its own boot id and, where a test says so, its own host name and machine id.
+the other), its own boot id and, where a test says so, its own host name and, on a machine that has one, machine id.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ INSIDE = """
 set -e
 [ -z "$NODE_NAME" ] || hostname "$NODE_NAME"
 mount --bind "$NODE/boot_id" /proc/sys/kernel/random/boot_id
-[ ! -e "$NODE/machine-id" ] || mount --bind "$NODE/machine-id" /etc/machine-id
+[ ! -e "$NODE/machine-id" ] || [ ! -e /etc/machine-id ] || mount --bind "$NODE/machine-id" /etc/machine-id
 bindfs --no-allow-other "$SHARED" "$MOUNTED"
 exec sleep 600
 """
@@ -58,7 +58,7 @@ class Node:
         finally:
             if not self.is_mounted():
                 self.close()
-                pytest.skip(f"NOT TESTED: no bindfs here: {(self.place / 'log').read_text()}")
+                pytest.skip(f"NOT TESTED: no node with a mount of its own: {(self.place / 'log').read_text()}")
 
     def is_mounted(self) -> bool:
         try:

@@ -15,7 +15,7 @@ from lab.index import Wheel, write_index
 from lab.nvidia import write_nvidia_smi
 from lab.server import serve
 from managed import manage
-from sshlab import Unavailable
+from sshlab import NoSuchPython, Unavailable
 
 from .conftest import Reader, describe, fix_of
 
@@ -45,7 +45,7 @@ def test_a_python_that_is_not_there(reader: Reader, laptop: Laptop, ada: User) -
 def test_a_python_that_is_too_old(reader: Reader, laptop: Laptop, box: Host, ada: User) -> None:
     try:
         box.only_python("2.7")
-    except Unavailable as why:
+    except NoSuchPython as why:
         pytest.skip(f"NOT TESTED: {why}")
     old = box.path("/usr/bin/python3")
     old.rename(box.path("/usr/bin/python2"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sshlab import Unavailable
+from sshlab import NoSuchPython
 
 if TYPE_CHECKING:
     from ssh.conftest import Laptop
@@ -52,7 +52,7 @@ def test_no_sftp_and_no_programs_in_tmp(laptop: Laptop, gpu1: Host, ada: User) -
 def test_a_machine_with_python_3_6_only(laptop: Laptop, gpu1: Host, ada: User) -> None:
     try:
         gpu1.only_python("3.6")
-    except Unavailable as why:
+    except NoSuchPython as why:
         pytest.skip(f"NOT TESTED: {why}")
     ada.authorize(laptop.client.key())
     result = laptop.attach(ada, gpu1)

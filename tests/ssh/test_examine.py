@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fakecuda import CARD, HAS_COMPILER, LIBRARY, FakeCuda
-from sshlab import Unavailable
+from sshlab import NoSuchPython
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -145,7 +145,7 @@ def test_a_python_that_will_not_do(attached: Laptop, gpu1: Host) -> None:
 def test_the_oldest_python_will_do(attached: Laptop, gpu1: Host) -> None:
     try:
         gpu1.only_python("3.6")
-    except Unavailable as why:
+    except NoSuchPython as why:
         pytest.skip(f"NOT TESTED: {why}")
     _set(attached, "pythonLocation", "/usr/bin/python3")
     code, ticks = _test(attached)
