@@ -51,6 +51,17 @@ class Interpreter:
         self.why = fields.text("why", "")
 
 
+class Keep:
+    """Limits for files outside outputs/ that are kept as results, and ignore patterns for those that never are."""
+
+    __slots__ = ("files", "ignore", "limit")
+
+    def __init__(self, fields: "_Fields") -> "None":
+        self.limit = fields.integer("limit", 2 * 1000**3)
+        self.files = fields.integer("files", 5000)
+        self.ignore = fields.texts("ignore")
+
+
 class Idle:
     """What to do when nothing has run on the machine for some time."""
 
@@ -142,6 +153,7 @@ class Plan:
         "grace",
         "idle",
         "interpreter",
+        "keep",
         "keep_work",
         "links",
         "max_log",
@@ -185,6 +197,7 @@ class Plan:
         self.grace = fields.number("grace", 30.0)
         self.max_log = fields.integer("max_log", 10 * 1000**3)
         self.keep_work = fields.flag("keep_work")
+        self.keep = Keep(fields.optional_object("keep") or _Fields({}, "keep"))
         self.scalars = fields.flag("scalars")
         environment, idle = fields.optional_object("environment"), fields.optional_object("idle")
         container, gpu = fields.optional_object("container"), fields.optional_object("gpu")

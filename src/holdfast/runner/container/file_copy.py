@@ -101,6 +101,7 @@ def _take(parcel: "tarfile.TarFile", entry: "tarfile.TarInfo", folder: "str") ->
                     break
                 target.write(block)
         os.chmod(place, entry.mode & 0o777 | 0o600)
+        os.utime(place, (entry.mtime, entry.mtime))
 
 
 def _link(first: "str", place: "str", top: "str") -> "None":

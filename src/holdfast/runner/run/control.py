@@ -153,7 +153,7 @@ def _end_stopped(attempt: "bytes", watchers: "list[int]") -> "str":
         container_process.destroy(plan)
     why = guardian.reason_to_end(attempt, plan.timeout if plan is not None else None)
     who = "supervisor and guardian were both stopped, and a client ended the run"
-    guardian.close_in_place(attempt, plan.timeout_text if plan is not None else "", why, who, ended_by="client")
+    guardian.close_in_place(attempt, plan, why, who, ended_by="client")
     return "closed"
 
 

@@ -137,7 +137,7 @@ class Guardian:
             time.sleep(0.01)
         process_tree.end_family(self._uid)
         self._remove_container()
-        close_in_place(self._attempt, self._plan.timeout_text, why, STOPPED)
+        close_in_place(self._attempt, self._plan, why, STOPPED)
 
     def _remove_container(self) -> "None":
         if self._plan.container:
@@ -156,7 +156,7 @@ def reason_to_end(attempt: "bytes", timeout: "float | None") -> "str":
     return outcome.TIMEOUT if started and timeout and time.monotonic() > started + timeout else ""
 
 
-def close_in_place(attempt: "bytes", timeout_text: "str", why: "str", who: "str", **told: "object") -> "None":
+def close_in_place(attempt: "bytes", plan: "Plan | None", why: "str", who: "str", **told: "object") -> "None":
     """Close a run in place of its supervisor, after all its processes have ended.
 
     ``why`` it was to end; empty where it should not have, and its outcome is unknown. ``told``: more of its last event.
@@ -171,11 +171,15 @@ def close_in_place(attempt: "bytes", timeout_text: "str", why: "str", who: "str"
         if "started" in kinds:
             events.add("exited", code=-signal.SIGKILL)
     if "started" in kinds and not os.path.lexists(layout.manifest(attempt)):
-        outputs.collect(attempt)
+        results = outputs.collect(attempt, plan)
+        if results.kept:
+            events.add("kept", **results.kept)
+        if results.trouble:
+            told.update(outputs_trouble=results.trouble, unlisted=results.unlisted)
     if not why or "exited" in kinds:
         end = "lost", 125, "the script's own outcome is unknown"
     else:
-        end = outcome.judge(-signal.SIGKILL, why, timeout_text)
+        end = outcome.judge(-signal.SIGKILL, why, plan.timeout_text if plan is not None else "")
     run_files.close(attempt, end[0], end[1], "%s; %s" % (end[2], who), **told)
 
 

@@ -7,10 +7,14 @@ import stat
 import time
 
 from .. import wire
-from ..decoding import lossless, readable
+from ..decoding import as_bytes, lossless, readable
 from ..machine import limits
 from ..store import layout
 from ..store.files import SYNCED, WholeFile, is_temporary, unlink_quietly
+
+MYPY = False
+if MYPY:
+    from ..plan import Plan
 
 _RESERVE_KEPT = 32 * 1024  # bytes of the reserve that are left to the last events
 _NAMED = 20  # files that the closing event names; the manifest has them all
@@ -19,27 +23,52 @@ _LARGEST_HOLE = (
 )  # bytes of a sparse file that are not stored; reading them would take the better part of an hour
 
 
-def collect(attempt: "bytes") -> "tuple[int, int, str, str]":
-    """Keep work/outputs as outputs/ beside it and write its manifest.
+class Collected:
+    """What a run left.
 
-    Returns the number of files and of bytes, line by line what could not be kept, empty when all is well, and why
-    there is no manifest: then ``list_late`` may still write it.
+    ``trouble`` says line by line what could not be kept, empty when all is well; ``unlisted`` why there is no
+    manifest: then ``list_late`` may still write it. ``kept``: the event about files outside outputs/, empty without any.
     """
+
+    def __init__(self) -> "None":
+        self.files = self.size = 0
+        self.trouble = self.unlisted = ""
+        self.kept = {}  # type: dict[str, object]
+        self.over_limit = False  # whether files stay in the script's folder because of a limit
+
+    def add_trouble(self, lines: "list[str]") -> "None":
+        self.trouble = "\n".join([part for part in [self.trouble, *lines] if part])
+
+    def fail(self, what: "str", error: "OSError", place: "bytes") -> "Collected":
+        self.unlisted = "%s: %s; the files are in %s" % (what, limits.told(error), shown(place))
+        self.add_trouble([self.unlisted])
+        return self
+
+
+def collect(attempt: "bytes", plan: "Plan | None" = None, since: "int" = 0) -> "Collected":
+    """Keep work/outputs as outputs/ beside it, then the other files that the script wrote, and write the manifest.
+
+    ``since`` is when the script's folder was complete (see ``project_files.keep``).
+    """
+    result = Collected()
     made, kept = layout.outputs(layout.work(attempt)), layout.outputs(attempt)
     try:
-        trouble = _keep(made, kept)
+        result.add_trouble([_keep(made, kept)])
     except OSError as error:
-        return _unlisted("outputs/ could not be stored", error, made)
+        return result.fail("outputs/ could not be stored", error, made)
+    folder = b""
+    if plan is not None:
+        from . import project_files
+
+        others = project_files.keep(attempt, plan, since)
+        folder, result.kept, result.over_limit = others.folder, others.told, others.over_limit
+        result.add_trouble(_few(others.trouble))
     try:
-        files, size, unread = _write_manifest(attempt)
+        result.files, result.size, unread = _write_manifest(attempt, folder)
     except OSError as error:
-        return _unlisted("the list of outputs could not be written", error, kept, trouble)
-    return files, size, "\n".join(([trouble] if trouble else []) + _few(unread)), ""
-
-
-def _unlisted(what: "str", error: "OSError", place: "bytes", trouble: "str" = "") -> "tuple[int, int, str, str]":
-    why = "%s: %s; the files are in %s" % (what, limits.told(error), _shown(place))
-    return 0, 0, "\n".join(part for part in (trouble, why) if part), why
+        return result.fail("the list of outputs could not be written", error, kept)
+    result.add_trouble(_few(unread))
+    return result
 
 
 def list_late(attempt: "bytes", events: "list[dict[str, object]]") -> "None":
@@ -54,23 +83,29 @@ def list_late(attempt: "bytes", events: "list[dict[str, object]]") -> "None":
     if "exited" not in kinds or not isinstance(files, dict) or layout.manifest.name in files:
         return
     made, kept = layout.outputs(layout.work(attempt)), layout.outputs(attempt)
+    folder = as_bytes(kinds.get("kept", {}).get("folder") or "")
     try:
         if os.path.isdir(made) and not os.path.islink(made):
             os.rename(made, kept)
         if os.path.isdir(kept) and not os.path.islink(kept):
-            _write_manifest(attempt)
+            _write_manifest(attempt, folder)
     except OSError:
         return  # the disk may still be full
 
 
-def _write_manifest(attempt: "bytes") -> "tuple[int, int, list[str]]":
-    """The whole manifest or none: number of files and of bytes, and what could not be read."""
+def _write_manifest(attempt: "bytes", folder: "bytes") -> "tuple[int, int, list[str]]":
+    """The whole manifest or none: number of files and of bytes, and what could not be read.
+
+    ``folder`` is the one in outputs/ that has the files from outside it.
+    """
     kept = layout.outputs(attempt)
     files = size = 0
     unread = []  # type: list[str]
     with WholeFile(layout.manifest(attempt), sync=SYNCED) as target:
         for name, problem in _names(kept):
             row = _row(os.path.join(kept, name), name, problem, unread)
+            if folder and name.startswith(folder + b"/"):
+                row["project"] = lossless(name[len(folder) + 1 :])
             _append(target.fileno(), wire.dumps(row) + b"\n", attempt)
             files += 1
             size += row["size"] if isinstance(row["size"], int) else 0
@@ -176,7 +211,7 @@ def _row(path: "bytes", name: "bytes", problem: "str", unread: "list[str]") -> "
         else:
             row["skipped"] = "not a plain file"
     except OSError as error:
-        unread.append("outputs/%s could not be read: %s" % (_shown(name), error.strerror or error))
+        unread.append("outputs/%s could not be read: %s" % (shown(name), error.strerror or error))
         return {"path": lossless(name), "size": 0, "skipped": str(error), "unread": True}
     return row
 
@@ -187,18 +222,19 @@ def _refuse_hole(found: "os.stat_result") -> "None":
         raise OSError(errno.EFBIG, "a sparse file of %d bytes, of which %d are stored" % (found.st_size, stored))
 
 
-def _shown(name: "bytes") -> "str":
+def shown(name: "bytes") -> "str":
     text = readable(name)
     return text if text.isprintable() and "\\" not in text else ascii(text)
 
 
-def digest(path: "bytes") -> "tuple[int, str]":
+def digest(path: "bytes", sync: "bool" = True) -> "tuple[int, str]":
     """Length and SHA-256 of a file, synced to disk on the way: the files of the closing event must be durable."""
     state = hashlib.sha256()
     size = 0
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        os.fsync(fd)
+        if sync:
+            os.fsync(fd)
         while True:
             block = os.read(fd, 1024 * 1024)
             if not block:

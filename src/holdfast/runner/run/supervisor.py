@@ -55,7 +55,8 @@ class Supervisor:
         self._told_at = self._look_at = 0.0
         self._environment = {}  # type: dict[str, object]
         self._built = {}  # type: dict[str, object]
-        self._outputs_trouble = self._unlisted = ""
+        self._complete_ns = 0
+        self._results = outputs.Collected()
         self._way = self._choose_way()
 
     def _choose_way(self) -> "Direct | Contained":
@@ -79,7 +80,7 @@ class Supervisor:
         wakeup = _wakeup_pipe()  # before our pid is published: a stop that comes at once must find the handler
         self._accept()
         try:
-            workdir.prepare(self.home, self.attempt, self.plan)
+            self._complete_ns = workdir.prepare(self.home, self.attempt, self.plan)
             self._environment = self._make_environment()
             if not self.gpu.take(self.events, lambda wait, more: self._rest(wait, [guardian, wakeup, *more])):
                 why = self._who_stopped() if _told["stop"] else outcome.GUARDIAN_DIED
@@ -254,10 +255,12 @@ class Supervisor:
             self._end_leftovers(output)
         self._log.drain(output)
         receipt = self.gpu.finish(self.events)
-        files, size, trouble, self._unlisted = outputs.collect(self.attempt)
-        trouble = "\n".join(part for part in (str(said.get("not_copied") or ""), trouble) if part)
-        self._note("outputs: %d files, %d bytes%s" % (files, size, "; " + trouble if trouble else ""))
-        self._outputs_trouble = trouble
+        self._results = results = outputs.collect(self.attempt, self.plan, self._complete_ns)
+        results.trouble = "\n".join(part for part in (str(said.get("not_copied") or ""), results.trouble) if part)
+        trouble = "; " + results.trouble if results.trouble else ""
+        self._note("outputs: %d files, %d bytes%s" % (results.files, results.size, trouble))
+        if results.kept:
+            self.events.add("kept", **results.kept)
         stopping = self._stopping or self.gpu.verdict(receipt, code)
         self._close(*outcome.judge(code, stopping, self.plan.timeout_text, str(said["reason"]), bool(said.get("lost"))))
         self._way.tidy()
@@ -284,13 +287,14 @@ class Supervisor:
         hashes, troubles = run_files.hashes(self.attempt, log=log)
         for trouble in troubles:
             self._note(trouble)
-        told = {"outputs_trouble": self._outputs_trouble, "unlisted": self._unlisted}
+        results = self._results
+        told = {"outputs_trouble": results.trouble, "unlisted": results.unlisted}
         self.events.close(outcome, exit_code, reason, **hashes, **{name: said for name, said in told.items() if said})
         if self._secrets.on_end:
-            words = "\n".join(part for part in (reason, self._outputs_trouble) if part)
+            words = "\n".join(part for part in (reason, results.trouble) if part)
             answer = notify.notify(self._secrets.on_end, self.plan, outcome, exit_code, words)
             self._note("notification " + answer)
-        if outcome == "completed" and not self.plan.keep_work and not self._outputs_trouble:
+        if outcome == "completed" and not (self.plan.keep_work or results.trouble or results.over_limit):
             remove_tree(layout.work(self.attempt))
 
     def _note(self, text: "str") -> "None":

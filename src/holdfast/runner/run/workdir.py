@@ -17,15 +17,18 @@ class CannotPrepare(Exception):
     code = 74
 
 
-def prepare(home: "bytes", attempt: "bytes", plan: "Plan") -> "None":
+def prepare(home: "bytes", attempt: "bytes", plan: "Plan") -> "int":
+    """Returns when the copy was complete, in nanoseconds by the clock of its file system."""
     work = layout.work(attempt)
     try:
         checkout.checkout(layout.objects(home), plan.tree, work)
         os.makedirs(layout.outputs(work), 0o700, exist_ok=True)
+        complete = os.stat(layout.outputs(work)).st_mtime_ns
         for link in plan.links:
             _link(work, as_bytes(link.name), as_bytes(link.target))
         if plan.share:
             os.makedirs(share_path(plan.share), 0o700, exist_ok=True)
+        return complete
     except objects.Damaged as error:
         _forget(home, error.digest, plan.project_id)
         cure = "the damaged copy was removed; submit again to store it again"
