@@ -86,6 +86,7 @@ class Job(Record):
     gpu: GpuWish = GpuWish()
     reproduces: str | None = None
     scalars: bool = False
+    keep: Json | None = None
     python: str | None = None
     interpreter: Json | None = None
 
@@ -125,6 +126,7 @@ class Plan(Record):
     container: Json | None = None
     gpu: Json | None = None
     scalars: bool = False
+    keep: Json | None = None
     interpreter: Json | None = None
 
     def to_json(self) -> Json:

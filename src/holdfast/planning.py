@@ -50,6 +50,7 @@ def make_plan(
         keep_work=job.keep_work,
         shims=shims,
         scalars=job.scalars,
+        keep=job.keep,
         interpreter=job.interpreter,
         **parts,
     )

@@ -33,12 +33,32 @@ def _hours(text: str) -> float:
     return found
 
 
+def keep_limit(text: str, where: str = "keepLimit") -> int:
+    """Bytes; 0 keeps nothing."""
+    from holdfast.quantities import parse_size
+
+    size = 0 if text.strip() == "0" else parse_size(text)
+    if size is None:
+        raise ConfigError(f"{text!r} is not a size", where=where, hint="for example 10GB; 0 keeps only outputs/")
+    return size
+
+
+def keep_files(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 9):
+        raise ConfigError(f"{text!r} is not a number of files", where="keepFiles", hint="for example 20000")
+    return int(text)
+
+
 SETTINGS: Mapping[str, Setting] = {
     "defaultTarget": Setting("Run configuration or target of a submit without -c.", "local", str),
     "onEnd": Setting("Command to run, or URL to post to, whenever a run ends.", "", str),
     "keepWork": Setting(
         "How long the working directory of a run that did not complete is kept.", "7d", _days("keepWork")
     ),
+    "keepLimit": Setting(
+        "Bytes of files outside outputs/ that a run keeps as results; 0 keeps none.", "2GB", keep_limit
+    ),
+    "keepFiles": Setting("Number of files outside outputs/ that a run keeps as results.", "5000", keep_files),
     "keepRuns": Setting(
         "How long ended runs are kept before they are moved to the trash; empty keeps them forever.",
         "",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuruns import WISH
-from holdfast import targets
+from holdfast import settings, targets
 from holdfast.amlconfig import read_compute, read_runconfig, render
 from holdfast.amlconfig.types import ComputeTarget, GpuRequest, RunConfig
 from holdfast.amlconfig.write import update
@@ -41,7 +41,9 @@ def job(folder: Path, text: str = "", **asked: Any) -> GpuWish:
     config, findings = read(folder, text)
     assert config is not None, findings
     words = request.Asked(words=("train.py",), folder=str(folder), **asked)
-    return request.make_job(words, Project(str(folder), "id", "lab"), config, "local", "", lambda name: "x").gpu
+    return request.make_job(
+        words, Project(str(folder), "id", "lab"), config, "local", settings.read(""), lambda name: "x"
+    ).gpu
 
 
 @pytest.mark.parametrize(

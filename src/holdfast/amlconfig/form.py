@@ -103,11 +103,13 @@ class Form:
         self.error(name, f"{text!r} is not {what}", f"write {name}: {example}")
         return None
 
-    def size(self, name: str, lowest: int = 1) -> int | None:
+    def size(self, name: str, lowest: int = 1, *, or_zero: bool = False) -> int | None:
         """Bytes. ``lowest`` catches a number whose unit was forgotten."""
         from holdfast.quantities import parse_size
 
         text = self.text(name)
+        if or_zero and text == "0":
+            return 0
         size = None if text is None else parse_size(text)
         if text is not None and size is None:
             self.error(name, f"{text!r} is not a size", f"write {name}: 500MB or 10GB")

@@ -39,6 +39,8 @@ KEYS = (
     "gpuGrace",
     "waitForGpu",
     "scalars",
+    "keepLimit",
+    "keepFiles",
 )
 MAPS = ("EnvironmentVariables", "DataSourceSubstitutions")
 
@@ -97,6 +99,8 @@ def _config(form: Form, name: str) -> RunConfig:
         gpu_grace=form.duration("gpuGrace"),
         wait_for_gpu=form.duration("waitForGpu", or_none=True),
         scalars=form.flag("scalars"),
+        keep_limit=form.size("keepLimit", or_zero=True),
+        keep_files=form.number("keepFiles", 0, 10**8, 20000),
         extra=form.extra(),
     )
 

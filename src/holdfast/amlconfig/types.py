@@ -134,6 +134,8 @@ class RunConfig(Record):
     fetch_outputs: Literal["all", "small", "none"] | None = None
     max_log_size: int | None = None
     scalars: bool | None = None
+    keep_limit: int | None = None
+    keep_files: int | None = None
     gpus: GpuRequest | None = None
     require_gpu: bool | None = None
     gpu_grace: float | None = None

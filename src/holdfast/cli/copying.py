@@ -9,15 +9,19 @@ from holdfast.errors import StoreError
 from holdfast.present.terminal import show
 from holdfast.runner import untrusted
 from holdfast.runner.store.files import UNSYNCED, WholeFile, replace_link
+from holdfast.store import output_manifest
 from holdfast.store.index.index import Index
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
 
 _SHOWN = 20
 _BLOCK = 1 << 20
+_RESERVED = frozenset(("aml_config", ".azureml", ".holdfast-project"))  # in lower case
 
 
 class Copier:
@@ -67,6 +71,48 @@ def copy_whole(source: str, target: str) -> None:
         return
     with open(untrusted.open_file(source, follow=False), "rb") as content, WholeFile(target, 0o666, UNSYNCED) as sink:
         shutil.copyfileobj(content, sink, _BLOCK)
+
+
+def copy_results(run: Run, root: str, copier: Copier, missing: Container[str], *, overwrite: bool) -> int:
+    """Copy outputs and other results to where the script wrote them, below ``root``, except those that are ``missing``.
+
+    Returns how many files that are there and differ stayed as they were.
+    """
+    kept = 0
+    rows = output_manifest.rows(run)
+    tell_links([output_manifest.name_of(row) for row in rows if "sha256" not in row])
+    for row in rows:
+        if "sha256" not in row or row["path"] in missing:
+            continue
+        source = output_manifest.path_of(run, row)
+        target = os.path.join(root, output_manifest.local_name(output_manifest.name_of(row)))
+        outside = leads_out(os.path.dirname(target), root)
+        if outside:
+            why = f"a symbolic link leads out of the project, to {outside}; use holdfast history download -d FOLDER"
+            copier.problem(target, why)
+        elif not output_manifest.is_output(row) and _is_reserved(str(row["project"])):
+            sys.stderr.write(f"not copied: {show(target)} (reserved; holdfast history download -d FOLDER copies it)\n")
+        elif os.path.lexists(target) and not overwrite and not _same(source, target):
+            sys.stderr.write(f"not overwritten: {show(target)} (differs; --overwrite replaces it)\n")
+            kept += 1
+        else:
+            copier.copy(source, target)
+    return kept
+
+
+def _is_reserved(path: str) -> bool:
+    """Whether git or Holdfast itself would act on it: a target must not choose what they do."""
+    names = path.casefold().split("/")
+    return names[0] in _RESERVED or ".git" in names
+
+
+def _same(one: str, other: str) -> bool:
+    import filecmp
+
+    try:
+        return os.path.isfile(other) and filecmp.cmp(one, other, shallow=False)
+    except OSError:
+        return False
 
 
 def leads_out(folder: str, root: str) -> str:

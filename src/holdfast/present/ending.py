@@ -58,6 +58,7 @@ def tell(home: Home, uid: str, emit: Callable[[object], None] | None, stopwatch:
         _explain(run)
     _refuse(run, wrong)
     _tell_missing(run, missing)
+    _tell_not_kept(run)
     if closed.get("outcome") == "completed":
         _tell_how_to_log(run)
     daily_cleanup.daily(home, _warn)
@@ -78,7 +79,7 @@ def _missing_outputs(home: Home, run: Run) -> list[str]:
     for row in output_manifest.rows(run):
         asked = "sha256" in row and (policy == "all" or int(str(row["size"])) <= outputs.SMALL)
         if asked and row["path"] not in noted and not output_manifest.is_here(run, row):
-            found.append(f"outputs/{row['path']} was not downloaded")
+            found.append(f"{output_manifest.name_of(row)} was not downloaded")
     return found
 
 
@@ -89,14 +90,25 @@ def _tell_missing(run: Run, missing: list[str]) -> None:
         sys.stderr.write(f"  and {len(missing) - _SHOWN} more\n")
     unread = output_manifest.unread(run)
     special = [(name, why) for name, why in output_manifest.unkept(run).items() if name not in unread]
+    names = output_manifest.names(run) if special else {}
     for name, why in special[:_SHOWN]:
-        sys.stderr.write(f"  {show(f'outputs/{name} was not stored: {why}')}\n")
+        sys.stderr.write(f"  {show(f'{names[name]} was not stored: {why}')}\n")
     if len(special) > _SHOWN:
         sys.stderr.write(f"  and {len(special) - _SHOWN} more that are not plain files\n")
     unlisted = output_manifest.is_missing(run)
     if unlisted or output_manifest.not_brought(run) or len(missing) > len(output_manifest.problems(run)):
         when = "when disk space is available, " if unlisted else ""
         sys.stderr.write(f"  {when}holdfast experiment return -r {run.request.get('run_number')} tries again\n")
+
+
+def _tell_not_kept(run: Run) -> None:
+    """Files outside outputs/ that exceeded a limit; not a failure of the run."""
+    if not any(event.get("type") == "kept" for event in run.events):
+        return
+    from holdfast.present import kept_words
+
+    words = kept_words.warning(run)
+    sys.stderr.write("".join(f"{show(line)}\n" for line in words.splitlines()))
 
 
 def _warn(message: str) -> None:
@@ -164,15 +176,22 @@ def closing_line(run: Run, closed: Json, *, complete: bool = True, retry: bool =
     if reason:
         parts.append(show("; ".join(reason.splitlines())))
     parts += _best(run)
-    rows = history_record.output_rows(run)
-    if rows:
-        size = sum(int(str(row["size"])) for row in rows)
-        parts.append(f"{len(rows)} output{'s' if len(rows) > 1 else ''} ({human_bytes(size)})")
+    parts += _counts(history_record.output_rows(run))
     if retry:
         parts.append(f"holdfast retry -r {run.request.get('run_number')} restarts it")
     parts.append(f"holdfast info -r {run.request.get('run_number')}")
     separator = " · " if "·".encode(encoding, "ignore") else " | "
     return separator.join(parts)
+
+
+def _counts(rows: list[Json]) -> list[str]:
+    """Number and size of the outputs, and of the files outside outputs/."""
+    parts = []
+    for word, is_output in (("output", True), ("other file", False)):
+        sizes = [int(str(row["size"])) for row in rows if output_manifest.is_output(row) == is_output]
+        if sizes:
+            parts.append(f"{len(sizes)} {word}{'s' if len(sizes) > 1 else ''} ({human_bytes(sum(sizes))})")
+    return parts
 
 
 def _seconds(run: Run) -> float:

@@ -6,7 +6,7 @@ import math
 
 from holdfast.engine.runs import gpu_diagnosis
 from holdfast.metrics import reader
-from holdfast.present import gpu_card, ledger_card, terminal, terminal_plot
+from holdfast.present import gpu_card, kept_words, ledger_card, terminal, terminal_plot
 from holdfast.runner.store import layout
 from holdfast.store import history_record, output_manifest
 
@@ -59,6 +59,7 @@ def card(home: Home, run: Run, stream: TextIO) -> str:
         _row("advice" if not number else "", line) for number, line in enumerate(gpu_diagnosis.lines_for(home, run))
     ]
     lines += _outputs(run)
+    lines += _outside(run)
     lines += ["", _row("folder", run.path), _row("log", f"holdfast logs -r {record['run_number']}")]
     return "\n".join(_fitted(lines, stream)) + "\n"
 
@@ -133,7 +134,7 @@ def _number(value: object) -> str:
 
 
 def _outputs(run: Run) -> list[str]:
-    rows, missing = history_record.output_rows(run), _missing(run)
+    rows, missing = [row for row in history_record.output_rows(run) if output_manifest.is_output(row)], _missing(run)
     if not rows and not missing:
         return []
     number = run.request.get("run_number")
@@ -141,12 +142,27 @@ def _outputs(run: Run) -> list[str]:
     lines = ["", _row("outputs", f"{state}; holdfast experiment return -r {number} copies them to the project")]
     lines += [f"  {terminal.show(line)}" for line in missing[:_SHOWN]]
     lines += [f"  ... and {len(missing) - _SHOWN} more"] if len(missing) > _SHOWN else []
-    for row in rows[:_SHOWN]:
-        lines.append(f"  {terminal.human_bytes(int(str(row['size']))):>10}  {terminal.show(str(row['path']))}")
-    return lines + ([f"  ... and {len(rows) - _SHOWN} more"] if len(rows) > _SHOWN else [])
+    return lines + _listed([(int(str(row["size"])), str(row["path"])) for row in rows])
+
+
+def _outside(run: Run) -> list[str]:
+    """Files that the script wrote outside outputs/: those that were kept, then what was not, and why."""
+    rows = [row for row in history_record.output_rows(run) if not output_manifest.is_output(row)]
+    lines = []
+    if rows:
+        number, count = run.request.get("run_number"), f"{len(rows)} file{'' if len(rows) == 1 else 's'}"
+        words = f"{count} outside outputs/; holdfast experiment return -r {number} copies them to the project"
+        lines += ["", _row("files", words), *_listed([(int(str(row["size"])), str(row["project"])) for row in rows])]
+    return lines + [_row(label, words) for label, words in kept_words.lines(run)]
+
+
+def _listed(sizes: list[tuple[int, str]]) -> list[str]:
+    lines = [f"  {terminal.human_bytes(size):>10}  {terminal.show(name)}" for size, name in sizes[:_SHOWN]]
+    return lines + ([f"  ... and {len(sizes) - _SHOWN} more"] if len(sizes) > _SHOWN else [])
 
 
 def _missing(run: Run) -> list[str]:
     """What is incomplete, then what cannot be kept by its nature: sockets, pipes, devices."""
     problems = output_manifest.problems(run)
-    return problems or [f"outputs/{name} was not kept: {why}" for name, why in output_manifest.unkept(run).items()]
+    names = output_manifest.names(run)
+    return problems or [f"{names[name]} was not kept: {why}" for name, why in output_manifest.unkept(run).items()]

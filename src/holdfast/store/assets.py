@@ -16,7 +16,7 @@ from holdfast.runner import untrusted
 from holdfast.runner.store import layout
 from holdfast.runner.store.files import write_all, write_whole
 from holdfast.runner.store.jsonl import read_lines, sealed
-from holdfast.store import history_record, runs
+from holdfast.store import history_record, output_manifest, runs
 from holdfast.store.home import Named
 
 TYPE_CHECKING = False
@@ -121,8 +121,10 @@ def output_row(run: Run, path: str) -> Json:
     """The line of the run's manifest about one of its outputs."""
     wanted = path.removeprefix("./").removeprefix("outputs/")
     rows = {str(row["path"]): row for row in history_record.output_rows(run) if "sha256" in row}
+    wanted = wanted if wanted in rows else output_manifest.row_path(run, path)
     if wanted not in rows:
-        hint = "it has: " + ", ".join(f"outputs/{name}" for name in list(rows)[:20]) if rows else "it has no outputs"
+        names = ", ".join(output_manifest.name_of(row) for row in list(rows.values())[:20])
+        hint = f"it has: {names}" if rows else "it has no outputs"
         raise UsageError(f"this run has no output {path!r}", where=str(run.request.get("run_id")), hint=hint)
     return rows[wanted]
 

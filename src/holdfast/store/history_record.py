@@ -169,7 +169,8 @@ def artifact_paths(run: Run) -> dict[str, str]:
     logs = {"control_log": layout.runner_log(run.attempt), "driver_log": layout.log(run.attempt)}
     found = {name: path for name, path in logs.items() if os.path.exists(path)}
     for row in output_rows(run):
-        found[f"outputs/{row['path']}"] = output_manifest.path_of(run, row)
+        name = output_manifest.name_of(row)
+        found[name if name.removesuffix(".txt") not in logs else f"./{name}"] = output_manifest.path_of(run, row)
     return found
 
 
@@ -179,7 +180,8 @@ def artifact_path(run: Run, name: str) -> str | None:
     place = plain.get(name[:-4] if name.endswith(".txt") else name)
     if place is not None:
         return place(run.attempt)
-    return artifact_paths(run).get(name)
+    paths = artifact_paths(run)
+    return paths.get(name) or paths.get(name.removeprefix("./"))
 
 
 def output_rows(run: Run) -> list[Json]:
@@ -252,14 +254,19 @@ def _properties(request: Json) -> Json:
 
 
 def _outputs(run: Run) -> Json:
-    """``complete`` is null until the run has ended; ``problems`` names what was not kept, or not brought here."""
+    """``complete`` is null until the run has ended; ``problems`` names what was not kept, or not brought here.
+
+    ``outside`` is about files that the script wrote outside outputs/; the other numbers are not.
+    """
     rows, problems = output_rows(run), output_manifest.problems(run)
+    rows = [row for row in rows if output_manifest.is_output(row)]
     ended = _event(run.events, "closed") is not None
     return {
         "files": len(rows),
         "bytes": sum(int(str(row["size"])) for row in rows),
         "complete": not problems if ended else None,
         "problems": problems,
+        "outside": output_manifest.kept(run),
     }
 
 

@@ -39,6 +39,57 @@ def unread(run: Run) -> dict[str, str]:
     return {str(row.get("path")): str(row.get("skipped")) for row in _lines(run) if "unread" in row}
 
 
+def is_output(row: Json) -> bool:
+    """Whether the script wrote it below outputs/; otherwise it was elsewhere in its folder."""
+    return "project" not in row
+
+
+def name_of(row: Json) -> str:
+    """Where the script wrote it, relative to the project."""
+    return f"outputs/{row.get('path')}" if is_output(row) else str(row["project"])
+
+
+def row_path(run: Run, name: str) -> str:
+    """The path in the manifest of the file that the script wrote as ``name``."""
+    plain = name.removeprefix("./")
+    written = (str(row["path"]) for row in rows(run) if not is_output(row) and row["project"] == plain)
+    return next(written, plain.removeprefix("outputs/"))
+
+
+def names(run: Run) -> dict[str, str]:
+    """The names by the paths in the manifest."""
+    return {str(row.get("path")): name_of(row) for row in _lines(run)}
+
+
+def kept(run: Run) -> Json:
+    """What the runner says of files outside outputs/: kept, not kept because of a limit, and ignored."""
+    event = next((event for event in run.events if event.get("type") == "kept"), {})
+    files = [row for row in rows(run) if not is_output(row)]
+    return {
+        "files": len(files),
+        "bytes": sum(int(str(row["size"])) for row in files),
+        "limit": event.get("limit"),
+        "max_files": event.get("max_files"),
+        "not_kept": _counts(event.get("not_kept")),
+        "ignored": _counts(event.get("ignored")),
+    }
+
+
+def _counts(said: object) -> Json:
+    found = said if isinstance(said, dict) else {}
+    rows = found.get("paths")
+    paths = [
+        {"path": str(row.get("path")), **{name: _count(row.get(name)) for name in ("files", "bytes")}}
+        for row in (rows if isinstance(rows, list) else ())
+        if isinstance(row, dict)
+    ]
+    return {**{name: _count(found.get(name)) for name in ("files", "bytes", "more")}, "paths": paths}
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+
+
 def path_of(run: Run, row: Json) -> str:
     return untrusted.below(layout.outputs(run.attempt), local_name(str(row["path"])))
 
@@ -69,7 +120,8 @@ def trouble(run: Run) -> list[str]:
     lines = str(closed.get("outputs_trouble") or "").splitlines()
     if not is_late(run, closed):
         return lines
-    late = [f"outputs/{name} could not be read: {why}" for name, why in unread(run).items()]
+    known = names(run)
+    late = [f"{known[name]} could not be read: {why}" for name, why in unread(run).items()]
     return [line for line in lines if line != closed.get("unlisted")] + late
 
 
@@ -94,8 +146,10 @@ def is_vouched_for(closed: Json) -> bool:
 
 def problems(run: Run) -> list[str]:
     """One line for everything that makes the outputs of a closed run incomplete; empty when all is well."""
-    missing = [f"outputs/{name} was not downloaded: {why}" for name, why in not_brought(run).items()]
-    return trouble(run) + missing
+    missing = not_brought(run)
+    known = names(run) if missing else {}
+    lines = [f"{known.get(name, f'outputs/{name}')} was not downloaded: {why}" for name, why in missing.items()]
+    return trouble(run) + lines
 
 
 def _sorted_out(run: Run) -> tuple[list[Json], dict[str, str]]:
@@ -120,12 +174,20 @@ def _problem(row: Json) -> str:
         untrusted.relative(row.get("path"))  # type: ignore[type-var]
         if "sha256" in row:
             untrusted.hexadecimal(row["sha256"], 64)
+        if "project" in row and not _is_project_path(row):
+            return "its path in the project is invalid"
     except untrusted.Untrusted as error:
         return str(error)
     size = row.get("size")
     if isinstance(size, bool) or not isinstance(size, int) or size < 0:
         return "its size is invalid"
     return "" if "sha256" in row or isinstance(row.get("link"), str) else "the manifest has no hash of it"
+
+
+def _is_project_path(row: Json) -> bool:
+    """Whether it is the same path, without the folder that has such files in outputs/."""
+    path = untrusted.relative(row["project"])  # type: ignore[type-var]
+    return str(row["path"]).partition("/")[2] == path and path.partition("/")[0] != layout.outputs.name
 
 
 def _lines(run: Run) -> list[Json]:

@@ -25,8 +25,8 @@ def info(parsed: Parsed) -> int:
     home, run = pick.run(parsed)
     artifact = parsed.text("artifact")
     if artifact is not None:
-        for name, why in outputs.bring(home, run, [artifact.removeprefix("outputs/")]).items():
-            raise StoreError("this output could not be downloaded", where=f"outputs/{name}", answer=why)
+        for why in outputs.bring(home, run, [output_manifest.row_path(run, artifact)]).values():
+            raise StoreError("this file could not be downloaded", where=artifact, answer=why)
         return _print_artifact(run, artifact)
     chart = parsed.text("gpu_chart")
     if chart is not None:
@@ -60,14 +60,15 @@ def last(parsed: Parsed) -> int:
 def download(parsed: Parsed) -> int:
     home, run = pick.run(parsed)
     wanted = parsed.text("artifact")
-    problems = outputs.bring(home, run, None if wanted is None else [wanted.removeprefix("outputs/")])
+    problems = outputs.bring(home, run, None if wanted is None else [output_manifest.row_path(run, wanted)])
     refresh(home, run)
     copier = Copier()
+    names = output_manifest.names(run)
+    left_out = {names.get(name, f"outputs/{name}") for name in problems}
     for name, why in problems.items():
-        copier.problem(f"outputs/{name}", why)
+        copier.problem(names.get(name, f"outputs/{name}"), why)
     for why in output_manifest.trouble(run) if wanted is None else ():
         copier.problem("when the script ended", why)
-    left_out = {f"outputs/{name}" for name in problems}
     pairs = _pairs(run, [wanted] if wanted is not None else None, parsed.text("directory") or ".", left_out)
     taken = [target for _, target in pairs if os.path.lexists(target)]
     if taken and not parsed.flag("overwrite"):
@@ -86,11 +87,7 @@ def download(parsed: Parsed) -> int:
 def _pairs(run: runs.Run, names: list[str] | None, folder: str, left_out: set[str]) -> list[tuple[str, str]]:
     """Files to copy with their destinations. Links of a run on another machine are reported."""
     known = history_record.artifact_paths(run)
-    absent = [
-        name
-        for name, path in known.items()
-        if name not in left_out and os.path.dirname(name) and not os.path.lexists(path)
-    ]
+    absent = [name for name, path in known.items() if name not in left_out and not os.path.lexists(path)]
     tell_links(absent if names is None else [])
     pairs = []
     for name in names if names is not None else [name for name in known if name not in absent]:

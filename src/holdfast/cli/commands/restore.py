@@ -8,10 +8,12 @@ import sys
 from holdfast import project as projects
 from holdfast.cli import pick
 from holdfast.cli.confirm import agree_to_store
+from holdfast.cli.copying import Copier, copy_results
+from holdfast.engine.runs import outputs
 from holdfast.engine.runs import restore as engine
 from holdfast.errors import UsageError
-from holdfast.present.terminal import show, use_colour
-from holdfast.store import runs
+from holdfast.present.terminal import human_bytes, show, use_colour
+from holdfast.store import output_manifest, runs
 from holdfast.store.home import open_home
 
 TYPE_CHECKING = False
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
     from holdfast.cli.parse import Parsed
     from holdfast.snapshot.snapshot import Pending
+    from holdfast.store.home import Home
+    from holdfast.store.runs import Run
 
 
 def restore(parsed: Parsed) -> int:
@@ -33,7 +37,8 @@ def _restore(parsed: Parsed) -> int:
     if to is not None:
         files = engine.restore_into(home, run, os.path.abspath(to))
         sys.stderr.write(f"{files} files in {show(os.path.abspath(to))}\n")
-        return 0
+        # What the script changed replaces what it began with: nothing else is in a new folder.
+        return _bring_results(parsed, home, run, os.path.abspath(to), overwrite=True)
     project = projects.find(parsed.text("project") or os.getcwd())
     if str(run.request.get("project_id")) != project.id:
         where = str(run.request.get("run_id"))
@@ -46,7 +51,24 @@ def _restore(parsed: Parsed) -> int:
         sys.stderr.write(f"your changes were saved; restore them with: holdfast restore --saved {done.saved}\n")
     counts = f"{done.written} written, {done.removed} removed, {done.same} unchanged"
     sys.stderr.write(f"restored the project to {show(str(run.request.get('run_id')))}: {counts}\n")
-    return 0
+    return _bring_results(parsed, home, run, project.root, overwrite=False)
+
+
+def _bring_results(parsed: Parsed, home: Home, run: Run, folder: str, *, overwrite: bool) -> int:
+    """With ``--results`` copy them to the restored code; otherwise say that there are some."""
+    rows = output_manifest.rows(run)
+    if not parsed.flag("results"):
+        count = f"{len(rows)} result{'' if len(rows) == 1 else 's'}"
+        sys.stderr.write(f"the run left {count}; --results copies them too\n" if rows else "")
+        return 0
+    copier, problems = Copier(), outputs.bring(home, run)
+    for name, why in problems.items():
+        copier.problem(name, why)
+    kept = copy_results(run, folder, copier, problems, overwrite=overwrite)
+    words = f"{copier.copied} result{'' if copier.copied == 1 else 's'} ({human_bytes(copier.bytes)})"
+    sys.stderr.write(f"{words} copied\n")
+    copier.finish("result", "try again when this is fixed: holdfast return")
+    return 1 if kept else 0
 
 
 def _bring_back(parsed: Parsed) -> int:

@@ -7,7 +7,7 @@ import sys
 
 from holdfast import lifecycle
 from holdfast.cli import pick
-from holdfast.cli.copying import Copier, leads_out, refresh, tell_links
+from holdfast.cli.copying import Copier, copy_results, refresh
 from holdfast.cli.reach import open_line
 from holdfast.cli.show import LogWriter, watch
 from holdfast.engine.connection.channel import ASKING, connect
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from holdfast.cli.parse import Parsed
-    from holdfast.store.runs import Run
 
 
 def status(parsed: Parsed) -> int:
@@ -124,12 +123,14 @@ def return_outputs(parsed: Parsed) -> int:
     home, run = pick.run(parsed)
     copier, problems = Copier(), outputs.bring(home, run)
     refresh(home, run)
+    names = output_manifest.names(run)
     for name, why in problems.items():
-        copier.problem(f"outputs/{name}", why)
+        copier.problem(names.get(name, f"outputs/{name}"), why)
     root = str(run.request.get("project_root"))
-    kept = _copy_to_project(run, root, copier, problems, overwrite=parsed.flag("overwrite"))
+    kept = copy_results(run, root, copier, problems, overwrite=parsed.flag("overwrite"))
     copied = f"{copier.copied} file{'' if copier.copied == 1 else 's'} ({human_bytes(copier.bytes)})"
-    sys.stderr.write(f"{copied} in {show(os.path.join(root, 'outputs'))}\n")
+    is_mixed = any(not output_manifest.is_output(row) for row in output_manifest.rows(run))
+    sys.stderr.write(f"{copied} in {show(root if is_mixed else os.path.join(root, 'outputs'))}\n")
     for why in output_manifest.trouble(run):
         copier.problem("when the script ended", why)
     again = f"holdfast experiment return -r {run.request.get('run_number')}"
@@ -143,41 +144,6 @@ def _hint(problems: dict[str, str], again: str) -> str:
     if problems:
         return f"try again when this is fixed: {again}"
     return "outputs that were not stored when the script ended cannot be downloaded; the answer shows where they were"
-
-
-def _copy_to_project(run: Run, root: str, copier: Copier, missing: dict[str, str], *, overwrite: bool) -> int:
-    """Returns how many files of the project stayed as they were."""
-    kept = 0
-    rows = output_manifest.rows(run)
-    tell_links([str(row["path"]) for row in rows if "sha256" not in row])
-    for row in rows:
-        if "sha256" not in row or row["path"] in missing:
-            continue
-        source, target = (
-            output_manifest.path_of(run, row),
-            os.path.join(root, "outputs", output_manifest.local_name(str(row["path"]))),
-        )
-        outside = leads_out(os.path.dirname(target), root)
-        if outside:
-            copier.problem(
-                target,
-                f"a symbolic link leads out of the project, to {outside}; use holdfast history download -d FOLDER",
-            )
-        elif os.path.lexists(target) and not overwrite and not _same(source, target):
-            sys.stderr.write(f"not overwritten: {show(target)} (differs; --overwrite replaces it)\n")
-            kept += 1
-        else:
-            copier.copy(source, target)
-    return kept
-
-
-def _same(one: str, other: str) -> bool:
-    import filecmp
-
-    try:
-        return os.path.isfile(other) and filecmp.cmp(one, other, shallow=False)
-    except OSError:
-        return False
 
 
 def _print_all(path: str, log: LogWriter) -> None:

@@ -102,12 +102,13 @@ def _understand(parsed: Parsed) -> tuple[Project, Job, Chosen, Target]:
         notify=parsed.text("notify"),
         keep_work=parsed.flag("keep_work"),
         scalars=parsed.flag("scalars"),
+        keep_limit=parsed.text("keep_limit"),
         retries=parsed.text("retries"),
         gpus=parsed.text("gpus"),
         require_gpu=parsed.flag("require_gpu"),
         wait_for_gpu=parsed.text("wait_for_gpu"),
     )
-    job = request.make_job(asked, project, chosen.config, target.name, said["onEnd"], ask_secret)
+    job = request.make_job(asked, project, chosen.config, target.name, said, ask_secret)
     return project, *_with_environment(parsed, folder, project, job, chosen), target
 
 

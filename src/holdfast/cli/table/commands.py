@@ -111,7 +111,7 @@ COMMANDS = (
     ),
     Command(
         ("experiment", "return"),
-        "Copy a run's outputs into the project's outputs folder.",
+        "Copy a run's outputs and other results into the project.",
         _AT + "runs:return_outputs",
         (
             RUN,
@@ -254,6 +254,7 @@ COMMANDS = (
             PROJECT,
             Option(("--to",), "to", "Restore into this new folder instead of the project.", metavar="DIR"),
             Option(("--saved",), "saved", "Restore a state that an earlier restore saved.", metavar="NAME"),
+            Option(("--results",), "results", "Copy the run's outputs and other results too.", kind="flag"),
             STORE_LARGE,
         ),
         aliases=(("restore",),),

@@ -116,6 +116,12 @@ SUBMIT = (
     Option(("--require-gpu",), "require_gpu", "Fail if no GPU is used within gpuGrace (default 10m).", kind="flag"),
     Option(("--wait-for-gpu",), "wait_for_gpu", "Maximum time to wait for GPUs; 0 does not wait.", metavar="TIME"),
     Option(("--scalars",), "scalars", "Record numbers that the script prints, as in loss: 0.23.", kind="flag"),
+    Option(
+        ("--keep-limit",),
+        "keep_limit",
+        "Size of files outside outputs/ that are kept as results. Default: 2GB.",
+        metavar="SIZE",
+    ),
     Option(("--keep-work",), "keep_work", "Keep the run's working directory after it completes.", kind="flag"),
     STORE_LARGE,
     Option(

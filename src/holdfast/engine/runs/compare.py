@@ -15,7 +15,7 @@ from holdfast.metrics import reader
 from holdfast.metrics import values as logged
 from holdfast.record import Record
 from holdfast.runner.store import layout
-from holdfast.store import history_record, runs
+from holdfast.store import history_record, output_manifest, runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -217,7 +217,8 @@ def _outputs(run: Run) -> Json:
     found: Json = {}
     for row in history_record.output_rows(run):
         digest = str(row.get("sha256") or "")[:12]
-        found[str(row["path"])] = f"{row.get('size')} bytes {digest}".rstrip() if digest else f"-> {row.get('link')}"
+        name = str(row["path"]) if output_manifest.is_output(row) else f"./{row['project']}"
+        found[name] = f"{row.get('size')} bytes {digest}".rstrip() if digest else f"-> {row.get('link')}"
     return found
 
 

@@ -9,15 +9,18 @@ from holdfast.model import GpuWish, Job, Link
 from holdfast.planning import script_path, seconds
 from holdfast.record import Record
 from holdfast.runner import untrusted
+from holdfast.runner.decoding import lossless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from holdfast.amlconfig.types import RunConfig
-    from holdfast.model import Project
+    from holdfast.model import Json, Project
 
 _LARGEST_ENV_FILE = 1 << 20
+_LARGEST_KEEPIGNORE = 1 << 16
+KEEPIGNORE = ".keepignore"  # which files outside outputs/ are never results, in the form of a .gitignore
 
 
 class Asked(Record):
@@ -34,6 +37,7 @@ class Asked(Record):
     notify: str | None = None
     keep_work: bool = False
     scalars: bool = False
+    keep_limit: str | None = None
     retries: str | None = None
     gpus: str | None = None
     require_gpu: bool = False
@@ -41,9 +45,14 @@ class Asked(Record):
 
 
 def make_job(
-    asked: Asked, project: Project, config: RunConfig, target: str, on_end: str, ask: Callable[[str], str]
+    asked: Asked,
+    project: Project,
+    config: RunConfig,
+    target: str,
+    settings: Mapping[str, str],
+    ask: Callable[[str], str],
 ) -> Job:
-    """``ask`` prompts for a secret that is not in the environment."""
+    """``settings`` are those of the user; ``ask`` prompts for a secret that is not in the environment."""
     words = asked.words or config.argument_vector or ()
     file = os.path.join(project.root, "aml_config", f"{config.name}.runconfig")
     if not words or words[0] == "$file":
@@ -69,13 +78,43 @@ def make_job(
         grace_s=seconds(asked.grace, "--grace") if asked.grace else config.grace if config.grace is not None else 30.0,
         max_log=config.max_log_size or 10 * 1000**3,
         keep_work=asked.keep_work,
-        on_end=asked.notify or on_end,
+        on_end=asked.notify or settings["onEnd"],
         fetch_outputs=config.fetch_outputs or "small",
         parent_run_id=os.environ.get("HOLDFAST_RUN_ID"),
         retries=_count(asked.retries) if asked.retries else 0,
         gpu=_gpu_wish(asked, config, file, places),
         scalars=asked.scalars or bool(config.scalars),
+        keep=_keep(asked, project, config, settings),
     )
+
+
+def _keep(asked: Asked, project: Project, config: RunConfig, settings: Mapping[str, str]) -> Json | None:
+    """Limits and rules for results outside outputs/; None where all are the defaults."""
+    from holdfast.settings import SETTINGS, keep_files, keep_limit
+
+    texts = [settings["keepLimit"], settings["keepFiles"]]
+    defaults = [SETTINGS[name].default for name in ("keepLimit", "keepFiles")]
+    ignore = _keep_ignore(project.root)
+    if texts == defaults and (asked.keep_limit, config.keep_limit, config.keep_files) == (None,) * 3 and not ignore:
+        return None
+    limit = keep_limit(asked.keep_limit, "--keep-limit") if asked.keep_limit else config.keep_limit
+    return {
+        "limit": keep_limit(texts[0]) if limit is None else limit,
+        "files": keep_files(texts[1]) if config.keep_files is None else config.keep_files,
+        "ignore": ignore,
+    }
+
+
+def _keep_ignore(root: str) -> list[str]:
+    path = os.path.join(root, KEEPIGNORE)
+    if not os.path.lexists(path):
+        return []
+    try:
+        lines = untrusted.read_file(path, _LARGEST_KEEPIGNORE, within=root)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{KEEPIGNORE} cannot be read", where=path, answer=str(error)) from error
+    texts = (lossless(line.rstrip(b"\r")) for line in lines.removeprefix(b"\xef\xbb\xbf").split(b"\n"))
+    return [line for line in texts if line.strip() and not line.startswith("#")]
 
 
 def _gpu_wish(asked: Asked, config: RunConfig, file: str, places: Mapping[str, str]) -> GpuWish:

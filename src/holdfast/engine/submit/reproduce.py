@@ -92,9 +92,14 @@ def job_again(run: Run, plan: Json, *, config: str, target: str, env: Mapping[st
         parent_run_id=str(request.get("run_id")),
         gpu=_gpu(plan.get("gpu")),
         scalars=plan.get("scalars") is True,
+        keep=_keep(plan.get("keep")),
         reproduces=str(request.get("run_id")),
         **_interpreter(plan, target),
     )
+
+
+def _keep(said: object) -> Json | None:
+    return said if isinstance(said, dict) else None
 
 
 def _interpreter(plan: Json, target: str) -> dict[str, Any]:

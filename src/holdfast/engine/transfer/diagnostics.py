@@ -41,7 +41,7 @@ _COMMANDS = ("argv", "command", "commands", "holders", "processes")  # in events
 _VARIABLES = ("LANG", "LC_ALL", "TERM", "SHELL")  # whose values are shown; of others only the names
 _OURS = ("HOLDFAST_", "AZUREML_", "CONDA_", "PIP_", "UV_", "SSH_", "DOCKER_", "CUDA_", "NVIDIA_", "PYTHON")
 _PROGRAMS = ("ssh", "ssh-keygen", "git", "docker", "podman", "nvidia-smi", "uv", "conda")
-_PLAIN_SETTINGS = frozenset(("defaultTarget", "keepWork", "keepRuns"))
+_PLAIN_SETTINGS = frozenset(("defaultTarget", "keepWork", "keepLimit", "keepFiles", "keepRuns"))
 _PLAIN_KEYS = frozenset(
     (
         *("type", "port", "cpus", "memory", "gpus", "shmsize", "engine", "nvidiadocker", "native", "framework"),

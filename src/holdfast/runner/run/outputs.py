@@ -27,7 +27,7 @@ class Collected:
     """What a run left.
 
     ``trouble`` says line by line what could not be kept, empty when all is well; ``unlisted`` why there is no
-    manifest: then ``list_late`` may still write it. ``kept``: the event about files outside outputs/, empty without any.
+    manifest: then ``list_late`` may still write it. ``kept``: the event about files elsewhere, or empty.
     """
 
     def __init__(self) -> "None":

@@ -23,8 +23,8 @@ assert sys.platform != "win32"  # a target is never Windows
 
 FOLDER = b".project"
 _NEVER = frozenset(
-    b"__pycache__ .cache .pytest_cache .mypy_cache .ruff_cache .ipynb_checkpoints .venv node_modules .tox .nox .git .hg "
-    b".svn .azureml .azuremlhistory_git azureml-logs .holdfast-project .DS_Store".split()
+    b"__pycache__ .cache .pytest_cache .mypy_cache .ruff_cache .ipynb_checkpoints .venv node_modules .tox .nox .git "
+    b".hg .svn .azureml .azuremlhistory_git azureml-logs .holdfast-project .DS_Store".split()
 )
 _NEVER_ENDINGS = (b".pyc", b".pyo", b".egg-info")
 _MARKS = frozenset((b"pyvenv.cfg", b"conda-meta", b"CACHEDIR.TAG"))  # of environments and caches, whatever their names
