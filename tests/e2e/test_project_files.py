@@ -1,0 +1,146 @@
+"""What a script writes outside outputs/ comes back like its outputs, and what was not kept is named."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Desk
+
+TRAIN = """
+import os
+os.makedirs("checkpoints", exist_ok=True)
+open("checkpoints/last.pt", "w").write("weights")
+open("config.json", "w").write("changed")
+open("outputs/model", "w").write("m")
+print("loss: 0.5")
+"""
+
+
+@pytest.fixture
+def elsewhere(desk: Desk, tmp_path: Path) -> None:
+    """``local`` with its store elsewhere, so that files have to be fetched."""
+    config = desk.project / "aml_config"
+    config.mkdir()
+    (config / "local.compute").write_text(f"type: local\nroot: {tmp_path / 'elsewhere'}\n")
+    desk.trust("local")
+
+
+def _train(desk: Desk) -> None:
+    (desk.project / "config.json").write_text("original")
+    desk.script(TRAIN)
+    submitted = desk.submit("train.py")
+    assert submitted.code == 0, submitted
+    assert b"1 output (1 B)" in submitted.err
+    assert b"2 other files (14 B)" in submitted.err
+
+
+@pytest.mark.parametrize("place", ["own", "other"])
+def test_checkpoint_outside_outputs_is_shown_returned_and_restored(
+    desk: Desk, place: str, request: pytest.FixtureRequest
+) -> None:
+    if place == "other":
+        request.getfixturevalue("elsewhere")
+    _train(desk)
+    card = desk.holdfast("info", "-o", "table").text
+    assert "files      2 files outside outputs/" in card
+    assert "checkpoints/last.pt" in card
+    outputs = desk.record()["outputs"]
+    assert (outputs["files"], outputs["outside"]["files"], outputs["outside"]["bytes"]) == (1, 2, 14)
+    assert desk.holdfast("info", "--artifact", "checkpoints/last.pt").out == b"weights"
+    returned = desk.holdfast("return")
+    assert returned.code == 1
+    assert b"not overwritten" in returned.err
+    assert (desk.project / "checkpoints/last.pt").read_text() == "weights"
+    assert (desk.project / "outputs/model").read_text() == "m"
+    assert (desk.project / "config.json").read_text() == "original"
+    assert desk.holdfast("return", "--overwrite").code == 0
+    assert (desk.project / "config.json").read_text() == "changed"
+    assert not (desk.project / "outputs/.project").exists()
+    restored = desk.holdfast("restore", "--to", "again", "--results")
+    assert restored.code == 0, restored
+    for name, text in (("checkpoints/last.pt", "weights"), ("config.json", "changed"), ("outputs/model", "m")):
+        assert (desk.project / "again" / name).read_text() == text
+    assert desk.holdfast("store", "verify").code == 0
+
+
+def test_restore_without_results_brings_the_code_alone_and_names_them(desk: Desk) -> None:
+    _train(desk)
+    restored = desk.holdfast("restore", "--to", "again")
+    assert b"the run left 3 results; --results copies them too" in restored.err
+    assert (desk.project / "again/config.json").read_text() == "original"
+    assert not (desk.project / "again/checkpoints").exists()
+
+
+def test_kept_file_is_downloaded_promoted_and_compared_under_its_own_name(desk: Desk) -> None:
+    _train(desk)
+    assert desk.holdfast("history", "download", "-d", "copies").code == 0
+    assert (desk.project / "copies/checkpoints/last.pt").read_text() == "weights"
+    promoted = desk.holdfast("history", "promote", "-ap", "checkpoints/last.pt", "--name", "net")
+    assert promoted.code == 0, promoted
+    got = desk.holdfast("asset", "download", "-l", "assets/net.link")
+    assert got.code == 0, got
+    assert (desk.project / "assets/net").read_text() == "weights"
+    desk.script(TRAIN.replace("weights", "better"))
+    assert desk.submit("train.py").code == 0
+    compared = desk.holdfast("history", "compare", "-r", "1", "-r", "2").text
+    assert "./checkpoints/last.pt" in compared
+
+
+def test_kept_files_travel_in_an_exported_archive(desk: Desk, tmp_path: Path) -> None:
+    _train(desk)
+    assert desk.holdfast("history", "export", "-r", "1", "--to", "runs.zip").code == 0
+    desk.env["HOLDFAST_HOME"] = str(tmp_path / "other-home")
+    imported = desk.holdfast("history", "import", "runs.zip")
+    assert imported.code == 0, imported
+    assert desk.holdfast("info", "--artifact", "checkpoints/last.pt").out == b"weights"
+
+
+def test_files_over_the_limit_are_named_with_size_and_place_and_the_run_completes(desk: Desk) -> None:
+    desk.script("open('big.bin', 'wb').write(bytes(3000)); open('small', 'w').write('s')")
+    submitted = desk.submit("--keep-limit", "2kB", "train.py")
+    assert submitted.code == 0, submitted
+    assert b"Not kept: big.bin (3.0 kB)" in submitted.err
+    assert b"keepLimit 2.0 kB" in submitted.err
+    assert str(desk.attempt() / "work").encode() in submitted.err
+    assert (desk.attempt() / "work/big.bin").stat().st_size == 3000
+    assert "not kept   big.bin (3.0 kB)" in desk.holdfast("info", "-o", "table").text
+    assert desk.record()["outputs"]["outside"]["not_kept"]["paths"] == [{"path": "big.bin", "files": 1, "bytes": 3000}]
+
+
+@pytest.mark.parametrize("where", ["setting", "run configuration"])
+def test_limit_is_set_for_the_user_or_in_a_run_configuration(desk: Desk, where: str) -> None:
+    desk.script("open('a', 'w').write('1'); open('b', 'w').write('22')")
+    if where == "setting":
+        assert desk.holdfast("config", "keepLimit", "2B").code == 0
+    else:
+        config = desk.project / "aml_config"
+        config.mkdir()
+        (config / "local.compute").write_text("type: local\n")
+        (config / "local.runconfig").write_text("Target: local\nFramework: Python\nkeepLimit: 2B\nkeepFiles: 10\n")
+    assert desk.submit("train.py").code == 0
+    plan = json.loads((desk.attempt() / "plan.json").read_text())
+    assert plan["keep"]["limit"] == 2
+    assert desk.record()["outputs"]["outside"]["not_kept"]["files"] == 1
+
+
+def test_gitignore_does_not_keep_results_out_but_keepignore_does(desk: Desk) -> None:
+    (desk.project / ".gitignore").write_text("*.pt\ndata/\n")
+    (desk.project / ".keepignore").write_text("# downloaded\ndata/\n")
+    desk.script("import os; os.mkdir('data'); open('data/x', 'w').write('1'); open('last.pt', 'w').write('w')")
+    assert desk.submit("train.py").code == 0
+    outside = desk.record()["outputs"]["outside"]
+    assert (outside["files"], outside["ignored"]["paths"]) == (1, [{"path": "data/", "files": 1, "bytes": 1}])
+
+
+def test_return_writes_nothing_that_git_or_holdfast_would_act_on(desk: Desk) -> None:
+    desk.script("import os; os.mkdir('aml_config'); open('aml_config/x.compute', 'w').write('type: local')")
+    assert desk.submit("train.py").code == 0
+    returned = desk.holdfast("return")
+    assert b"reserved" in returned.err
+    assert not (desk.project / "aml_config").exists()
