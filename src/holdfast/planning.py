@@ -25,10 +25,8 @@ def make_plan(
     shims: str | None,
     **parts: Json | None,
 ) -> Plan:
-    """``shims`` is a folder of programs that the script finds first on its PATH.
-
-    ``parts``, where there are any: ``environment``, ``container``, ``gpu``; ``idle``, which switches the machine off.
-    """
+    """``shims``: programs that the script finds first on its PATH. ``parts``: what a plan has of ``environment``,
+    ``container``, ``gpu`` and ``idle``, which switches the machine off."""
     return Plan(
         uid=identity.uid,
         run_id=identity.run_id,

@@ -35,6 +35,7 @@ for n in range(200):
     holdfast.log('n', n)
 os.makedirs('outputs/deep')
 open('outputs/deep/model', 'w').write('trained')
+open('last.pt', 'w').write('weights')
 os.write(1, b'|'.join(map(os.fsencode, sys.argv[1:])) + b'\\n')
 """
 TOLD = f"""
@@ -58,6 +59,7 @@ def test_streams_metrics_and_outputs_of_a_run_and_its_code_again(seat: Seat) -> 
     record = seat.desk.record()
     assert record["n"] == list(range(200))
     assert "outputs/deep/model" in record["attachments"]
+    assert seat.desk.holdfast("history", "info", "-a", "last.pt").out == b"weights"
     made = [path for path in seat.attempt.rglob("*") if not path.is_symlink()]
     assert {path.stat().st_uid for path in made} == {seat.uid}
     assert seat.desk.holdfast("history", "info", "-a", "outputs/deep/model").out == b"trained"
@@ -224,6 +226,7 @@ def test_an_engine_that_cannot_see_our_folders(seat: Seat, tmp_path: Path) -> No
     place = f"{seat.user.home}/common" if seat.user else str(tmp_path / "common")
     seat.target("sharedVolumes: false", f"nativeSharedDirectory: {place}")
     odd = "os.link('outputs/deep/model', 'outputs/second'); open('outputs/back\\\\slash.part', 'w').write('odd')\n"
+    odd += "os.mkdir('checkpoints'); open('checkpoints/last.pt', 'w').write('weights')\n"
     script = "import os; assert 'AZUREML_NATIVE_SHARE_DIRECTORY' not in os.environ\n" + ALL + odd + "sys.exit(3)"
     result = seat.submit(script)
     assert result.code == 3, result
@@ -233,6 +236,8 @@ def test_an_engine_that_cannot_see_our_folders(seat: Seat, tmp_path: Path) -> No
     assert seat.desk.holdfast("history", "info", "-a", "outputs/deep/model").out == b"trained"
     for name, content in (("second", b"trained"), ("back\\slash.part", b"odd")):
         assert seat.desk.holdfast("history", "info", "-a", f"outputs/{name}").out == content
+    assert seat.desk.holdfast("history", "info", "-a", "checkpoints/last.pt").out == b"weights"
+    assert record["outputs"]["outside"]["files"] == 2
     assert record["outputs"]["complete"] is True
     made = [path for path in seat.attempt.rglob("*") if not path.is_symlink()]
     assert {path.stat().st_uid for path in made} == {seat.uid}

@@ -36,8 +36,8 @@ def _train(desk: Desk) -> None:
     desk.script(TRAIN)
     submitted = desk.submit("train.py")
     assert submitted.code == 0, submitted
-    assert b"1 output (1 B)" in submitted.err
-    assert b"2 other files (14 B)" in submitted.err
+    assert "1 output (1 B)" in submitted.err
+    assert "2 other files (14 B)" in submitted.err
 
 
 @pytest.mark.parametrize("place", ["own", "other"])
@@ -55,7 +55,7 @@ def test_checkpoint_outside_outputs_is_shown_returned_and_restored(
     assert desk.holdfast("info", "--artifact", "checkpoints/last.pt").out == b"weights"
     returned = desk.holdfast("return")
     assert returned.code == 1
-    assert b"not overwritten" in returned.err
+    assert "not overwritten" in returned.err
     assert (desk.project / "checkpoints/last.pt").read_text() == "weights"
     assert (desk.project / "outputs/model").read_text() == "m"
     assert (desk.project / "config.json").read_text() == "original"
@@ -72,7 +72,7 @@ def test_checkpoint_outside_outputs_is_shown_returned_and_restored(
 def test_restore_without_results_brings_the_code_alone_and_names_them(desk: Desk) -> None:
     _train(desk)
     restored = desk.holdfast("restore", "--to", "again")
-    assert b"the run left 3 results; --results copies them too" in restored.err
+    assert "the run left 3 results; --results copies them too" in restored.err
     assert (desk.project / "again/config.json").read_text() == "original"
     assert not (desk.project / "again/checkpoints").exists()
 
@@ -105,9 +105,9 @@ def test_files_over_the_limit_are_named_with_size_and_place_and_the_run_complete
     desk.script("open('big.bin', 'wb').write(bytes(3000)); open('small', 'w').write('s')")
     submitted = desk.submit("--keep-limit", "2kB", "train.py")
     assert submitted.code == 0, submitted
-    assert b"Not kept: big.bin (3.0 kB)" in submitted.err
-    assert b"keepLimit 2.0 kB" in submitted.err
-    assert str(desk.attempt() / "work").encode() in submitted.err
+    assert "Not kept: big.bin (3.0 kB)" in submitted.err
+    assert "keepLimit 2.0 kB" in submitted.err
+    assert str(desk.attempt() / "work") in submitted.err
     assert (desk.attempt() / "work/big.bin").stat().st_size == 3000
     assert "not kept   big.bin (3.0 kB)" in desk.holdfast("info", "-o", "table").text
     assert desk.record()["outputs"]["outside"]["not_kept"]["paths"] == [{"path": "big.bin", "files": 1, "bytes": 3000}]
@@ -142,5 +142,5 @@ def test_return_writes_nothing_that_git_or_holdfast_would_act_on(desk: Desk) -> 
     desk.script("import os; os.mkdir('aml_config'); open('aml_config/x.compute', 'w').write('type: local')")
     assert desk.submit("train.py").code == 0
     returned = desk.holdfast("return")
-    assert b"reserved" in returned.err
+    assert "reserved" in returned.err
     assert not (desk.project / "aml_config").exists()

@@ -37,3 +37,22 @@ def test_download_needs_no_connection_for_a_link_that_stays_on_the_target(attach
     result = attached.holdfast("history", "download", "-d", "copies")
     assert result.code == 0, result.err
     assert (attached.project / "copies/outputs/model").read_text() == "weights"
+
+
+def test_checkpoint_outside_outputs_comes_home_and_files_over_the_limit_are_named_with_their_place(
+    attached: Laptop, ada: User
+) -> None:
+    attached.script(
+        "import os\n"
+        "os.mkdir('checkpoints'); open('checkpoints/last.pt', 'w').write('weights')\n"
+        "open('huge', 'wb').write(bytes(5000))\n"
+    )
+    submitted = attached.holdfast("submit", "-c", "lab1", "--keep-limit", "2kB", "train.py")
+    assert submitted.code == 0, submitted.err
+    work = ada.path(".holdfast") / "runs" / attached.record()["uid"] / "a1" / "work"
+    assert (work / "huge").stat().st_size == 5000
+    assert "Not kept: huge (5.0 kB)" in submitted.err
+    assert f"/runs/{attached.record()['uid']}/a1/work on lab1" in submitted.err
+    returned = attached.holdfast("return")
+    assert returned.code == 0, returned.err
+    assert (attached.project / "checkpoints/last.pt").read_text() == "weights"

@@ -57,14 +57,7 @@ def make_job(
     file = os.path.join(project.root, "aml_config", f"{config.name}.runconfig")
     if not words or words[0] == "$file":
         raise UsageError("no script given", hint="holdfast submit -c local train.py")
-    if config.framework != "Python":
-        raise ConfigError(
-            "PySpark is not supported by this version"
-            if config.framework
-            else "no Framework is set; the default, PySpark, is not supported by this version",
-            where=file,
-            hint="add this line to it: Framework: Python",
-        )
+    _refuse_spark(config, file)
     env, places = _environment(asked, config, file, ask)
     return Job(
         script=script_path(project.root, asked.folder, words[0]),
@@ -86,6 +79,17 @@ def make_job(
         scalars=asked.scalars or bool(config.scalars),
         keep=_keep(asked, project, config, settings),
     )
+
+
+def _refuse_spark(config: RunConfig, file: str) -> None:
+    if config.framework != "Python":
+        raise ConfigError(
+            "PySpark is not supported by this version"
+            if config.framework
+            else "no Framework is set; the default, PySpark, is not supported by this version",
+            where=file,
+            hint="add this line to it: Framework: Python",
+        )
 
 
 def _keep(asked: Asked, project: Project, config: RunConfig, settings: Mapping[str, str]) -> Json | None:
