@@ -40,9 +40,11 @@ def main():
         _touch(told)
     early = list(_tell_all.asked)  # type: ignore[attr-defined]
     pid, trouble = _start(told)
+    lister = _list_packages(told) if told.get("packages") and not trouble else 0
     for number in early:
         _tell(number)
     note = {"trouble": trouble} if trouble else {"status": _watch(pid, told)}  # type: dict[str, Any]
+    _await(lister, TOUCH_S)  # it is no process that the script left
     note["left"] = _end_leftovers(float(told["grace"]), str(told["env"].get("HOLDFAST_RUN_UID")))
     note["told"] = _tell_all.asked  # type: ignore[attr-defined]
     note["out_of_memory"] = _out_of_memory()
@@ -84,9 +86,7 @@ def _touch(told):
         _leave_word(told, "touch", {"said": said.decode("utf-8", "replace"), "late": is_late})
         if is_late:
             os.kill(pid, signal.SIGKILL)
-        until = time.time() + GONE_S
-        while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.time() < until:
-            time.sleep(0.001)  # one that hangs in the driver is collected with the orphans, if ever
+        _await(pid, GONE_S)  # one that hangs in the driver is collected with the orphans, if ever
     except Exception:
         return
 
@@ -126,6 +126,28 @@ def _start(told):
     answer = os.read(trouble, 4096)
     os.close(trouble)
     return pid, answer.decode("utf-8", "replace")
+
+
+def _list_packages(told):
+    # type: (dict[str, Any]) -> int
+    """Beside the script: what is installed for it goes to a file. Returns the pid."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _become(told, os.open(os.devnull, os.O_WRONLY), told["packages"])
+        finally:
+            os._exit(127)
+    return pid
+
+
+def _await(pid, seconds):
+    # type: (int, float) -> None
+    until = time.time() + seconds
+    try:
+        while pid and os.waitpid(pid, os.WNOHANG)[0] == 0 and time.time() < until:
+            time.sleep(0.001)
+    except OSError:
+        return  # it was collected before
 
 
 def _become(told, report, argv):

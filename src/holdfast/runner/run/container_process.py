@@ -159,6 +159,7 @@ class Contained:
             "folders": [lossless(os.path.join(run.attempt, part.encode())) for part in argv.PARTS],
             "after": [os.getuid(), os.getgid()] if is_root else None,
             "touch": self._touch_words() if self._wish.gpu else None,
+            "packages": self._package_list(asked),
         }
         return json.dumps(told).encode("ascii") + b"\n"
 
@@ -167,6 +168,15 @@ class Contained:
         run = self._run
         program = layout.gpu_probe(layout.runner(run.home, run.runner.encode("ascii")))
         return [run.plan.argv[0], "-B", lossless(program), "look"]
+
+    def _package_list(self, asked: "dict[bytes, bytes]") -> "list[str] | None":
+        """The command that lists the packages in there; None where they are known from an earlier run."""
+        plan, wish = self._run.plan, self._wish
+        python = plan.argv[0] if os.path.basename(plan.argv[0]).startswith("python") else wish.python
+        if plan.environment is not None:
+            python = os.path.join(plan.environment.prefix, "bin", "python")
+        is_fixed = not (wish.arguments or b"PYTHONPATH" in asked or wish.image_id.startswith("rootfs:"))
+        return self._run.packages.prepare_inside(python, wish.image_id if is_fixed else "", self._inside)
 
     def _gpu(self, engine: "dict[str, object]") -> "tuple[list[str], dict[str, str]]":
         """Words for the engine and variables for the script."""

@@ -28,6 +28,7 @@ class Direct:
             from ..gpu import probe_run
 
             run.gpu.check(run.events, probe_run.here(argv[0], env, work))
+        run.packages.prepare(argv, env)
         pid, output = script_process.spawn(argv, env, work, run.umask)
         return pid, output, {}
 

@@ -12,6 +12,7 @@ from ..store import layout, run_files
 from ..store.remove_tree import remove_tree
 from . import notify, outcome, outputs, process_tree, script_process, workdir
 from .host_process import Direct
+from .package_record import PackageRecord
 from .run_secrets import Secrets
 from .script_log import ScriptLog
 
@@ -57,6 +58,7 @@ class Supervisor:
         self._built = {}  # type: dict[str, object]
         self._complete_ns = 0
         self._results = outputs.Collected()
+        self.packages = PackageRecord(home, runner, attempt)
         self._way = self._choose_way()
 
     def _choose_way(self) -> "Direct | Contained":
@@ -156,6 +158,7 @@ class Supervisor:
         program = processes.program_of(pid)
         self.events.add("started", pid=pid, start_time=processes.start_time(pid), program=program, **self._built)
         self._note("%s runs %s (%s)" % (program or "?", ascii(self.plan.script), self._why_this_python()))
+        self.packages.begin(self.events, pid)
         return pid, output
 
     def _why_this_python(self) -> "str":
@@ -178,7 +181,8 @@ class Supervisor:
         sources = [output, guardian, wakeup]
         deadline = started + self.plan.timeout if self.plan.timeout else None
         while self._status is None:
-            ready, _, _ = select.select([*sources, *self.gpu.sources], [], [], self._next_wait(deadline))
+            others = [*self.gpu.sources, *self.packages.sources]
+            ready, _, _ = select.select([*sources, *others], [], [], self._next_wait(deadline))
             if output in ready and not self._log.copy(output):
                 sources.remove(output)
             if wakeup in ready:
@@ -189,14 +193,16 @@ class Supervisor:
                 self._guardian_died()
             if set(self.gpu.sources) & set(ready):
                 self.gpu.hear(self.events)
+            self.packages.mind(self.events, ready)
             self._mind_clock(deadline)
             if time.monotonic() >= self._look_at:
                 self._look_at = time.monotonic() + LOOK_S
                 self._continue_helpers()
+                self.packages.look(self.events)
 
     def _next_wait(self, deadline: "float | None") -> "float":
         times = [when for when in (deadline if not self._stopping else None, self._kill_at or None) if when]
-        times += self.gpu.times()
+        times += [*self.gpu.times(), *self.packages.times()]
         return max(0.0, min([self._look_at, *times]) - time.monotonic())
 
     def _continue_helpers(self) -> "None":
@@ -246,6 +252,7 @@ class Supervisor:
 
     def _finish(self, output: "int") -> "None":
         said = self._way.verdict(self._status or 0)
+        self.packages.finish(self.events)
         code = int(str(said["code"]))
         self.events.add("exited", code=code, usage=_usage())
         left = said.get("left")
@@ -284,7 +291,7 @@ class Supervisor:
         log = self._log.seal()
         if self._log.trouble:
             self.events.add("log_stopped", at=self._log.size, why=self._log.trouble)
-        hashes, troubles = run_files.hashes(self.attempt, log=log)
+        hashes, troubles = run_files.hashes(self.attempt, **dict(self.packages.known, log=log))
         for trouble in troubles:
             self._note(trouble)
         results = self._results
