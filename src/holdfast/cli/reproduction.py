@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from holdfast import targets
@@ -13,6 +14,7 @@ from holdfast.environments import lock
 from holdfast.ledger import Stopwatch, since_start_ns
 from holdfast.present import ending
 from holdfast.present.terminal import Progress, human_bytes, show
+from holdfast.store import package_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,11 +31,12 @@ if TYPE_CHECKING:
 class Reproduction:
     """Messages go to stderr; stdout is for the verdict."""
 
-    def __init__(self, home: Home, run: Run, plan: Json, chosen: Chosen) -> None:
+    def __init__(self, home: Home, run: Run, plan: Json, chosen: Chosen, recorded: Json | None = None) -> None:
         self._home = home
         self._run = run
         self._plan = plan
         self._chosen = chosen
+        self._recorded = recorded
         self._target = targets.resolve(chosen.compute, home.path)
         self._log = LogWriter(sys.stderr)
 
@@ -66,6 +69,8 @@ class Reproduction:
         if compute.kind.in_container:
             container = screen.settle_container(self._home, project, compute, line.channel)
             self._compare_image(container)
+        if self._recorded is not None:
+            return self._build_recorded(self._recorded, project, line, container), container
         if not self._is_managed(project.root):
             self._warn_of_python()
             return None, container
@@ -92,9 +97,39 @@ class Reproduction:
         text = environment_lock(self._home, self._plan)
         return lock.from_text(text, "the environment's lock") if text else None
 
+    def _build_recorded(
+        self, recorded: Json, project: Project, line: Line, container: Container | None
+    ) -> Environment | None:
+        """The packages that the run had, in an environment of their own, for the interpreter that it had."""
+        from holdfast.cli import environments as screen
+        from holdfast.engine.submit import recorded_environment
+
+        declared = recorded_environment.declare(recorded)
+        for name, why in declared.left_out:
+            _warn(f"{name} cannot be installed again: {why}")
+        root = os.path.join(project.root, ".holdfast-recorded")
+        os.makedirs(root, 0o700, exist_ok=True)
+        with open(os.path.join(root, declared.file), "w", encoding="utf-8") as target:
+            target.write(declared.text)
+        compute = self._chosen.compute
+        python = recorded.get("python")
+        is_same = compute.name == self._run.request.get("target") and container is None
+        if is_same and isinstance(python, dict) and python.get("base"):
+            compute = compute._replace(python_location=str(python["base"]))
+        config = self._chosen.config._replace(conda_dependencies_file=None)
+        chosen = self._chosen._replace(compute=compute, config=config)
+        found = screen.settle(self._home, project._replace(root=root), chosen, "", line.channel, container)
+        source = f"packages.json of {self._run.request.get('run_id')}"
+        return found._replace(source=source, why="--recorded-packages") if found is not None else None
+
     def _warn_of_python(self) -> None:
         if isinstance(self._plan.get("environment"), dict):
             _warn("the run had a managed environment, but this target uses its own Python")
+        python = package_list.interpreter(self._run)
+        if python is not None:
+            number = self._run.request.get("run_number")
+            command = f"holdfast reproduce -r {number} --recorded-packages"
+            sys.stderr.write(f"{command} builds the {python.get('packages')} packages that the run had\n")
 
     def _compare_image(self, container: Container) -> None:
         said = self._plan.get("container")

@@ -36,6 +36,7 @@ _RECORD_SIZE = 32  # four words: name and flags, step, wall ns, value
 _FLAGS_SHIFT = 56
 _NAME_MASK = (1 << _FLAGS_SHIFT) - 1
 _KIND_MASK = 0x0F
+_OWN_STEP = 0x80
 _SHORT = 100
 _FLOAT, _INT, _BOOL, _REFERRED = range(4)
 _CHUNK_SIZE = _RECORD_SIZE << 15
@@ -48,6 +49,7 @@ class Series(Record):
     steps: Sequence[int]
     times: Sequence[int]
     values: Sequence[Value]
+    has_own_steps: bool = False  # the script gave them
 
 
 class Metrics(Record):
@@ -83,9 +85,19 @@ def read_dir(folder: str) -> Metrics:
     return found
 
 
-def read_lately(folder: str) -> Metrics:
+def read_attempts(folders: Sequence[str]) -> Metrics:
+    """The series of a run whose attempts went on from each other's checkpoints, in this order."""
+    if len(folders) == 1:
+        return read_dir(folders[0])
+    from holdfast.metrics.resumed import continued
+
+    parts = [read_dir(folder) for folder in folders]
+    return Metrics(continued([part.by_name for part in parts]), tuple(chain(*(part.problems for part in parts))))
+
+
+def read_lately(folders: Sequence[str]) -> Metrics:
     """What ``read_dir`` found last, if it was this folder: a run's record and its rows are of the same values."""
-    return _lately.get(folder) or read_dir(folder)
+    return (_lately.get(folders[0]) if len(folders) == 1 else None) or read_attempts(folders)
 
 
 _lately: dict[str, Metrics] = {}
@@ -269,7 +281,9 @@ def _series_of(file: _File, problems: list[str]) -> Iterator[Series]:
         kinds = {word: _kind(word) for piece in columns[0] for word in set(piece)}
         known = _of_known_kinds(columns, kinds, file, problems)
         if known[0]:
-            yield Series(name, _joined("q", known[1]), _joined("Q", known[2]), _values(known, kinds, reader))
+            values = _values(known, kinds, reader)
+            own_steps = any(word >> _FLAGS_SHIFT & _OWN_STEP for word in kinds)
+            yield Series(name, _joined("q", known[1]), _joined("Q", known[2]), values, own_steps)
     if nameless:
         problems.append(f"{file.path}: {nameless} values have no readable name")
     if reader.missing:
@@ -347,6 +361,7 @@ def _merged(parts: list[Series]) -> Series:
         array("q", map(steps.__getitem__, order)),
         array("Q", map(times.__getitem__, order)),
         _sequence(map(values.__getitem__, order), floats),
+        any(part.has_own_steps for part in parts),
     )
 
 

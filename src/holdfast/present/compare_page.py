@@ -10,13 +10,14 @@ from holdfast.metrics import values
 from holdfast.present import metric_chart
 from holdfast.present.drawing import svg
 from holdfast.present.drawing.curves import picture
-from holdfast.runner.store import layout
+from holdfast.store import runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from holdfast.engine.runs.compare import Comparison, Row, Section
+    from holdfast.store.runs import Run
 
 _LARGEST = 1_000_000  # bytes of a picture that is taken into the page
 _ALL_PICTURES = 20_000_000
@@ -109,6 +110,12 @@ def _charts(found: Comparison) -> Iterator[str]:
         yield f"<p>{len(wanted) - _CHARTS} more series are not shown.</p>"
 
 
+def _image_data(run: Run, image: values.Image) -> bytes | None:
+    """From the attempt that logged it: the newest one, or one that it resumed."""
+    parts = (values.read_image(folder, image) for folder in reversed(runs.metric_folders(run)))
+    return next((data for data in parts if data is not None), None)
+
+
 def _pictures(found: Comparison, names: Sequence[str]) -> Iterator[str]:
     """The last one of each name, of every run that has it."""
     room = _ALL_PICTURES
@@ -117,7 +124,7 @@ def _pictures(found: Comparison, names: Sequence[str]) -> Iterator[str]:
         for run, one, name in zip(found.runs, found.logged, names, strict=True):
             series = one.by_name.get(metric)
             image = values.image(series.values[-1]) if series is not None else None
-            data = values.read_image(layout.metrics(run.attempt), image) if image is not None else None
+            data = _image_data(run, image) if image is not None else None
             if image is None or data is None or len(data) > min(_LARGEST, room) or series is None:
                 continue
             room -= len(data)

@@ -202,14 +202,14 @@ def _seconds(run: Run) -> float:
 
 def _best(run: Run) -> list[str]:
     """Up to three metrics: those with a best value first, the others with their last one."""
-    folder = layout.metrics(run.attempt)
-    if not os.path.isdir(folder) or not os.listdir(folder):
+    folders = runs.metric_folders(run)
+    if not _has_metrics(folders):
         return []
     from holdfast.metrics import reader
     from holdfast.metrics.direction import has_best
 
     goals, others = [], []
-    for series in reader.read_dir(folder).by_name.values():
+    for series in reader.read_attempts(folders).by_name.values():
         row = reader.digest(series)
         if row.best is None:
             continue
@@ -221,10 +221,14 @@ def _best(run: Run) -> list[str]:
     return [*goals, *others][:3]
 
 
+def _has_metrics(folders: list[str]) -> bool:
+    names = (name for folder in folders if os.path.isdir(folder) for name in os.listdir(folder))
+    return any(name.endswith(".m") for name in names)
+
+
 def _tell_how_to_log(run: Run) -> None:
     """One line after a run without metrics; where its log has numbers, which ones --scalars would record."""
-    folder = layout.metrics(run.attempt)
-    if os.path.isdir(folder) and os.listdir(folder):
+    if _has_metrics(runs.metric_folders(run)):
         return
     printed = _printed_names(layout.log(run.attempt))
     if printed:

@@ -8,7 +8,7 @@ from holdfast.errors import UsageError
 from holdfast.metrics import downsample, reader
 from holdfast.present.drawing.curves import WIDTH, Curve, Panel
 from holdfast.present.terminal import show
-from holdfast.runner.store import layout
+from holdfast.store import runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def label(run: Run) -> str:
 
 def read(found: Sequence[Run]) -> list[Metrics]:
     """What each of the runs logged; problems are reported on stderr."""
-    logged = [reader.read_dir(layout.metrics(run.attempt)) for run in found]
+    logged = [reader.read_attempts(runs.metric_folders(run)) for run in found]
     for one in logged:
         for problem in one.problems:
             sys.stderr.write(f"WARNING: {show(problem)}\n")

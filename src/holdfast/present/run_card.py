@@ -8,7 +8,7 @@ from holdfast.engine.runs import gpu_diagnosis
 from holdfast.metrics import reader
 from holdfast.present import gpu_card, kept_words, ledger_card, terminal, terminal_plot
 from holdfast.runner.store import layout
-from holdfast.store import history_record, output_manifest
+from holdfast.store import attempts, history_record, output_manifest, runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,10 +48,12 @@ def card(home: Home, run: Run, stream: TextIO) -> str:
             text = f"{record[key]} {arguments}" if key == "script_name" else "; ".join(str(record[key]).splitlines())
             text = history_record.state_words(record) if key == "status" else text
             lines.append(_row(label, text, record["run_number"] if key == "run_id" else None))
+    lines += [_row("python", words) for words in (_python_words(record),) if words]
+    lines += _attempts(run)
     lines += [_row("git", words) for words in (_git_words(record["properties"]),) if words]
     lines += [_row("tags", words) for words in (_tag_words(history_record.tags(run)),) if words]
     lines += ledger_card.section(record["ledger"], stream)  # type: ignore[arg-type]
-    found = reader.read_dir(layout.metrics(run.attempt))
+    found = reader.read_attempts(runs.metric_folders(run))
     lines += _pictures(list(found.by_name.values()), stream)
     lines += [f"problem    {terminal.show(problem)}" for problem in found.problems]
     lines += gpu_card.section(run, stream)
@@ -74,6 +76,30 @@ def _fitted(lines: list[str], stream: TextIO) -> list[str]:
 
 def _row(label: str, text: str, number: object = None) -> str:
     return f"{label:<{_INDENT}}{terminal.show(text.rstrip())}" + (f"  [{number}]" if number is not None else "")
+
+
+def _python_words(record: Json) -> str:
+    """``3.11.7, /home/ada/venv, 57 packages: holdfast info -r 12 --packages``"""
+    python = record.get("interpreter")
+    if not isinstance(python, dict):
+        return ""
+    where = f"{python['kind']} {python['environment']}" if python.get("kind") else python.get("path")
+    count = f"{python.get('packages')} packages: holdfast info -r {record['run_number']} --packages"
+    return f"{python.get('version')}, {where}, {count}"
+
+
+def _attempts(run: Run) -> list[str]:
+    """Every attempt of a run that was started again."""
+    if run.attempt_number == 1:
+        return []
+    lines = []
+    for row in attempts.rows(run):
+        began, ended = (str(row[key] or "")[:19].replace("T", " ") for key in ("start_time_utc", "end_time_utc"))
+        resumed = f", resumed from attempt {row['resumed_from']}" if row["resumed_from"] else ""
+        reason = f": {row['reason']}" if row["reason"] else ""
+        span = f"{began or 'not started'} to {ended or 'now'}"
+        lines.append(_row(f"attempt {row['attempt']}", f"{row['status']}, {span}{resumed}{reason}"))
+    return lines
 
 
 def _git_words(properties: object) -> str:

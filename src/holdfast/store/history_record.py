@@ -9,7 +9,7 @@ from holdfast import ledger, lifecycle
 from holdfast.model import Json
 from holdfast.runner.decoding import as_bytes
 from holdfast.runner.store import layout
-from holdfast.store import output_manifest
+from holdfast.store import output_manifest, package_list, runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ FIXED = frozenset(
         *("script_name", "arguments", "target", "run_configuration", "status", "created_utc", "start_time_utc"),
         *("end_time_utc", "duration", "heartbeat_enabled", "hidden", "properties", "attachments", "exit_code"),
         *("reason", "host", "program", "outputs", "metrics", "gpu", "tags", "ledger"),
+        *("interpreter", "packages", "conda_packages", "attempts"),
     )
 )
 
@@ -77,6 +78,7 @@ def _record(run: Run, *, files: bool = True) -> Json:
         "reason": run.damage or reason(run),
         "host": (first or {}).get("host"),
         "program": (started or {}).get("program"),
+        "interpreter": package_list.interpreter(run),
         "outputs": _outputs(run) if files else {"files": 0, "bytes": 0},
         "gpu": gpu_receipt(run),
         "ledger": ledger.ledger(run.client, run.events, run.attempt_number),
@@ -91,7 +93,7 @@ def _record(run: Run, *, files: bool = True) -> Json:
 def _logged(run: Run) -> Json:
     from holdfast.metrics import reader
 
-    return dict(reader.summary(reader.read_dir(layout.metrics(run.attempt))))
+    return dict(reader.summary(reader.read_attempts(runs.metric_folders(run))))
 
 
 def _state(run: Run) -> str:

@@ -190,6 +190,24 @@ def attempt(run: Run, number: int) -> Run:
     return run._replace(attempt_number=number, events=events)
 
 
+def resumed_from(run: Run) -> int:
+    """The number of the earlier attempt whose checkpoints this one found; 0 where it found none."""
+    told = next((event.get("attempt") for event in run.events if event.get("type") == "resumed"), None)
+    number = int(told[1:]) if isinstance(told, str) and told[:1] == "a" and told[1:].isdecimal() else 0
+    return number if 0 < number < run.attempt_number else 0
+
+
+def metric_folders(run: Run) -> list[str]:
+    """The folders whose values make up the series of a run: of its newest attempt, and of those that it resumed."""
+    found = [layout.metrics(run.attempt)]
+    number = resumed_from(run)
+    while number:
+        earlier = attempt(run, number)
+        found.insert(0, layout.metrics(earlier.attempt))
+        number = resumed_from(earlier)
+    return found
+
+
 def last_attempt(path: str) -> int:
     """The number of a run's newest attempt: the one that counts."""
     number = 1

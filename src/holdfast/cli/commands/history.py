@@ -19,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
     from holdfast.model import Json
+    from holdfast.store.runs import Run
 
 
 def info(parsed: Parsed) -> int:
@@ -35,13 +36,43 @@ def info(parsed: Parsed) -> int:
         draw(run, chart)
         sys.stdout.write(f"{show(chart)}\n")
         return 0
+    if parsed.flag("packages"):
+        return _list_packages(parsed, run)
     as_card = parsed.text("output") == "table" or (parsed.text("output") is None and is_tty(sys.stdout))
     if not as_card or parsed.text("query"):
-        emit(history_record.record(run), fmt=parsed.text("output"), query=parsed.text("query"))
+        emit(_details(run), fmt=parsed.text("output"), query=parsed.text("query"))
         return 0
     from holdfast.present.run_card import card
 
     sys.stdout.write(card(home, run, sys.stdout))
+    return 0
+
+
+def _details(run: Run) -> Json:
+    """The record, and what is too long for the list of all runs: its packages and attempts."""
+    from holdfast.store import attempts, package_list
+
+    recorded = package_list.read(run) or {}
+    found: Json = {**history_record.record(run), "attempts": attempts.rows(run)}
+    found.update(packages=recorded.get("packages"), conda_packages=recorded.get("conda") or None)
+    return dict(sorted(found.items()))
+
+
+def _list_packages(parsed: Parsed, run: Run) -> int:
+    from holdfast.store import package_list
+
+    recorded = package_list.read(run)
+    if recorded is None:
+        hint = "runs of earlier versions, and scripts that no Python ran, have none"
+        raise UsageError("no packages were recorded", where=str(run.request.get("run_id")), hint=hint)
+    form = parsed.text("output")
+    packages, conda = (package_list.rows(recorded, name) for name in ("packages", "conda"))
+    if form in ("table", "tsv", "csv") or (form is None and is_tty(sys.stdout)):
+        of_pip = [{"name": row["name"], "version": package_list.described(row)} for row in packages]
+        rows = [*of_pip, *({"name": row["name"], "version": f"{row['version']}={row['build']}"} for row in conda)]
+        emit(rows, fmt=form, query=parsed.text("query"), columns=("name", "version"))
+    else:
+        emit([*packages, *conda], fmt=form, query=parsed.text("query"))
     return 0
 
 

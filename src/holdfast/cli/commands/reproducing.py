@@ -21,7 +21,7 @@ from holdfast.present.output import emit
 from holdfast.present.terminal import show
 from holdfast.runner.store import layout
 from holdfast.runner.store.remove_tree import remove_tree
-from holdfast.store import runs
+from holdfast.store import package_list, runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def reproduce(parsed: Parsed) -> int:
     tolerance = _tolerance(parsed.text("tolerance") or "")
     home, run = pick.run(parsed)
     plan = _plan(run)
-    before = reader.read_dir(layout.metrics(run.attempt))
+    recorded = _recorded(run) if parsed.flag("recorded") else None
+    before = reader.read_attempts(runs.metric_folders(run))
     names = engine.names_to_judge(before, parsed.texts("metrics"))
     folder = os.path.join(layout.cache(home.path), f"reproduce-{run.uid}-{os.getpid()}")
     os.makedirs(os.path.dirname(folder), 0o700, exist_ok=True)
@@ -48,12 +49,14 @@ def reproduce(parsed: Parsed) -> int:
         chosen = _chosen(parsed, home, run, folder)
         env = engine.variables(plan, chosen.config.environment_variables or {}, _given(parsed))
         job = engine.job_again(run, plan, config=chosen.config.name, target=chosen.compute.name, env=env)
+        if recorded is not None:
+            job = job._replace(python=None, interpreter={"origin": "project", "why": "--recorded-packages"})
         project = _project(run, folder)
-        uid, code = Reproduction(home, run, plan, chosen).run(project, folder, job)
+        uid, code = Reproduction(home, run, plan, chosen, recorded).run(project, folder, job)
     finally:
         remove_tree(os.fsencode(folder))
     again = runs.read(home, uid)
-    after = reader.read_dir(layout.metrics(again.attempt))
+    after = reader.read_attempts(runs.metric_folders(again))
     verdicts = engine.judge(before, after, names, tolerance)
     _tell(parsed, run, again, verdicts, tolerance)
     return 0 if code == 0 and all(verdict.same for verdict in verdicts) else 1
@@ -77,6 +80,14 @@ def _plan(run: Run) -> Json:
     if plan is None or not run.request.get("tree"):
         raise UsageError("this run has no stored plan or code", where=where, hint="was it imported?")
     return plan
+
+
+def _recorded(run: Run) -> Json:
+    found = package_list.read(run)
+    if found is None:
+        where = str(run.request.get("run_id"))
+        raise UsageError("--recorded-packages: no packages were recorded for this run", where=where)
+    return found
 
 
 def _chosen(parsed: Parsed, home: Home, run: Run, folder: str) -> Chosen:

@@ -11,8 +11,7 @@ from holdfast.metrics import downsample, reader
 from holdfast.present import csv_table
 from holdfast.present.output import emit
 from holdfast.present.terminal import is_tty, show
-from holdfast.runner.store import layout
-from holdfast.store import history_record
+from holdfast.store import history_record, runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ _AT_ONCE = 10_000
 def show_metrics(parsed: Parsed) -> int:
     parts = _parts(parsed)
     _, run = pick.run(parsed)
-    found = reader.read_dir(layout.metrics(run.attempt))
+    found = reader.read_attempts(runs.metric_folders(run))
     for problem in found.problems:
         sys.stderr.write(f"WARNING: {show(problem)}\n")
     name = parsed.text("name")

@@ -152,6 +152,7 @@ COMMANDS = (
             Option(
                 ("--gpu-chart",), "gpu_chart", "Write a chart of its GPU use to this .svg or .png file.", metavar="FILE"
             ),
+            Option(("--packages",), "packages", "List the packages that it ran with.", kind="flag"),
         ),
         aliases=(("info",),),
     ),

@@ -60,6 +60,12 @@ COMPARISONS = (
                 kind="repeat",
                 metavar="NAME[=VALUE]",
             ),
+            Option(
+                ("--recorded-packages",),
+                "recorded",
+                "Build the packages that were recorded for the run.",
+                kind="flag",
+            ),
             Option(("--secret",), "secret", "Secret variable; prompted for if unset.", kind="repeat", metavar="NAME"),
         ),
         description="Exit code 0: the metrics agree; 1: they differ, or the new run failed.",

@@ -15,7 +15,7 @@ from holdfast.metrics import reader
 from holdfast.metrics import values as logged
 from holdfast.record import Record
 from holdfast.runner.store import layout
-from holdfast.store import history_record, output_manifest, runs
+from holdfast.store import history_record, output_manifest, package_list, runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,13 +75,13 @@ class Comparison(Record):
 def compare(home: Home, found: Sequence[Run]) -> Comparison:
     """All that is known of these runs, row by row."""
     plans = [runs.read_plan(run) or {} for run in found]
-    values = tuple(reader.read_dir(layout.metrics(run.attempt)) for run in found)
+    values = tuple(reader.read_attempts(runs.metric_folders(run)) for run in found)
     code, lines = _code(home, found)
     sections = (
         Section("run", _rows([_facts(run) for run in found])),
         Section("parameters", _rows([dict(_parameters(run)) for run in found])),
         Section("metrics", _rows([_metrics(one) for one in values])),
-        _environment(home, plans),
+        _environment(home, found, plans),
         code,
         Section("outputs", _rows([_outputs(run) for run in found])),
         Section("GPU", _rows([dict(_gpu(run)) for run in found])),
@@ -150,11 +150,11 @@ def _plain(value: object) -> object:
     return value
 
 
-def _environment(home: Home, plans: Sequence[Json]) -> Section:
-    """The key, and below it every package; the note says if the lock is not here."""
+def _environment(home: Home, found: Sequence[Run], plans: Sequence[Json]) -> Section:
+    """The key, and below it every package; the note says if neither a list of them nor the lock is here."""
     columns: list[Json] = []
     lost = []
-    for plan in plans:
+    for run, plan in zip(found, plans, strict=True):
         said = plan.get("environment")
         container = plan.get("container")
         column: Json = {}
@@ -162,12 +162,22 @@ def _environment(home: Home, plans: Sequence[Json]) -> Section:
             column["image"] = container.get("image")
         if isinstance(said, dict):
             column.update(environment=said.get("key"), declared=said.get("source"))
-            packages = _packages(home, plan)
-            column.update(packages or {})
-            lost += [] if packages is not None else [str(said.get("key"))]
+        packages = _recorded(run) or (_packages(home, plan) if isinstance(said, dict) else {})
+        column.update(packages or {})
+        lost += [str(said.get("key"))] if packages is None and isinstance(said, dict) else []
         columns.append(column)
     note = f"the lock of {', '.join(dict.fromkeys(lost))} is not stored here" if lost else ""
     return Section("environment", _rows(columns), note)
+
+
+def _recorded(run: Run) -> Json:
+    """The interpreter and packages that were recorded while the run went on; empty for runs of earlier versions."""
+    recorded = package_list.read(run)
+    python = package_list.interpreter(run)
+    if recorded is None or python is None:
+        return {}
+    found: Json = {"interpreter": python["path"], "python": python["version"]}
+    return {**found, **package_list.versions(recorded)}
 
 
 def _packages(home: Home, plan: Json) -> Json | None:

@@ -47,12 +47,12 @@ def describe(apart):
         "python": _python(),
         "packages": [packages[name] for name in sorted(packages)],
         "conda": _conda_packages(os.path.join(sys.prefix, "conda-meta")),
-        "state": dict((path, state_of(path)) for path in _watched(folders)),
+        "state": {path: state_of(path) for path in _watched(folders)},
     }
 
 
 def state_of(path):
-    # type: (str) -> str
+    # type: (str | bytes) -> str
     """Changes whenever a package is added to or removed from the folder; empty where there is none."""
     try:
         found = os.stat(path)
@@ -64,8 +64,7 @@ def state_of(path):
 def _folders(apart):
     # type: (list[str]) -> list[str]
     found = []  # type: list[str]
-    for path in sys.path[1:]:  # the first one is the folder of this file
-        path = os.path.abspath(path)
+    for path in map(os.path.abspath, sys.path[1:]):  # the first one is the folder of this file
         is_apart = any(path == folder or path.startswith(folder + os.sep) for folder in apart)
         if os.path.isdir(path) and not is_apart and path not in found:
             found.append(path)
@@ -85,8 +84,8 @@ def _watched(folders):
         found += [paths] if isinstance(paths, str) else list(paths)
     for folder in folders:
         found += [os.path.join(folder, name) for name in _names(folder) if name.endswith(".pth")]
-    found += [os.path.join(sys.prefix, name) for name in ("pyvenv.cfg", "conda-meta")]
-    return found + [os.path.realpath(sys.executable or "")]
+    found.append(os.path.realpath(sys.executable or ""))
+    return found + [os.path.join(sys.prefix, name) for name in ("pyvenv.cfg", "conda-meta")]
 
 
 def _python():

@@ -1,7 +1,7 @@
 """Records which Python runs the script and its packages: ``metrics/packages.json`` and the event ``packages``.
 
-Listing the packages takes a start of the interpreter, so the list is kept in ``cache/pythons`` for as long as the folders
-of the interpreter stay the same. Then a record costs a few looks at the disk and a hard link. The script runs meanwhile.
+Listing the packages takes a start of the interpreter, so the list is kept in ``cache/pythons`` for as long as the
+folders of the interpreter stay the same. Then a record costs a few stat calls and a hard link, while the script runs.
 """
 
 import hashlib
@@ -170,9 +170,7 @@ class PackageRecord:
         import subprocess
 
         quiet, work = subprocess.DEVNULL, layout.work(self._attempt)
-        child = subprocess.Popen(
-            self._argv, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet, env=self._env, cwd=work
-        )
+        child = subprocess.Popen(self._argv, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet, env=self._env, cwd=work)
         self._pid = child.pid
         self.sources = [os.dup(child.stdout.fileno())]  # type: ignore[union-attr]
         child.stdout.close()  # type: ignore[union-attr]
@@ -205,7 +203,7 @@ class PackageRecord:
     def _known_digest(self) -> "str":
         try:
             noted = untrusted.loads(untrusted.read_file(self._note(), _LARGEST))
-            return untrusted.hexadecimal(noted["sha256"], 64)  # type: ignore[index, call-overload]
+            return untrusted.hexadecimal(noted["sha256"], 64)  # type: ignore[index]
         except (OSError, ValueError, KeyError, TypeError):
             return ""
 

@@ -10,7 +10,7 @@ from .. import wire
 from ..machine import processes
 from ..store import layout, run_files
 from ..store.remove_tree import remove_tree
-from . import notify, outcome, outputs, process_tree, script_process, workdir
+from . import checkpoints, notify, outcome, outputs, process_tree, script_process, workdir
 from .host_process import Direct
 from .package_record import PackageRecord
 from .run_secrets import Secrets
@@ -82,7 +82,9 @@ class Supervisor:
         wakeup = _wakeup_pipe()  # before our pid is published: a stop that comes at once must find the handler
         self._accept()
         try:
-            self._complete_ns = workdir.prepare(self.home, self.attempt, self.plan)
+            self._complete_ns, resumed = workdir.prepare(self.home, self.attempt, self.plan)
+            if resumed:
+                self.events.add("resumed", attempt=resumed)
             self._environment = self._make_environment()
             if not self.gpu.take(self.events, lambda wait, more: self._rest(wait, [guardian, wakeup, *more])):
                 why = self._who_stopped() if _told["stop"] else outcome.GUARDIAN_DIED
@@ -262,6 +264,7 @@ class Supervisor:
             self._end_leftovers(output)
         self._log.drain(output)
         receipt = self.gpu.finish(self.events)
+        checkpoints.drop_if_empty(self.attempt)
         self._results = results = outputs.collect(self.attempt, self.plan, self._complete_ns)
         results.trouble = "\n".join(part for part in (str(said.get("not_copied") or ""), results.trouble) if part)
         trouble = "; " + results.trouble if results.trouble else ""

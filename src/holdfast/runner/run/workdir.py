@@ -5,6 +5,7 @@ import sys
 
 from ..decoding import as_bytes
 from ..store import checkout, layout, objects
+from . import checkpoints
 
 MYPY = False
 if MYPY:
@@ -17,8 +18,11 @@ class CannotPrepare(Exception):
     code = 74
 
 
-def prepare(home: "bytes", attempt: "bytes", plan: "Plan") -> "int":
-    """Returns when the copy was complete, in nanoseconds by the clock of its file system."""
+def prepare(home: "bytes", attempt: "bytes", plan: "Plan") -> "tuple[int, str]":
+    """Make the folder; returns when the copy was complete, and the earlier attempt whose checkpoints are there, if any.
+
+    The time is in nanoseconds by the clock of the file system.
+    """
     work = layout.work(attempt)
     try:
         checkout.checkout(layout.objects(home), plan.tree, work)
@@ -28,7 +32,7 @@ def prepare(home: "bytes", attempt: "bytes", plan: "Plan") -> "int":
             _link(work, as_bytes(link.name), as_bytes(link.target))
         if plan.share:
             os.makedirs(share_path(plan.share), 0o700, exist_ok=True)
-        return complete
+        return complete, checkpoints.take_over(attempt)
     except objects.Damaged as error:
         _forget(home, error.digest, plan.project_id)
         cure = "the damaged copy was removed; submit again to store it again"
@@ -51,6 +55,7 @@ def variables(
         b"HOLDFAST_RUN_UID": as_bytes(plan.uid),
         b"HOLDFAST_METRICS_DIR": layout.metrics(attempt),
         b"HOLDFAST_OUTPUTS": layout.outputs(layout.work(attempt)),
+        b"HOLDFAST_CHECKPOINTS": layout.checkpoints(layout.work(attempt)),
         b"AZUREML_RUN_ID": as_bytes(plan.run_id),
     }
     first = {b"PYTHONPATH": [site], b"PATH": [], b"LD_LIBRARY_PATH": []}  # type: dict[bytes, list[bytes]]

@@ -99,6 +99,7 @@ package_file = Place("metrics", "packages.json")  # every version mirrors, hashe
 gpu = Place("gpu")
 manifest = Place("outputs.jsonl")
 outputs = Place("outputs")
+checkpoints = Place("outputs", "checkpoints")  # in a working folder: what a further attempt finds again
 work = Place("work")
 container_id = Place("cid")
 inside = Place("inside")

@@ -14,7 +14,6 @@ import sys
 
 from holdfast import lifecycle, parameters
 from holdfast.metrics import reader
-from holdfast.runner.store import layout
 from holdfast.store import history_record, runs
 from holdfast.store.where.fields import IN_ROW, storable
 
@@ -62,7 +61,7 @@ def read(home: Home, uid: str) -> Row:
 
 def _row(run: Run, record: Json) -> Row:
     uid = run.uid
-    logged = reader.read_lately(layout.metrics(run.attempt))
+    logged = reader.read_lately(runs.metric_folders(run))
     plan = runs.read_plan(run) or {}
     return (
         uid,
