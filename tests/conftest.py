@@ -118,8 +118,9 @@ class Desk:
         return found
 
     def listed(self, run: str = "last") -> dict[str, Any]:
-        """The record as ``history list`` has it: without where its time went."""
-        return {name: value for name, value in self.record(run).items() if name != "ledger"}
+        """The record as ``history list`` has it: without where its time went and long lists."""
+        long = ("ledger", "packages", "conda_packages", "attempts")
+        return {name: value for name, value in self.record(run).items() if name not in long}
 
     def attempt(self, run: str = "last") -> Path:
         return self.home / "runs" / str(self.record(run)["uid"]) / "a1"

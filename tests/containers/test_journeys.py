@@ -66,6 +66,8 @@ def test_streams_metrics_and_outputs_of_a_run_and_its_code_again(seat: Seat) -> 
     seat.desk.script("changed")
     assert seat.desk.holdfast("restore", "-r", "1").code == 0
     assert (seat.desk.project / "train.py").read_text() == ALL
+    assert record["interpreter"]["packages"] == len(record["packages"])
+    assert record["interpreter"]["path"].startswith("/"), "the Python of the image"
     container = next(event for event in seat.desk.events() if event["type"] == "container")
     assert (container["engine"], container["image"], container["name"]) == (seat.name, "base:py", seat.container)
     assert len(container["image_id"].removeprefix("sha256:")) == 64

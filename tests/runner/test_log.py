@@ -55,7 +55,8 @@ def test_the_closing_event_speaks_for_every_file(post: Post) -> None:
     )
     sealed = run.event("closed")["files"]
     metrics = {f"metrics/{path.name}" for path in (run.folder / "metrics").iterdir()}
-    assert len(metrics) == 2
+    assert len(metrics) == 3
+    assert "metrics/packages.json" in metrics
     assert set(sealed) == {"log", "outputs.jsonl"} | metrics
     for name, (size, digest) in sealed.items():
         data = (run.folder / name).read_bytes()

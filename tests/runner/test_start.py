@@ -187,7 +187,7 @@ def test_the_script_has_a_copy_of_its_own_in_a_session_of_its_own(post: Post) ->
 def test_metrics_reach_the_run_without_holdfast_being_installed(post: Post) -> None:
     run = post.run("import holdfast\nfor i in range(3): holdfast.log('loss', i / 2)")
     sealed = run.event("closed")["files"]
-    assert sorted(name.rpartition(".")[2] for name in sealed if name.startswith("metrics/")) == ["jsonl", "m"]
+    assert sorted(name.rpartition(".")[2] for name in sealed if name.startswith("metrics/")) == ["json", "jsonl", "m"]
 
 
 @pytest.mark.parametrize(

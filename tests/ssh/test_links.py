@@ -28,6 +28,15 @@ while not os.path.exists(os.path.expanduser('~/enough')):
     time.sleep(0.005)
 print('lines', n)
 """
+# Logs two values with a checkpoint in each attempt.
+RESUMING = """
+import holdfast
+path = os.path.join(os.environ['HOLDFAST_CHECKPOINTS'], 'n')
+n = int(open(path).read()) if os.path.exists(path) else 0
+for n in (n + 1, n + 2):
+    holdfast.log('n', n, step=n)
+    open(path, 'w').write(str(n))
+""" + STEADY.replace("holdfast.log('n', n, step=n)", "").replace("n = 0", "n = 0; import sys")
 
 
 @pytest.mark.parametrize("how", ["drop", "reset", "unreachable"])
@@ -153,7 +162,7 @@ def test_a_machine_that_reboots_loses_the_run_and_keeps_what_it_wrote(attached: 
 
 
 def test_a_lost_run_is_started_again_as_often_as_was_asked_for(attached: Laptop, gpu1: Host, ada: User) -> None:
-    attached.script("import os, sys\nprint('boot', sys.argv)\n" + STEADY)
+    attached.script("import os, sys\nprint('boot', sys.argv)\n" + RESUMING)
     client = Watched(attached.start("submit", "-c", "lab1", "--retries", "1", "train.py"))
     client.wait_for(b"line 20\n")
     gpu1.reboot()
@@ -164,6 +173,13 @@ def test_a_lost_run_is_started_again_as_often_as_was_asked_for(attached: Laptop,
     assert attached.record()["status"] == "Completed"
     uid = attached.record()["uid"]
     assert sorted(path.name for path in (attached.home / "runs" / uid).glob("a*")) == ["a1", "a2"]
+    record = attached.record()
+    assert [row["status"] for row in record["attempts"]] == ["Lost", "Completed"]
+    assert "rebooted" in record["attempts"][0]["reason"]
+    assert record["attempts"][1]["resumed_from"] == 1
+    assert record["n"] == [1, 2, 3, 4], "the value of the checkpoint's attempt, then those of the attempt that resumed"
+    assert attached.holdfast("info", "-a", "outputs/checkpoints/n").text == "4"
+    assert record["interpreter"]["packages"] == len(record["packages"])
 
 
 def test_the_work_folder_removed_while_it_runs(attached: Laptop, gpu1: Host, ada: User) -> None:

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 # Set for the script of a run. A runner that such a script starts belongs to another run and must not bear its marks.
-_OF_A_RUN = {"HOLDFAST_RUN_ID", "HOLDFAST_RUN_UID", "HOLDFAST_METRICS_DIR", "HOLDFAST_OUTPUTS", "AZUREML_RUN_ID"}
+_OF_A_RUN = {
+    *("HOLDFAST_RUN_ID", "HOLDFAST_RUN_UID", "HOLDFAST_METRICS_DIR", "HOLDFAST_OUTPUTS", "HOLDFAST_CHECKPOINTS"),
+    "AZUREML_RUN_ID",
+}
 
 
 class LocalHost(PlainHost):

@@ -7,8 +7,7 @@ import math
 from holdfast.engine.runs import gpu_diagnosis
 from holdfast.metrics import reader
 from holdfast.present import gpu_card, kept_words, ledger_card, terminal, terminal_plot
-from holdfast.runner.store import layout
-from holdfast.store import attempts, history_record, output_manifest, runs
+from holdfast.store import history_record, output_manifest, runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ def _attempts(run: Run) -> list[str]:
     if run.attempt_number == 1:
         return []
     lines = []
-    for row in attempts.rows(run):
+    for row in history_record.attempts(run):
         began, ended = (str(row[key] or "")[:19].replace("T", " ") for key in ("start_time_utc", "end_time_utc"))
         resumed = f", resumed from attempt {row['resumed_from']}" if row["resumed_from"] else ""
         reason = f": {row['reason']}" if row["reason"] else ""

@@ -151,6 +151,25 @@ def queue_words(queued: Json) -> str:
     return ", ".join(str(part) for part in (f"position {position}" if position is not None else "", why) if part)
 
 
+def attempts(run: Run) -> list[Json]:
+    """One row for each attempt, the first one first: when it began and ended, and why."""
+    return [_attempt(runs.attempt(run, number)) for number in range(1, run.attempt_number)] + [_attempt(run)]
+
+
+def _attempt(run: Run) -> Json:
+    closed = _event(run.events, "closed") or {}
+    began = _event(run.events, "started") or _event(run.events, "accepted") or {}
+    return {
+        "attempt": run.attempt_number,
+        "status": lifecycle.state_of(run.events),
+        "start_time_utc": utc(began.get("wall_ns")),
+        "end_time_utc": utc(closed.get("wall_ns")),
+        "exit_code": closed.get("exit_code"),
+        "reason": reason(run, outputs=False),
+        "resumed_from": runs.resumed_from(run) or None,
+    }
+
+
 def gpu_receipt(run: Run) -> Json | None:
     """What a run did with its GPUs, as the runner wrote it down at the end."""
     event = next((event for event in reversed(run.events) if event.get("type") == "gpu_receipt"), None)

@@ -34,7 +34,7 @@ def read(run: Run) -> Json | None:
         data = untrusted.read_file(layout.package_file(run.attempt), _LARGEST, follow=False)
         if hashlib.sha256(data).hexdigest() != _event(run).get("sha256"):
             return None
-        from holdfast.runner.run.package_record import checked
+        from holdfast.runner.machine.package_record import checked
 
         found: Json = json.loads(checked(untrusted.loads(data))[0])
     except (OSError, ValueError):

@@ -50,10 +50,10 @@ def info(parsed: Parsed) -> int:
 
 def _details(run: Run) -> Json:
     """The record, and what is too long for the list of all runs: its packages and attempts."""
-    from holdfast.store import attempts, package_list
+    from holdfast.store import package_list
 
     recorded = package_list.read(run) or {}
-    found: Json = {**history_record.record(run), "attempts": attempts.rows(run)}
+    found: Json = {**history_record.record(run), "attempts": history_record.attempts(run)}
     found.update(packages=recorded.get("packages"), conda_packages=recorded.get("conda") or None)
     return dict(sorted(found.items()))
 

@@ -158,9 +158,8 @@ class Contained:
             "ended": None if self._wish.copied else lossless(layout.ended(self._inside)),
             "folders": [lossless(os.path.join(run.attempt, part.encode())) for part in argv.PARTS],
             "after": [os.getuid(), os.getgid()] if is_root else None,
-            "touch": self._touch_words() if self._wish.gpu else None,
-            "packages": self._package_list(asked),
         }
+        told.update(touch=self._touch_words() if self._wish.gpu else None, packages=self._package_list(asked))
         return json.dumps(told).encode("ascii") + b"\n"
 
     def _touch_words(self) -> "list[str]":

@@ -8,11 +8,11 @@ import time
 
 from .. import wire
 from ..machine import processes
+from ..machine.package_record import PackageRecord
 from ..store import layout, run_files
 from ..store.remove_tree import remove_tree
-from . import checkpoints, notify, outcome, outputs, process_tree, script_process, workdir
+from . import notify, outcome, outputs, process_tree, script_process, workdir
 from .host_process import Direct
-from .package_record import PackageRecord
 from .run_secrets import Secrets
 from .script_log import ScriptLog
 
@@ -264,7 +264,7 @@ class Supervisor:
             self._end_leftovers(output)
         self._log.drain(output)
         receipt = self.gpu.finish(self.events)
-        checkpoints.drop_if_empty(self.attempt)
+        workdir.drop_empty_checkpoints(self.attempt)
         self._results = results = outputs.collect(self.attempt, self.plan, self._complete_ns)
         results.trouble = "\n".join(part for part in (str(said.get("not_copied") or ""), results.trouble) if part)
         trouble = "; " + results.trouble if results.trouble else ""

@@ -5,7 +5,7 @@ import sys
 
 from ..decoding import as_bytes
 from ..store import checkout, layout, objects
-from . import checkpoints
+from ..store.remove_tree import remove_tree
 
 MYPY = False
 if MYPY:
@@ -32,13 +32,21 @@ def prepare(home: "bytes", attempt: "bytes", plan: "Plan") -> "tuple[int, str]":
             _link(work, as_bytes(link.name), as_bytes(link.target))
         if plan.share:
             os.makedirs(share_path(plan.share), 0o700, exist_ok=True)
-        return complete, checkpoints.take_over(attempt)
+        return complete, _take_over_checkpoints(attempt)
     except objects.Damaged as error:
         _forget(home, error.digest, plan.project_id)
         cure = "the damaged copy was removed; submit again to store it again"
         raise CannotPrepare("a stored file is damaged: %s; %s" % (error, cure)) from error
     except OSError as error:
         raise CannotPrepare("the run's folder %s could not be created: %s" % (_text(work), error)) from error
+
+
+def drop_empty_checkpoints(attempt: "bytes") -> "None":
+    """A script that kept no checkpoints leaves no folder for them."""
+    try:
+        os.rmdir(layout.checkpoints(layout.work(attempt)))
+    except OSError:
+        return
 
 
 def variables(
@@ -91,6 +99,23 @@ def merged(asked: "tuple[dict[bytes, bytes], dict[bytes, list[bytes]]]") -> "dic
 def share_path(share: "str") -> "bytes":
     """The folder that outlives runs, on this machine."""
     return os.path.expanduser(as_bytes(share))
+
+
+def _take_over_checkpoints(attempt: "bytes") -> "str":
+    """Make the folder of checkpoints, with what the newest earlier attempt left there; returns that one's name.
+
+    It is a part of ``outputs/``: a container mounts it, it comes home with the results, and cleaning up removes it.
+    """
+    mine = layout.checkpoints(layout.work(attempt))
+    run, own = os.path.split(attempt)
+    for number in range(int(own[1:]) - 1, 0, -1) if own[1:].isdigit() else ():
+        theirs = layout.checkpoints(layout.work(os.path.join(run, b"a%d" % number)))
+        if os.path.isdir(theirs) and not os.path.islink(theirs) and os.listdir(theirs):
+            remove_tree(mine)  # a copy from the project, which the earlier attempt had too
+            os.rename(theirs, mine)
+            return "a%d" % number
+    os.makedirs(mine, 0o700, exist_ok=True)
+    return ""
 
 
 def _forget(home: "bytes", digest: "str", project_id: "str") -> "None":

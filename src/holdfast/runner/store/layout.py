@@ -110,6 +110,7 @@ mirrored_folders = (metrics, gpu)
 script_end = Place("note")
 stream = Place("stream")
 ended = Place("ended")
+packages_inside = Place("packages")
 gpu_touch = Place("touch")
 gpu_lost = Place("gpu-lost")
 

@@ -12,9 +12,9 @@ import time
 
 from .. import untrusted, wire
 from ..decoding import as_bytes, lossless
-from ..machine.installed_packages import state_of
 from ..store import layout
 from ..store.files import SYNCED, UNSYNCED, note, unlink_quietly, write_whole
+from .installed_packages import state_of
 
 MYPY = False
 if MYPY:
@@ -72,7 +72,7 @@ class PackageRecord:
 
         ``image`` names what cannot change; empty where the container has folders or variables that may.
         """
-        self._inside = os.path.join(inside, b"packages")
+        self._inside = layout.packages_inside(inside)
         self._key = _hash(as_bytes("%s\0%s" % (image, python))) if image else ""
         if self._known() is not None:
             return None

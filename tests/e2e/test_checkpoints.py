@@ -1,0 +1,93 @@
+"""A run that is started again goes on from its checkpoints, and its series go on too."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from conftest import alive, eventually
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Desk
+
+TRAIN = """
+import holdfast, os, time
+folder = os.environ["HOLDFAST_CHECKPOINTS"]
+last = os.path.join(folder, "last")
+first = int(open(last).read()) if os.path.exists(last) else 0
+for step in range(first, 6):
+    holdfast.log("loss", 10.0 - step, step=step)
+    holdfast.log("counted", float(step))
+    if step < 4:
+        with open(last, "w") as target:
+            target.write(str(step + 1))
+    if step == 4 and first == 0:
+        print("waits", flush=True)
+        time.sleep(600)
+print("resumed at", first)
+"""
+
+
+def kill_watchers(desk: Desk) -> None:
+    """As a machine that goes down: neither supervisor nor guardian can close the run."""
+    accepted = desk.events()[0]
+    pids = [accepted["guardian"], accepted["pid"]]
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids:
+            os.kill(pid, number)
+    eventually(lambda: not any(map(alive, pids)))
+
+
+def lose(desk: Desk, *words: str) -> Path:
+    assert desk.submit("--no-wait", *words, "train.py").code == 0
+    attempt = desk.attempt()
+    eventually(lambda: b"waits" in (attempt / "log").read_bytes() if (attempt / "log").exists() else False)
+    kill_watchers(desk)
+    assert desk.record()["status"] == "Lost"
+    return attempt
+
+
+def test_second_attempt_finds_the_checkpoints_and_its_series_go_on(desk: Desk) -> None:
+    desk.script(TRAIN)
+    attempt = lose(desk)
+    assert desk.holdfast("retry", "-r", "1").code == 0
+    record = desk.wait_for_end()
+    assert record["status"] == "Completed", record
+    assert desk.holdfast("logs").text == "resumed at 4\n"
+    assert record["loss"] == [10.0 - step for step in range(6)], "step 4 was logged by both attempts and counts once"
+    assert record["counted"] == [0.0, 1.0, 2.0, 3.0, 4.0, 4.0, 5.0]
+    rows = desk.holdfast("history", "metrics", "--name", "counted", "-o", "json").json
+    assert [row["step"] for row in rows] == list(range(7))
+    first, second = record["attempts"]
+    assert (first["attempt"], first["status"], second["status"]) == (1, "Lost", "Completed")
+    assert "killed" in first["reason"]
+    assert first["start_time_utc"] < first["end_time_utc"] <= second["start_time_utc"] < second["end_time_utc"]
+    assert (first["resumed_from"], second["resumed_from"]) == (None, 1)
+    assert "outputs/checkpoints/last" in record["attachments"]
+    assert (attempt.parent / "a2/outputs/checkpoints/last").read_text() == "4"
+    card = desk.holdfast("info", "-o", "table").text
+    assert "attempt 1  Lost, " in card
+    assert "resumed from attempt 1" in card
+    assert desk.holdfast("store", "verify").code == 0
+
+
+def test_series_of_a_script_without_checkpoints_begin_again(desk: Desk, tmp_path: Path) -> None:
+    desk.script(
+        f"import holdfast, os, time\nholdfast.log('loss', 1.0)\nprint('waits', flush=True)\n"
+        f"if not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(600)\n"
+    )
+    lose(desk)
+    (tmp_path / "go").touch()
+    assert desk.holdfast("retry", "-r", "1").code == 0
+    record = desk.wait_for_end()
+    assert (record["status"], record["loss"]) == ("Completed", 1.0)
+    assert record["attempts"][1]["resumed_from"] is None
+
+
+def test_script_without_checkpoints_leaves_no_folder_for_them(desk: Desk) -> None:
+    desk.script("import os\nassert os.listdir(os.environ['HOLDFAST_CHECKPOINTS']) == []\n")
+    assert desk.submit("train.py").code == 0
+    assert list((desk.attempt() / "outputs").iterdir()) == []
