@@ -276,3 +276,33 @@ def test_cards_that_are_not_there_are_refused(seat: Seat) -> None:
     result = seat.submit("print(1)")
     assert result.code != 0
     assert "NVIDIA" in result.err
+
+
+RESUMING = f"""
+import os, time
+path = os.path.join(os.environ['HOLDFAST_CHECKPOINTS'], 'last')
+if os.path.exists(path):
+    print('resumed with', open(path).read())
+    raise SystemExit
+with open(path, 'w') as target:
+    target.write('7')
+{UP}time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("shared", ["true", "false"])
+@pytest.mark.parametrize("ground", ["docker"], indirect=True)
+def test_second_attempt_in_a_container_finds_the_checkpoints(seat: Seat, shared: str) -> None:
+    seat.target(f"sharedVolumes: {shared}")
+    seat.begin(RESUMING)
+    accepted = seat.desk.events()[0]
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for name in ("guardian", "pid"):
+            os.kill(accepted[name], number)
+    eventually(lambda: seat.desk.record()["status"] == "Lost", 60)
+    assert seat.desk.holdfast("retry", "-r", "1").code == 0
+    record = seat.desk.wait_for_end(limit=120)
+    assert (record["status"], record["attempts"][1]["resumed_from"]) == ("Completed", 1), record
+    assert seat.desk.holdfast("logs").text == "resumed with 7\n"
+    assert seat.desk.holdfast("info", "-a", "outputs/checkpoints/last").out == b"7"
+    assert record["packages"] is not None, "the list of the image is kept from the first attempt"

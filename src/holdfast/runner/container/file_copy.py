@@ -43,19 +43,22 @@ def fetch(charge: "Charge", places: "argv.Places") -> "str":
     """
     lost = []  # type: list[str]
     for part in argv.PARTS:
-        place = os.path.join(places.attempt, part)
         try:
-            copier = subprocess.Popen(
-                [charge.program, "cp", "%s:%s" % (charge.name, place), "-"],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )
-            lost += _take_all(copier.stdout, os.path.dirname(place))  # type: ignore[arg-type]
-            copier.stdout.close()  # type: ignore[union-attr]
-            copier.wait()
+            lost += fetch_folder(charge.program, charge.name, os.path.join(places.attempt, part))
         except OSError as error:
             lost.append("%s could not be copied from the container: %s" % (part, error.strerror or error))
     return "\n".join(lost[:_NAMED] + (["and %d more" % (len(lost) - _NAMED)] if len(lost) > _NAMED else []))
+
+
+def fetch_folder(program: "str", name: "str", place: "str") -> "list[str]":
+    """Copy a folder out of a container, to the same path here; returns what could not be copied."""
+    copier = subprocess.Popen(
+        [program, "cp", "%s:%s" % (name, place), "-"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    lost = _take_all(copier.stdout, os.path.dirname(place))  # type: ignore[arg-type]
+    copier.stdout.close()  # type: ignore[union-attr]
+    copier.wait()
+    return lost
 
 
 def _take_all(stream: "IO[bytes]", folder: "str") -> "list[str]":

@@ -217,6 +217,19 @@ def destroy(plan: "Plan", settled: "bool" = False) -> "None":
             return
 
 
+def save_checkpoints(plan: "Plan", attempt: "bytes") -> "None":
+    """Copy the checkpoints of a lost attempt out of its container, where no folder is shared with it."""
+    if plan.container is None or not plan.container.copied:
+        return
+    from ..container import file_copy
+
+    place = lossless(layout.checkpoints(layout.work(attempt)))
+    try:
+        file_copy.fetch_folder(plan.container.program, argv.name_of(plan.uid, plan.attempt), place)
+    except OSError as error:
+        sys.stderr.write("the checkpoints could not be copied from the container: %s\n" % error)
+
+
 def _parsed(text: "str") -> "dict[str, object]":
     try:
         found = json.loads(text)

@@ -227,6 +227,7 @@ def _close_for_the_dead(attempt: "bytes") -> "None":
     if plan is not None and plan.container is not None:
         from . import container_process
 
+        container_process.save_checkpoints(plan, attempt)
         container_process.destroy(plan)
     run_files.close(attempt, "lost", 125, reason, **told)
 

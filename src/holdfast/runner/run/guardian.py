@@ -51,7 +51,7 @@ class Guardian:
                 os.read(wake, 4096)
         process_tree.end_family(self._uid)
         if self._status:
-            self._remove_container()
+            self._remove_container(is_lost=True)
             reason = "the runner's supervisor ended %s; the script was ended with it and its own outcome is unknown"
             run_files.close_as_lost(self._attempt, reason % _how(self._status))
 
@@ -139,10 +139,12 @@ class Guardian:
         self._remove_container()
         close_in_place(self._attempt, self._plan, why, STOPPED)
 
-    def _remove_container(self) -> "None":
+    def _remove_container(self, is_lost: "bool" = False) -> "None":
         if self._plan.container:
             from . import container_process
 
+            if is_lost:
+                container_process.save_checkpoints(self._plan, self._attempt)
             container_process.destroy(self._plan)
 
 
