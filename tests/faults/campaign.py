@@ -130,8 +130,9 @@ def cancels(place: Path, rng: random.Random, size: Size) -> list[Kill]:
         words = ("cancel", "-r", run_id := _endless(stage))
         death = kills.kill_at(stage, words, point) if point else kills.kill_in_time(stage, words, rng)
         uid = stage.uid_of(run_id)
-        intent = stage.home / "runs" / uid / "client.jsonl"
-        asked = b'"cancel"' in intent.read_bytes()
+        folder = stage.home / "runs" / uid
+        records = [path for path in (folder / "client.jsonl", folder / "a1" / "control.jsonl") if path.exists()]
+        asked = any(b'"cancel"' in path.read_bytes() for path in records)  # the target is asked first
         wrong = []
         if not asked:
             running = next(record for record in stage.records() if record["uid"] == uid)
