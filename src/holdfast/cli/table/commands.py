@@ -356,4 +356,22 @@ COMMANDS = (
         (Option(("--unset",), "unset", "Unset this setting.", kind="flag"),),
         (Positional("key", "Name of the setting.", required=False), Positional("value", "New value.", required=False)),
     ),
+    Command(
+        ("completion",),
+        "Print the completion script for bash, zsh or fish.",
+        _AT + "completion:completion",
+        (
+            Option(
+                ("--candidates",),
+                "candidates",
+                "Print what can be typed next instead; the scripts use this and send what was typed on stdin.",
+                kind="flag",
+            ),
+        ),
+        (Positional("shell", "The shell.", "bash|zsh|fish"),),
+        examples=(
+            ("In ~/.bashrc or ~/.zshrc; in zsh after compinit", 'eval "$(holdfast completion bash)"'),
+            ("For fish", "holdfast completion fish > ~/.config/fish/completions/holdfast.fish"),
+        ),
+    ),
 )

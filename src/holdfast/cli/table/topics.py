@@ -22,5 +22,5 @@ TOPICS = (
     ("Compare runs", "compare diff plot metrics reproduce restore"),
     ("Organise the history", "tag note promote archive unarchive delete undelete last download export import pull"),
     ("Machines", "attach detach gpu ssh exec forward clean trust"),
-    ("Project and store", "check shell config du passport diagnostics mcp"),
+    ("Project and store", "check shell config completion du passport diagnostics mcp"),
 )

@@ -68,6 +68,11 @@ class Index:
         query = f"SELECT {WHERE_IT_IS} FROM runs WHERE experiment_id = ? ORDER BY run_number DESC"
         return [self.record_at(*row) for row in self.db.execute(query, (project_id,))]
 
+    def recent(self, project_id: str, most: int) -> list[Json]:
+        """The newest runs of a project."""
+        query = f"SELECT {WHERE_IT_IS} FROM runs WHERE experiment_id = ? ORDER BY run_number DESC LIMIT ?"
+        return [self.record_at(*row) for row in self.db.execute(query, (project_id, most))]
+
     def of_store(self) -> list[Json]:
         return [self.record_at(*row) for row in self.db.execute(f"SELECT {WHERE_IT_IS} FROM runs ORDER BY stamp DESC")]
 
