@@ -87,6 +87,7 @@ class Desk:
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "USER": "ada",
             "LANG": "C.UTF-8",
+            "PAGER": "cat",
         }
 
     def script(self, text: str, name: str = "train.py") -> Path:

@@ -12,10 +12,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast._version import __version__
 from holdfast.amlconfig.docker_arguments import HARMLESS
 from holdfast.cli.parse import GLOBAL_OPTIONS, PROGRAM, placeholder, usage_line
 from holdfast.cli.table.commands import COMMANDS
-from holdfast.cli.table.topics import GROUPS
+from holdfast.cli.table.topics import GROUPS, TOPICS
 from holdfast.engine.submit.trust_policy import TABLE
 from holdfast.errors import HoldfastError
 from holdfast.runner.run.script_process import INHERITED
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 SOURCE = DOCS.parent / "src" / "holdfast"
-PAGES = ("commands.md", "errors.md", "modules.md", "settings.md", "trust.md")
+PAGES = ("commands.md", "errors.md", "holdfast.1", "modules.md", "settings.md", "trust.md")
 _PART = re.compile(r"(?P<head><!-- made from \S+: (?P<name>[\w ]+) -->\n).*?(?P<foot><!-- end -->)", re.DOTALL)
 
 
 def main(argv: Sequence[str]) -> int:
-    stale = [name for name in PAGES if (DOCS / name).read_text(encoding="utf-8") != made(name)]
+    stale = [name for name in PAGES if not (DOCS / name).exists() or (DOCS / name).read_text("utf-8") != made(name)]
     if list(argv) == ["--check"]:
         for name in stale:
             print(f"docs/{name} is not up to date; python tools/docs.py writes it", file=sys.stderr)
@@ -46,6 +47,8 @@ def main(argv: Sequence[str]) -> int:
 
 def made(page: str) -> str:
     """The page as it should be."""
+    if page == "holdfast.1":
+        return manual_page()
     return filled((DOCS / page).read_text(encoding="utf-8"))
 
 
@@ -182,6 +185,87 @@ def _meaning(option: Option) -> str:
     if option.kind == "repeat":
         text += " May be given several times."
     return text + (" Required." if option.required else "")
+
+
+def manual_page() -> str:
+    """holdfast(1), in the man macros of troff; the wheel installs it in share/man/man1."""
+    by_name = {command.short: command for command in COMMANDS}
+    titles = {name: title for title, names in TOPICS for name in names.split()}
+    sections: dict[str, list[Command]] = {title: [] for title, _ in TOPICS}
+    for name, command in sorted(by_name.items(), key=lambda item: (len(item[0]) > 1, _position(item[0]))):
+        heading = titles[name[0]] if len(name) == 1 else GROUPS[name[:1]].removesuffix(".")
+        sections.setdefault(heading, []).append(command)
+    variables = (DOCS / "settings.md").read_text("utf-8").partition("## Environment variables that Holdfast reads")[2]
+    rows = re.findall(r"^\| (`.*?`.*?) \| (.*) \|$", variables.partition("\nVariables that")[0], re.MULTILINE)
+    parts = [
+        '.\\" Made by tools/docs.py from the command table.',
+        f'.TH HOLDFAST 1 "" "holdfast {__version__}" "User Commands"',
+        f".SH NAME\nholdfast \\- {_roff(GROUPS[()].removesuffix('.').replace('Run', 'run', 1))}",
+        ".SH SYNOPSIS\n.B holdfast\n.I COMMAND\n[\\fIOPTIONS\\fR]",
+        ".SH DESCRIPTION\nEvery command about runs has a name of one word.",
+        "The longer names are those of Azure ML Workbench and work too.",
+        "\\fBholdfast COMMAND \\-h\\fR shows the help of a command.",
+        ".SH GLOBAL OPTIONS",
+        *(_roff_entry(_roff_option(option), _meaning(option)) for option in GLOBAL_OPTIONS),
+        ".SH COMMANDS",
+        *(f".SS {title}\n" + "\n".join(map(_roff_command, inside)) for title, inside in sections.items()),
+        ".SH EXIT STATUS\nThat of the script after \\fBsubmit\\fR, that of the command after \\fBexec\\fR; otherwise:",
+        _roff_entry("\\fB0\\fR", "Success."),
+        *(_roff_entry(f"\\fB{code}\\fR", meaning) for code, meaning in sorted(_exit_codes().items())),
+        ".SH ENVIRONMENT",
+        *(_roff_entry(f"\\fB{_roff(_plain(names))}\\fR", _plain(meaning)) for names, meaning in rows),
+        ".SH FILES",
+        _roff_entry("\\fI~/.holdfast\\fR", "The store: runs, targets, settings and environments."),
+        _roff_entry("\\fI.holdfast\\-project\\fR", "In a project: its id."),
+        _roff_entry("\\fIaml_config/\\fR", "In a project: targets and run configurations."),
+        ".SH SEE ALSO\n.BR ssh (1),\n.BR docker (1),\n.BR podman (1)",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _position(name: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
+    listed = [word for _, names in TOPICS for word in names.split()]
+    return (listed.index(name[0]), ()) if len(name) == 1 else (0, name)
+
+
+def _exit_codes() -> dict[int, str]:
+    """Each exit code with the meaning of its most general error."""
+    return {error.exit_code: error.__doc__ or "" for error in reversed(error_classes())}
+
+
+def _roff_command(command: Command) -> str:
+    words = (*command.positionals, *((command.rest,) if command.rest else ()))
+    others = [" ".join((PROGRAM, *name)) for name in (command.words, *command.aliases) if name != command.short]
+    lines = [_roff_entry(f"\\fB{_roff(usage_line(command))}\\fR", command.summary)]
+    lines += [_roff(f"Also {', '.join(others)}.")] if others else []
+    lines += [_roff(command.description)] if command.description else []
+    entries = [(f"\\fI{_roff(word.label)}\\fR", word.help) for word in words]
+    entries += [(_roff_option(option), _meaning(option)) for option in command.options if not option.hidden]
+    if entries:
+        lines += [".RS", *(_roff_entry(*entry) for entry in entries), ".RE"]
+    for what, line in command.examples:
+        lines += [".IP", f"{_roff(what)}:", ".nf", _roff(line), ".fi"]
+    return "\n".join(lines)
+
+
+def _roff_option(option: Option) -> str:
+    flags = ", ".join(f"\\fB{_roff(flag)}\\fR" for flag in option.flags)
+    value = placeholder(option)
+    return f"{flags} \\fI{_roff(value)}\\fR" if value else flags
+
+
+def _roff_entry(head: str, text: str) -> str:
+    return f".TP\n{head}\n{_roff(text)}"
+
+
+def _roff(text: str) -> str:
+    text = text.replace("\\", "\\e").replace("-", "\\-").replace("`", "").replace("'", "\\(aq").replace("~", "\\(ti")
+    return text.replace("^", "\\(ha").replace('"', "\\(dq")
+
+
+def _plain(text: str) -> str:
+    """Markdown without its marks."""
+    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text).replace("`", "")
 
 
 def _below(error: type[HoldfastError]) -> Iterator[type[HoldfastError]]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 import runpy
+import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from ruamel.yaml import YAML
+
+from holdfast.cli.table.commands import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS: dict[str, Any] = runpy.run_path(str(ROOT / "tools" / "docs.py"))
@@ -23,6 +27,29 @@ def test_generated_pages_are_up_to_date() -> None:
     command = [sys.executable, "tools/docs.py", "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_manual_page_has_every_command_and_option_and_no_warnings() -> None:
+    page = ROOT / "docs" / "holdfast.1"
+    plain = page.read_text(encoding="utf-8").replace("\\-", "-")
+    for command in COMMANDS:
+        assert f"\\fB{command.title}" in plain, command.title
+        flags = [flag for option in command.options if not option.hidden for flag in option.flags]
+        assert [flag for flag in flags if f"\\fB{flag}\\fR" not in plain] == []
+    if shutil.which("man") is None:
+        pytest.skip("NOT TESTED: man is not installed")
+    command_line = ["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", str(page)]
+    done = subprocess.run(command_line, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_wheel_installs_the_manual_page_and_the_completion_scripts(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    [wheel] = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert [name for name in names if name.endswith(".data/data/share/man/man1/holdfast.1")]
+    assert {f"holdfast/cli/completions/holdfast.{shell}" for shell in ("bash", "zsh", "fish")} <= set(names)
 
 
 def test_sources_of_generated_parts_exist() -> None:

@@ -13,10 +13,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_PAGER = "holdfast.cli.pager"
+
 
 def run(argv: Sequence[str]) -> int:
     try:
-        return _run_and_report(argv)
+        code = _run_and_report(argv)
+        if _PAGER in sys.modules:
+            sys.modules[_PAGER].finish()
+        return code
     except KeyboardInterrupt:  # perhaps once more, while the first was being answered
         return 130
 
@@ -24,10 +29,16 @@ def run(argv: Sequence[str]) -> int:
 def _run_and_report(argv: Sequence[str]) -> int:
     try:
         parsed = parse(COMMANDS, argv)
+        if _is_paged(parsed) and "--no-pager" not in argv:
+            from holdfast.cli import pager
+
+            pager.start()
         return _help(parsed) if isinstance(parsed, HelpWanted) else _run(parsed)
     except HoldfastError as error:
         return _report(error, "--debug" in argv)
     except BrokenPipeError:
+        if _PAGER in sys.modules:  # the user has seen enough and left the pager
+            return 0
         # The reader (head, less) has seen enough. Python must not complain about the same pipe again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
@@ -44,6 +55,12 @@ def _run_and_report(argv: Sequence[str]) -> int:
         sys.stderr.write(f"ERROR: Holdfast itself failed: {show(f'{type(error).__name__}: {error}')}\n")
         sys.stderr.write("       please report it with what --debug prints\n")
         return 70
+
+
+def _is_paged(parsed: Parsed | HelpWanted) -> bool:
+    if isinstance(parsed, HelpWanted):
+        return parsed.asked and sys.stdout.isatty()
+    return parsed.command.paged and parsed.values.get("follow") is not True and sys.stdout.isatty()
 
 
 def _run(parsed: Parsed) -> int:

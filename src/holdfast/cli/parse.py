@@ -89,6 +89,7 @@ class Command(Record):
     examples: tuple[tuple[str, str], ...] = ()
     description: str = ""
     hidden: bool = False
+    paged: bool = False  # at a terminal, long output goes through a pager
 
     @property
     def short(self) -> tuple[str, ...]:
@@ -151,6 +152,7 @@ GLOBAL_OPTIONS = (
         choices=FORMATS,
     ),
     Option(("--query",), "query", "JMESPath expression applied to the result.", metavar="JMESPATH"),
+    Option(("--no-pager",), "no_pager", "Do not send long output through a pager.", kind="flag"),
 )
 
 

@@ -29,6 +29,7 @@ class LogWriter:
     def __init__(self, stream: TextIO) -> None:
         stream.flush()
         self._fd = stream.fileno()
+        self._pager = getattr(stream, "sink", None)
         self._filter = None
         self._at_line_start = True
         if is_tty(stream):
@@ -56,7 +57,7 @@ class LogWriter:
 
     def _write_some(self, view: memoryview) -> int:
         try:
-            return os.write(self._fd, view)
+            return self._pager.write(view) if self._pager else os.write(self._fd, view)
         except BrokenPipeError:
             raise
         except BlockingIOError:  # another program made this terminal or pipe non-blocking

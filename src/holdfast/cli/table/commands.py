@@ -155,6 +155,7 @@ COMMANDS = (
             Option(("--packages",), "packages", "List the packages that it ran with.", kind="flag"),
         ),
         aliases=(("info",),),
+        paged=True,
     ),
     Command(("history", "last"), "Show the most recent run.", _AT + "history:last", (PROJECT,), aliases=(("last",),)),
     Command(
@@ -226,6 +227,7 @@ COMMANDS = (
             Option(("--follow", "-f"), "follow", "Follow the log until the run ends.", kind="flag"),
             Option(("--tail", "-n"), "tail", "Only the last N lines.", metavar="N"),
         ),
+        paged=True,
     ),
     Command(
         ("project", "create"),
@@ -277,6 +279,7 @@ COMMANDS = (
             PROJECT,
             STORE_LARGE,
         ),
+        paged=True,
     ),
     Command(
         ("check",),

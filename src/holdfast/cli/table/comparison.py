@@ -27,6 +27,7 @@ COMPARISONS = (
         ),
         aliases=(("compare",),),
         examples=(("As an HTML page", "holdfast compare -r 12 -r 13 --to compare.html"),),
+        paged=True,
     ),
     Command(
         ("history", "plot"),

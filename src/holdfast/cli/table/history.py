@@ -29,6 +29,7 @@ HISTORY = (
                 "holdfast runs --where \"Accuracy > 0.9 and target = 'lab1'\" --sort -Accuracy --limit 20",
             ),
         ),
+        paged=True,
     ),
     Command(
         ("history", "metrics"),
@@ -42,6 +43,7 @@ HISTORY = (
         ),
         aliases=(("metrics",),),
         examples=(("For a spreadsheet", "holdfast metrics -r 12 --name loss -o csv"),),
+        paged=True,
     ),
     Command(
         ("history", "undelete"),
