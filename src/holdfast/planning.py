@@ -96,9 +96,8 @@ def script_path(root: str, folder: str, named: str) -> str:
         if os.path.isfile(path):
             inside = os.path.relpath(os.path.abspath(path), root)
             if inside.startswith(os.pardir + os.sep):
-                raise UsageError(
-                    f"{named} is outside the project", where=root, hint="run from the folder that contains it"
-                )
+                hint = "submit it from its own folder, or copy it into the project"
+                raise UsageError(f"{named} is outside the project", where=root, hint=hint)
             return inside
     for path in candidates:
         if os.path.lexists(path) and not os.path.isdir(path):

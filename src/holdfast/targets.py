@@ -72,7 +72,8 @@ def choose(places: Sequence[str], name: str, target: str | None = None) -> Chose
         config = RunConfig(name=name, target=name, framework="Python")
     else:
         known = ", ".join(sorted({*configurations(places), *targets(places)}))
-        raise UsageError(f"no run configuration or target named {name!r}", hint=f"known: {known}")
+        hint = f"known: {known}; holdfast attach USER@HOST adds a machine"
+        raise UsageError(f"no run configuration or target named {name!r}", hint=hint)
     wanted = target or config.target or name
     compute = _read_compute(places, wanted, path if target is None else None, config, findings)
     if config.container is not None:

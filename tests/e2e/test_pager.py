@@ -79,7 +79,7 @@ def test_output_that_fits_on_the_screen_starts_no_pager(desk: Desk, argv: tuple[
     ],
 )
 def test_pager_is_not_used(desk: Desk, argv: tuple[str, ...], env: dict[str, str]) -> None:
-    shown = at_terminal(desk, *argv, **env)
+    shown = at_terminal(desk, *argv, env=env)
     assert shown.code == 0
     assert "paged:" not in shown.text
     assert f"line {LINES - 1}" in shown.text
@@ -120,8 +120,8 @@ def test_less_is_the_default_with_the_options_of_git(desk: Desk, tmp_path: Path)
     (tmp_path / "less").write_text('#!/bin/sh\necho "LESS=$LESS"\ncat > /dev/null\n')
     (tmp_path / "less").chmod(0o755)
     env = {"PATH": f"{tmp_path}:{desk.env['PATH']}"}
-    assert at_terminal(desk, "logs", "-r", "1", unset="PAGER", **env).lines == ["LESS=FRX"]
-    assert at_terminal(desk, "logs", "-r", "1", unset="PAGER", LESS="S", **env).lines == ["LESS=S"]
+    assert at_terminal(desk, "logs", "-r", "1", unset="PAGER", env=env).lines == ["LESS=FRX"]
+    assert at_terminal(desk, "logs", "-r", "1", unset="PAGER", LESS="S", env=env).lines == ["LESS=S"]
 
 
 def test_output_is_plain_where_there_is_no_less(desk: Desk, tmp_path: Path) -> None:
@@ -144,12 +144,17 @@ def test_exit_code_and_error_of_a_paged_command_are_kept(desk: Desk) -> None:
 
 
 def at_terminal(
-    desk: Desk, *argv: str, keys: tuple[tuple[bytes, bytes], ...] = (), unset: str = "", **env: str
+    desk: Desk,
+    *argv: str,
+    keys: tuple[tuple[bytes, bytes], ...] = (),
+    unset: str = "",
+    env: dict[str, str] | None = None,
+    **more: str,
 ) -> Shown:
     """Run a command at a terminal of 24 lines; each key is typed after the text beside it."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    given = {"TERM": "xterm", **desk.env, **env}
+    given = {"TERM": "xterm", **desk.env, **(env or {}), **more}
     given.pop(unset, None)
     text = b""
     with subprocess.Popen(

@@ -63,7 +63,7 @@ def test_imported_runs_get_ids_of_their_own_and_name_their_project(desk: Desk, t
     env = {"HOLDFAST_HOME": str(tmp_path / "other-store")}
     result = desk.holdfast("history", "import", str(archive), cwd=other, env=env)
     assert result.code == 0
-    assert "of another project (project): holdfast history list -A" in result.err, result
+    assert "of another project (project): holdfast runs -A" in result.err, result
 
 
 def test_id_that_two_runs_have_is_refused_with_the_list(desk: Desk) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 
@@ -99,7 +100,9 @@ def open_home(*, create: bool = True) -> Home:
     try:
         return Home(path, _identity(path, create))
     except OSError as error:
-        raise StoreError("the store cannot be opened", where=path, answer=str(error), hint=HINT) from error
+        where = os.fsdecode(error.filename or path)
+        hint = f"free disk space, or {HINT}" if error.errno in (errno.ENOSPC, errno.EDQUOT) else HINT
+        raise StoreError("the store cannot be opened", where=where, answer=str(error.strerror), hint=hint) from error
 
 
 def _identity(path: str, create: bool) -> str:

@@ -79,7 +79,7 @@ def take_in(parsed: Parsed) -> int:
     _tell(new, here, going)
     if elsewhere:
         names = show(", ".join(elsewhere))
-        sys.stderr.write(f"of another project ({names}): holdfast history list -A lists runs of all projects\n")
+        sys.stderr.write(f"of another project ({names}): holdfast runs -A lists runs of all projects\n")
     return 0
 
 

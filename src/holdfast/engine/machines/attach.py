@@ -117,7 +117,7 @@ def enter(
     """Log in with the user's keys or the password, inspect the machine, and install a key if needed or requested."""
     root = compute.root
     host = SshHost(login, shared=secret is None, secret=None if secret is None else lambda: secret)
-    python = find_python(host)
+    python = find_python(host, f"{login.user}@{login.address}" if login.user else login.address or "")
     channel = RunnerChannel(host, python, root, login.name, layout.runner_digest(home.path), ASKING)
     try:
         clients = tuple(answers.texts(channel.ask("register", client=home.id, label=_label()), "clients", login.name))
@@ -183,12 +183,12 @@ def _absolute(entry: Entry) -> str | None:
     return path if isinstance(path, str) and path.startswith("/") and path.isprintable() else None
 
 
-def find_python(host: Host) -> str:
+def find_python(host: Host, where: str = "") -> str:
     """The path of ``python3`` where the login finds one that will do, else of the first usable one elsewhere."""
-    return search_python(host)[1]
+    return search_python(host, where)[1]
 
 
-def search_python(host: Host) -> tuple[str, str]:
+def search_python(host: Host, where: str = "") -> tuple[str, str]:
     """The same, with the name by which it was found."""
     ended = run_to_end(host, ("sh", "-c", _FIND_PYTHON), _FIND_S)
     lines = readable(ended.out).splitlines()
@@ -200,10 +200,10 @@ def search_python(host: Host) -> tuple[str, str]:
         what, hint = host.reached()
         raise SilentError(f"{what} within {_FIND_S:g} s", answer=ended.stderr, hint=hint)
     if "missing" in lines:
-        hint = (
-            "install one there (apt-get install python3), or unpack one into your home directory and set pythonLocation"
-        )
-        raise NoPythonError("no Python 3.6 or newer was found on that machine", answer=ended.stderr, hint=hint)
+        hint = "install one there: apt-get install python3; or unpack one into your home directory there and set\n"
+        hint += "pythonLocation to its path"
+        what = "no Python 3.6 or newer was found on that machine"
+        raise NoPythonError(what, where=where, answer=ended.stderr, hint=hint)
     output = "\n".join(filter(None, (ended.stderr, readable(ended.out).strip())))
     meant = host.meaning(output, ended.status)
     raise meant or UnreachableError("no command could be run on that machine", answer=output)

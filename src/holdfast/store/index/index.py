@@ -181,7 +181,7 @@ class Index:
         query = "SELECT uid FROM runs WHERE experiment_id = ? AND run_number = ?"
         found = [str(row[0]) for row in self.db.execute(query, (project_id, number))]
         if not found:
-            hint = "holdfast history list shows the runs"
+            hint = "holdfast runs lists the runs of this project"
             raise UsageError(f"this project has no run {number}", where=self._home.path, hint=hint)
         if len(found) > 1:
             raise UsageError(f"several runs have the number {number}", hint="one of: " + ", ".join(sorted(found)))
@@ -192,9 +192,7 @@ class Index:
         newest = "SELECT uid FROM runs WHERE experiment_id = ? ORDER BY run_number DESC LIMIT 1"
         row = self.db.execute(newest, (project_id,)).fetchone()
         if row is None:
-            hint = (
-                "start one: holdfast submit -c local train.py; holdfast history list -A shows the runs of all projects"
-            )
+            hint = "start one: holdfast submit -c local train.py; holdfast runs -A lists the runs of all projects"
             raise UsageError("this project has no runs", where=self._home.path, hint=hint)
         return str(row[0])
 
@@ -218,7 +216,9 @@ class Index:
             raise UsageError(
                 f"{named!r} is a prefix of several runs", hint="one of: " + ", ".join(row[1] for row in found)
             )
-        raise UsageError(f"no such run: {named!r}", where=self._home.path, hint="holdfast history list shows the runs")
+        raise UsageError(
+            f"no such run: {named!r}", where=self._home.path, hint="holdfast runs lists the runs of this project"
+        )
 
     def _refresh(self) -> None:
         before = self._meta("runs_mtime")
