@@ -16,7 +16,8 @@ def main() -> int:
     shutil.rmtree(PLACE, ignore_errors=True)
     PLACE.mkdir()
     bin_folder = Path(sys.executable).parent
-    env = {**os.environ, "HOLDFAST_HOME": str(PLACE / "store"), "PATH": f"{bin_folder}:{os.environ['PATH']}"}
+    env = {**os.environ, "HOLDFAST_HOME": str(PLACE / "store"), "HOLDFAST_PAGER": "cat"}
+    env["PATH"] = f"{bin_folder}:{os.environ['PATH']}"
 
     def do(command: str, folder: Path) -> None:
         print(f"\n\033[1m$ {command}\033[0m" if sys.stdout.isatty() else f"\n$ {command}", flush=True)

@@ -109,6 +109,7 @@ def perform(words: list[str], folder: str, home: str) -> str:
     env = {
         "HOME": home,
         "LANG": "C.UTF-8",
+        "PAGER": "cat",
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "TERM": "xterm-256color",
     }

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MARKING = "sed s/^/paged:/"
 LINES = 200
+TITLE = "\\x1b]2;owned\\x07"  # in the script's source: sets the title of the window, and must not reach a terminal
 PROMPT = b"\n:\x1b[K"  # of less
 SETSID = shutil.which("setsid") or "setsid"
 
@@ -36,7 +37,7 @@ class Shown(NamedTuple):
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     desk = Desk(tmp_path_factory.mktemp("pager"))
-    desk.script(f"for number in range({LINES}): print('line', number)")
+    desk.script(f"for number in range({LINES}): print('{TITLE}line', number)")
     assert desk.submit("train.py").code == 0
     return desk
 
@@ -85,6 +86,11 @@ def test_pager_is_not_used(desk: Desk, argv: tuple[str, ...], env: dict[str, str
     assert f"line {LINES - 1}" in shown.text
 
 
+def test_pager_gets_what_a_terminal_may_be_sent(desk: Desk) -> None:
+    shown = at_terminal(desk, "logs", "-r", "1", PAGER=MARKING)
+    assert shown.lines == [f"paged:line {number}" for number in range(LINES)]
+
+
 def test_own_variable_wins_over_that_of_all_programs(desk: Desk) -> None:
     shown = at_terminal(desk, "logs", PAGER="sed s/^/other:/", HOLDFAST_PAGER=MARKING)
     assert shown.lines[0] == "paged:line 0"
@@ -94,7 +100,7 @@ def test_nothing_is_paged_or_imported_for_it_in_a_pipe(desk: Desk) -> None:
     env = {**desk.env, "PAGER": MARKING, "TERM": "xterm"}
     command = [desk.command.replace("holdfast", "python"), "-X", "importtime", "-m", "holdfast", "logs"]
     done = subprocess.run(command, cwd=desk.project, env=env, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[0] == "line 0"
+    assert done.stdout.splitlines()[0] == "\x1b]2;owned\x07line 0"
     assert "holdfast.store.index" in done.stderr
     assert "holdfast.cli.pager" not in done.stderr
 

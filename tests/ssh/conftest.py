@@ -28,7 +28,7 @@ class Laptop(Desk):
     def __init__(self, place: Path, client: Client) -> None:
         super().__init__(place)
         self.client = client
-        self.env = {**client.env, "HOLDFAST_HOME": str(self.home), "USER": "ada", "LANG": "C.UTF-8"}
+        self.env = {**client.env, "HOLDFAST_HOME": str(self.home), "USER": "ada", "LANG": "C.UTF-8", "PAGER": "cat"}
         self.env["PATH"] = f"{HOLDFAST.parent}:{os.environ['PATH']}"
 
     def start(self, *words: str, cwd: Path | None = None, **more: Any) -> subprocess.Popen[bytes]:
