@@ -66,7 +66,8 @@ class Job(Record):
     """What the user requested, with defaults of the run configuration applied.
 
     ``python``: the interpreter that runs the script as it is, where that is not the target's own. ``interpreter``: what
-    the plan says about that choice.
+    the plan says about that choice. ``command``: the words before the arguments; empty for a Python script. ``source``:
+    the file of the project that tells what the run does, empty if there is none; None: the script.
     """
 
     script: str
@@ -89,6 +90,14 @@ class Job(Record):
     keep: Json | None = None
     python: str | None = None
     interpreter: Json | None = None
+    command: tuple[str, ...] = ()
+    source: str | None = None
+    name: str | None = None
+    tags: Mapping[str, object] = {}
+
+    @property
+    def source_file(self) -> str:
+        return self.script if self.source is None else self.source
 
 
 class Identity(Record):
@@ -128,6 +137,7 @@ class Plan(Record):
     scalars: bool = False
     keep: Json | None = None
     interpreter: Json | None = None
+    python: str | None = None
 
     def to_json(self) -> Json:
         plain: Json = self._asdict()

@@ -23,10 +23,13 @@ def make_plan(
     runtime: Runtime,
     share_base: str | None,
     shims: str | None,
+    python: str | None = None,
     **parts: Json | None,
 ) -> Plan:
-    """``shims``: programs that the script finds first on its PATH. ``parts``: what a plan has of ``environment``,
-    ``container``, ``gpu`` and ``idle``, which switches the machine off."""
+    """``shims`` is a folder of programs that the script finds first on its PATH, ``python`` the run's interpreter.
+
+    ``parts``, where there are any: ``environment``, ``container``, ``gpu``; ``idle``, which switches the machine off.
+    """
     return Plan(
         uid=identity.uid,
         run_id=identity.run_id,
@@ -36,7 +39,9 @@ def make_plan(
         project_id=project.id,
         target=job.target,
         script=job.script,
-        argv=runtime.argv(job.script, job.arguments),
+        argv=runtime.command((*job.command, *job.arguments))
+        if job.command
+        else runtime.argv(job.script, job.arguments),
         tree=tree,
         env=tuple(sorted(job.env)),
         links=job.links,
@@ -50,6 +55,7 @@ def make_plan(
         scalars=job.scalars,
         keep=job.keep,
         interpreter=job.interpreter,
+        python=python,
         **parts,
     )
 
@@ -122,11 +128,22 @@ def duration_text(length: float) -> str:
     return f"{length:g}s"
 
 
-def _near(folder: str, named: str) -> str:
+def near_scripts(folder: str, named: str) -> list[str]:
+    """The Python script here that was probably meant, if any: ``trian``, ``train``."""
     from difflib import get_close_matches
 
-    names = [name for name in os.listdir(folder) if name.endswith(".py") and name != named]
-    close = get_close_matches(os.path.basename(named), names, 1)
+    base = os.path.basename(named)
+    names = _scripts(folder, named)
+    return [f"{base}.py"] if f"{base}.py" in names else get_close_matches(base, names, 1)
+
+
+def _scripts(folder: str, named: str) -> list[str]:
+    return [name for name in os.listdir(folder) if name.endswith(".py") and name != named]
+
+
+def _near(folder: str, named: str) -> str:
+    close, names = near_scripts(folder, named), _scripts(folder, named)
     if close:
-        return f"did you mean {close[0]}?"
+        command = "" if set(named) & set("./\\") else f" To run a program of that name: -- {named}"
+        return f"did you mean {close[0]}?{command}"
     return f"scripts here: {', '.join(sorted(names)[:8])}" if names else "there are no Python scripts here"

@@ -15,6 +15,9 @@ else:
     Protocol = object  # ports are for the type checker only
 
 
+PYTHON = "{python}"
+
+
 class Stream(Record):
     """A command that runs somewhere: write to stdin, read stdout; stderr is for when it goes wrong."""
 
@@ -160,8 +163,13 @@ class RuntimeParts(Record):
 
 
 class Runtime(Protocol):
-    """What the script's command line looks like. Pure: made from ``RuntimeParts``, asked once, reads nothing."""
+    """What the script's command line looks like. Pure: made from ``RuntimeParts``, asked once, reads nothing.
+
+    ``argv``: of a Python script. ``command``: of anything else; ``PYTHON`` as its first word is the interpreter.
+    """
 
     def __init__(self, parts: RuntimeParts) -> None: ...
 
     def argv(self, script: str, arguments: tuple[str, ...]) -> tuple[str, ...]: ...
+
+    def command(self, words: tuple[str, ...]) -> tuple[str, ...]: ...

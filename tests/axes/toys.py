@@ -8,7 +8,7 @@ from holdfast import kinds
 from holdfast.hosts.local import spawn
 from holdfast.kinds import Kind
 from holdfast.launchers.queue import QueueLauncher
-from holdfast.ports import PlainHost
+from holdfast.ports import PYTHON, PlainHost
 
 if TYPE_CHECKING:
     from holdfast.model import Json, Login
@@ -54,6 +54,9 @@ class NiceRuntime:
 
     def argv(self, script: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
         return (*self._words, f"./{script}" if script.startswith("-") else script, *arguments)
+
+    def command(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        return (*self._words, *words[1:]) if words[0] == PYTHON else (*self._words[:-1], *words)
 
 
 def register() -> None:

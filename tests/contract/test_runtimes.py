@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.ports import RuntimeParts
+from holdfast.ports import PYTHON, RuntimeParts
 from holdfast.runtimes.container import ContainerRuntime
 from holdfast.runtimes.python import PythonRuntime
 
@@ -37,3 +37,13 @@ def test_script_and_arguments_come_last_and_unchanged(runtime: Runtime, script: 
 def test_the_same_question_has_the_same_answer(runtime: Runtime) -> None:
     assert runtime.argv("train.py", ("1",)) == runtime.argv("train.py", ("1",))
     assert all(isinstance(word, str) for word in runtime.argv("train.py", ()))
+
+
+@pytest.mark.parametrize("command", [(PYTHON, "-m", "pkg.train"), ("torchrun",), ("./bin/program",)])
+def test_words_of_a_command_come_last_and_unchanged_but_for_the_interpreter(
+    runtime: Runtime, command: tuple[str, ...]
+) -> None:
+    argv = runtime.command((*command, *ARGUMENTS))
+    expected = ("/opt/python", *command[1:]) if command[0] == PYTHON else command
+    assert argv[-len(expected) - len(ARGUMENTS) :] == (*expected, *ARGUMENTS)
+    assert PYTHON not in argv

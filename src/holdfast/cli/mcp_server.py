@@ -104,7 +104,7 @@ class Tools:
         words += [f"--wait-for-gpu={timeout}"] if gpus > 0 else []
         uid = None
         try:
-            told: dict[str, Any] = self._json("submit", *words, "--", script, *(arguments or []))
+            told: dict[str, Any] = self._json("submit", *words, "--", f"./{script}", *(arguments or []))
             uid = str(told["uid"])
         finally:
             agent_budget.settle(home, name, uid)

@@ -63,13 +63,17 @@ class Option(Record):
 
 
 class Positional(Record):
-    """A word (or, with ``many``, all remaining words) that a command takes without a flag."""
+    """A word (or, with ``many``, all remaining words) that a command takes without a flag.
+
+    ``starts``: flags that begin the script's own words, as ``-m`` of Python does.
+    """
 
     name: str
     help: str = ""
     metavar: str = ""
     required: bool = True
     many: bool = False
+    starts: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -113,12 +117,14 @@ class Parsed(Record):
     """A command with a value for each of its options and positionals, and the script's own arguments.
 
     ``compatible``: it was typed as ``ml ...``, so its output has the columns and names of the original.
+    ``after_dashes``: ``--`` came before the script.
     """
 
     command: Command
     values: Mapping[str, Value]
     rest: tuple[str, ...] = ()
     compatible: bool = False
+    after_dashes: bool = False
 
     def flag(self, name: str) -> bool:
         return self.values[name] is True
@@ -174,7 +180,7 @@ def parse(commands: Sequence[Command], argv: Sequence[str]) -> Parsed | HelpWant
         rest = _take_trailing(rest, values)
     _place(named_by, _take_loose(command, loose, values), values.values)
     _check_required(named_by, values.values, rest)
-    return Parsed(command, values.values, tuple(rest), compatible)
+    return Parsed(command, values.values, tuple(rest), compatible, dashes)
 
 
 def usage_line(command: Command) -> str:
@@ -314,6 +320,8 @@ def _read_options(
         if word == "--":
             tail = list(words[at + 1 :])
             return (loose, tail, True) if command.rest else ([*loose, *tail], [], True)
+        if command.rest and word in command.rest.starts:
+            return loose, list(words[at:]), False
         if word.startswith("-") and word != "-":
             at = values.read(words, at)
         elif command.rest and len(loose) == len(command.positionals):

@@ -74,14 +74,14 @@ class Reproduction:
         if not self._is_managed(project.root):
             self._warn_of_python()
             return None, container
-        asked = environments.ask(project, self._chosen, job.script, line.channel, container)
+        asked = environments.ask(project, self._chosen, job.source_file, line.channel, container)
         if asked is None:
             return None, container
         found = self._lock()
         if found is None or found.platform != asked.facts.platform:
             why = "its lock is not stored here" if found is None else f"its lock is for {found.platform}"
             _warn(f"the environment differs from that of the run: {why}")
-            return screen.settle(self._home, project, self._chosen, job.script, line.channel, container), container
+            return screen.settle(self._home, project, self._chosen, job.source_file, line.channel, container), container
         place = str(line.channel.hello()["home"])
         return environments.place(asked, found, project, place), container
 

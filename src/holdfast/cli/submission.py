@@ -150,7 +150,7 @@ class Submission:
 
         looking = self._parsed.flag("preflight")
         try:
-            place = (self._home, project, self._chosen, job.script, channel, container)
+            place = (self._home, project, self._chosen, job.source_file, channel, container)
             return settle(*place, may_build=not looking), container
         except BuildNeededError as error:
             if not looking:

@@ -28,6 +28,10 @@ _LIMITS = (
 
 def explain(run: Run) -> str:
     last = _tail(layout.log(run.attempt))[-_LAST:]
+    if not last and run.request.get("command"):
+        from holdfast.present import missing_module
+
+        return missing_module.explain_program(run)
     if b"No module named" in last:
         from holdfast.present import missing_module
 

@@ -1,4 +1,4 @@
-"""Explains a failed ``import``: which Python lacks the module, and the command that adds it."""
+"""Explains a module or program that was not found: which Python lacks it, and the command that adds it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from holdfast.model import Json
     from holdfast.store.runs import Run
 
-_COMPLAINT = re.compile(
-    rb"^(?:ModuleNotFoundError|ImportError): No module named '?([A-Za-z_][\w.]{0,200})", re.MULTILINE
+_COMPLAINT = re.compile(  # of an import, and in two forms of ``python -m``
+    rb"(?:(?:^|\()(?:ModuleNotFoundError|ImportError)|^\S{0,500}python[\w.]{0,20}): "
+    rb"No module named '?([A-Za-z_][\w.]{0,200})",
+    re.MULTILINE,
 )
 # Packages that have another name than their module.
 _PACKAGES = {
@@ -35,7 +37,10 @@ _PACKAGES = {
     "pytorch_lightning": "pytorch-lightning",
     "umap": "umap-learn",
     "faiss": "faiss-cpu",
+    **dict.fromkeys(("nbclient", "ipykernel", "nbformat"), "nbclient ipykernel"),  # for notebooks, which need both
 }
+_PROGRAMS = {"torchrun": "torch", "jupyter": "jupyter-core"}
+_NOT_FOUND = 127
 _EDITED_BY_US = (".txt", ".yml", ".yaml")
 
 
@@ -55,10 +60,22 @@ def explain(run: Run, last: bytes) -> str:
     return f"the module {name} is not installed in {lacking}\n  add it with: {command}"
 
 
+def explain_program(run: Run) -> str:
+    """Of a run that printed nothing; empty where its program was found."""
+    command = run.request.get("command")
+    program = str(command[0]) if isinstance(command, list) and command else ""
+    closed = next((event for event in run.events if event.get("type") == "closed"), {})
+    if closed.get("exit_code") != _NOT_FOUND or not program or "/" in program:
+        return ""
+    _, add = _mending(run, runs.read_plan(run) or {}, _PROGRAMS.get(program, program))
+    return f"if {program} comes with a Python package, add it with: {add}"
+
+
 def _in_project(run: Run, module: str) -> str:
     """A module of the project itself that the script does not find."""
     root = str(run.request.get("project_root") or "")
     script = str(run.request.get("script") or "")
+    is_file = not script.startswith("-m ")
     for folder in ("", "src"):
         for path in (os.path.join(folder, f"{module}.py"), os.path.join(folder, module)):
             if not root or not os.path.exists(os.path.join(root, path)):
@@ -67,7 +84,7 @@ def _in_project(run: Run, module: str) -> str:
             if rule is not None:
                 return f"{path} is in the project but was excluded from the run by {rule}"
             if os.path.dirname(script) != folder:
-                again = f"holdfast submit -e PYTHONPATH={folder or '.'} {quote(script)}"
+                again = f"holdfast submit -e PYTHONPATH={folder or '.'} {quote(script) if is_file else script}"
                 return f"{path} is in the project, but not where {script} looks for modules\n  try: {again}"
     return ""
 
@@ -76,7 +93,7 @@ def _mending(run: Run, plan: Json, package: str) -> tuple[str, str]:
     """What lacks the package, and the command that adds it."""
     environment, interpreter = plan.get("environment"), plan.get("interpreter")
     config, argv = str(run.request.get("config") or "local"), plan.get("argv")
-    python = str(argv[0]) if isinstance(argv, list) and argv else "python"
+    python = str(plan.get("python") or (argv[0] if isinstance(argv, list) and argv else "python"))
     origin = interpreter.get("origin") if isinstance(interpreter, dict) else None
     add = f"holdfast env add {package}" + (f" -c {quote(config)}" if config != "local" else "")
     if isinstance(environment, dict):

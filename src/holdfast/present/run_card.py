@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _LABELS = (
     ("run", "run_id"),
+    ("name", "name"),
     ("script", "script_name"),
     ("target", "target"),
     ("status", "status"),

@@ -24,7 +24,7 @@ _GAP = 2
 _NARROWEST_SCRIPT = 16
 _WIDEST_TEXT = 24
 # Dropped from the left, where even without metrics the table is wider than the terminal.
-_OPTIONAL = ("target", "age", "duration")
+_OPTIONAL = ("target", "age", "duration", "name")
 _COLOURS = {lifecycle.COMPLETED: "32", lifecycle.FAILED: "31", lifecycle.LOST: "31", lifecycle.RUNNING: "36"}
 _BOLD, _FAINT = "1", "2"
 _NOT_FINITE = "NaN/Inf"
@@ -59,7 +59,7 @@ def table(
     """
     width, colour = terminal.width(stream), terminal.use_colour(stream)
     fixed = _run_columns(records, now, all_projects, headings)
-    columns, dropped = _fit(fixed, _metric_columns(records, first), width)
+    columns, dropped = _fit(fixed, [*_metric_columns(records, first), *_tag_columns(records)], width)
     lines = [_line([column.title for column in columns], columns, [_FAINT] * len(columns), width, colour)]
     for number in range(len(records)):
         cells, styles = [c.cells[number] for c in columns], [c.styles[number] for c in columns]
@@ -89,14 +89,29 @@ def _run_columns(
     key, title = ("run_id", "run_id") if all_projects else ("run_number", titles["run"])
     states = [_status(record) for record in records]
     plain = ("",) * len(records)
+    names = tuple(_text(record.get("name")) for record in records)
     return {
         "run": Column(title, tuple(_text(record.get(key)) for record in records), plain, not all_projects),
+        **({"name": Column("name", names, plain)} if any(names) else {}),
         "age": Column(titles["age"], tuple(_age(record, now) for record in records), plain),
         "duration": Column("duration", tuple(_duration(record) for record in records), plain, right=True),
         "status": Column("status", tuple(states), tuple(_COLOURS.get(state, "33") for state in states)),
         "target": Column("target", tuple(_text(record.get("target")) for record in records), plain),
         "script": Column(titles["script"], tuple(map(_script, records)), plain),
     }
+
+
+def _tag_columns(records: Sequence[Json]) -> list[Column]:
+    tags = [found if isinstance(found := record.get("tags"), dict) else {} for record in records]
+    names = sorted({name for found in tags for name in found})
+    plain = ("",) * len(records)
+    return [
+        Column(f"tags.{terminal.show(name)}", tuple(_tag(found.get(name)) for found in tags), plain) for name in names
+    ]
+
+
+def _tag(value: object) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else _text(value)
 
 
 def _metric_columns(records: Sequence[Json], first: Sequence[str]) -> list[Column]:
@@ -135,7 +150,7 @@ def _fit(fixed: dict[str, Column], metrics: list[Column], width: int) -> tuple[l
     narrowest = min(script.width, _NARROWEST_SCRIPT)
     for name in _OPTIONAL:
         if _total([*fixed.values()]) - script.width + narrowest > width:
-            del fixed[name]
+            fixed.pop(name, None)
     free = width - (_total([*fixed.values()]) - script.width)
     shown: list[Column] = []
     dropped: list[str] = []

@@ -159,6 +159,7 @@ class Plan:
         "max_log",
         "project",
         "project_id",
+        "python",
         "run_id",
         "run_number",
         "scalars",
@@ -187,6 +188,7 @@ class Plan:
         self.target = fields.text("target", "")
         self.script = fields.text("script", "")
         self.argv = fields.texts("argv", least=1)
+        self.python = fields.text("python", "") or self.argv[0]
         self.tree = fields.text("tree")
         self.env = fields.texts("env")
         self.links = [Link(link) for link in fields.objects("links")]

@@ -1,6 +1,8 @@
-"""A script run by an interpreter of the target or of an environment."""
+"""A script run by an interpreter of the target or of an environment, or another program."""
 
 from __future__ import annotations
+
+from holdfast.ports import PYTHON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,3 +15,6 @@ class PythonRuntime:
 
     def argv(self, script: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
         return (self._interpreter, f"./{script}" if script.startswith("-") else script, *arguments)
+
+    def command(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        return (self._interpreter, *words[1:]) if words[0] == PYTHON else words

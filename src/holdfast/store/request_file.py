@@ -22,10 +22,11 @@ _TYPES = {
     **_IDENTITY,
     **dict.fromkeys(("project", "project_root", "script", "config", "target", "kind", "home", "tree"), _TEXT),
     **dict.fromkeys(("parent_run_id", "user", "client", "client_store", "holdfast", "reproduces"), _TEXT),
-    **dict.fromkeys(("description", "fetch_outputs"), _TEXT),
+    **dict.fromkeys(("description", "fetch_outputs", "name", "source"), _TEXT),
     **dict.fromkeys(("files", "bytes", "created_ns", "retries", "origin_number"), _NUMBER),
-    **dict.fromkeys(("git", "reached_by", "mlflow", "settings"), _OBJECT),
+    **dict.fromkeys(("git", "reached_by", "mlflow", "settings", "tags"), _OBJECT),
     "arguments": _TEXTS,
+    "command": _TEXTS,
 }
 _IN_PLAN = ("run_id", "run_number", "project", "project_id", "target", "script", "tree")
 

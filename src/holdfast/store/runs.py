@@ -97,13 +97,20 @@ class Run(Record):
 
 
 def create(home: Home, identity: Identity, request: Json) -> str:
-    """Make the run's folder; when this returns, the run is on disk for good. Returns its path."""
+    """Make the run's folder; when this returns, the run is on disk for good. Returns its path.
+
+    ``name`` and ``tags`` of the request are those of the first day: they can be changed in client.jsonl.
+    """
     path = home.run(identity.uid)
     beside = temporary_beside(path)
     try:
         os.makedirs(home.runs, 0o700, exist_ok=True)  # the store may be in a folder that others can enter
         os.mkdir(beside, 0o700)
         write_synced(layout.request(beside), sealed({**request, **identity._asdict()}))
+        labels = [{"type": key, key: request[key]} for key in ("name", "tags") if request.get(key)]
+        if labels:
+            lines = (sealed({"wall_ns": time.time_ns(), **label}) for label in labels)
+            write_synced(layout.client(beside), b"".join(lines))
         fsync_path(beside)
         os.rename(beside, path)
         fsync_path(home.runs)

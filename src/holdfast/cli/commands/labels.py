@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from holdfast import parameters
+from holdfast import labels
 from holdfast.cli import pick
 from holdfast.errors import UsageError
 from holdfast.present.terminal import show
@@ -14,16 +14,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
 
-_LONGEST_NAME = 200
 _LONGEST_NOTE = 100_000
 
 
 def tag(parsed: Parsed) -> int:
-    tags: dict[str, object] = {}
-    for word in parsed.texts("tags"):
-        name, equals, value = word.partition("=")
-        tags[_checked(name)] = parameters.typed(value) if equals else True
-    tags.update({_checked(name): None for name in parsed.texts("remove")})
+    tags = labels.read_tags(parsed.texts("tags"))
+    tags.update({labels.checked_tag(name): None for name in parsed.texts("remove")})
     if not tags:
         raise UsageError("no tag given", hint="holdfast history tag -r 12 dataset=v3 kept")
     return _add(parsed, "tags", tags=tags)
@@ -43,12 +39,6 @@ def archive(parsed: Parsed) -> int:
 
 def unarchive(parsed: Parsed) -> int:
     return _add(parsed, "hidden", hidden=False)
-
-
-def _checked(name: str) -> str:
-    if not name or len(name) > _LONGEST_NAME or not name.isprintable():
-        raise UsageError(f"invalid tag name: {name!a}", hint="a name and its value: dataset=v3")
-    return name
 
 
 def _add(parsed: Parsed, kind: str, **fields: object) -> int:

@@ -37,6 +37,7 @@ def status(parsed: Parsed) -> int:
     keys = (
         "run_id",
         "run_number",
+        "name",
         "script_name",
         "target",
         "start_time_utc",

@@ -22,6 +22,8 @@ from holdfast.store.home import location, open_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from holdfast.cli.parse import Parsed
     from holdfast.engine.connection.reconnect import Line
     from holdfast.model import Job, Json, Project
@@ -93,6 +95,8 @@ def _understand(parsed: Parsed) -> tuple[Project, Job, Chosen, Target]:
     asked = request.Asked(
         words=words,
         folder=folder,
+        after_dashes=parsed.after_dashes,
+        **_labels(parsed),
         env=(*parsed.texts("env"), *(word for word in parsed.texts("environment") if word not in choice.WORDS)),
         env_files=parsed.texts("env_file"),
         secrets=parsed.texts("secret"),
@@ -112,11 +116,20 @@ def _understand(parsed: Parsed) -> tuple[Project, Job, Chosen, Target]:
     return project, *_with_environment(parsed, folder, project, job, chosen), target
 
 
+def _labels(parsed: Parsed) -> dict[str, Any]:
+    name, tags = parsed.text("name"), parsed.texts("tags")
+    if name is None and not tags:
+        return {}
+    from holdfast import labels
+
+    return {"name": None if name is None else labels.checked_name(name), "tags": labels.read_tags(tags)}
+
+
 def _with_environment(parsed: Parsed, folder: str, project: Project, job: Job, chosen: Chosen) -> tuple[Job, Chosen]:
     """The job and target with the Python that is used, and one line on stderr that says which and why."""
     words = [word for word in parsed.texts("environment") if word in choice.WORDS]
     wanted = choice.Wanted(words[-1] if words else None, parsed.text("python"), folder)
-    found = choice.choose(project.root, chosen.compute, chosen.config, job.script, wanted, os.environ)
+    found = choice.choose(project.root, chosen.compute, chosen.config, job.source_file, wanted, os.environ)
     if found is None:
         return job, chosen
     from holdfast.present.terminal import show

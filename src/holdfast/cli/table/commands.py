@@ -17,11 +17,22 @@ COMMANDS = (
         _AT + "submit:submit",
         SUBMIT,
         rest=Positional(
-            "script", "The script and its arguments, passed on unchanged.", "SCRIPT [ARGUMENTS]", required=False
+            "script",
+            "A Python script, notebook, shell script or program of the project; -m MODULE; or -- and a command of the "
+            "run's environment. Its arguments are passed on unchanged.",
+            "SCRIPT [ARGUMENTS]",
+            required=False,
+            starts=("-m",),
         ),
         aliases=(("submit",), ("execute", "start")),
         examples=(
             ("Run on this machine and follow the log", "holdfast submit -c local train.py --lr 0.1"),
+            ("Run a module", "holdfast submit -c local -m pkg.train --lr 0.1"),
+            (
+                "Run a command of the run's environment",
+                "holdfast submit -c local -- torchrun --nproc-per-node 2 train.py",
+            ),
+            ("Run a notebook; the executed copy is in outputs", "holdfast submit -c local --name first notebook.ipynb"),
             ("Start in the background", "holdfast submit -c local --no-wait train.py"),
             ("Print the plan only", "holdfast submit -c local --dry-run train.py"),
         ),

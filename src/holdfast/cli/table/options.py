@@ -7,7 +7,7 @@ from holdfast.cli.parse import Option, Positional
 RUN = Option(
     ("--run", "-r", "--run-id"),
     "run",
-    "The run: last, a number, a run id, or a unique prefix of one.",
+    "The run: last, a number, a run id or a unique prefix of one, or its name.",
     metavar="RUN",
     default="last",
     loose=True,
@@ -115,6 +115,10 @@ SUBMIT = (
     Option(("--gpus",), "gpus", "Reserve this many GPUs; wait until they are free.", metavar="N|all"),
     Option(("--require-gpu",), "require_gpu", "Fail if no GPU is used within gpuGrace (default 10m).", kind="flag"),
     Option(("--wait-for-gpu",), "wait_for_gpu", "Maximum time to wait for GPUs; 0 does not wait.", metavar="TIME"),
+    Option(("--name",), "name", "Name of the run: shown in lists, and accepted by -r.", metavar="NAME"),
+    Option(
+        ("--tag",), "tags", "Tag the run, as holdfast tag does; may be repeated.", kind="repeat", metavar="TAG[=VALUE]"
+    ),
     Option(("--scalars",), "scalars", "Record numbers that the script prints, as in loss: 0.23.", kind="flag"),
     Option(
         ("--keep-limit",),

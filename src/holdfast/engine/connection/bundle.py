@@ -72,6 +72,7 @@ def _sources() -> dict[str, str]:
     for name in _ALONE:
         del sources[name]
     sources["site/holdfast.py"] = os.path.join(PACKAGE, "script_api", "track.py")
+    sources["site/holdfast_notebook.py"] = os.path.join(PACKAGE, "script_api", "notebook.py")
     sources["site/_holdfast_values.py"] = os.path.join(PACKAGE, "script_api", "values.py")
     binding = _binding()
     if binding:

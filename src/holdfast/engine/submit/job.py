@@ -14,6 +14,7 @@ from holdfast.runner.decoding import lossless
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
     from holdfast.amlconfig.types import RunConfig
     from holdfast.model import Json, Project
@@ -42,6 +43,9 @@ class Asked(Record):
     gpus: str | None = None
     require_gpu: bool = False
     wait_for_gpu: str | None = None
+    after_dashes: bool = False
+    name: str | None = None
+    tags: Mapping[str, object] = {}
 
 
 def make_job(
@@ -60,8 +64,7 @@ def make_job(
     _refuse_spark(config, file)
     env, places = _environment(asked, config, file, ask)
     return Job(
-        script=script_path(project.root, asked.folder, words[0]),
-        arguments=tuple(words[1:]),
+        **_runnable(asked, project.root, words),
         config=config.name,
         target=target,
         env=env,
@@ -78,7 +81,18 @@ def make_job(
         gpu=_gpu_wish(asked, config, file, places),
         scalars=asked.scalars or bool(config.scalars),
         keep=_keep(asked, project, config, settings),
+        name=asked.name,
+        tags=asked.tags,
     )
+
+
+def _runnable(asked: Asked, root: str, words: tuple[str, ...]) -> dict[str, Any]:
+    """Fields of a job: what is run. Most runs are of a Python file, and nothing of it has to be read."""
+    if words[0].endswith(".py"):
+        return {"script": script_path(root, asked.folder, words[0]), "arguments": tuple(words[1:])}
+    from holdfast.engine.submit.runnable import understand
+
+    return understand(root, asked.folder, words, after_dashes=asked.after_dashes)._asdict()
 
 
 def _refuse_spark(config: RunConfig, file: str) -> None:

@@ -81,6 +81,8 @@ def job_again(run: Run, plan: Json, *, config: str, target: str, env: Mapping[st
     return Job(
         script=str(plan.get("script")),
         arguments=tuple(map(str, _list(request.get("arguments")))),
+        command=tuple(map(str, _list(request.get("command")))),
+        source=str(request["source"]) if "source" in request else None,
         config=config,
         target=target,
         env=env,
@@ -107,8 +109,9 @@ def _interpreter(plan: Json, target: str) -> dict[str, Any]:
     told, argv = plan.get("interpreter"), _list(plan.get("argv"))
     if not isinstance(told, dict) or not argv:
         return {}
+    python = plan.get("python") or argv[0]
     is_own = told.get("origin") in ("active", "path") and target == plan.get("target")
-    return {"python": str(argv[0]) if is_own else None, "interpreter": told}
+    return {"python": str(python) if is_own else None, "interpreter": told}
 
 
 def variables(plan: Json, kept: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:

@@ -230,10 +230,11 @@ class Submitter:
         pending = snapshot.scan(project.root, cache=cache, skip=skipped, skip_unreadable=skip_unreadable)
         self._agree(pending)
         taken = pending.store(self._home.objects, self._on_progress)
-        rule = ignore.explain(project.root, job.script) if taken.left_out else None
+        file = job.source_file
+        rule = ignore.explain(project.root, file) if taken.left_out and file else None
         if rule is not None:
             hint = "change that rule, or include the script with !PATTERN in .amlignore"
-            raise ConfigError(f"{job.script} is excluded from the run by {rule}", where=project.root, hint=hint)
+            raise ConfigError(f"{file} is excluded from the run by {rule}", where=project.root, hint=hint)
         return taken
 
 
@@ -250,8 +251,8 @@ def _plan(
     gpu = plan_gpu(job.gpu, handed_in=target.kind.in_container and bool(target.compute.nvidia_docker))
     wish = _wish(target, container, python, gpu is not None and gpu["count"] != 0)
     kept = environment.in_plan() if environment is not None else None
-    default = job.python or target.compute.python_location or "python"
-    parts = RuntimeParts(python or default, target.compute.to_settings(), kept, wish, gpu)
+    interpreter = python or job.python or target.compute.python_location or "python"
+    parts = RuntimeParts(interpreter, target.compute.to_settings(), kept, wish, gpu)
     return make_plan(
         job,
         project,
@@ -260,6 +261,7 @@ def _plan(
         runtime=target.runtime(parts),
         share_base=target.share_base,
         shims=target.shims,
+        python=interpreter,
         environment=kept,
         idle=_idle(target),
         container=wish,
@@ -298,6 +300,9 @@ def _request(project: Project, job: Job, target: Target, taken: Snapshot, store:
         "project_root": project.root,
         "script": job.script,
         "arguments": list(job.arguments),
+        **({"command": list(job.command), "source": job.source_file} if job.command else {}),
+        **({"name": job.name} if job.name else {}),
+        **({"tags": job.tags} if job.tags else {}),
         "config": job.config,
         "target": job.target,
         **known.remembered(target),

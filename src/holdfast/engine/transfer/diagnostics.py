@@ -174,7 +174,9 @@ def _event(event: Json) -> Json:
 
 def _request(request: Json) -> Json:
     """The request, without the script's arguments and the address of its machine."""
-    kept = {name: value for name, value in request.items() if name not in ("reached_by", "arguments", "git")}
+    kept = {
+        name: value for name, value in request.items() if name not in ("reached_by", "arguments", "git", "name", "tags")
+    }
     arguments = request.get("arguments")
     shown, _ = redact.words(arguments if isinstance(arguments, list) else ())
     return {**kept, "arguments": shown}

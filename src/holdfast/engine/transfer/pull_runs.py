@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast import lifecycle
+from holdfast import labels, lifecycle
 from holdfast.engine.runs import outputs, run_target
 from holdfast.engine.runs.follow import Follower
 from holdfast.errors import MalformedAnswerError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.store.runs import Run
     from holdfast.targets import Target
 
-_TEXTS = ("project", "script", "config", "user", "client", "client_store", "holdfast", "fetch_outputs")
+_TEXTS = ("project", "script", "config", "user", "client", "client_store", "holdfast", "fetch_outputs", "source")
 _NUMBERS = ("files", "bytes", "created_ns", "retries")
 _NEEDED = frozenset(("project", "project_id", "script", "config", "tree", "created_ns", "arguments"))
 _MOST_ATTEMPTS = 1000
@@ -160,9 +160,22 @@ def _fields(request: Json) -> Iterator[tuple[str, object]]:
         yield "project_id", project  # it names a file of ours
     if isinstance(parent, str) and _is_run_id(parent):
         yield "parent_run_id", parent
-    arguments = request.get("arguments")
-    if isinstance(arguments, list) and all(isinstance(word, str) for word in arguments):
-        yield "arguments", arguments
+    for name in ("arguments", "command"):
+        words = request.get(name)
+        if isinstance(words, list) and all(isinstance(word, str) for word in words):
+            yield name, words
+    yield from _labels(request)
+
+
+def _labels(request: Json) -> Iterator[tuple[str, object]]:
+    """Its name and tags, where they are such that could have been given here."""
+    name, tags = request.get("name"), request.get("tags")
+    if isinstance(name, str) and labels.is_name(name):
+        yield "name", name
+    if isinstance(tags, dict) and all(
+        labels.is_tag(key) and isinstance(value, (str, int, float)) for key, value in tags.items()
+    ):
+        yield "tags", tags
 
 
 def _adopt(home: Home, target: Target, project: Project, offer: Offer) -> bool:

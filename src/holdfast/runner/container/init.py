@@ -14,8 +14,9 @@ import sys
 import time
 
 try:
-    from . import nested_runs
+    from . import exec_errors, nested_runs
 except (ImportError, SystemError, ValueError):  # this file is the program
+    import exec_errors  # type: ignore[import-not-found, no-redef]
     import nested_runs  # type: ignore[import-not-found, no-redef]
 
 MYPY = False
@@ -119,7 +120,7 @@ def _start(told):
             os.close(trouble)
             _become(told, report, told["argv"])
         except BaseException:
-            os.write(report, str(sys.exc_info()[1]).encode("utf-8", "replace")[:4000])
+            os.write(report, exec_errors.current_reason(_name(told["argv"][0])).encode("utf-8", "replace")[:4000])
         finally:
             os._exit(127)
     os.close(report)

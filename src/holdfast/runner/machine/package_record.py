@@ -51,10 +51,10 @@ class PackageRecord:
         self.is_recorded = False
         self.known = {}  # type: dict[str, list[object]]
 
-    def prepare(self, argv: "list[bytes]", env: "dict[bytes, bytes]") -> "None":
-        """For a script on this machine; nothing is recorded where no Python can be found."""
+    def prepare(self, program: "bytes", env: "dict[bytes, bytes]") -> "None":
+        """For a script on this machine that ``program`` runs; nothing is recorded where no Python can be found."""
         self._env = env
-        python = interpreter_of(argv[0], env)
+        python = interpreter_of(program, env)
         self._is_shim = python is not None and _first_line(python).startswith(b"#!")
         if python is not None:
             self._use(python)

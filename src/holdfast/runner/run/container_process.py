@@ -166,12 +166,12 @@ class Contained:
         """The GPU probe is run by the interpreter that will run the script."""
         run = self._run
         program = layout.gpu_probe(layout.runner(run.home, run.runner.encode("ascii")))
-        return [run.plan.argv[0], "-B", lossless(program), "look"]
+        return [run.plan.python, "-B", lossless(program), "look"]
 
     def _package_list(self, asked: "dict[bytes, bytes]") -> "list[str] | None":
         """The command that lists the packages in there; None where they are known from an earlier run."""
         plan, wish = self._run.plan, self._wish
-        python = plan.argv[0] if os.path.basename(plan.argv[0]).startswith("python") else wish.python
+        python = plan.python if os.path.basename(plan.python).startswith("python") else wish.python
         if plan.environment is not None:
             python = os.path.join(plan.environment.prefix, "bin", "python")
         is_fixed = not (wish.arguments or b"PYTHONPATH" in asked or wish.image_id.startswith("rootfs:"))

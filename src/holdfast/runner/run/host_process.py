@@ -27,8 +27,8 @@ class Direct:
         if run.gpu.wants:
             from ..gpu import probe_run
 
-            run.gpu.check(run.events, probe_run.here(argv[0], env, work))
-        run.packages.prepare(argv, env)
+            run.gpu.check(run.events, probe_run.here(as_bytes(run.plan.python), env, work))
+        run.packages.prepare(as_bytes(run.plan.python), env)
         pid, output = script_process.spawn(argv, env, work, run.umask)
         return pid, output, {}
 

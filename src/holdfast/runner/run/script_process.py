@@ -3,6 +3,7 @@
 import os
 import signal
 
+from ..container import exec_errors
 from ..decoding import readable
 from ..machine import limits, processes
 
@@ -69,8 +70,10 @@ def _reason(error: "BaseException", program: "bytes") -> "str":
     name = os.path.basename(program)
     if not isinstance(error.filename, bytes) or os.path.basename(error.filename) not in (name, b"python3"):
         return str(error)
-    hint = " (check pythonLocation)" if b"python" in name else ""
-    return "%s cannot be started: %s%s" % (os.fsdecode(program), os.strerror(error.errno or 0), hint)
+    if b"python" in name:
+        cause = os.strerror(error.errno or 0)
+        return "%s cannot be started: %s (check pythonLocation)" % (os.fsdecode(program), cause)
+    return exec_errors.reason(error, program)
 
 
 def _become(

@@ -76,10 +76,13 @@ def variables(
         first[b"LD_LIBRARY_PATH"] += [as_bytes(name) for name in environment.get("library_path") or ()]  # type: ignore[attr-defined]
     if plan.interpreter is not None and plan.interpreter.origin == "active":
         # The same environment is active in the script, for its programs and for runs that it submits itself.
-        prefix = os.path.dirname(os.path.dirname(as_bytes(plan.argv[0])))
+        prefix = os.path.dirname(os.path.dirname(as_bytes(plan.python)))
         is_virtual = os.path.exists(os.path.join(prefix, b"pyvenv.cfg"))
         found[b"VIRTUAL_ENV" if is_virtual else b"CONDA_PREFIX"] = prefix
         first[b"PATH"].append(os.path.join(prefix, b"bin"))
+    beside = os.path.dirname(as_bytes(plan.python))
+    if plan.argv[0] != plan.python and beside and beside not in first[b"PATH"]:
+        first[b"PATH"].append(beside)  # a program of the interpreter's environment comes before others of that name
     if plan.share:
         found[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = os.path.join(share_path(plan.share), b"")  # scripts join by `+`
     return found, first

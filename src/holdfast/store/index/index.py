@@ -114,7 +114,7 @@ class Index:
         return any(self._records.read(*row) is None for row in found)
 
     def find(self, project_id: str, named: str, *, any_project: bool = True) -> str:
-        """The uid of what a person called ``last``, a number, a run id, or any unique beginning of one.
+        """The uid of what a person called ``last``, a number, a run id, a name, or any unique beginning of an id.
 
         With ``any_project`` false, runs of other projects are not found by any name.
         """
@@ -124,7 +124,7 @@ class Index:
             return self._last(project_id)
         if named.isdigit() and len(named) < 10:
             return self._numbered(project_id, int(named))
-        return self._exact(named, only) or self._by_beginning(named, only)
+        return self._exact(named, only) or self._named(named, project_id) or self._by_beginning(named, only)
 
     def refresh(self, uids: Iterable[str] = ()) -> None:
         """Read these runs again, and whatever else has changed."""
@@ -204,6 +204,15 @@ class Index:
         if len(uids) > 1:
             raise UsageError(f"several runs have the id {named!r}", hint="one of: " + ", ".join(uids))
         return uids[0] if uids else ""
+
+    def _named(self, named: str, project_id: str) -> str:
+        """The run of this project with this name; empty where there is none."""
+        query = "SELECT uid, run_number FROM runs WHERE experiment_id = ? AND name = ? ORDER BY run_number"
+        found = self.db.execute(query, (project_id, named)).fetchall()
+        if len(found) > 1:
+            numbers = ", ".join(str(row[1]) for row in found[-6:])
+            raise UsageError(f"several runs have the name {named!r}", hint=f"name one by its number: {numbers}")
+        return str(found[0][0]) if found else ""
 
     def _by_beginning(self, named: str, only: str | None) -> str:
         pattern = named.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"

@@ -1,0 +1,134 @@
+"""Executes a notebook in the run's environment: ``python -m holdfast_notebook NOTEBOOK [ARGUMENTS]``.
+
+Cells are executed in order by nbclient in a kernel of this interpreter. Their output goes to the log as it comes, and
+the executed copy to the folder of outputs after each cell. A cell that fails ends the run.
+"""
+
+import os
+import re
+import signal
+import sys
+import tempfile
+
+MYPY = False
+if MYPY:
+    from typing import Any, Dict, List, NoReturn
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_LONGEST_FOLDER = 50  # bytes before the name of a socket, of which the system takes 107 in all
+_PYTHON_KERNEL = "python3"
+
+
+def main() -> "int":
+    path, arguments = sys.argv[1], sys.argv[2:]
+    # The kernel of this environment comes before one of the same name in the user's home.
+    os.environ.setdefault("JUPYTER_PREFER_ENV_PATH", "1")
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as runtime:
+        os.environ["JUPYTER_RUNTIME_DIR"] = runtime  # its connection file, which no other user may read
+        try:
+            import ipykernel  # type: ignore[import-not-found,unused-ignore] # noqa: F401
+            import nbclient  # type: ignore[import-not-found,unused-ignore] # noqa: F401
+        except ImportError as error:
+            words = (sys.executable, type(error).__name__, error)
+            sys.stderr.write(
+                "notebooks need nbclient and ipykernel in the environment of the run, %s\n%s: %s\n" % words
+            )
+            return 1
+        return execute(path, arguments)
+
+
+def execute(path: "str", arguments: "List[str]") -> "int":
+    """Returns the exit code."""
+    import nbformat  # type: ignore[import-not-found,unused-ignore]
+    from nbclient.exceptions import CellExecutionError, DeadKernelError  # type: ignore[import-not-found,unused-ignore]
+
+    notebook = nbformat.read(path, as_version=4)
+    copy = os.path.join(os.environ.get("HOLDFAST_OUTPUTS", "outputs"), os.path.basename(path))
+    client = _client(notebook, os.path.dirname(os.path.abspath(path)))
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        with client.setup_kernel():
+            if client.kernel_name == _PYTHON_KERNEL:
+                _set_arguments(client, [path, *arguments])
+            for index, cell in enumerate(notebook.cells):
+                client.execute_cell(cell, index)
+                _keep(notebook, copy)
+    except CellExecutionError:
+        sys.stderr.write("%s: cell %d failed\n" % (path, index + 1))
+        return 1
+    except DeadKernelError:
+        sys.stderr.write("%s: the kernel ended in cell %d\n" % (path, index + 1))
+        return 1
+    finally:
+        _keep(notebook, copy)
+    return 0
+
+
+def _client(notebook: "Any", folder: "str") -> "Any":
+    from nbclient import NotebookClient
+
+    class Client(NotebookClient):  # type: ignore[misc,unused-ignore]
+        """Shows the output of cells while they run."""
+
+        def process_message(self, message: "Dict[str, Any]", cell: "Any", cell_index: "int") -> "Any":
+            _show(message.get("msg_type", ""), message.get("content", {}))
+            return super(Client, self).process_message(message, cell, cell_index)
+
+    resources = {"metadata": {"path": folder}}
+    client = Client(notebook, timeout=None, kernel_name=_kernel(notebook.metadata), resources=resources)
+    client.create_kernel_manager()
+    if len(os.fsencode(os.environ["JUPYTER_RUNTIME_DIR"])) < _LONGEST_FOLDER:
+        client.km.transport = "ipc"  # sockets in that folder; no port is opened
+    return client
+
+
+def _kernel(metadata: "Any") -> "str":
+    """This interpreter's kernel for every notebook of Python, whatever its author called theirs."""
+    spec = metadata.get("kernelspec", {})
+    language = metadata.get("language_info", {}).get("name") or spec.get("language") or "python"
+    return _PYTHON_KERNEL if language.lower() == "python" else spec.get("name", _PYTHON_KERNEL)
+
+
+def _set_arguments(client: "Any", words: "List[str]") -> "None":
+    """``sys.argv`` in the notebook, as a script has it."""
+    from nbformat.v4 import new_code_cell  # type: ignore[import-not-found,unused-ignore]
+
+    cells = client.nb.cells
+    cells.insert(0, new_code_cell("import sys as _sys; _sys.argv = %r; del _sys" % (words,)))
+    client.execute_cell(cells[0], 0, store_history=False)
+    del cells[0]
+
+
+def _show(kind: "str", content: "Dict[str, Any]") -> "None":
+    """Text of a cell's output. Pictures and tables are in the executed copy."""
+    if kind == "stream":
+        stream = sys.stderr if content.get("name") == "stderr" else sys.stdout
+        _write(stream, content.get("text", ""))
+    elif kind in ("execute_result", "display_data"):
+        text = content.get("data", {}).get("text/plain", "")
+        _write(sys.stdout, text + "\n" if text else "")
+    elif kind == "error":
+        _write(sys.stderr, _COLOURS.sub("", "\n".join(content.get("traceback", []))) + "\n")
+
+
+def _write(stream: "Any", text: "str") -> "None":
+    stream.buffer.write(text.encode("utf-8", "replace"))
+    stream.flush()
+
+
+def _keep(notebook: "Any", path: "str") -> "None":
+    import nbformat
+
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    beside = path + ".tmp"
+    nbformat.write(notebook, beside)
+    os.rename(beside, path)
+
+
+def _stop(_number: "int", _frame: "object") -> "NoReturn":
+    """The copy is kept of a run that is canceled too."""
+    sys.exit(128 + signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
