@@ -16,6 +16,7 @@ if MYPY:
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _LONGEST_FOLDER = 50  # bytes before the name of a socket, of which the system takes 107 in all
+_STARTUP_S = 600  # on a busy machine, with packages on a network; a kernel that ends is noticed at once
 _PYTHON_KERNEL = "python3"
 
 
@@ -75,7 +76,8 @@ def _client(notebook: "Any", folder: "str") -> "Any":
             return super(Client, self).process_message(message, cell, cell_index)
 
     resources = {"metadata": {"path": folder}}
-    client = Client(notebook, timeout=None, kernel_name=_kernel(notebook.metadata), resources=resources)
+    options = {"timeout": None, "startup_timeout": _STARTUP_S, "kernel_name": _kernel(notebook.metadata)}
+    client = Client(notebook, resources=resources, **options)
     client.create_kernel_manager()
     if len(os.fsencode(os.environ["JUPYTER_RUNTIME_DIR"])) < _LONGEST_FOLDER:
         client.km.transport = "ipc"  # sockets in that folder; no port is opened

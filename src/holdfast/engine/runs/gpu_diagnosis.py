@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
 
-_READ = (".py", ".txt", ".in", ".yml", ".yaml", ".toml", ".compute", ".runconfig")
+_READ = (".py", ".ipynb", ".txt", ".in", ".yml", ".yaml", ".toml", ".compute", ".runconfig")
 MOST_FILES = 200
 MOST_BYTES = 200_000
 _DEPTH = 6
@@ -50,7 +50,7 @@ def unused_framework(home: Home, run: Run) -> tuple[str, str] | None:
     try:
         from holdfast.advice import gpu_frameworks
 
-        return gpu_frameworks.imported(dict(_texts(home, run)), str(run.request.get("script") or ""))
+        return gpu_frameworks.imported(dict(_texts(home, run)), _script(run))
     except Exception:  # advice is no reason to fail
         return None
 
@@ -81,12 +81,30 @@ def _check(run: Run) -> Json | None:
 def _texts(home: Home, run: Run) -> Iterator[tuple[str, str]]:
     """Sources and declarations of the snapshot, the script first, then from the top of the project down."""
     root = os.fsencode(home.objects)
-    script = str(run.request.get("script") or run.request.get("script_name") or "")
+    script = _script(run)
     found: list[tuple[int, str, objects.Entry]] = []
     _collect(root, str(run.request.get("tree")), b"", found)
     found.sort(key=lambda item: (item[1] != script, item[0], item[1]))
     for _, name, entry in found[:MOST_FILES]:
-        yield name, readable(objects.read(root, entry.digest))
+        text = readable(objects.read(root, entry.digest))
+        yield name, _cells(text) if name.endswith(".ipynb") else text
+
+
+def _script(run: Run) -> str:
+    """The file of the project that the run is about."""
+    request = run.request
+    return str(request.get("source") or request.get("script") or request.get("script_name") or "")
+
+
+def _cells(text: str) -> str:
+    """The code of a notebook."""
+    import json
+
+    try:
+        cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+        return "\n".join("".join(cell["source"]) for cell in cells)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
 
 
 def _collect(root: bytes, tree: str, below: bytes, found: list[tuple[int, str, objects.Entry]]) -> None:
