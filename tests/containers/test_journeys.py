@@ -20,6 +20,7 @@ from managed import index
 from ssh.test_links import Watched
 
 if TYPE_CHECKING:
+    from conftest import Result
     from containers.conftest import Ground
     from sshlab import Lab
 
@@ -82,6 +83,23 @@ def test_the_scripts_end_is_the_runs_end(seat: Seat) -> None:
     late = seat.submit(TOLD, "--timeout", "2s")
     assert (late.code, "timed out after 2s" in late.err) == (124, True), late
     assert (seat.attempt / "work" / "train.py").exists(), "kept, for it did not complete"
+
+
+@with_docker_and_over_ssh
+def test_modules_shell_scripts_and_programs_run_in_the_container(seat: Seat) -> None:
+    seat.target()
+    seat.desk.script("import os, sys; print(__package__, sys.argv[1:], os.getcwd().endswith('work'))\n", "pkg/train.py")
+    seat.desk.script("echo shell $1\n", "train.sh")
+
+    def submit(*words: str) -> Result:
+        return seat.desk.holdfast("submit", "-c", "box", *words)
+
+    result = submit("-m", "pkg.train", "--lr", "1")
+    assert (result.code, "pkg ['--lr', '1'] True\n" in result.text) == (0, True), result
+    result = submit("--", "sh", "train.sh", "x")
+    assert (result.code, "shell x\n" in result.text) == (0, True), result
+    result = submit("--", "no-such-program")
+    assert (result.code, "no program no-such-program on the PATH of the run" in result.err) == (127, True), result
 
 
 @everywhere

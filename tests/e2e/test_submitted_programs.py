@@ -75,7 +75,9 @@ def test_module_is_run_by_the_interpreter_of_the_run_and_again_by_reproduce(
 
 
 def test_shell_scripts_and_programs_run_in_the_copy_of_the_project(desk: Desk, active: Path) -> None:
-    desk.script("#!/bin/sh\necho shell $1 in $(basename $PWD); python -c 'import holdfast, sys; print(sys.prefix)'", "a.sh")
+    desk.script(
+        "#!/bin/sh\necho shell $1 in $(basename $PWD); python -c 'import holdfast, sys; print(sys.prefix)'", "a.sh"
+    )
     desk.script('words=(of bash); echo "${words[@]}" > outputs/said\n', "b.sh")
     desk.script("", "bin/note")
     shutil.copy("/bin/echo", desk.project / "bin" / "prog")
@@ -90,7 +92,9 @@ def test_shell_scripts_and_programs_run_in_the_copy_of_the_project(desk: Desk, a
 
 
 @pytest.mark.parametrize("dashes", [("--",), ()], ids=["after dashes", "alone"])
-def test_program_of_the_environment_starts_a_script_several_times(desk: Desk, active: Path, dashes: tuple[str, ...]) -> None:
+def test_program_of_the_environment_starts_a_script_several_times(
+    desk: Desk, active: Path, dashes: tuple[str, ...]
+) -> None:
     desk.script("import sys, holdfast; holdfast.log('rank', int(sys.argv[1])); print('acc:', 0.5)\n")
     result = desk.submit("--scalars", *dashes, "launch", "--count", "2", "train.py", env={"VIRTUAL_ENV": str(active)})
     assert result.code == 0, result
@@ -150,7 +154,9 @@ def run_notebook(desk: Desk, name: str, *arguments: str) -> Result:
 
 
 def test_notebook_is_executed_and_its_copy_kept(desk: Desk) -> None:
-    first = "import sys, os, holdfast; print('first', sys.argv, os.path.basename(os.getcwd())); holdfast.log('loss', 0.25)"
+    first = (
+        "import sys, os, holdfast; print('first', sys.argv, os.path.basename(os.getcwd())); holdfast.log('loss', 0.25)"
+    )
     spec = {"name": "someone-elses", "display_name": "Theirs", "language": "python"}
     desk.script(notebook(first, "1 + 1", kernelspec=spec), "notes/a.ipynb")
     result = run_notebook(desk, "notes/a.ipynb", "--lr", "0.1")

@@ -66,7 +66,10 @@ def read(root: Path, *words: str, after_dashes: bool = False, folder: str = "") 
         (("-m", "pkg.train", "-m"), Runnable("-m pkg.train", ("-m",), (PYTHON, "-m", "pkg.train"), "pkg/train.py")),
         (("-m", "pkg.tool"), Runnable("-m pkg.tool", (), (PYTHON, "-m", "pkg.tool"), "pkg/tool/__main__.py")),
         (("-m", "inner.go"), Runnable("-m inner.go", (), (PYTHON, "-m", "inner.go"), "src/inner/go.py")),
-        (("-m", "torch.distributed.run"), Runnable("-m torch.distributed.run", (), (PYTHON, "-m", "torch.distributed.run"), "")),
+        (
+            ("-m", "torch.distributed.run"),
+            Runnable("-m torch.distributed.run", (), (PYTHON, "-m", "torch.distributed.run"), ""),
+        ),
         (("-m", "data"), None),
         (("python", "-m", "pkg.train"), Runnable("-m pkg.train", (), (PYTHON, "-m", "pkg.train"), "pkg/train.py")),
         (("python3", "train.py", "1"), Runnable("train.py", ("1",))),

@@ -15,7 +15,7 @@ if MYPY:
     from typing import Any, Dict, List, NoReturn
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_LONGEST_FOLDER = 50  # bytes before the name of a socket, of which the system takes 107 in all
+_LONGEST_FOLDER = 90  # bytes before the name of a socket, of which the system takes 107 in all
 _STARTUP_S = 600  # on a busy machine, with packages on a network; a kernel that ends is noticed at once
 _PYTHON_KERNEL = "python3"
 
@@ -78,9 +78,10 @@ def _client(notebook: "Any", folder: "str") -> "Any":
     resources = {"metadata": {"path": folder}}
     options = {"timeout": None, "startup_timeout": _STARTUP_S, "kernel_name": _kernel(notebook.metadata)}
     client = Client(notebook, resources=resources, **options)
-    client.create_kernel_manager()
-    if len(os.fsencode(os.environ["JUPYTER_RUNTIME_DIR"])) < _LONGEST_FOLDER:
-        client.km.transport = "ipc"  # sockets in that folder; no port is opened
+    manager, runtime = client.create_kernel_manager(), os.environ["JUPYTER_RUNTIME_DIR"]
+    manager.connection_file = os.path.join(runtime, "kernel.json")
+    if len(os.fsencode(runtime)) < _LONGEST_FOLDER:  # sockets in that folder; no port is opened
+        manager.transport, manager.ip = "ipc", os.path.join(runtime, "kernel")
     return client
 
 
