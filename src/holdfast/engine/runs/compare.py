@@ -14,7 +14,6 @@ from holdfast.errors import HoldfastError
 from holdfast.metrics import reader
 from holdfast.metrics import values as logged
 from holdfast.record import Record
-from holdfast.runner.store import layout
 from holdfast.store import history_record, output_manifest, package_list, runs
 
 TYPE_CHECKING = False
