@@ -128,7 +128,8 @@ def test_a_run_is_cancelled_while_its_job_waits(toys: Desk, spooled: Spool) -> N
     toys.script("print('never')\n")
     with toys.start("submit", "-c", "queue", "train.py") as process:
         eventually(lambda: bool(list(spooled.folder.glob("*.job"))))
-        assert toys.record()["status"] == "Preparing"
+        eventually(lambda: toys.record()["status"] == "Queued")
+        assert "waits in the queue of the target" in toys.record()["reason"]
         assert toys.holdfast("cancel", "-r", "last").code == 0
         assert process.wait(60) != 0
     assert toys.record()["status"] == "Canceled"

@@ -103,7 +103,9 @@ def _state(run: Run) -> str:
     state = lifecycle.state_of(run.events)
     if state != lifecycle.SUBMITTING or not run.is_start_noted:
         return state
-    return lifecycle.CANCEL_REQUESTED if run.is_cancelled else lifecycle.PREPARING
+    if run.is_cancelled:
+        return lifecycle.CANCEL_REQUESTED
+    return lifecycle.QUEUED if run.queued_job else lifecycle.PREPARING
 
 
 def is_incomplete(record: Json) -> bool:
@@ -129,6 +131,8 @@ def tags(run: Run) -> Json:
 
 def reason(run: Run, *, outputs: bool = True) -> str:
     """Why the run ended as it did, and what of it could not be kept; of one that waits, what for."""
+    if run.queued_job:
+        return f"job {run.queued_job} waits in the queue of the target"
     if lifecycle.state_of(run.events) == lifecycle.QUEUED:
         return queue_words(next(event for event in reversed(run.events) if event.get("type") == "queued"))
     words: list[object] = []

@@ -62,6 +62,11 @@ class Run(Record):
         return bool(self._noted_ticket)
 
     @property
+    def queued_job(self) -> str:
+        """The name of the job that waits in a batch queue, as last seen; empty for an attempt that has events."""
+        return self._noted_ticket[len(self._bare_ticket) + 1 :] if not self.events else ""
+
+    @property
     def _bare_ticket(self) -> str:
         return f"{self.uid}/{self.attempt_name}"
 
