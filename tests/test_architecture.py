@@ -297,6 +297,19 @@ def test_architecture_page_names_every_folder() -> None:
     assert sorted(name for name in folders if f"  {name}/" not in page) == []
 
 
+def test_architecture_page_names_existing_modules_and_every_folder_of_tests() -> None:
+    page = _page("architecture.md")
+    named = {name.rstrip("/") for name in re.findall(r"`([a-z_]+/[a-z_/]*)(?:\.py)?`", page)} - {"aml_config"}
+    places = (PACKAGE, PACKAGE / "engine" / "runs", ROOT)
+    existing = {
+        name for name in named for place in places if (place / name).is_dir() or (place / f"{name}.py").is_file()
+    }
+    assert len(named) > 30
+    assert sorted(named - existing) == []
+    folders = {path.parent.relative_to(ROOT).as_posix() for path in ROOT.glob("tests/*/test_*.py")}
+    assert sorted(folder for folder in folders if folder not in page) == []
+
+
 def test_every_module_has_a_purpose_in_the_module_list() -> None:
     """``make docs`` makes docs/modules.md from docstrings; tests/unit/test_docs.py checks that it is up to date."""
     rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", _page("modules.md"), re.MULTILINE)

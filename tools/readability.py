@@ -5,6 +5,7 @@ lines        lines of Python in src/holdfast
 dialect      the words of ``DIALECT`` in all text of src, docs and the top-level pages
 prose        the same in docstrings and comments of src, and in docs, as tests/test_language.py counts
 joins        calls of os.path.join with a fixed file name of a store, outside the modules that define the layout
+names        parameters and variables that do not say what they hold, as tests/test_language.py counts
 replaces     calls of os.replace or os.rename, outside the modules that define how files are written
 """
 
@@ -39,7 +40,7 @@ WRITERS = {"files", "atomic"}
 
 
 def main(commits: list[str]) -> int:
-    names = ("modules", "folders", "lines", "dialect", "prose", "joins", "replaces")
+    names = ("modules", "folders", "lines", "dialect", "prose", "names", "joins", "replaces")
     print(f"{'commit':<12}" + "".join(f"{name:>10}" for name in names))
     for commit in commits or ["HEAD"]:
         with tempfile.TemporaryDirectory() as folder:
@@ -64,6 +65,7 @@ def counted(root: Path) -> dict[str, int]:
         "lines": sum(len(path.read_text(encoding="utf-8").splitlines()) for path in sources),
         "dialect": sum(len(DIALECT.findall(text)) for text in texts),
         "prose": sum(len(DIALECT.findall(text)) for text in _prose(sources, pages)),
+        "names": sum(_vague_names(path) for path in sources),
         "joins": sum(_joins(tree) for path, tree in trees.items() if path.stem not in LAYOUT),
         "replaces": sum(_replaces(tree) for path, tree in trees.items() if path.stem not in WRITERS),
     }
@@ -75,6 +77,11 @@ def _prose(sources: list[Path], pages: list[Path]) -> Iterator[str]:
     for path in pages:
         if f"docs/{path.name}" not in LANGUAGE["OTHERS"] and path.name not in LANGUAGE["OTHERS"]:
             yield LANGUAGE["prose_of_page"](path.read_text(encoding="utf-8"))
+
+
+def _vague_names(path: Path) -> int:
+    names = LANGUAGE["_local_names"](path.read_text(encoding="utf-8"))
+    return sum(name in LANGUAGE["VAGUE"] for _, name in names)
 
 
 def _joins(tree: ast.Module) -> int:
