@@ -124,8 +124,8 @@ class Launcher(Protocol):
     machine is reached, and from the keys that the row of the kinds table names in ``settings``.
 
     ``start`` is called once per attempt and may be called again when its answer was lost; it must then find the first
-    start and not make a second. ``told`` is for the memory of the runner only (variables, the command to run at its end);
-    with ``request`` in it the run is made known to a store that is not the client's.
+    start and not make a second. ``told`` is for the memory of the runner only (variables, the command at the end).
+    With ``request`` in it the run is made known to a store that is not the client's.
     ``look``: queued, alive, gone (it ended without closing the run), closed, absent (never started), or elsewhere
     (another node has it, and nothing can be said from here).
     ``stop`` asks the attempt to end, and returns: asked, ended (by this request), closed (before), elsewhere.
