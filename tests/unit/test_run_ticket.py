@@ -45,7 +45,8 @@ def test_ticket_is_the_last_one_noted_for_the_attempt(noted: list[object], attem
 def test_run_is_queued_while_its_job_waits_in_a_batch_queue(
     ticket: str, events: list[str], client: list[str], status: str, reason: str
 ) -> None:
-    lines: list[dict[str, object]] = [{"type": "ticket", "ticket": ticket}, *({"type": kind} for kind in client)]
+    lines: list[dict[str, object]] = [{"type": "ticket", "ticket": ticket}]
+    lines += [{"type": kind} for kind in client]
     run = Run(UID, "/runs", {}, [{"type": kind} for kind in events], lines)
     record = history_record.record(run)
     assert (record["status"], record["reason"]) == (status, reason)
