@@ -32,7 +32,7 @@ WHOLE = model.Plan(
     script="train.py", argv=("python", "train.py", "\udcff"), tree="1" * 64, env=("A", "B"),
     links=(model.Link("data", "/data"),), share="~/share", timeout=60.0, timeout_text="1m", grace=5.0, max_log=7,
     keep_work=True, shims="/shims", environment=ENVIRONMENT, idle=IDLE, container=CONTAINER, gpu=WISH,
-    interpreter=INTERPRETER,
+    interpreter=INTERPRETER, python="/envs/k/bin/python",
 ).to_json()  # fmt: skip
 
 
@@ -54,6 +54,11 @@ def test_runner_reads_every_key_that_the_client_sends() -> None:
     assert plan.container.user == ""
     assert plan.gpu
     assert (plan.gpu.count, plan.gpu.wait_s, plan.gpu.grace_s) == (1, None, 600.0)
+
+
+def test_plan_of_an_older_client_begins_with_its_interpreter() -> None:
+    assert Plan(LEAST).python == "python"
+    assert Plan({**LEAST, "argv": ["torchrun"], "python": "/opt/python"}).python == "/opt/python"
 
 
 def test_keys_of_client_runner_and_documentation_agree() -> None:

@@ -63,10 +63,7 @@ class Option(Record):
 
 
 class Positional(Record):
-    """A word (or, with ``many``, all remaining words) that a command takes without a flag.
-
-    ``starts``: flags that begin the script's own words, as ``-m`` of Python does.
-    """
+    """A word (``many``: all remaining words) without a flag. ``starts``: flags that begin it, as ``-m`` of Python."""
 
     name: str
     help: str = ""
@@ -116,8 +113,8 @@ class Command(Record):
 class Parsed(Record):
     """A command with a value for each of its options and positionals, and the script's own arguments.
 
-    ``compatible``: it was typed as ``ml ...``, so its output has the columns and names of the original.
-    ``after_dashes``: ``--`` came before the script.
+    ``compatible``: it was typed as ``ml ...``, so its output has the columns and names of the original. ``after_dashes``:
+    ``--`` came before the script.
     """
 
     command: Command
@@ -320,11 +317,10 @@ def _read_options(
         if word == "--":
             tail = list(words[at + 1 :])
             return (loose, tail, True) if command.rest else ([*loose, *tail], [], True)
-        if command.rest and word in command.rest.starts:
-            return loose, list(words[at:]), False
-        if word.startswith("-") and word != "-":
+        starts = command.rest is not None and word in command.rest.starts
+        if word.startswith("-") and word != "-" and not starts:
             at = values.read(words, at)
-        elif command.rest and len(loose) == len(command.positionals):
+        elif command.rest and (starts or len(loose) == len(command.positionals)):
             return loose, list(words[at:]), False
         else:
             loose.append(word)

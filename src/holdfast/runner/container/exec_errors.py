@@ -5,18 +5,19 @@ The first process of a container imports this file too, so it also runs under Py
 
 import errno
 import os
-import sys
 
 MYPY = False
 if MYPY:
     from typing import Any  # noqa: F401 - in comments
 
 
-def current_reason(program):
-    # type: (Any) -> str
-    """The same, from the error that is being handled."""
-    error = sys.exc_info()[1]
-    return reason(error, program) if isinstance(error, EnvironmentError) else str(error)
+def replace_process(argv):
+    # type: (list[Any]) -> None
+    """Become this program, which is looked for on the PATH; an error says why that cannot be."""
+    try:
+        os.execvp(argv[0], argv)
+    except EnvironmentError as error:
+        raise RuntimeError(reason(error, argv[0]))
 
 
 def reason(error, program):

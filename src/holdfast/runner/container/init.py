@@ -120,7 +120,7 @@ def _start(told):
             os.close(trouble)
             _become(told, report, told["argv"])
         except BaseException:
-            os.write(report, exec_errors.current_reason(_name(told["argv"][0])).encode("utf-8", "replace")[:4000])
+            os.write(report, str(sys.exc_info()[1]).encode("utf-8", "replace")[:4000])
         finally:
             os._exit(127)
     os.close(report)
@@ -177,10 +177,9 @@ def _become(told, report, argv):
         if places:
             env[_name(name)] = os.pathsep.join([_name(place) for place in places] + known)
     env.update((_name(name), _name(value)) for name, value in told["env"].items())
-    words = [_name(word) for word in argv]
     os.environ.clear()
     os.environ.update(env)  # where the program is looked for
-    os.execvp(words[0], words)
+    exec_errors.replace_process([_name(word) for word in argv])
 
 
 def _watch(pid, told):
