@@ -40,10 +40,9 @@ def _command() -> str:
     """Empty where there is no pager, or no terminal that could show one."""
     if os.name != "posix" or os.environ.get("TERM", "dumb") == "dumb":
         return ""
-    for name in ("HOLDFAST_PAGER", "PAGER"):
-        command = os.environ.get(name)
-        if command is not None:
-            return "" if command.strip() in ("", "cat") else command
+    command = os.environ.get("HOLDFAST_PAGER", os.environ.get("PAGER"))
+    if command is not None:
+        return "" if command.strip() in ("", "cat") else command
     from shutil import which
 
     return DEFAULT if which(DEFAULT) else ""
