@@ -142,7 +142,7 @@ def test_options_of_the_script_before_it_are_refused_with_the_order(desk: Desk) 
 
 
 def notebook(*cells: str, **metadata: object) -> str:
-    code = [
+    code: list[dict[str, object]] = [
         {"cell_type": "code", "source": text, "metadata": {}, "outputs": [], "execution_count": None} for text in cells
     ]
     return json.dumps({"cells": code, "metadata": metadata, "nbformat": 4, "nbformat_minor": 4})

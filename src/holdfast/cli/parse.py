@@ -113,8 +113,7 @@ class Command(Record):
 class Parsed(Record):
     """A command with a value for each of its options and positionals, and the script's own arguments.
 
-    ``compatible``: it was typed as ``ml ...``, so its output has the columns and names of the original. ``after_dashes``:
-    ``--`` came before the script.
+    ``compatible``: it was typed as ``ml ...``, so its output has the original's columns. ``after_dashes``: after ``--``.
     """
 
     command: Command

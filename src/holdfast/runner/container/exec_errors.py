@@ -17,7 +17,7 @@ def replace_process(argv):
     try:
         os.execvp(argv[0], argv)
     except EnvironmentError as error:
-        raise RuntimeError(reason(error, argv[0]))
+        raise RuntimeError(reason(error, argv[0]))  # noqa: B904 - Python 2 has no from
 
 
 def reason(error, program):
