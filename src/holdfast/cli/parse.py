@@ -113,7 +113,7 @@ class Command(Record):
 class Parsed(Record):
     """A command with a value for each of its options and positionals, and the script's own arguments.
 
-    ``compatible``: it was typed as ``ml ...``, so its output has the original's columns. ``after_dashes``: after ``--``.
+    ``compatible``: it was typed as ``ml ...``, so it prints the original's columns. ``after_dashes``: after ``--``.
     """
 
     command: Command
