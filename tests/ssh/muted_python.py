@@ -2,7 +2,7 @@
 """Stands for python3 on a target: the runner answers, until a file says after how many frames of a verb it is muted.
 
 ``/var/tmp/mute`` has lines of a verb and a number; ``*`` stands for all others. Nothing but the hello passes for a verb
-with 0. A muted runner goes on to be heard by nobody, its heartbeats included.
+with 0. Nothing of a muted runner arrives, heartbeats included.
 """
 
 import base64

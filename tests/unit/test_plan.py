@@ -27,19 +27,20 @@ CONTAINER = container.wish(
 ENVIRONMENT = Environment("k", "/envs/k", "/envs/k/bin/python", "env.yml", "the only one", {}, None, False).in_plan()
 IDLE = {"command": "poweroff", "minutes": 30}
 INTERPRETER: dict[str, object] = {"origin": "active", "why": "active in this shell, VIRTUAL_ENV"}
+KEEP: dict[str, object] = {"limit": 5, "files": 6, "ignore": ["data/"]}
 WHOLE = model.Plan(
     uid="0" * 32, run_id="iris_1", run_number=3, attempt="a2", project="iris", project_id="p", target="box",
     script="train.py", argv=("python", "train.py", "\udcff"), tree="1" * 64, env=("A", "B"),
     links=(model.Link("data", "/data"),), share="~/share", timeout=60.0, timeout_text="1m", grace=5.0, max_log=7,
     keep_work=True, shims="/shims", environment=ENVIRONMENT, idle=IDLE, container=CONTAINER, gpu=WISH,
-    interpreter=INTERPRETER, python="/envs/k/bin/python",
+    interpreter=INTERPRETER, python="/envs/k/bin/python", keep=KEEP,
 ).to_json()  # fmt: skip
 
 
 def test_runner_reads_every_key_that_the_client_sends() -> None:
     plan = Plan(json.loads(json.dumps(WHOLE)))
     for key, value in WHOLE.items():
-        if key not in ("links", "environment", "idle", "container", "gpu", "interpreter"):
+        if key not in ("links", "environment", "idle", "container", "gpu", "interpreter", "keep"):
             assert getattr(plan, key) == value, key
     assert [(link.name, link.target) for link in plan.links] == [("data", "/data")]
     assert plan.environment
@@ -48,6 +49,7 @@ def test_runner_reads_every_key_that_the_client_sends() -> None:
     assert _values(plan.idle) == IDLE
     assert plan.interpreter
     assert _values(plan.interpreter) == INTERPRETER
+    assert _values(plan.keep) == KEEP
     assert plan.container
     assert plan.container.image_id == "sha256:1"
     assert plan.container.digest is None
@@ -71,6 +73,7 @@ def test_keys_of_client_runner_and_documentation_agree() -> None:
         (runner_plan.Environment, ENVIRONMENT),
         (runner_plan.Idle, IDLE),
         (runner_plan.Interpreter, INTERPRETER),
+        (runner_plan.Keep, KEEP),
         (runner_plan.Container, CONTAINER),
         (runner_plan.GpuRequest, WISH),
     ]
@@ -80,7 +83,7 @@ def test_keys_of_client_runner_and_documentation_agree() -> None:
         assert keys == set(sent), kind
         known |= keys
     assert known - documented == set()
-    assert documented - known == {"all", "dry", "run", "files", "bytes"}
+    assert documented - known == {"all", "dry", "run", "bytes"}
 
 
 def test_plan_of_the_oldest_client_has_defaults() -> None:
@@ -88,7 +91,9 @@ def test_plan_of_the_oldest_client_has_defaults() -> None:
     assert (plan.attempt, plan.grace, plan.timeout, plan.max_log) == ("a1", 30.0, None, 10_000_000_000)
     assert (plan.links, plan.share, plan.keep_work, plan.gpu, plan.container) == ([], "", False, None, None)
     nulls = {key: None for key in WHOLE if key not in LEAST}
-    assert _values(Plan({**LEAST, **nulls})) == {**_values(plan), "source": {**LEAST, **nulls}}
+    other = Plan({**LEAST, **nulls})
+    assert _values(plan.keep) == _values(other.keep) == {"limit": 2_000_000_000, "files": 5000, "ignore": []}
+    assert {**_values(other), "keep": plan.keep} == {**_values(plan), "source": {**LEAST, **nulls}}
 
 
 def test_unknown_keys_are_kept_and_ignored() -> None:
