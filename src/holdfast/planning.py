@@ -23,10 +23,9 @@ def make_plan(
     runtime: Runtime,
     share_base: str | None,
     shims: str | None,
-    python: str | None = None,
     **parts: Json | None,
 ) -> Plan:
-    """``shims`` is a folder of programs that the script finds first on its PATH, ``python`` the run's interpreter.
+    """``shims`` is a folder of programs that the script finds first on its PATH.
 
     ``parts``, where there are any: ``environment``, ``container``, ``gpu``; ``idle``, which switches the machine off.
     """
@@ -39,9 +38,7 @@ def make_plan(
         project_id=project.id,
         target=job.target,
         script=job.script,
-        argv=runtime.command((*job.command, *job.arguments))
-        if job.command
-        else runtime.argv(job.script, job.arguments),
+        argv=_argv(job, runtime),
         tree=tree,
         env=tuple(sorted(job.env)),
         links=job.links,
@@ -55,9 +52,12 @@ def make_plan(
         scalars=job.scalars,
         keep=job.keep,
         interpreter=job.interpreter,
-        python=python,
         **parts,
     )
+
+
+def _argv(job: Job, runtime: Runtime) -> tuple[str, ...]:
+    return runtime.command((*job.command, *job.arguments)) if job.command else runtime.argv(job.script, job.arguments)
 
 
 def plan_gpu(wish: GpuWish, *, handed_in: bool) -> Json | None:

@@ -253,7 +253,7 @@ def _plan(
     kept = environment.in_plan() if environment is not None else None
     interpreter = python or job.python or target.compute.python_location or "python"
     parts = RuntimeParts(interpreter, target.compute.to_settings(), kept, wish, gpu)
-    return make_plan(
+    plan = make_plan(
         job,
         project,
         identity,
@@ -261,12 +261,12 @@ def _plan(
         runtime=target.runtime(parts),
         share_base=target.share_base,
         shims=target.shims,
-        python=interpreter,
         environment=kept,
         idle=_idle(target),
         container=wish,
         gpu=gpu,
     )
+    return plan._replace(python=interpreter)
 
 
 def _wish(target: Target, container: Container | None, python: str | None, gpu: bool) -> Json | None:
