@@ -108,7 +108,7 @@ def test_no_isinstance_check_of_hosts_launchers_or_runtimes() -> None:
     assert asked == []
 
 
-KNOWS_KINDS = ("kinds.py", "targets.py", "amlconfig/")
+KNOWS_KINDS = ("kinds.py", "target_lookup.py", "amlconfig/")
 
 
 def test_only_the_kinds_table_asks_what_type_a_target_is() -> None:
@@ -174,7 +174,7 @@ def test_commands_use_a_target_only_after_it_was_confirmed() -> None:
         _name(path)
         for path in SOURCES
         for node in ast.walk(_tree(path))
-        if isinstance(node, ast.Attribute) and node.attr == "choose" and ast.unparse(node.value) == "targets"
+        if isinstance(node, ast.Attribute) and node.attr == "choose" and ast.unparse(node.value) == "target_lookup"
     }
     shows = {"cli/commands/targets.py", "cli/commands/trust.py", "cli/commands/attach.py"}
     checks = {"cli/confirm.py", "engine/submit/confirmation.py", "engine/runs/run_target.py", "cli/commands/power.py"}

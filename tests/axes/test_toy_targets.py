@@ -15,7 +15,7 @@ import pytest
 from axes.conftest import Spool
 from conftest import Desk, eventually
 from contract.test_launchers import readable_in
-from holdfast import targets
+from holdfast import target_lookup
 from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -203,4 +203,4 @@ def test_command_is_not_run_in_a_run_whose_job_waits(toys: Desk, spooled: Spool)
 @pytest.mark.parametrize("place", ["nowhere.at_all:Host", "holdfast.hosts.local:NoSuchHost", ""])
 def test_kind_whose_class_cannot_be_loaded_is_named(place: str) -> None:
     with pytest.raises(ConfigError, match="cannot be loaded, which the kind of the target names"):
-        targets._import(place)
+        target_lookup._import(place)

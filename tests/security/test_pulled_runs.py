@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast import targets
+from holdfast import target_lookup
 from holdfast.amlconfig.types import ComputeTarget
 from holdfast.engine.machines import cleanup
 from holdfast.engine.runs import run_target
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holdfast.model import Json
-    from holdfast.targets import Target
+    from holdfast.target_lookup import Target
 
 UID = "a" * 32
 PROJECT = Project("", "01234567-89ab-cdef-0123-456789abcdef", "project")
@@ -114,4 +114,4 @@ def _target(home: Home, name: str, host_key: str, address: str = "192.0.2.1", ro
         root=root,
         python_location="python3",
     )
-    return targets.resolve(compute, home.path)
+    return target_lookup.resolve(compute, home.path)

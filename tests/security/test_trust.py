@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast import targets
+from holdfast import target_lookup
 from holdfast.amlconfig import read_compute
 from holdfast.engine.submit import confirmation
 
@@ -328,7 +328,7 @@ def test_at_a_terminal_it_is_asked_once(clone: Clone, answer: str, called: bool)
 def test_a_machine_that_the_store_knew_before_counts_as_confirmed(clone: Clone) -> None:
     compute, _ = read_compute(clone.target(f"{REMOTE}pythonLocation: /opt/python3\n"))
     assert compute is not None
-    login = targets.login(compute, str(clone.desk.home))
+    login = target_lookup.login(compute, str(clone.desk.home))
     os.makedirs(login.folder)
     assert clone.goes_on()
     clone.target(REMOTE.replace(KEY, OTHER_KEY))
@@ -338,7 +338,7 @@ def test_a_machine_that_the_store_knew_before_counts_as_confirmed(clone: Clone) 
     assert clone.desk.holdfast("trust", "gpu1").code == 0  # from now on there is a list
     other, _ = read_compute(clone.target(REMOTE.replace("ada", "bob")))
     assert other is not None
-    os.makedirs(targets.login(other, str(clone.desk.home)).folder)
+    os.makedirs(target_lookup.login(other, str(clone.desk.home)).folder)
     assert not clone.goes_on()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuruns import WISH
-from holdfast import settings, targets
+from holdfast import settings, target_lookup
 from holdfast.amlconfig import read_compute, read_runconfig, render
 from holdfast.amlconfig.types import ComputeTarget, GpuRequest, RunConfig
 from holdfast.amlconfig.write import update
@@ -229,7 +229,9 @@ def test_plan_and_container_agree(tmp_path: Path, wish: GpuWish, compute: str, c
     box = containers.Container("python:3.11", {"name": "docker", "program": "docker"}, FOUND, {})
     job = Job(script="train.py", arguments=(), config="box", target="box", env={}, gpu=wish)
     project, nobody = Project(str(tmp_path), "id", "lab"), Identity("0" * 32, "lab_1", 1)
-    plan = submit._plan(job, project, nobody, "0" * 64, targets.resolve(target, str(tmp_path)), None, box).to_json()
+    plan = submit._plan(
+        job, project, nobody, "0" * 64, target_lookup.resolve(target, str(tmp_path)), None, box
+    ).to_json()
     gpu, container = plan["gpu"], plan["container"]
     assert isinstance(container, dict)
     assert container["gpu"] is handed

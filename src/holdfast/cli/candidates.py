@@ -190,13 +190,13 @@ def _targets(folder: str, kind: str) -> Iterable[Candidate]:
     if not kind:
         return
     from holdfast import project as projects
-    from holdfast import targets
+    from holdfast import target_lookup
     from holdfast.location import location
 
-    places = targets.folders(projects.find(folder).root, location())
-    names = dict.fromkeys(targets.targets(places), "target") if "targets" in kind else {}
+    places = target_lookup.folders(projects.find(folder).root, location())
+    names = dict.fromkeys(target_lookup.targets(places), "target") if "targets" in kind else {}
     if "configurations" in kind:
-        names.update(dict.fromkeys(targets.configurations(places), "run configuration"))
+        names.update(dict.fromkeys(target_lookup.configurations(places), "run configuration"))
     for name in sorted(names):
         yield Candidate(name, names[name])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from holdfast import targets
+from holdfast import target_lookup
 from holdfast.engine.submit import confirmation
 from holdfast.errors import UsageError
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from holdfast.cli.parse import Parsed
     from holdfast.snapshot.snapshot import Pending
-    from holdfast.targets import Chosen
+    from holdfast.target_lookup import Chosen
 
 _ASK_ABOVE = 1_000_000_000
 
@@ -24,7 +24,7 @@ def choose(home: str, root: str, name: str, target: str | None = None) -> Chosen
 
     ``home`` is the store's folder, ``root`` the project's.
     """
-    chosen = targets.choose(targets.folders(root, home), name, target)
+    chosen = target_lookup.choose(target_lookup.folders(root, home), name, target)
     confirm(home, root, chosen)
     return chosen
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast import answers, targets
+from holdfast import answers, target_lookup
 from holdfast.cli.confirm import confirm
 from holdfast.cli.reach import tell_quiet
 from holdfast.engine.connection.channel import connect
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.environments.spec import Facts
     from holdfast.model import Json, Project
     from holdfast.store.home import Home
-    from holdfast.targets import Chosen
+    from holdfast.target_lookup import Chosen
 
 
 def settle(
@@ -88,7 +88,7 @@ class Bench:
         self.project = project
         self.chosen = chosen
         confirm(home.path, project.root, chosen)
-        self.target = targets.resolve(chosen.compute, home.path)
+        self.target = target_lookup.resolve(chosen.compute, home.path)
         self.channel = connect(home, self.target, on_quiet=tell_quiet)
         self.container = (
             settle_container(home, project, chosen.compute, self.channel) if chosen.compute.kind.in_container else None

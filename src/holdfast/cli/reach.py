@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.errors import UnreachableError
     from holdfast.store.home import Home
-    from holdfast.targets import Target
+    from holdfast.target_lookup import Target
 
 
 class Notice:

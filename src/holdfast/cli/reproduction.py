@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast import targets
+from holdfast import target_lookup
 from holdfast.cli.reach import open_line
 from holdfast.cli.show import LogWriter, watch
 from holdfast.engine.submit import environment as environments
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.snapshot.snapshot import Pending
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
-    from holdfast.targets import Chosen
+    from holdfast.target_lookup import Chosen
 
 
 class Reproduction:
@@ -37,7 +37,7 @@ class Reproduction:
         self._plan = plan
         self._chosen = chosen
         self._recorded = recorded
-        self._target = targets.resolve(chosen.compute, home.path)
+        self._target = target_lookup.resolve(chosen.compute, home.path)
         self._log = LogWriter(sys.stderr)
 
     def run(self, project: Project, folder: str, job: Job) -> tuple[str, int]:

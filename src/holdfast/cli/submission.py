@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast import targets
+from holdfast import target_lookup
 from holdfast.cli.confirm import agree_to_store
 from holdfast.cli.show import LogWriter, watch
 from holdfast.engine.submit import submit as engine
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.model import Identity, Job, Plan, Project
     from holdfast.snapshot.snapshot import Snapshot
     from holdfast.store.home import Home
-    from holdfast.targets import Chosen, Target
+    from holdfast.target_lookup import Chosen, Target
 
 _LINK = "use --link to link a folder instead of copying it, or --yes"
 
@@ -109,9 +109,9 @@ class Submission:
 
     def _written_in(self, project: Project) -> tuple[str, str]:
         """The files of target and run configuration; where there is none, where it would be."""
-        places = targets.folders(project.root, self._home.path)
+        places = target_lookup.folders(project.root, self._home.path)
         names = (f"{self._chosen.compute.name}.compute", f"{self._chosen.config.name}.runconfig")
-        found = [targets.find(places, name) or os.path.join(project.root, "aml_config", name) for name in names]
+        found = [target_lookup.find(places, name) or os.path.join(project.root, "aml_config", name) for name in names]
         return found[0], found[1]
 
     def _tell_ticks(

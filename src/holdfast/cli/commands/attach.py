@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast import kinds, targets
+from holdfast import kinds, target_lookup
 from holdfast import project as projects
 from holdfast.amlconfig.types import ComputeTarget
 from holdfast.cli.conceal import concealed
@@ -34,7 +34,7 @@ def attach(parsed: Parsed) -> int:
     home = open_home()
     trust_file.begin(home)
     compute = compute._replace(
-        host_key=engine.settle_key(targets.login(compute, home.path), parsed.text("accept_host_key"), _agree)
+        host_key=engine.settle_key(target_lookup.login(compute, home.path), parsed.text("accept_host_key"), _agree)
     )
     entry = _enter(home, compute, secret, own_key=parsed.flag("own_key"))
     _tell(compute, entry)
@@ -64,7 +64,7 @@ def _understand(parsed: Parsed) -> tuple[ComputeTarget, str]:
         raise UsageError(f"{name!r} is not a valid target name", hint="--name NAME")
     if name == "local":
         raise UsageError("the name local is reserved for this machine", hint="use another --name")
-    host, found = targets.split_address(address, int(port) if port else None)
+    host, found = target_lookup.split_address(address, int(port) if port else None)
     compute = ComputeTarget(
         name=name,
         type=kind,
@@ -75,17 +75,17 @@ def _understand(parsed: Parsed) -> tuple[ComputeTarget, str]:
         root=parsed.text("root"),
     )
     project = projects.find(parsed.text("project") or os.getcwd())
-    in_project, for_user = targets.folders(project.root, open_home().path)
+    in_project, for_user = target_lookup.folders(project.root, open_home().path)
     return compute, for_user if short or parsed.flag("user") else in_project
 
 
 def _first_label(address: str) -> str:
-    host, _ = targets.split_address(address, None)
+    host, _ = target_lookup.split_address(address, None)
     return host if host.replace(".", "").isdigit() or ":" in host else host.split(".")[0]
 
 
 def _enter(home: Home, compute: ComputeTarget, secret: str | None, *, own_key: bool) -> engine.Entry | None:
-    login = targets.login(compute, home.path)
+    login = target_lookup.login(compute, home.path)
     try:
         _, entry = engine.enter(home, login, compute, secret, own_key=own_key)
         return entry
@@ -111,7 +111,7 @@ def _ask_password(compute: ComputeTarget) -> str | None:
     if is_tty(sys.stdin) and is_tty(sys.stderr):
         from getpass import getpass
 
-        account = show(f"{compute.username or ''}@{targets.endpoint(compute)[0]}")
+        account = show(f"{compute.username or ''}@{target_lookup.endpoint(compute)[0]}")
         return getpass(f"public key authentication failed; {account}'s password: ")
     import stat
 
@@ -208,10 +208,10 @@ def _write(folder: str, compute: ComputeTarget, entry: engine.Entry | None) -> N
 
 def _confirm(home: Home, folder: str, name: str) -> None:
     """Attaching is the confirmation of what it has written, not of what else a file has that was there before."""
-    if folder == targets.folders("", home.path)[1]:
+    if folder == target_lookup.folders("", home.path)[1]:
         return  # the user's own files need none
     root = os.path.dirname(folder)
-    compute = targets.choose((folder,), "local", name).compute
+    compute = target_lookup.choose((folder,), "local", name).compute
     asked = [one for one in trust_policy.wanted(compute, None, root) if one.key in trust_policy.ATTACHED]
     scope = confirmation.scope_of(home.path, root)
     trust_file.confirm(home, [confirmations.Confirmation(scope, name, one.key, one.value) for one in asked])

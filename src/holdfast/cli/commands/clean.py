@@ -6,7 +6,7 @@ import os
 import sys
 
 from holdfast import project as projects
-from holdfast import targets
+from holdfast import target_lookup
 from holdfast.cli.confirm import choose
 from holdfast.engine.connection.channel import ASKING, connect
 from holdfast.engine.machines import cleanup as engine
@@ -28,7 +28,7 @@ def clean(parsed: Parsed) -> int:
     home = open_home()
     project = projects.find(parsed.text("project") or os.getcwd())
     compute = choose(home.path, project.root, parsed.text("config") or "").compute
-    target = targets.resolve(compute, home.path)
+    target = target_lookup.resolve(compute, home.path)
     channel = connect(home, target, ASKING)
     try:
         found = engine.look(home, target, channel)

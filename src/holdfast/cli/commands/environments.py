@@ -7,7 +7,7 @@ import sys
 import time
 
 from holdfast import project as projects
-from holdfast import settings, targets
+from holdfast import settings, target_lookup
 from holdfast.cli.environments import Bench
 from holdfast.engine.submit import environment as engine
 from holdfast.errors import ConfigError, UsageError
@@ -150,8 +150,8 @@ def _project(parsed: Parsed) -> Project:
     return projects.find(parsed.text("project") or os.getcwd())
 
 
-def _chosen(parsed: Parsed, root: str) -> targets.Chosen:
+def _chosen(parsed: Parsed, root: str) -> target_lookup.Chosen:
     home = location()
     said = settings.read(layout.settings(home))
     name = parsed.text("config") or parsed.text("target") or said["defaultTarget"]
-    return targets.choose(targets.folders(root, home), name, parsed.text("target"))
+    return target_lookup.choose(target_lookup.folders(root, home), name, parsed.text("target"))

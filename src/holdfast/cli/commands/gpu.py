@@ -8,7 +8,7 @@ import sys
 import time
 
 from holdfast import project as projects
-from holdfast import targets
+from holdfast import target_lookup
 from holdfast.cli.confirm import choose
 from holdfast.engine.connection.channel import ASKING
 from holdfast.engine.connection.reconnect import Line
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
     from holdfast.engine.machines.gpus import Card, Holder, Machine, Ticket
     from holdfast.store.home import Home
-    from holdfast.targets import Target
+    from holdfast.target_lookup import Target
 
 _EVERY_S = 1.0
 # A chart of as many seconds as fit into the rest of the line.
@@ -42,7 +42,7 @@ def gpu(parsed: Parsed) -> int:
     is_plain = bool(parsed.text("output") or parsed.text("query")) or not is_tty(sys.stdout)
     page = _Plain(parsed) if is_plain else Screen()
     looker = Looker(home)
-    line = _line(home, targets.resolve(compute, home.path), page)
+    line = _line(home, target_lookup.resolve(compute, home.path), page)
     try:
         is_repeated = False
         while True:

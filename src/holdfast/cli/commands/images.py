@@ -7,7 +7,7 @@ import sys
 
 from holdfast import image_names as names
 from holdfast import project as projects
-from holdfast import targets
+from holdfast import target_lookup
 from holdfast.amlconfig.types import ComputeTarget
 from holdfast.cli.confirm import choose
 from holdfast.engine.connection.channel import ASKING, connect
@@ -84,7 +84,7 @@ class _Reached:
         compute = choose(home.path, project.root, parsed.text("config") or "").compute
         self.name = compute.name
         self.engine = compute.engine
-        self.channel = connect(home, targets.resolve(compute, home.path), ASKING)
+        self.channel = connect(home, target_lookup.resolve(compute, home.path), ASKING)
 
     def __enter__(self) -> _Reached:
         return self
@@ -132,7 +132,7 @@ class _Source:
 
 
 def _engine_here(home: Home) -> RunnerChannel:
-    return connect(home, targets.resolve(ComputeTarget(name=HERE, type="local"), home.path))
+    return connect(home, target_lookup.resolve(ComputeTarget(name=HERE, type="local"), home.path))
 
 
 def _check_name(name: str) -> None:

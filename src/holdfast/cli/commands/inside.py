@@ -7,7 +7,7 @@ import stat
 import sys
 
 from holdfast import project as projects
-from holdfast import targets
+from holdfast import target_lookup
 from holdfast.cli.confirm import choose
 from holdfast.cli.show import LogWriter
 from holdfast.engine.connection.channel import ASKING, connect
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.engine.runs.port_forward import Lane
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
-    from holdfast.targets import Target
+    from holdfast.target_lookup import Target
 
 
 def execute(parsed: Parsed) -> int:
@@ -106,7 +106,7 @@ def _place(parsed: Parsed) -> tuple[Target, Run | None]:
     home = open_home()
     project = projects.find(parsed.text("project") or os.getcwd())
     chosen = choose(home.path, project.root, name)
-    return targets.resolve(chosen.compute, home.path), None
+    return target_lookup.resolve(chosen.compute, home.path), None
 
 
 def _is_fed() -> bool:

@@ -6,7 +6,7 @@ import os
 import sys
 
 from holdfast import project as projects
-from holdfast import targets
+from holdfast import target_lookup
 from holdfast.cli.commands.targets import name_of
 from holdfast.cli.confirm import choose
 from holdfast.cli.ticks import tell
@@ -36,7 +36,7 @@ def pull(parsed: Parsed) -> int:
     home = open_home()
     project = projects.find(parsed.text("project") or os.getcwd())
     chosen = choose(home.path, project.root, parsed.text("config") or "")
-    target = targets.resolve(chosen.compute, home.path)
+    target = target_lookup.resolve(chosen.compute, home.path)
     channel = connect(home, target, ASKING)
     try:
         with Progress(sys.stderr) as progress:

@@ -7,7 +7,7 @@ import sys
 import time
 
 from holdfast import project as projects
-from holdfast import targets
+from holdfast import target_lookup
 from holdfast.cli.confirm import choose, confirm
 from holdfast.engine.connection import power
 from holdfast.engine.submit.confirmation import look
@@ -51,10 +51,10 @@ def bring_up(home: Home, root: str, compute: ComputeTarget) -> None:
 
 def tell_idle(home: Home, project: Project, records: list[Json]) -> None:
     """A line for every machine that can be switched off and is on without a run."""
-    places = targets.folders(project.root, home.path)
-    for name in targets.targets(places):
+    places = target_lookup.folders(project.root, home.path)
+    for name in target_lookup.targets(places):
         try:
-            chosen = targets.choose(places, "local", name)
+            chosen = target_lookup.choose(places, "local", name)
             compute = chosen.compute
         except HoldfastError:
             continue

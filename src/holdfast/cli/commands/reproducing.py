@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast import lifecycle, targets
+from holdfast import lifecycle, target_lookup
 from holdfast import project as projects
 from holdfast.amlconfig.types import RunConfig
 from holdfast.cli import pick
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.model import Json
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
-    from holdfast.targets import Chosen
+    from holdfast.target_lookup import Chosen
 
 _COLUMNS = ("metric", "before", "after", "difference", "same")
 
@@ -100,10 +100,10 @@ def _chosen(parsed: Parsed, home: Home, run: Run, folder: str) -> Chosen:
     now = os.path.join(str(run.request.get("project_root")), "aml_config")
     places = (os.path.join(folder, "aml_config"), now, layout.targets(home.path))
     try:
-        chosen = targets.choose(places, config, target)
+        chosen = target_lookup.choose(places, config, target)
     except UsageError:  # their files are gone; the run remembers how its target was reached
         compute = target_of(run.request, home.path).compute
-        chosen = targets.Chosen(RunConfig(name=config, target=target, framework="Python"), compute, [])
+        chosen = target_lookup.Chosen(RunConfig(name=config, target=target, framework="Python"), compute, [])
     confirm(home.path, str(run.request.get("project_root")), chosen)
     return chosen
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
     from holdfast.model import Project
     from holdfast.store.home import Home
-    from holdfast.targets import Chosen
+    from holdfast.target_lookup import Chosen
 
 _SHELLS = ("bash", "zsh", "fish", "sh", "dash", "pwsh", "powershell", "cmd")
 

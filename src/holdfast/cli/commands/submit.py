@@ -10,7 +10,7 @@ import os
 import sys
 
 from holdfast import project as projects
-from holdfast import settings, targets
+from holdfast import settings, target_lookup
 from holdfast.cli.confirm import choose
 from holdfast.cli.reach import open_line
 from holdfast.engine.submit import job as request
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.engine.connection.reconnect import Line
     from holdfast.model import Job, Json, Project
     from holdfast.store.home import Home
-    from holdfast.targets import Chosen, Target
+    from holdfast.target_lookup import Chosen, Target
 
 
 def submit(parsed: Parsed) -> int:
@@ -87,7 +87,7 @@ def _understand(parsed: Parsed) -> tuple[Project, Job, Chosen, Target]:
     said = settings.read(layout.settings(home))
     name = name or parsed.text("target") or said["defaultTarget"]
     chosen = _choose(parsed, home, project, name)
-    target = targets.resolve(chosen.compute, home)
+    target = target_lookup.resolve(chosen.compute, home)
     if chosen.warnings:
         from holdfast.amlconfig import render
 
@@ -145,7 +145,7 @@ def _choose(parsed: Parsed, home: str, project: Project, name: str) -> Chosen:
         _warn_of_owner(project.passed_over)
     target = parsed.text("target")
     if parsed.flag("dry_run"):
-        return targets.choose(targets.folders(project.root, home), name, target)
+        return target_lookup.choose(target_lookup.folders(project.root, home), name, target)
     return choose(home, project.root, name, target)
 
 

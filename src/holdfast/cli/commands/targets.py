@@ -6,7 +6,7 @@ import os
 import sys
 
 from holdfast import project as projects
-from holdfast import targets
+from holdfast import target_lookup
 from holdfast.cli.confirm import choose
 from holdfast.errors import UsageError
 from holdfast.present.output import emit
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def list_targets(parsed: Parsed) -> int:
-    emit(targets.targets(_places(parsed)), fmt=parsed.text("output"), query=parsed.text("query"))
+    emit(target_lookup.targets(_places(parsed)), fmt=parsed.text("output"), query=parsed.text("query"))
     return 0
 
 
@@ -29,9 +29,9 @@ def show_target(parsed: Parsed) -> int:
     """The target as it is understood, with the file it comes from."""
     places = _places(parsed)
     name = name_of(parsed)
-    chosen = targets.choose(places, "local", name)
+    chosen = target_lookup.choose(places, "local", name)
     found = {key: value for key, value in chosen.compute._asdict().items() if value not in (None, {})}
-    found["file"] = targets.find(places, f"{name}.compute")
+    found["file"] = target_lookup.find(places, f"{name}.compute")
     emit(found, fmt=parsed.text("output"), query=parsed.text("query"))
     return 0
 
@@ -39,14 +39,14 @@ def show_target(parsed: Parsed) -> int:
 def detach(parsed: Parsed) -> int:
     """Remove the target's files. Runs that were made on it stay, unless --purge takes them from there."""
     root = projects.find(parsed.text("project") or os.getcwd()).root
-    places = targets.folders(root, location())
+    places = target_lookup.folders(root, location())
     name = name_of(parsed)
-    compute = targets.find(places, f"{name}.compute")
+    compute = target_lookup.find(places, f"{name}.compute")
     if compute is None:
-        raise UsageError(f"no target named {name!r}", hint=f"known: {', '.join(targets.targets(places))}")
+        raise UsageError(f"no target named {name!r}", hint=f"known: {', '.join(target_lookup.targets(places))}")
     if parsed.flag("purge"):
         _purge(choose(location(), root, "local", name).compute, sure=parsed.flag("yes"))
-    runconfig = targets.find((os.path.dirname(compute),), f"{name}.runconfig")
+    runconfig = target_lookup.find((os.path.dirname(compute),), f"{name}.runconfig")
     for path in (compute, runconfig):
         if path is not None:
             os.unlink(path)
@@ -56,7 +56,7 @@ def detach(parsed: Parsed) -> int:
 
 
 def list_configurations(parsed: Parsed) -> int:
-    emit(targets.configurations(_places(parsed)), fmt=parsed.text("output"), query=parsed.text("query"))
+    emit(target_lookup.configurations(_places(parsed)), fmt=parsed.text("output"), query=parsed.text("query"))
     return 0
 
 
@@ -65,8 +65,8 @@ def create_configuration(parsed: Parsed) -> int:
 
     places = _places(parsed)
     name, target = name_of(parsed), parsed.text("target") or "local"
-    if target not in targets.targets(places):
-        hint = f"known: {', '.join(targets.targets(places))}"
+    if target not in target_lookup.targets(places):
+        hint = f"known: {', '.join(target_lookup.targets(places))}"
         raise UsageError(f"no target named {target!r}", hint=hint)
     path = os.path.join(places[0], f"{name}.runconfig")
     if os.path.lexists(path):
@@ -80,9 +80,9 @@ def create_configuration(parsed: Parsed) -> int:
 
 def delete_configuration(parsed: Parsed) -> int:
     places = _places(parsed)
-    path = targets.find(places, f"{name_of(parsed)}.runconfig")
+    path = target_lookup.find(places, f"{name_of(parsed)}.runconfig")
     if path is None:
-        known = ", ".join(targets.configurations(places)) or "none"
+        known = ", ".join(target_lookup.configurations(places)) or "none"
         raise UsageError(f"no run configuration named {name_of(parsed)!r}", hint=f"known: {known}")
     os.unlink(path)
     sys.stderr.write(f"removed {show(path)}\n")
@@ -96,7 +96,7 @@ def check(parsed: Parsed) -> int:
     from holdfast.engine.submit.confirmation import unconfirmed
 
     project = projects.find(parsed.text("project") or os.getcwd())
-    user_targets = targets.targets(targets.folders(project.root, location())[1:])
+    user_targets = target_lookup.targets(target_lookup.folders(project.root, location())[1:])
     findings = [*check_project(project.root, user_targets), *unconfirmed(location(), project.root)]
     findings.sort(key=lambda finding: (finding.file, finding.line, finding.column))
     if parsed.text("output") or parsed.text("query"):
@@ -111,7 +111,7 @@ def _confirm_target(root: str, name: str) -> None:
     from holdfast.engine.submit.confirmation import confirms_target
     from holdfast.store import trust_file
 
-    rows = confirms_target(location(), root, targets.choose(targets.folders(root, location()), name))
+    rows = confirms_target(location(), root, target_lookup.choose(target_lookup.folders(root, location()), name))
     if rows:
         trust_file.confirm(open_home(), rows)
 
@@ -160,7 +160,7 @@ def _told(gone: Purged) -> str:
 
 def _places(parsed: Parsed) -> tuple[str, ...]:
     project = projects.find(parsed.text("project") or os.getcwd())
-    return targets.folders(project.root, location())
+    return target_lookup.folders(project.root, location())
 
 
 def name_of(parsed: Parsed) -> str:

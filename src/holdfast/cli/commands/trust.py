@@ -6,7 +6,7 @@ import os
 import sys
 
 from holdfast import project as projects
-from holdfast import targets
+from holdfast import target_lookup
 from holdfast.engine.submit import confirmation as engine
 from holdfast.engine.submit import trust_policy
 from holdfast.errors import HoldfastError, UsageError
@@ -48,10 +48,10 @@ def _folder(parsed: Parsed, word: str) -> str:
         if not os.path.isdir(word):
             return ""
         try:
-            places = targets.folders(_root(parsed), location())
+            places = target_lookup.folders(_root(parsed), location())
         except HoldfastError:
             places = ()
-        if word in (*targets.targets(places), *targets.configurations(places)):
+        if word in (*target_lookup.targets(places), *target_lookup.configurations(places)):
             return ""
     folder = os.path.abspath(os.path.expanduser(word))
     if not os.path.isdir(folder):
@@ -62,10 +62,10 @@ def _folder(parsed: Parsed, word: str) -> str:
 def _of_name(parsed: Parsed, name: str) -> list[Open]:
     """What the run configuration and the target of that name ask for."""
     home, root = open_home(), _root(parsed)
-    places = targets.folders(root, home.path)
-    chosen = [targets.choose(places, name)]
-    if name in targets.targets(places):
-        chosen.append(targets.choose(places, name, name))
+    places = target_lookup.folders(root, home.path)
+    chosen = [target_lookup.choose(places, name)]
+    if name in target_lookup.targets(places):
+        chosen.append(target_lookup.choose(places, name, name))
     found = [engine.look(home.path, root, one, everything=True) for one in chosen]
     asked = [one for one in found if one is not None]
     trust_file.confirm(home, [row for one in asked for row in one.rows])
@@ -107,8 +107,8 @@ def _readable(row: confirmations.Confirmation) -> str:
     key = rest.partition(trust_policy.IN_CONTAINER)[0]
     address = ""
     try:
-        compute = targets.choose(targets.folders(row.project, location()), "local", row.target).compute
-        address = targets.endpoint(compute)[0] if compute.host_key and rest.startswith(compute.host_key) else ""
+        compute = target_lookup.choose(target_lookup.folders(row.project, location()), "local", row.target).compute
+        address = target_lookup.endpoint(compute)[0] if compute.host_key and rest.startswith(compute.host_key) else ""
         shown = fingerprint(key)
     except (HoldfastError, ValueError, IndexError):
         return row.value
@@ -122,7 +122,7 @@ def _forget(parsed: Parsed, word: str, folder: str) -> int:
     else:
         root, name, machine = _root(parsed), word, ""
         try:
-            compute = targets.choose(targets.folders(root, home.path), word).compute
+            compute = target_lookup.choose(target_lookup.folders(root, home.path), word).compute
             name, machine = compute.name, engine.machine_of(home.path, compute) if compute.kind.is_remote else ""
         except HoldfastError:
             pass  # the file is gone; what was confirmed for it can still be taken back

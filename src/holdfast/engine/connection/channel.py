@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from holdfast.model import Json
     from holdfast.ports import Host
     from holdfast.store.home import Home
-    from holdfast.targets import Target
+    from holdfast.target_lookup import Target
 
 
 # By name: the numbers differ between systems.

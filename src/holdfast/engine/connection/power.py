@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 import time
 
-from holdfast import targets
+from holdfast import target_lookup
 from holdfast.engine.connection.channel import ASKING, LOOKING, connect
 from holdfast.engine.submit import confirmation
 from holdfast.errors import ConfigError, HoldfastError, UnreachableError
@@ -57,7 +57,7 @@ def wait_until_up(home: Home, compute: ComputeTarget, tell: Callable[[float], No
     """Wait until the machine answers; ``tell`` is called with the elapsed time."""
     begun = time.monotonic()
     while True:
-        channel = connect(home, targets.resolve(compute, home.path), ASKING)
+        channel = connect(home, target_lookup.resolve(compute, home.path), ASKING)
         try:
             channel.hello()
             return
@@ -74,7 +74,7 @@ def wait_until_up(home: Home, compute: ComputeTarget, tell: Callable[[float], No
 
 def is_up(home: Home, compute: ComputeTarget) -> bool:
     try:
-        channel = connect(home, targets.resolve(compute, home.path, patience=3), LOOKING)
+        channel = connect(home, target_lookup.resolve(compute, home.path, patience=3), LOOKING)
     except HoldfastError:
         return False
     try:

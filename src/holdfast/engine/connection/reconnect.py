@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from holdfast.engine.connection.channel import Patience, RunnerChannel
     from holdfast.store.home import Home
-    from holdfast.targets import Target
+    from holdfast.target_lookup import Target
 
 _SOONEST_S, _LATEST_S = 0.1, 1.0
 # After so long without an answer the pauses grow further: many clients may be waiting for one machine.

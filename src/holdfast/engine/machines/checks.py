@@ -7,7 +7,7 @@ import os
 import socket
 import time
 
-from holdfast import answers, targets
+from holdfast import answers, target_lookup
 from holdfast.engine.connection.channel import ASKING, connect
 from holdfast.engine.connection.transport import run_to_end
 from holdfast.engine.machines import gpu_probe
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.model import Json, Login
     from holdfast.ports import Host
     from holdfast.store.home import Home
-    from holdfast.targets import Target
+    from holdfast.target_lookup import Target
 
 LITTLE_BYTES = 1_000_000_000
 LITTLE_INODES = 10_000
@@ -48,7 +48,7 @@ _DEAF = {
 
 def machine(compute: ComputeTarget, home: str) -> Target:
     """The target as a plain machine, whatever will run on it: containers and Spark are reached the same way."""
-    return targets.resolve(targets.as_machine(compute), home)
+    return target_lookup.resolve(target_lookup.as_machine(compute), home)
 
 
 def examine(home: Home, compute: ComputeTarget) -> Iterator[Tick]:
@@ -81,7 +81,7 @@ class _Examination:
     def __init__(self, home: Home, compute: ComputeTarget) -> None:
         self._home = home
         self._compute = compute
-        self._login = targets.login(compute, home.path)
+        self._login = target_lookup.login(compute, home.path)
         self._target = machine(compute, home.path)
         self._addresses: list[tuple[int, str]] = []
         self._port = 22

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from holdfast.model import Json
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
-    from holdfast.targets import Target
+    from holdfast.target_lookup import Target
 
 
 _NUMBERS = ("count", "bytes", "stays")

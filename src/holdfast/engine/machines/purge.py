@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast import answers, lifecycle, targets
+from holdfast import answers, lifecycle, target_lookup
 from holdfast.engine.connection.channel import ASKING, connect
 from holdfast.engine.machines import cleanup
 from holdfast.engine.machines.checks import machine
@@ -60,7 +60,7 @@ def purge(home: Home, compute: ComputeTarget, agree: Callable[[int, int], None])
         channel.close()
     purged = _understood(gone, compute, place)
     target.host.sever()
-    remove_tree(os.fsencode(targets.login(compute, home.path).folder))
+    remove_tree(os.fsencode(target_lookup.login(compute, home.path).folder))
     return purged
 
 
@@ -72,7 +72,7 @@ def _refuse_our_own(home: Home, compute: ComputeTarget, channel: RunnerChannel) 
 
 def _runs_on(home: Home, compute: ComputeTarget, there: set[str]) -> list[Run]:
     """Runs of ours on that machine, whatever name, address or host key it had when they were started."""
-    here = targets.login(compute, home.path).folder
+    here = target_lookup.login(compute, home.path).folder
     known = (runs.read(home, uid) for uid in runs.uids(home))
     return [run for run in known if run.uid in there or _folder(home, run) == here]
 
@@ -81,7 +81,7 @@ def _folder(home: Home, run: Run) -> str:
     if run.problem or not run.request.get("reached_by"):
         return ""
     try:
-        return targets.login(target_of(run.request, home.path).compute, home.path).folder
+        return target_lookup.login(target_of(run.request, home.path).compute, home.path).folder
     except HoldfastError:
         return ""  # of a kind that this version does not know
 

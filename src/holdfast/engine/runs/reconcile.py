@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from holdfast.model import Json
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
-    from holdfast.targets import Target
+    from holdfast.target_lookup import Target
 
     _Unsettled = tuple[list[Run], list[tuple[Run, HoldfastError]]]
 

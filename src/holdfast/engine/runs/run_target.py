@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast import kinds, targets
+from holdfast import kinds, target_lookup
 from holdfast.amlconfig.types import ComputeTarget
 from holdfast.engine.submit.confirmation import look
 from holdfast.errors import HoldfastError
@@ -13,7 +13,7 @@ from holdfast.runner.store import layout
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.model import Json
-    from holdfast.targets import Target
+    from holdfast.target_lookup import Target
 
 _REACHED_BY = ("address", "username", "port", "host_key", "private_key_file", "python_location")
 
@@ -44,7 +44,7 @@ def target_of(request: Json, home: str) -> Target:
         **fields,
     )
     now = _as_it_is_now(compute, str(request.get("project_root") or ""), home) if compute.host_key else None
-    return targets.resolve(now or compute, home)
+    return target_lookup.resolve(now or compute, home)
 
 
 def store_of(request: Json, home: str) -> str | None:
@@ -57,11 +57,11 @@ def store_of(request: Json, home: str) -> str | None:
 
 
 def _as_it_is_now(compute: ComputeTarget, root: str, home: str) -> ComputeTarget | None:
-    places = targets.folders(root, home)
-    if targets.find(places, f"{compute.name}.compute") is None:
+    places = target_lookup.folders(root, home)
+    if target_lookup.find(places, f"{compute.name}.compute") is None:
         return None
     try:
-        chosen = targets.choose(places, "local", compute.name)
+        chosen = target_lookup.choose(places, "local", compute.name)
         if look(home, root, chosen) is not None:
             return None  # changed, and not confirmed: the run knows how it was reached
     except (HoldfastError, OSError):

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.model import Json
     from holdfast.store.runs import Run
-    from holdfast.targets import Target
+    from holdfast.target_lookup import Target
 
 # Of the image's shells, the one that people like best.
 _SHELL = "if command -v bash >/dev/null; then exec bash; else exec sh; fi"

@@ -6,7 +6,7 @@ import json
 import os
 from itertools import pairwise
 
-from holdfast import targets
+from holdfast import target_lookup
 from holdfast.engine.submit import trust_policy
 from holdfast.engine.submit.trust_policy import SWITCHES, Wanted, covers
 from holdfast.errors import ConfigError, HoldfastError
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.amlconfig.types import ComputeTarget, Finding, Severity
-    from holdfast.targets import Chosen
+    from holdfast.target_lookup import Chosen
     from holdfast.trust.confirmations import Confirmations
 
 
@@ -103,10 +103,10 @@ def place(home: str, found: Open, one: Wanted) -> str:
     """``file:line:column`` of the key, in the .compute file or in the run configuration that overrides it."""
     from holdfast.amlconfig.check import key_place
 
-    folders = targets.folders(found.root, home)
+    folders = target_lookup.folders(found.root, home)
     compute, config = f"{found.name}.compute", f"{found.chosen.config.name}.runconfig"
     names = [config, compute] if one.is_in_runconfig or found.chosen.config.container is not None else [compute]
-    paths = [path for path in (targets.find(folders, name) for name in names) if path is not None]
+    paths = [path for path in (target_lookup.find(folders, name) for name in names) if path is not None]
     keys = [(one.key,)] if not one.key.startswith("docker") else [(one.key,), ("environment", "docker", "arguments")]
     for path in paths:
         for names_of_key in keys:
@@ -170,16 +170,16 @@ def _is_confirmed(said: Confirmations, scope: str, compute: ComputeTarget, home:
 
 def machine_of(home: str, compute: ComputeTarget) -> str:
     """The name under which the store keeps the login of a target."""
-    return os.path.basename(targets.login(compute, home).folder)
+    return os.path.basename(target_lookup.login(compute, home).folder)
 
 
 def _own(home: str, root: str, compute: ComputeTarget) -> list[Wanted]:
     """What the user's own target of that name has; its file is in the store and nothing in it needs a confirmation."""
-    folder = (targets.folders("", home)[1],)
-    if targets.find(folder, f"{compute.name}.compute") is None:
+    folder = (target_lookup.folders("", home)[1],)
+    if target_lookup.find(folder, f"{compute.name}.compute") is None:
         return []
     try:
-        return trust_policy.wanted(targets.choose(folder, compute.name, compute.name).compute, None, root)
+        return trust_policy.wanted(target_lookup.choose(folder, compute.name, compute.name).compute, None, root)
     except HoldfastError:
         return []
 
@@ -193,10 +193,10 @@ def _redirected(home: str, root: str, chosen: Chosen) -> list[Wanted]:
     compute, config = chosen.compute, chosen.config
     if config.name == compute.name or chosen.is_target_named or not trust_policy.wanted(compute, None, root):
         return []
-    in_project = targets.folders(root, home)[0]
-    if targets.find((in_project,), f"{config.name}.runconfig") is None:
+    in_project = target_lookup.folders(root, home)[0]
+    if target_lookup.find((in_project,), f"{config.name}.runconfig") is None:
         return []
-    if targets.find((in_project,), f"{compute.name}.compute") is not None:
+    if target_lookup.find((in_project,), f"{compute.name}.compute") is not None:
         return []
     shown = f"run on {compute.name} what is submitted to {config.name}"
     return [Wanted("Target", f"{config.name}.runconfig", shown, is_in_runconfig=True)]
@@ -227,7 +227,7 @@ def unconfirmed(home: str, root: str) -> list[Finding]:
 
 def foreign_files(root: str) -> list[tuple[str, int]]:
     """Files of the project's ``aml_config`` that belong to another user, with their owner."""
-    folder = targets.folders(root, "")[0]
+    folder = target_lookup.folders(root, "")[0]
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     owners = ((path, foreign_owner(path)) for path in (os.path.join(folder, name) for name in names))
     return [(path, owner) for path, owner in owners if owner is not None]
@@ -253,13 +253,13 @@ def _foreign_findings(home: str, root: str) -> list[Finding]:
 
 def every(home: str, root: str) -> list[Open]:
     """What is not confirmed of the project's own targets and run configurations; files with errors are passed over."""
-    places = targets.folders(root, home)
-    names: list[tuple[str, str | None]] = [(name, None) for name in targets.configurations(places[:1])]
-    names += [(name, name) for name in targets.targets(places[:1])]
+    places = target_lookup.folders(root, home)
+    names: list[tuple[str, str | None]] = [(name, None) for name in target_lookup.configurations(places[:1])]
+    names += [(name, name) for name in target_lookup.targets(places[:1])]
     found = []
     for name, target in names:
         try:
-            found.append(look(home, root, targets.choose(places, name, target), everything=True))
+            found.append(look(home, root, target_lookup.choose(places, name, target), everything=True))
         except HoldfastError:
             continue
     return [one for one in found if one is not None]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from holdfast.environments.edits import Edit
     from holdfast.environments.sources import Declared
     from holdfast.model import Project
-    from holdfast.targets import Chosen
+    from holdfast.target_lookup import Chosen
 
 
 class Asked(Record):

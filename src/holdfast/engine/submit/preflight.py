@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 
-from holdfast import targets
+from holdfast import target_lookup
 from holdfast.engine.connection import bundle
 from holdfast.engine.connection.transport import run_to_end
 from holdfast.errors import ConfigError, HoldfastError, NoPlaceError, NoPythonError, RemoteCommandError, StoreError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.engine.submit.environment import Environment
     from holdfast.model import Job, Json
     from holdfast.snapshot.snapshot import Snapshot
-    from holdfast.targets import Target
+    from holdfast.target_lookup import Target
 
 OK, WARNING, FAILED, SKIPPED = "ok", "warning", "failed", "skipped"
 SKEW_S = 5.0
@@ -188,7 +188,7 @@ class Preflight:
 
 def there_run(compute: ComputeTarget, command: str) -> str:
     """A command for the target's own shell."""
-    where = targets.endpoint(compute)[0]
+    where = target_lookup.endpoint(compute)[0]
     return f"on {where} run: {command}" if where else f"run: {command}"
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.model import Json
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
-    from holdfast.targets import Target
+    from holdfast.target_lookup import Target
 
 _MOST_WITHOUT_BEGINNING = 3  # attempts of a run whose script has not begun in any of them
 

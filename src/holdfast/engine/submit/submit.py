@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from holdfast.model import Job, Project
     from holdfast.snapshot.snapshot import Pending, Snapshot
     from holdfast.store.home import Home
-    from holdfast.targets import Target
+    from holdfast.target_lookup import Target
 
 
 _TRIES = 3  # a prune on the target may run at the same time

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast import targets
+from holdfast import target_lookup
 from holdfast.record import Record
 
 TYPE_CHECKING = False
@@ -147,7 +147,7 @@ IN_CONTAINER = " in a container"  # at the end of a stored address; part of the 
 
 
 def _login(compute: ComputeTarget, contained: bool) -> Iterator[Wanted]:
-    host, port = targets.endpoint(compute)
+    host, port = target_lookup.endpoint(compute)
     if not host:
         return
     if not compute.kind.over_ssh:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.model import Json
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
-    from holdfast.targets import Target
+    from holdfast.target_lookup import Target
 
 _TEXTS = ("project", "script", "config", "user", "client", "client_store", "holdfast", "fetch_outputs", "source")
 _NUMBERS = ("files", "bytes", "created_ns", "retries")
