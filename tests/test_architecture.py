@@ -178,7 +178,7 @@ def test_commands_use_a_target_only_after_it_was_confirmed() -> None:
     }
     shows = {"cli/commands/targets.py", "cli/commands/trust.py", "cli/commands/attach.py"}
     checks = {"cli/confirm.py", "engine/submit/confirmation.py", "engine/runs/run_target.py", "cli/commands/power.py"}
-    checks |= {"cli/commands/submit.py", "cli/commands/environments.py", "cli/commands/reproducing.py"}
+    checks |= {"engine/submit/prepare.py", "cli/commands/environments.py", "cli/commands/reproducing.py"}
     assert without == shows | checks
 
 

@@ -1,14 +1,32 @@
 """Holdfast: run a training script on any machine you can reach, and prove afterwards what happened.
 
-A script needs ``import holdfast`` and ``holdfast.log("loss", 0.3, step=10)``; the rest of this package is the
-``holdfast`` command. Names are imported on first use, so that the command starts fast.
+A script needs ``import holdfast`` and ``holdfast.log("loss", 0.3, step=10)``. Programs and notebooks use
+``holdfast.submit``, ``holdfast.runs`` and ``holdfast.remote``. Names are imported on first use, so that
+``import holdfast`` costs nothing.
 """
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from holdfast import errors
     from holdfast._version import __version__
+    from holdfast.api import (
+        Metric,
+        Metrics,
+        Outputs,
+        Progress,
+        RemoteFunction,
+        RemoteRun,
+        Run,
+        RunList,
+        TargetInfo,
+        remote,
+        run,
+        runs,
+        submit,
+        targets,
+    )
     from holdfast.script_api.track import (
         active,
         log,
@@ -23,8 +41,18 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Metric",
+    "Metrics",
+    "Outputs",
+    "Progress",
+    "RemoteFunction",
+    "RemoteRun",
+    "Run",
+    "RunList",
+    "TargetInfo",
     "__version__",
     "active",
+    "errors",
     "log",
     "log_dict",
     "log_figure",
@@ -33,8 +61,19 @@ __all__ = [
     "log_table",
     "log_text",
     "outputs",
+    "remote",
+    "run",
     "run_id",
+    "runs",
+    "submit",
+    "targets",
 ]
+_OF_SCRIPTS = frozenset(
+    (
+        *("active", "log", "log_dict", "log_figure", "log_image", "log_many", "log_table", "log_text"),
+        *("outputs", "run_id"),
+    )
+)
 
 
 def __dir__() -> list[str]:
@@ -46,7 +85,9 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
     from importlib import import_module
 
-    home = import_module("holdfast._version" if name == "__version__" else "holdfast.script_api.track")
-    value: object = getattr(home, name)
+    if name == "errors":
+        return import_module("holdfast.errors")
+    package = "holdfast.script_api.track" if name in _OF_SCRIPTS else "holdfast.api"
+    value: object = getattr(import_module("holdfast._version" if name == "__version__" else package), name)
     globals()[name] = value
     return value

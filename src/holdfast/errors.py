@@ -2,9 +2,13 @@
 
 HoldfastError
 ├── UsageError          2   the command line names something that is not there or makes no sense
-│   └── NoPythonError        the target has no Python that the runner can use
+│   ├── NoPythonError        the target has no Python that the runner can use
+│   ├── CannotSendError      a function or argument of ``holdfast.remote`` cannot be sent to a target
+│   └── MissingPackageError  a part of the Python API needs a package that is not installed; also an ImportError
 ├── ConfigError        65   a project or settings file says something we cannot follow
 │   └── BuildNeededError     its environment needs a program of a package to be run, which was not asked for
+├── RunFailedError      1   a run that the Python API waited for did not complete
+│   └── RemoteError          the function of ``holdfast.remote`` raised an exception on the target
 ├── UnreachableError   69   the target did not answer; nothing is concluded about its runs
 │   ├── SilentError          it sent nothing within the time it was given
 │   │   └── UnfinishedError  it sent more than could be received in that time; what came is kept
@@ -22,6 +26,7 @@ HoldfastError
 ├── GpuIdleError       79   a run that had to use its GPU did not
 ├── PassportError      80   a passport is not what was signed, or not by whom it should be
 ├── TimedOutError     124   the run reached its time limit
+├── StillRunningError 124   the run did not end within the time that the Python API was to wait; also a TimeoutError
 ├── LostError         125   the run ended and it is unknown how
 └── Detached          130   the person stopped watching; the run goes on
 
@@ -65,6 +70,18 @@ class NoPythonError(UsageError):
     code = "no-python"
 
 
+class CannotSendError(UsageError):
+    """A function or argument of ``holdfast.remote`` cannot be pickled, or its code cannot be found on the target."""
+
+    code = "cannot-send"
+
+
+class MissingPackageError(UsageError, ImportError):
+    """A part of the Python API needs a package that is not installed here."""
+
+    code = "missing-package"
+
+
 class ConfigError(HoldfastError):
     """A file written by a person (project, target, settings) cannot be followed."""
 
@@ -76,6 +93,25 @@ class BuildNeededError(ConfigError):
     """An environment's lock can only be found by running a program of a package, or by a login of git."""
 
     code = "build-needed"
+
+
+class RunFailedError(HoldfastError):
+    """A run that the Python API waited for failed, was canceled or was lost."""
+
+    exit_code = 1
+    code = "run-failed"
+
+
+class RemoteError(RunFailedError):
+    """The function of ``holdfast.remote`` raised an exception on the target.
+
+    ``type_name``, ``message`` and ``traceback`` are text: no class of the target is loaded here.
+    """
+
+    code = "remote-exception"
+    type_name = ""
+    message = ""
+    traceback = ""
 
 
 class UnreachableError(HoldfastError):
@@ -193,6 +229,13 @@ class TimedOutError(HoldfastError):
 
     exit_code = 124
     code = "timed-out"
+
+
+class StillRunningError(HoldfastError, TimeoutError):
+    """The run did not end within the time that the Python API was to wait. It continues."""
+
+    exit_code = 124
+    code = "still-running"
 
 
 class LostError(HoldfastError):

@@ -67,7 +67,8 @@ class Job(Record):
 
     ``python``: the interpreter that runs the script as it is, where that is not the target's own. ``interpreter``: what
     the plan says about that choice. ``command``: the words before the arguments; empty for a Python script. ``source``:
-    the file of the project that tells what the run does, empty if there is none; None: the script.
+    the file of the project that tells what the run does, empty if there is none; None: the script. ``files``: what the
+    run's snapshot has and the project has not, by path.
     """
 
     script: str
@@ -94,6 +95,7 @@ class Job(Record):
     source: str | None = None
     name: str | None = None
     tags: Mapping[str, object] = {}
+    files: Mapping[str, bytes] | None = None
 
     @property
     def source_file(self) -> str:

@@ -25,10 +25,7 @@ def make_plan(
     shims: str | None,
     **parts: Json | None,
 ) -> Plan:
-    """``shims`` is a folder of programs that the script finds first on its PATH.
-
-    ``parts``, where there are any: ``environment``, ``container``, ``gpu``; ``idle``, which switches the machine off.
-    """
+    """``shims``: programs that the script finds first on its PATH. ``parts``: environment, container, gpu, idle."""
     return Plan(
         uid=identity.uid,
         run_id=identity.run_id,
@@ -52,6 +49,7 @@ def make_plan(
         scalars=job.scalars,
         keep=job.keep,
         interpreter=job.interpreter,
+        python=None,
         **parts,
     )
 

@@ -6,17 +6,15 @@ import sys
 
 from holdfast import target_lookup
 from holdfast.engine.submit import confirmation
+from holdfast.engine.submit.prepare import LARGE
 from holdfast.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.cli.parse import Parsed
     from holdfast.snapshot.snapshot import Pending
     from holdfast.target_lookup import Chosen
-
-_ASK_ABOVE = 1_000_000_000
 
 
 def choose(home: str, root: str, name: str, target: str | None = None) -> Chosen:
@@ -46,9 +44,9 @@ def confirm(home: str, root: str, chosen: Chosen, keys: Sequence[str] | None = N
     trust_file.confirm(open_home(), found.rows)
 
 
-def agree_to_store(parsed: Parsed, pending: Pending, hint: str) -> None:
+def agree_to_store(pending: Pending, hint: str, *, sure: bool) -> None:
     """Ask before storing more than a gigabyte of new files: often a data folder that was forgotten."""
-    if pending.new_bytes <= _ASK_ABOVE or parsed.flag("yes"):
+    if pending.new_bytes <= LARGE or sure:
         return
     from holdfast.present.terminal import human_bytes, is_tty, show
 

@@ -3,81 +3,26 @@
 from __future__ import annotations
 
 import os
-import sys
 
 from holdfast import answers, target_lookup
 from holdfast.cli.confirm import confirm
+from holdfast.cli.dialog import TerminalDialog, preparing_text
 from holdfast.cli.reach import tell_quiet
 from holdfast.engine.connection.channel import connect
-from holdfast.engine.submit import container as containers
 from holdfast.engine.submit import environment as engine
 from holdfast.engine.submit import lock as solving
+from holdfast.engine.submit.session import settle_container, settle_environment
 from holdfast.errors import ConfigError, UsageError
-from holdfast.present.terminal import Progress, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.amlconfig.types import ComputeTarget
-    from holdfast.engine.connection.channel import RunnerChannel
-    from holdfast.engine.submit.container import Container
     from holdfast.engine.submit.environment import Environment
     from holdfast.environments.lock import Lock
     from holdfast.environments.spec import Facts
     from holdfast.model import Json, Project
+    from holdfast.present.terminal import Progress
     from holdfast.store.home import Home
     from holdfast.target_lookup import Chosen
-
-
-def settle(
-    home: Home,
-    project: Project,
-    chosen: Chosen,
-    script: str,
-    channel: RunnerChannel,
-    container: Container | None = None,
-    *,
-    may_build: bool = True,
-) -> Environment | None:
-    """The environment that the project declares, solved if it has not been; None where nothing is declared.
-
-    Without ``may_build`` no program of a package runs for it: BuildNeeded is raised where one would have to.
-    """
-    asked = engine.ask(project, chosen, script, channel, container)
-    if asked is None:
-        return None
-    if asked.findings:
-        from holdfast.amlconfig import render
-
-        sys.stderr.write(render(asked.findings))
-    config = chosen.config.name
-    if solving.is_outdated(project, asked, config):
-        words = f"aml_config/{config}.lock no longer matches {asked.declared.file}; holdfast env lock -c {config}"
-        sys.stderr.write(f"WARNING: {show(words)}\n")
-    found = solving.remembered(home, project, asked, config)
-    if found is None:
-        with Progress(sys.stderr) as progress:
-            found = solving.solve(
-                home, project, asked, channel, lambda said: progress.update(_words(said)), may_build=may_build
-            )
-    return engine.place(asked, found, project, str(channel.hello()["home"]))
-
-
-def settle_container(home: Home, project: Project, compute: ComputeTarget, channel: RunnerChannel) -> Container:
-    """The engine and image of a container, with progress where an image must be fetched first."""
-    from holdfast.image_names import replaced
-
-    words = replaced(compute.base_docker_image or "")[1]
-    if words:
-        sys.stderr.write(f"WARNING: {show(words)}\n")
-    with Progress(sys.stderr) as progress:
-        return containers.settle(home, project, compute, channel, lambda said: progress.update(_words(said)))
-
-
-def _words(said: Json) -> str:
-    total = said.get("total")
-    count = f" {said.get('done')}/{total}" if total else ""
-    what = "" if said.get("phase") == "image" else f"environment: {said.get('phase')}"
-    return f"{what}{count} {show(str(said.get('name') or ''))}"
 
 
 class Bench:
@@ -90,8 +35,11 @@ class Bench:
         confirm(home.path, project.root, chosen)
         self.target = target_lookup.resolve(chosen.compute, home.path)
         self.channel = connect(home, self.target, on_quiet=tell_quiet)
+        self.dialog = TerminalDialog()
         self.container = (
-            settle_container(home, project, chosen.compute, self.channel) if chosen.compute.kind.in_container else None
+            settle_container(home, project, chosen.compute, self.channel, self.dialog)
+            if chosen.compute.kind.in_container
+            else None
         )
 
     def __enter__(self) -> Bench:
@@ -101,7 +49,8 @@ class Bench:
         self.channel.close()
 
     def settle(self, script: str, *, may_build: bool = True) -> Environment | None:
-        return settle(self.home, self.project, self.chosen, script, self.channel, self.container, may_build=may_build)
+        where = (self.home, self.project, self.chosen, script, self.channel)
+        return settle_environment(*where, self.dialog, self.container, may_build=may_build)
 
     def solve(self, script: str) -> Lock:
         """Solve the lock again, even if one is cached."""
@@ -110,17 +59,17 @@ class Bench:
             raise UsageError(
                 "no environment is declared here", where=self.project.root, hint="holdfast env add PACKAGE"
             )
-        with Progress(sys.stderr) as progress:
-            return solving.solve(
-                self.home, self.project, asked, self.channel, lambda said: progress.update(_words(said))
-            )
+        try:
+            return solving.solve(self.home, self.project, asked, self.channel, self.dialog.preparing)
+        finally:
+            self.dialog.quiet()
 
     def build(self, environment: Environment, progress: Progress) -> Json | None:
         """Make it on the target; what the time was spent on, or None where it was already there."""
         for header, _ in self.channel.stream("prepare", environment=environment.to_build(self.project.root)):
             said = header.get("progress")
             if isinstance(said, dict):
-                progress.update(_words(said))
+                progress.update(preparing_text(said))
             if header.get("failed") is not None:
                 what, _, rest = answers.text(header, "failed").partition("\n")
                 raise ConfigError(what, where=environment.source, answer=rest)

@@ -43,7 +43,7 @@ def _run_and_report(argv: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except Exception as error:
-        from holdfast.cli.system_errors import translate
+        from holdfast.engine.system_errors import translate
 
         refused = translate(error)
         if refused is not None:

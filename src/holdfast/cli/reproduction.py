@@ -6,6 +6,7 @@ import os
 import sys
 
 from holdfast import target_lookup
+from holdfast.cli.dialog import TerminalDialog
 from holdfast.cli.reach import open_line
 from holdfast.cli.show import LogWriter, watch
 from holdfast.engine.submit import environment as environments
@@ -13,7 +14,6 @@ from holdfast.engine.submit.reproduce import Again
 from holdfast.environments import lock
 from holdfast.ledger import Stopwatch, since_start_ns
 from holdfast.present import ending
-from holdfast.present.terminal import Progress, human_bytes, show
 from holdfast.store import package_list
 
 TYPE_CHECKING = False
@@ -39,6 +39,7 @@ class Reproduction:
         self._recorded = recorded
         self._target = target_lookup.resolve(chosen.compute, home.path)
         self._log = LogWriter(sys.stderr)
+        self._dialog = TerminalDialog()
 
     def run(self, project: Project, folder: str, job: Job) -> tuple[str, int]:
         """``folder`` has the run's files. The new run's uid and exit code, when it has ended."""
@@ -47,27 +48,23 @@ class Reproduction:
         stopwatch.lap("connect")
         environment, container = self._settle(project._replace(root=folder), job, line)
         stopwatch.lap("environment")
-        with Progress(sys.stderr) as progress:
-
-            def on_upload(done: int, total: int) -> None:
-                progress.update(f"sending to {self._target.name}: {human_bytes(done)} of {human_bytes(total)}")
-
-            submitter = Again(
-                self._home, self._target, line, stopwatch, _agree, self._show_id, lambda _files, _size: None, on_upload
-            )
-            submitter.of = self._run
-            plan, taken = submitter.submit(project, job, environment, container=container)
+        submitter = Again(
+            self._home, self._target, line, stopwatch, _agree, self._show_id, self._dialog.storing, self._on_upload
+        )
+        submitter.of = self._run
+        plan, taken = submitter.submit(project, job, environment, container=container)
+        self._dialog.quiet()
         for warning in taken.warnings:
-            _warn(warning)
+            self._dialog.warn(warning)
         watch(self._home, line, plan.uid, plan.run_id, self._log, stopwatch, gpu=plan.gpu is not None, restart=True)
         return plan.uid, ending.tell(self._home, plan.uid, None, stopwatch)
 
     def _settle(self, project: Project, job: Job, line: Line) -> tuple[Environment | None, Container | None]:
-        from holdfast.cli import environments as screen
+        from holdfast.engine.submit import session
 
         compute, container = self._chosen.compute, None
         if compute.kind.in_container:
-            container = screen.settle_container(self._home, project, compute, line.channel)
+            container = session.settle_container(self._home, project, compute, line.channel, self._dialog)
             self._compare_image(container)
         if self._recorded is not None:
             return self._build_recorded(self._recorded, project, line, container), container
@@ -80,8 +77,9 @@ class Reproduction:
         found = self._lock()
         if found is None or found.platform != asked.facts.platform:
             why = "its lock is not stored here" if found is None else f"its lock is for {found.platform}"
-            _warn(f"the environment differs from that of the run: {why}")
-            return screen.settle(self._home, project, self._chosen, job.source_file, line.channel, container), container
+            self._dialog.warn(f"the environment differs from that of the run: {why}")
+            where = (self._home, project, self._chosen, job.source_file, line.channel)
+            return session.settle_environment(*where, self._dialog, container), container
         place = str(line.channel.hello()["home"])
         return environments.place(asked, found, project, place), container
 
@@ -101,12 +99,11 @@ class Reproduction:
         self, recorded: Json, project: Project, line: Line, container: Container | None
     ) -> Environment | None:
         """The packages that the run had, in an environment of their own, for the interpreter that it had."""
-        from holdfast.cli import environments as screen
-        from holdfast.engine.submit import recorded_environment
+        from holdfast.engine.submit import recorded_environment, session
 
         declared = recorded_environment.declare(recorded)
         for name, why in declared.left_out:
-            _warn(f"{name} cannot be installed again: {why}")
+            self._dialog.warn(f"{name} cannot be installed again: {why}")
         root = os.path.join(project.root, ".holdfast-recorded")
         os.makedirs(root, 0o700, exist_ok=True)
         with open(os.path.join(root, declared.file), "w", encoding="utf-8") as target:
@@ -118,13 +115,14 @@ class Reproduction:
             compute = compute._replace(python_location=str(python["base"]))
         config = self._chosen.config._replace(conda_dependencies_file=None)
         chosen = self._chosen._replace(compute=compute, config=config)
-        found = screen.settle(self._home, project._replace(root=root), chosen, "", line.channel, container)
+        where = (self._home, project._replace(root=root), chosen, "", line.channel)
+        found = session.settle_environment(*where, self._dialog, container)
         source = f"packages.json of {self._run.request.get('run_id')}"
         return found._replace(source=source, why="--recorded-packages") if found is not None else None
 
     def _warn_of_python(self) -> None:
         if isinstance(self._plan.get("environment"), dict):
-            _warn("the run had a managed environment, but this target uses its own Python")
+            self._dialog.warn("the run had a managed environment, but this target uses its own Python")
         python = package_list.interpreter(self._run)
         if python is not None:
             number = self._run.request.get("run_number")
@@ -135,15 +133,15 @@ class Reproduction:
         said = self._plan.get("container")
         then = said.get("image_id") if isinstance(said, dict) else None
         if then is not None and then != container.found.get("id"):
-            _warn(f"the image {container.image} differs from that of the run, which was {then}")
+            self._dialog.warn(f"the image {container.image} differs from that of the run, which was {then}")
+
+    def _on_upload(self, done: int, total: int) -> None:
+        self._dialog.sending(self._target.name, done, total)
 
     def _show_id(self, identity: Identity) -> None:
+        self._dialog.quiet()
         self._log.line(f"RunId: {identity.run_id}")
 
 
 def _agree(pending: Pending) -> None:
     """Nothing new is stored."""
-
-
-def _warn(words: str) -> None:
-    sys.stderr.write(f"WARNING: {show(words)}\n")

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast import lifecycle
-from holdfast.engine.runs import outputs
-from holdfast.engine.runs.follow import UNSEEN, Follower
-from holdfast.errors import Detached, StoreError, UnreachableError
+from holdfast.engine.runs.watch import Watch
+from holdfast.errors import Detached
 from holdfast.present.terminal import Progress, is_tty, show
 from holdfast.store import runs
 
@@ -66,7 +64,7 @@ class LogWriter:
             select.select([], [self._fd], [])
             return 0
         except OSError as error:
-            from holdfast.cli.system_errors import output_error
+            from holdfast.engine.system_errors import output_error
 
             raise output_error(error) from error
 
@@ -105,6 +103,10 @@ class Screen:
         self._rest = b""
         if self._gpus is not None:
             self._gpus.another_attempt()
+        self._log.line("the run was lost with its machine and is restarted")
+
+    def cut(self, file: str) -> None:
+        sys.stderr.write(f"WARNING: the target sent more of {show(file)} than allowed; the rest was discarded\n")
 
     def write(self, block: bytes) -> None:
         if self._gpus is None:
@@ -153,7 +155,7 @@ def watch(
     *,
     gpu: bool | None = None,
     restart: bool = False,
-) -> str:
+) -> None:
     """Show a run's log from a byte on until it ends. Ctrl-C stops the watching and never the run.
 
     ``gpu``: whether it requested GPUs; None reads its plan, which may not be here yet right after a submit.
@@ -163,83 +165,10 @@ def watch(
         gpu = bool((runs.read_plan(runs.read(home, uid)) or {}).get("gpu"))
     try:
         with Screen(log, gpu=gpu, skip=skip) as screen:
-            return _through_all_attempts(home, line, uid, log, screen, stopwatch, skip, restart=restart)
-    except OSError as error:
-        if error.filename is None:  # not of our own files: the stream that we write to
-            raise
-        hint = f"free disk space or fix the problem, then: holdfast logs -f -r {run_id}"
-        what, answer = "the output of the run could not be stored here; the run continues", str(error.strerror)
-        raise StoreError(what, where=str(error.filename), answer=answer, hint=hint) from error
-    except UnreachableError as error:
-        hint = "\n".join(filter(None, (error.hint, f"then: holdfast logs -f -r {run_id}")))
-        what = f"{error.what}; the run continues"
-        raise type(error)(what, where=error.where, answer=error.answer, hint=hint, code=error.code) from error
+            Watch(home, line, uid, screen, stopwatch, skip, restart=restart).to_the_end()
     except KeyboardInterrupt:
         hint = f"holdfast logs -f -r {run_id} follows the log again; holdfast cancel -r {run_id} cancels the run"
         raise Detached("stopped following the log; the run continues", hint=hint) from None
     finally:
         line.close()
         sys.stderr.flush()
-
-
-def _through_all_attempts(
-    home: Home, line: Line, uid: str, log: LogWriter, screen: Screen, stopwatch: Stopwatch, skip: int, *, restart: bool
-) -> str:
-    """After an attempt that was lost with its machine, go on with the next one, if there is one."""
-    while True:
-        run = runs.read(home, uid)
-        follower = Follower(home, uid, screen.write, screen.read, skip, run.attempt_name)
-        try:
-            state = _to_the_end(home, line, follower, uid, stopwatch)
-        finally:
-            follower.close()
-        for name in sorted(follower.cut):
-            sys.stderr.write(f"WARNING: the target sent more of {show(name)} than allowed; the rest was discarded\n")
-        if state == "gone" or state in UNSEEN:
-            from holdfast.engine.runs import reconcile
-
-            reconcile.settle(home, [run])
-        if restart:
-            _start_again_if_lost(home, line, uid)
-        if runs.read(home, uid).attempt_number == run.attempt_number:
-            return state
-        screen.another_attempt()
-        log.line("the run was lost with its machine and is restarted")
-        skip = 0
-
-
-def _start_again_if_lost(home: Home, line: Line, uid: str) -> None:
-    run = runs.read(home, uid)
-    if lifecycle.state_of(run.events) != lifecycle.LOST:
-        return
-    from holdfast.engine.submit import retry
-
-    while retry.is_due(home, run):
-        try:
-            retry.start_again(home, line.target, line.channel, run)
-            return
-        except UnreachableError as error:
-            line.again(error)
-            run = runs.read(home, uid)
-
-
-def _is_gone(home: Home, line: Line, uid: str) -> bool:
-    """A run that waits in a queue, or that another node has: only its launcher knows whether that is still so."""
-    ticket = runs.read(home, uid).ticket
-    return line.target.launcher.look(line.channel, [ticket])[ticket] == "gone"
-
-
-def _to_the_end(home: Home, line: Line, follower: Follower, uid: str, stopwatch: Stopwatch) -> str:
-    """Whatever happens to the link meanwhile."""
-    while True:
-        try:
-            state = follower.follow(line.channel)
-            if state in UNSEEN and not _is_gone(home, line, uid):
-                continue
-            stopwatch.watched()
-            if line.channel.hello()["store"] != home.id:
-                outputs.bring_by_policy(home, line.channel, runs.read(home, uid))
-                stopwatch.lap("fetch")
-            return state
-        except UnreachableError as error:
-            line.again(error)

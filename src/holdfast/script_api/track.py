@@ -374,11 +374,9 @@ def _real_package_folders() -> "list[str]":
 
 
 def __getattr__(name: "str") -> "object":
-    if name == "__version__" and __name__ == "holdfast" and __path__:
-        from holdfast._version import __version__
-
-        return __version__
-    raise AttributeError("module %r has no attribute %r" % (__name__, name))
+    if __name__ != "holdfast" or (name.startswith("__") and name != "__version__"):
+        raise AttributeError("module %r has no attribute %r" % (__name__, name))
+    return importlib.import_module("_holdfast_client_names").look_up(name)
 
 
 _writer = None  # type: _Writer | None  # Python 3.6 takes no annotation on a global

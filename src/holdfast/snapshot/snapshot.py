@@ -12,14 +12,14 @@ import time
 
 from holdfast.errors import ConfigError, StoreError
 from holdfast.record import Record
-from holdfast.runner.store.objects import Batch, Entry, HashOnly, encode_tree, has
+from holdfast.runner.store.objects import Batch, Entry, HashOnly, encode_tree, has, read_tree
 from holdfast.runner.store.stable_read import Changed, Unreadable
 from holdfast.snapshot.scan import OWNER_EXECUTES, READ_FLAGS, Findings, Folder, LeftOut, Walk, shown
 from holdfast.snapshot.stat_cache import StatCache, digest_in, file_record, folder_record, is_racy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     OnProgress = Callable[[int, int], None]
 
@@ -62,6 +62,32 @@ def scan(root: str, *, cache: str | None, skip: Collection[str] = (), skip_unrea
     top = Walk(findings, known, skip).project()
     findings.refuse_unreadable()
     return Pending(findings, known, cache, top)
+
+
+def with_files(objects: str, taken: Snapshot, files: Mapping[str, bytes]) -> Snapshot:
+    """The snapshot with files that are not in the project, in folders at its top.
+
+    A folder of the same name is replaced.
+    """
+    with Batch(os.fsencode(objects)) as batch:
+        folders: dict[str, dict[str, bytes]] = {}
+        for path, content in files.items():
+            folder, _, name = path.rpartition("/")
+            folders.setdefault(folder, {})[name] = content
+        added = {folder: batch.add_bytes(encode_tree(_entries(batch, inside))) for folder, inside in folders.items()}
+        entries = [Entry(os.fsencode(folder), "dir", False, 0, digest, b"") for folder, digest in added.items()]
+        kept = [entry for entry in read_tree(os.fsencode(objects), taken.tree) if os.fsdecode(entry.name) not in added]
+        tree = batch.add_bytes(encode_tree([*kept, *entries]))
+        batch.commit()
+    size = sum(map(len, files.values()))
+    return taken._replace(tree=tree, files=taken.files + len(files), bytes=taken.bytes + size)
+
+
+def _entries(batch: Batch, files: Mapping[str, bytes]) -> list[Entry]:
+    return [
+        Entry(os.fsencode(name), "file", False, len(content), batch.add_bytes(content), b"")
+        for name, content in files.items()
+    ]
 
 
 class Pending:

@@ -4,51 +4,47 @@ from __future__ import annotations
 
 import sys
 
-from holdfast import labels
 from holdfast.cli import pick
+from holdfast.engine.runs import annotate
 from holdfast.errors import UsageError
+from holdfast.labels import checked_tag, read_tags
 from holdfast.present.terminal import show
-from holdfast.store import runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.cli.parse import Parsed
+    from collections.abc import Callable
 
-_LONGEST_NOTE = 100_000
+    from holdfast.cli.parse import Parsed
+    from holdfast.store.home import Home
 
 
 def tag(parsed: Parsed) -> int:
-    tags = labels.read_tags(parsed.texts("tags"))
-    tags.update({labels.checked_tag(name): None for name in parsed.texts("remove")})
+    tags = read_tags(parsed.texts("tags"))
+    tags.update({checked_tag(name): None for name in parsed.texts("remove")})
     if not tags:
         raise UsageError("no tag given", hint="holdfast history tag -r 12 dataset=v3 kept")
-    return _add(parsed, "tags", tags=tags)
+    return _add(parsed, lambda home, uids: annotate.add_tags(home, uids, tags))
 
 
 def note(parsed: Parsed) -> int:
-    text = parsed.text("text") or ""
-    if len(text) > _LONGEST_NOTE:
-        hint = "store longer text in a file of the project"
-        raise UsageError(f"a note has at most {_LONGEST_NOTE} characters", answer=str(len(text)), hint=hint)
-    return _add(parsed, "note", text=text)
+    return _add(parsed, lambda home, uids: annotate.add_note(home, uids, parsed.text("text") or ""))
 
 
 def archive(parsed: Parsed) -> int:
-    return _add(parsed, "hidden", hidden=True)
+    return _add(parsed, lambda home, uids: annotate.hide(home, uids, hidden=True))
 
 
 def unarchive(parsed: Parsed) -> int:
-    return _add(parsed, "hidden", hidden=False)
+    return _add(parsed, lambda home, uids: annotate.hide(home, uids, hidden=False))
 
 
-def _add(parsed: Parsed, kind: str, **fields: object) -> int:
-    """The same line for each run named; all of them are found before the first is written to."""
+def _add(parsed: Parsed, add: Callable[[Home, list[str]], None]) -> int:
+    """The same for each run named; all of them are found before the first is written to."""
     home, project, index = pick.here(parsed)
     try:
         names = parsed.texts("runs") or ("last",)
         found = list(dict.fromkeys(index.find(project.id, name) for name in names))
-        for uid in found:
-            runs.append_client(home, uid, kind, **fields)
+        add(home, found)
         index.refresh(found)
         told = [str(index.record(uid)["run_id"]) for uid in found]
     finally:

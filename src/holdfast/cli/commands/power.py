@@ -9,10 +9,11 @@ import time
 from holdfast import project as projects
 from holdfast import target_lookup
 from holdfast.cli.confirm import choose, confirm
+from holdfast.cli.dialog import TerminalDialog
 from holdfast.engine.connection import power
 from holdfast.engine.submit.confirmation import look
 from holdfast.errors import HoldfastError, UsageError
-from holdfast.present.terminal import Progress, human_duration, show
+from holdfast.present.terminal import human_duration, show
 from holdfast.store.home import open_home
 
 TYPE_CHECKING = False
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
 def start(parsed: Parsed) -> int:
     home, root, compute = _target(parsed, on=True)
-    bring_up(home, root, compute)
+    dialog = TerminalDialog()
+    power.bring_up(home, root, compute, lambda waited: dialog.starting(compute.name, waited))
+    dialog.quiet()
     sys.stderr.write(f"{show(compute.name)} is on\n")
     return 0
 
@@ -35,18 +38,6 @@ def stop(parsed: Parsed) -> int:
     power.switch(home, root, compute, on=False)
     sys.stderr.write(f"{show(compute.name)} is stopping\n")
     return 0
-
-
-def bring_up(home: Home, root: str, compute: ComputeTarget) -> None:
-    """Switch a machine on and wait for its answer."""
-    with Progress(sys.stderr) as progress:
-        progress.update(f"starting {compute.name}")
-        power.switch(home, root, compute, on=True)
-
-        def tell(waited: float) -> None:
-            progress.update(f"starting {compute.name}: no response yet, {human_duration(waited)}")
-
-        power.wait_until_up(home, compute, tell)
 
 
 def tell_idle(home: Home, project: Project, records: list[Json]) -> None:

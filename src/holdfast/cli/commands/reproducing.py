@@ -124,9 +124,9 @@ def _given(parsed: Parsed) -> dict[str, str]:
             raise UsageError(f"-e {name}: this shell has no variable {name}", hint=f"-e {name}=VALUE")
         found[name] = value if equals else os.environ[name]
     for name in parsed.texts("secret"):
-        from holdfast.cli.commands.submit import ask_secret
+        from holdfast.cli.dialog import TerminalDialog
 
-        found[name] = os.environ[name] if name in os.environ else ask_secret(name)
+        found[name] = os.environ[name] if name in os.environ else TerminalDialog().secret(name)
     return found
 
 

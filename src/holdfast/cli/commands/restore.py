@@ -103,7 +103,7 @@ def diff(parsed: Parsed) -> int:
 
 def _agreeing(parsed: Parsed) -> Callable[[Pending], None]:
     hint = "exclude files that are not code in .amlignore, or use --yes"
-    return lambda pending: agree_to_store(parsed, pending, hint)
+    return lambda pending: agree_to_store(pending, hint, sure=parsed.flag("yes"))
 
 
 def _painted(line: str, colour: bool) -> str:

@@ -74,6 +74,7 @@ def _sources() -> dict[str, str]:
     sources["site/holdfast.py"] = os.path.join(PACKAGE, "script_api", "track.py")
     sources["site/holdfast_notebook.py"] = os.path.join(PACKAGE, "script_api", "notebook.py")
     sources["site/_holdfast_values.py"] = os.path.join(PACKAGE, "script_api", "values.py")
+    sources["site/_holdfast_client_names.py"] = os.path.join(PACKAGE, "script_api", "client_names.py")
     binding = _binding()
     if binding:
         sources["runner/gpu/pynvml.py"] = (

@@ -49,6 +49,13 @@ def switch(home: Home, root: str, compute: ComputeTarget, *, on: bool) -> None:
         )
 
 
+def bring_up(home: Home, root: str, compute: ComputeTarget, tell: Callable[[float], None]) -> None:
+    """Switch a machine on and wait for its answer; ``tell`` is called with the elapsed time."""
+    tell(0.0)
+    switch(home, root, compute, on=True)
+    wait_until_up(home, compute, tell)
+
+
 def may_start(home: Home, root: str, compute: ComputeTarget) -> bool:
     return bool(compute.start_command) and confirmation.is_confirmed(home.path, root, compute, command_key(on=True))
 

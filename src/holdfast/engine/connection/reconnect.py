@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 
 from holdfast.engine.connection.channel import WORKING, connect
-from holdfast.errors import UnreachableError
+from holdfast.errors import UnfinishedError, UnreachableError
 from holdfast.ledger import now_ns
 
 TYPE_CHECKING = False
@@ -31,7 +31,8 @@ _STRIKES = 5
 class Line:
     """``on_lost`` is called with the reason, once per break; ``on_back`` when there is an answer again.
 
-    ``patience`` and ``on_quiet``: as for ``connect``.
+    ``patience`` and ``on_quiet``: as for ``connect``. ``until``: when all of it has to be over, by time.monotonic();
+    UnfinishedError is raised then.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Line:
         patient: bool = False,
         patience: Patience = WORKING,
         on_quiet: Callable[[str], None] | None = None,
+        until: float | None = None,
     ) -> None:
         self._patience = patience
         self._on_quiet = on_quiet
@@ -56,7 +58,8 @@ class Line:
         self._refusals = 0
         self._waited = 0
         self._since = time.monotonic()
-        self.channel: RunnerChannel = connect(home, target, patience, on_quiet)
+        self._until = until
+        self.channel: RunnerChannel = self._connect()
 
     @property
     def waited_ns(self) -> int:
@@ -65,6 +68,8 @@ class Line:
 
     def again(self, error: UnreachableError) -> None:
         """Reconnect. A target that never answered is waited for only with ``patient``."""
+        if isinstance(error, UnfinishedError):
+            raise error
         at_once = time.monotonic() - self._since < _AT_ONCE_S
         is_strike = at_once and self.channel.has_answered and not self.target.kind.is_remote
         self._strikes = self._strikes + 1 if is_strike else 0
@@ -77,10 +82,13 @@ class Line:
         pause, lost = _SOONEST_S, now_ns()
         while True:
             self._raise_lasting(error)
-            channel = connect(self._home, self.target, self._patience, self._on_quiet)
+            channel = self._connect()
             try:
                 channel.hello()
                 break
+            except UnfinishedError:
+                channel.close()
+                raise
             except UnreachableError as refusal:
                 error = refusal
                 self._refusals = self._refusals + 1 if error.retry_limit is not None else 0
@@ -95,6 +103,12 @@ class Line:
         self.channel = channel
         self._since = time.monotonic()
         self._on_back()
+
+    def _connect(self) -> RunnerChannel:
+        patience = self._patience
+        if self._until is not None:
+            patience = patience._replace(total=max(0.0, self._until - time.monotonic()))
+        return connect(self._home, self.target, patience, self._on_quiet)
 
     def _raise_lasting(self, error: UnreachableError) -> None:
         """What was answered so often in a row will be answered again."""

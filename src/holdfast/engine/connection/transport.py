@@ -260,5 +260,7 @@ def _reap(pid: int) -> None:
 
 
 def _forget(child: int) -> None:
-    if child in _ENDING:
+    try:
         _ENDING.remove(child)
+    except ValueError:
+        return  # another thread did

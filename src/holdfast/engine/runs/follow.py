@@ -10,7 +10,7 @@ from holdfast.store import mirror, runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from holdfast.engine.connection.channel import RunnerChannel
     from holdfast.store.home import Home
@@ -67,11 +67,21 @@ class Follower:
         self.cut: set[str] = set()  # files of which the target sent more than is kept
 
     def follow(self, channel: RunnerChannel, *, wait: bool = True) -> str:
+        steps = self.steps(channel, wait=wait)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return str(end.value)
+
+    def steps(self, channel: RunnerChannel, *, wait: bool = True) -> Generator[None, None, str]:
+        """The same, one answer of the target after another; returns the state."""
         home, uid, attempt = self._home, self._uid, self._attempt
         shared = channel.hello()["store"] == home.id
         have = {} if shared else mirror.lengths(home, uid, attempt)
         quota = mirror.Quota(runs.read(home, uid).request.get("max_log"), have)
         self._show()
+        yield
         state, empty = "", 0
         asked = {"uid": uid, "attempt": attempt, "have": quota.to_ask(have), "carry": not shared, "wait": wait}
         for header, payload in channel.stream("pull", **asked):
@@ -79,6 +89,7 @@ class Follower:
                 mirror.append(home, uid, attempt, header, payload, quota)
                 self.cut |= quota.cut
             self._show()
+            yield
             empty = 0 if payload else empty + 1
             if header.get("end"):
                 state = answers.text(header, "state")

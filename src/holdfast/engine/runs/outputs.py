@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+from _thread import get_ident
 
 from holdfast.engine.connection.channel import ASKING, connect
 from holdfast.engine.runs.follow import bring_up_to_date
@@ -104,7 +105,7 @@ def _fetch_all(home: Home, channel: RunnerChannel, run: Run, rows: list[Json]) -
                 if first != name and _is_one_file(run, first, name):
                     raise _CannotFetch(f"this file system treats this name and {first!a} as the same file")
                 if "sha256" in row and not output_manifest.is_here(run, row):
-                    _fetch_one(channel, run, row, "" if alone else f"-{os.getpid()}")
+                    _fetch_one(channel, run, row, "" if alone else f"-{os.getpid()}-{get_ident()}")
             except (_CannotFetch, OSError, ValueError) as error:
                 problems[name] = _words(error)
         if alone and not problems:

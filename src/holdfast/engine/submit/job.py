@@ -25,7 +25,7 @@ KEEPIGNORE = ".keepignore"  # which files outside outputs/ are never results, in
 
 
 class Asked(Record):
-    """What a person typed, as typed."""
+    """What a person typed, as typed. ``files`` as in Job: a script among them is not looked for in the project."""
 
     words: tuple[str, ...]
     folder: str
@@ -46,6 +46,7 @@ class Asked(Record):
     after_dashes: bool = False
     name: str | None = None
     tags: Mapping[str, object] = {}
+    files: Mapping[str, bytes] | None = None
 
 
 def make_job(
@@ -83,11 +84,14 @@ def make_job(
         keep=_keep(asked, project, config, settings),
         name=asked.name,
         tags=asked.tags,
+        files=asked.files,
     )
 
 
 def _runnable(asked: Asked, root: str, words: tuple[str, ...]) -> dict[str, Any]:
     """Fields of a job: what is run. Most runs are of a Python file, and nothing of it has to be read."""
+    if words[0] in (asked.files or ()):
+        return {"script": words[0], "arguments": tuple(words[1:])}
     if words[0].endswith(".py"):
         return {"script": script_path(root, asked.folder, words[0]), "arguments": tuple(words[1:])}
     from holdfast.engine.submit.runnable import understand

@@ -230,6 +230,10 @@ class Submitter:
         pending = snapshot.scan(project.root, cache=cache, skip=skipped, skip_unreadable=skip_unreadable)
         self._agree(pending)
         taken = pending.store(self._home.objects, self._on_progress)
+        if job.files:
+            taken = snapshot.with_files(self._home.objects, taken, job.files)
+            if job.script in job.files:
+                return taken
         file = job.source_file
         rule = ignore.explain(project.root, file) if taken.left_out and file else None
         if rule is not None:

@@ -39,7 +39,7 @@ _HEAD = struct.Struct("<I")
 _SET_PIPE_SIZE = 1031  # has a name from Python 3.10 on, on some systems
 _PIPE_SIZE = 1 << 20
 _LARGEST = 2**63
-_TRUTH = -1  # in the place of a count of points: this parameter is true or false
+TRUTH = -1  # in the place of a count of points: this parameter is true or false
 
 
 def read(home: Home, uid: str) -> Row:
@@ -80,7 +80,7 @@ def listed(record: Json) -> Json:
 
 def read_all(home: Home, uids: Sequence[str]) -> Iterator[Row]:
     """The same of many, in no order."""
-    if len(uids) < _MANY or sys.platform == "win32":
+    if len(uids) < _MANY or sys.platform == "win32" or _has_threads():
         yield from (read(home, uid) for uid in uids)
         return
     pipes = [_Reader(home, uids[number :: _processes()]) for number in range(_processes())]
@@ -95,6 +95,12 @@ def read_all(home: Home, uids: Sequence[str]) -> Iterator[Row]:
     finally:
         for pipe in pipes:
             pipe.close()
+
+
+def _has_threads() -> bool:
+    """A child of a program with threads may wait for ever for a lock that another thread held at the fork."""
+    threading = sys.modules.get("threading")
+    return threading is not None and threading.active_count() > 1
 
 
 class _Reader:
@@ -186,7 +192,7 @@ def _columns(run: Run, record: Json, plan: Json) -> tuple[Cell, ...]:
 def _parameters(run: Run) -> Iterator[Stored]:
     words = [word for word in _list(run.request.get("arguments")) if isinstance(word, str)]
     for name, value in parameters.read(words).items():
-        yield "param", storable(name), _cell(value), None, None, _TRUTH if isinstance(value, bool) else None
+        yield "param", storable(name), _cell(value), None, None, TRUTH if isinstance(value, bool) else None
 
 
 def _metrics(found: reader.Metrics) -> Iterator[Stored]:

@@ -49,6 +49,16 @@ def select(index: Index, wish: Wish) -> tuple[list[Json], list[str] | None]:
     return found, [column.title for column in columns]
 
 
+def uids(index: Index, wish: Wish) -> list[str]:
+    """Only which runs; ``columns`` does not matter."""
+    numbers = _numbers(index, wish, time.time())
+    if len(numbers) * 4 > index.count():
+        known = dict(index.db.execute("SELECT id, uid FROM runs"))
+        return [known[number] for number in numbers]
+    query = "SELECT uid FROM runs WHERE id = ?"
+    return [str(index.db.execute(query, (number,)).fetchone()[0]) for number in numbers]
+
+
 def _add_from_record(index: Index, number: int, names: list[str], row: Json) -> None:
     if names:
         where = index.db.execute(f"SELECT {WHERE_IT_IS} FROM runs WHERE id = ?", (number,)).fetchone()

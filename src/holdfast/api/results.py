@@ -1,0 +1,108 @@
+"""Reads the result of a remote function. Nothing that a target sends is executed here."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
+from holdfast.api.frames import needed
+from holdfast.errors import MalformedAnswerError, MissingPackageError, RemoteError, UsageError
+from holdfast.script_api import remote_call
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.api.run_handle import Run
+
+NAME = f"{remote_call.FOLDER}/result.json"
+_SAFE_PYARROW = (14, 0, 1)  # older ones run code that an Arrow file names: CVE-2023-47248
+
+
+def read(run: Run, *, allow_pickle: bool) -> Any:
+    """The value that the function returned; the exception that it raised is a ``RemoteError``."""
+    document = _document(run)
+    error = document.get("error")
+    if isinstance(error, dict):
+        raise remote_error(run, error)
+    if "pickle" not in document:
+        return _Decoder(run).decode(document.get("value"))
+    if not allow_pickle:
+        what = "the result is pickled, and reading it would run code that the target sent"
+        raise UsageError(what, where=run.id, hint="result(allow_pickle=True), if you trust the target")
+    import pickle
+
+    with run.outputs[f"{remote_call.FOLDER}/result.pickle"].open("rb") as source:
+        return pickle.load(source)
+
+
+def remote_error(run: Run, error: dict[str, Any]) -> RemoteError:
+    kind, message, text = (str(error.get(key) or "") for key in ("type", "message", "traceback"))
+    made = RemoteError(f"{kind}: {message}", where=f"run {run.number} on {run.target}", answer=text)
+    made.type_name, made.message, made.traceback = kind, message, text
+    return made
+
+
+def _document(run: Run) -> dict[str, Any]:
+    try:
+        path = run.outputs[NAME]
+    except KeyError:
+        run.wait(check=True)
+        raise UsageError("this run is not a call of a remote function", where=run.id) from None
+    try:
+        found = json.loads(path.read_bytes())
+        if isinstance(found, dict) and found.get("v") == 1:
+            return found
+    except (ValueError, RecursionError):
+        pass
+    raise _malformed(run, "result.json")
+
+
+def _malformed(run: Run, what: str) -> MalformedAnswerError:
+    return MalformedAnswerError("the target sent a malformed result", where=run.id, answer=what)
+
+
+class _Decoder:
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def decode(self, value: Any) -> Any:
+        try:
+            return self._decode(value)
+        except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise _malformed(self._run, f"{type(error).__name__}: {error}") from error
+
+    def _decode(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._decode(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        kind = value.get("$type")
+        if kind is None:
+            return {key: self._decode(item) for key, item in value.items()}
+        if kind == "tuple":
+            return tuple(self._decode(item) for item in value["items"])
+        if kind == "dict":
+            return {self._decode(key): self._decode(item) for key, item in value["pairs"]}
+        if kind == "bytes":
+            return base64.b64decode(value["base64"], validate=True)
+        if kind in ("array", "scalar"):
+            array = needed("numpy").load(self._file(value["npy"]), allow_pickle=False)
+            return array if kind == "array" else array[()]
+        return self._table(kind, self._file(value["arrow"]))
+
+    def _table(self, kind: str, path: Path) -> Any:
+        if kind == "polars":
+            return needed("polars").read_ipc(path, memory_map=False)
+        if kind not in ("pandas", "pyarrow"):
+            raise ValueError(f"unknown type {kind!r}")
+        pyarrow = needed("pyarrow")
+        if tuple(int(part) for part in pyarrow.__version__.split(".")[:3] if part.isdigit()) < _SAFE_PYARROW:
+            what = f"pyarrow {pyarrow.__version__} can be made to run code by a file that it reads"
+            raise MissingPackageError(what, hint="pip install 'pyarrow>=14.0.1'")
+        with needed("pyarrow.ipc").open_file(pyarrow.memory_map(str(path))) as source:
+            table = source.read_all()
+        return table.to_pandas() if kind == "pandas" else table
+
+    def _file(self, name: str) -> Path:
+        return self._run.outputs[f"{remote_call.FOLDER}/{name}"]

@@ -1,0 +1,194 @@
+"""``holdfast.submit``: start a script on a target and return at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, TypedDict
+
+from holdfast.api.dialog import ProgramDialog, warn
+from holdfast.api.documented_errors import documented_errors
+from holdfast.api.progress import listener
+from holdfast.api.run_handle import Run
+from holdfast.engine.connection.reconnect import Line
+from holdfast.engine.submit.job import Asked
+from holdfast.engine.submit.prepare import Order, prepare, reach
+from holdfast.engine.submit.session import Session
+from holdfast.errors import UsageError
+from holdfast.ledger import Stopwatch, now_ns
+from holdfast.store.home import open_home
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from holdfast.api.progress import OnProgress
+    from holdfast.model import Plan
+
+    StrPath = str | os.PathLike[str]
+
+
+class Options(TypedDict, total=False):
+    """The keywords of ``submit`` and ``remote``; each is the option of ``holdfast submit`` of that name."""
+
+    target: str | None
+    config: str | None
+    project: StrPath | None
+    env: Mapping[str, str] | None
+    env_files: Sequence[StrPath]
+    secrets: Sequence[str]
+    links: Sequence[str]
+    environment: str | None
+    python: StrPath | None
+    gpus: int | str | None
+    require_gpu: bool
+    wait_for_gpu: str | float | None
+    timeout: str | float | None
+    grace: str | float | None
+    retries: int
+    notify: str | None
+    scalars: bool
+    keep_work: bool
+    skip_unreadable: bool
+    large: bool
+    tags: Mapping[str, object] | None
+    progress: OnProgress | bool | None
+
+
+@documented_errors
+def submit(
+    script: StrPath,
+    *arguments: object,
+    target: str | None = None,
+    config: str | None = None,
+    project: StrPath | None = None,
+    env: Mapping[str, str] | None = None,
+    env_files: Sequence[StrPath] = (),
+    secrets: Sequence[str] = (),
+    links: Sequence[str] = (),
+    environment: str | None = None,
+    python: StrPath | None = None,
+    gpus: int | str | None = None,
+    require_gpu: bool = False,
+    wait_for_gpu: str | float | None = None,
+    timeout: str | float | None = None,
+    grace: str | float | None = None,
+    retries: int = 0,
+    notify: str | None = None,
+    scalars: bool = False,
+    keep_work: bool = False,
+    skip_unreadable: bool = False,
+    large: bool = False,
+    tags: Mapping[str, object] | None = None,
+    progress: OnProgress | bool | None = None,
+) -> Run:
+    """Start a script on a target and return its run, without waiting for it.
+
+    ``arguments`` are passed to the script, each as ``str``. ``target`` names a target or a run configuration, as
+    ``-c`` does; without it the setting ``defaultTarget`` is used. ``project`` is the project's folder, by default the
+    current one. The other keywords are the options of ``holdfast submit`` of the same names; times are seconds or text
+    such as ``"2h"``. ``large=True`` stores more than a gigabyte of new files, ``tags`` are added to the run, and
+    ``progress`` is called with ``Progress`` objects, or shows a bar where it is ``True``.
+
+    What a target asks for and is not confirmed is a ``ConfigError`` that names the command to confirm it.
+    """
+    words = (os.fspath(script), *map(str, arguments))
+    return submit_words(
+        words,
+        None,
+        Options(
+            target=target,
+            config=config,
+            project=project,
+            env=env,
+            env_files=env_files,
+            secrets=secrets,
+            links=links,
+            environment=environment,
+            python=python,
+            gpus=gpus,
+            require_gpu=require_gpu,
+            wait_for_gpu=wait_for_gpu,
+            timeout=timeout,
+            grace=grace,
+            retries=retries,
+            notify=notify,
+            scalars=scalars,
+            keep_work=keep_work,
+            skip_unreadable=skip_unreadable,
+            large=large,
+            tags=tags,
+            progress=progress,
+        ),
+    )
+
+
+def submit_words(words: tuple[str, ...], files: Mapping[str, bytes] | None, options: Options) -> Run:
+    """Submit a script with its arguments; ``files`` are added to the run's snapshot and not to the project."""
+    dialog = ProgramDialog(listener(options.get("progress")), large=options.get("large", False))
+    stopwatch = Stopwatch(now_ns())
+    found = prepare(_order(words, files, options), dialog, _environ())
+    home = open_home()
+    stopwatch.lap("begin")
+    line = reach(home, found, lambda: Line(home, found.target, dialog.lost, dialog.back), dialog)
+    try:
+        stopwatch.lap("connect")
+        stopwatch.waited = lambda: line.waited_ns
+        session = Session(home, found, line, stopwatch, dialog, lambda _identity: None)
+        plan, taken = session.run(skip_unreadable=options.get("skip_unreadable", False))
+    finally:
+        line.close()
+    for message in taken.warnings:
+        warn(message)
+    return _tagged(Run(home, plan.uid, restart=True), options.get("tags"), plan)
+
+
+def _tagged(run: Run, tags: Mapping[str, object] | None, plan: Plan) -> Run:
+    if tags:
+        try:
+            run.tag(**tags)
+        except UsageError as error:
+            error.hint = f"the run was submitted; run.tag(...) adds tags to run {plan.run_number}"
+            raise
+    return run
+
+
+def _order(words: tuple[str, ...], files: Mapping[str, bytes] | None, options: Options) -> Order:
+    python = options.get("python")
+    asked = Asked(
+        words=words,
+        folder=os.path.abspath(options.get("project") or os.getcwd()),
+        env=tuple(f"{name}={value}" for name, value in (options.get("env") or {}).items()),
+        env_files=tuple(os.fspath(path) for path in options.get("env_files", ())),
+        secrets=tuple(options.get("secrets", ())),
+        links=tuple(options.get("links", ())),
+        timeout=_text(options.get("timeout")),
+        grace=_text(options.get("grace")),
+        notify=options.get("notify"),
+        keep_work=options.get("keep_work", False),
+        scalars=options.get("scalars", False),
+        retries=_text(options.get("retries") or None),
+        gpus=_text(options.get("gpus")),
+        require_gpu=options.get("require_gpu", False),
+        wait_for_gpu=_text(options.get("wait_for_gpu")),
+        files=files,
+    )
+    target, config = options.get("target"), options.get("config")
+    if config is None:
+        target, config = None, target  # as -c: a run configuration, or a target
+    return Order(asked, config, target, options.get("environment"), None if python is None else os.fspath(python))
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _environ() -> Mapping[str, str]:
+    """The environment variables, with the environment of this interpreter as the active one.
+
+    A kernel of a notebook and ``.venv/bin/python script.py`` use an environment that no shell has activated.
+    """
+    if sys.prefix != sys.base_prefix:
+        return {**os.environ, "VIRTUAL_ENV": sys.prefix}
+    if os.path.isdir(os.path.join(sys.prefix, "conda-meta")):
+        return {**os.environ, "CONDA_PREFIX": sys.prefix}
+    return os.environ

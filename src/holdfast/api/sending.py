@@ -1,0 +1,202 @@
+"""What is sent for a call of a remote function: the function, by reference or pickled, and its arguments.
+
+Decision 22 has the rules. Nothing here runs on the target; ``script_api/remote_call.py`` does.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import os
+import pickle
+import sys
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import CannotSendError
+from holdfast.script_api import remote_call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+FOLDER = ".holdfast-call"
+_PROTOCOL = 4  # Python 3.4 and newer read it
+_DEEPEST = 6
+_INSTALL = "pip install cloudpickle"
+
+
+def files(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    root: str,
+    *,
+    allow_pickle: bool,
+) -> dict[str, bytes]:
+    """The files of a call, for the snapshot of its run. ``root`` is the project's folder."""
+    name = function.__qualname__
+    found: dict[str, bytes] = {}
+    call: dict[str, Any] = {"v": 1, "allow_pickle": allow_pickle, "path": _paths(root), "name": name}
+    reference = _reference(function, root)
+    if reference is None:
+        call.update(kind="pickle", python=list(sys.version_info[:2]))
+        found["function.pickle"] = _pickled_function(function, root)
+        found["cloudpickle.zip"] = _cloudpickle_source()
+    else:
+        call.update(reference)
+    found["arguments.pickle"] = _pickled_arguments(function, args, kwargs, is_by_value=reference is None)
+    found["call.json"] = json.dumps(call).encode()
+    with open(remote_call.__file__, "rb") as source:
+        found[script_name(function)] = source.read()
+    return {f"{FOLDER}/{file}": content for file, content in found.items()}
+
+
+def script_name(function: Callable[..., Any]) -> str:
+    """The name that the history shows; it is also that of a file."""
+    name = "".join(character if character.isalnum() else "_" for character in function.__name__)
+    return f"{name[:100] or 'function'}.py"
+
+
+def arguments_for_history(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[str]:
+    """The arguments that are plain values, as options: the history takes them for parameters."""
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs).arguments
+    except TypeError as error:
+        raise CannotSendError(f"{function.__qualname__}: {error}") from error
+    plain = {name: value for name, value in bound.items() if isinstance(value, (str, int, float))}
+    return [word for name, value in plain.items() for word in (f"--{name}", str(value)[:1000])]
+
+
+def _reference(function: Callable[..., Any], root: str) -> dict[str, str] | None:
+    """How the target finds the function by its name; None where it has to be pickled by value."""
+    name, module = function.__qualname__, sys.modules.get(function.__module__)
+    if "<" in name or module is None:  # <lambda>, <locals>
+        return None
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return None
+    inside = _inside(file, root)
+    if function.__module__ != "__main__":
+        is_there = inside is not None or _is_installed(file)
+        return {"kind": "module", "module": function.__module__} if is_there else None
+    if inside is None or _cloudpickle() is not None:
+        return None
+    return {"kind": "file", "file": inside}
+
+
+def _inside(path: str, root: str) -> str | None:
+    """The path relative to the project; None for one outside of it, or in an environment inside of it."""
+    inside = os.path.relpath(os.path.realpath(path), os.path.realpath(root))
+    return None if inside.startswith(os.pardir) or _is_installed(path) else inside.replace(os.sep, "/")
+
+
+def _is_installed(path: str) -> bool:
+    return bool({"site-packages", "dist-packages"} & set(path.split(os.sep)))
+
+
+def _paths(root: str) -> list[str]:
+    """The folders of the project that modules are imported from."""
+    inside = [_inside(entry or os.getcwd(), root) for entry in sys.path if os.path.isdir(entry or os.getcwd())]
+    return list(dict.fromkeys([*(path for path in inside if path is not None), "."]))
+
+
+def _cloudpickle() -> Any:
+    try:
+        import cloudpickle
+    except ImportError:
+        return None
+    return cloudpickle
+
+
+def _cloudpickle_source() -> bytes:
+    """The package as a zip that the target imports: it need not be installed there."""
+    folder, buffer = os.path.dirname(_cloudpickle().__file__), io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(os.listdir(folder)):
+            if name.endswith(".py"):
+                info = zipfile.ZipInfo(f"cloudpickle/{name}")  # with a fixed date: the same bytes every time
+                with open(os.path.join(folder, name), "rb") as source:
+                    archive.writestr(info, source.read())
+    return buffer.getvalue()
+
+
+def _pickled_function(function: Callable[..., Any], root: str) -> bytes:
+    cloudpickle = _cloudpickle()
+    name = function.__qualname__
+    if cloudpickle is None:
+        what = f"{name} is not a function of a file in the project, and cloudpickle is not installed"
+        hint = f"move it to the top level of a module below {root}, or: {_INSTALL}"
+        raise CannotSendError(what, where=_place(function), hint=hint)
+    try:
+        return bytes(cloudpickle.dumps(function, protocol=_PROTOCOL))
+    except Exception as error:
+        culprit = _culprit(function, cloudpickle.dumps)
+        what = f"{name} cannot be sent: it uses {culprit or 'something'} that cannot be pickled"
+        hint = "create it inside the function, or pass what it is made from as an argument"
+        raise CannotSendError(what, where=_place(function), answer=_told(error), hint=hint) from error
+
+
+def _culprit(function: Callable[..., Any], dumps: Callable[..., bytes]) -> str:
+    """The variable of an enclosing scope, or the global one, that cannot be pickled."""
+    variables = inspect.getclosurevars(function)
+    for kind, found in (("the variable", variables.nonlocals), ("the global variable", variables.globals)):
+        for name, value in found.items():
+            where = _unsendable(value, name, dumps, 0)
+            if where:
+                return f"{kind} {where}"
+    defaults = inspect.signature(function).parameters.items()
+    for name, parameter in defaults:
+        if parameter.default is not parameter.empty:
+            where = _unsendable(parameter.default, name, dumps, 0)
+            if where:
+                return f"the default of {where}"
+    return ""
+
+
+def _pickled_arguments(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], *, is_by_value: bool
+) -> bytes:
+    dumps: Callable[..., bytes] = _cloudpickle().dumps if is_by_value else pickle.dumps
+    try:
+        return dumps((args, dict(kwargs)), protocol=_PROTOCOL)
+    except Exception as error:
+        bound = inspect.signature(function).bind(*args, **kwargs).arguments
+        culprits = (_unsendable(value, name, dumps, 0) for name, value in bound.items())
+        culprit = next(filter(None, culprits), "an argument")
+        what = f"the argument {culprit} of {function.__qualname__} cannot be sent"
+        hint = "pass what it is made from, and create it inside the function"
+        raise CannotSendError(what, where=_place(function), answer=_told(error), hint=hint) from error
+
+
+def _unsendable(value: Any, where: str, dumps: Callable[..., bytes], depth: int) -> str:
+    """The innermost part of a value that cannot be pickled, as an expression with its type; empty where all can."""
+    try:
+        dumps(value, protocol=_PROTOCOL)
+        return ""
+    except Exception:
+        for inner, path in _parts(value, where) if depth < _DEEPEST else ():
+            found = _unsendable(inner, path, dumps, depth + 1)
+            if found:
+                return found
+        return f"{where} ({type(value).__module__}.{type(value).__qualname__})"
+
+
+def _parts(value: Any, where: str) -> list[tuple[Any, str]]:
+    if isinstance(value, dict):
+        return [(item, f"{where}[{key!r}]") for key, item in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [(item, f"{where}[{at}]") for at, item in enumerate(value)]
+    inside = getattr(value, "__dict__", None)
+    if isinstance(inside, dict) and not inspect.ismodule(value) and not callable(value):
+        return [(item, f"{where}.{name}") for name, item in inside.items()]
+    return []
+
+
+def _place(function: Callable[..., Any]) -> str:
+    code = getattr(function, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else function.__module__
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:500]

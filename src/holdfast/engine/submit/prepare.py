@@ -1,0 +1,166 @@
+"""The first half of a submit: from what was asked for to a job, its target, and a connection.
+
+What takes long to import is left to ``session``: it is imported while the runner's interpreter starts.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast import project as projects
+from holdfast import settings, target_lookup
+from holdfast.engine.submit import job as request
+from holdfast.environments import choice
+from holdfast.errors import UnreachableError, UsageError
+from holdfast.record import Record
+from holdfast.runner.store import layout
+from holdfast.store.home import location
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Protocol
+
+    from holdfast.amlconfig.types import Finding
+    from holdfast.engine.connection.reconnect import Line
+    from holdfast.engine.submit.job import Asked
+    from holdfast.environments.choice import Choice
+    from holdfast.model import Job, Json, Project
+    from holdfast.snapshot.snapshot import Pending
+    from holdfast.store.home import Home
+    from holdfast.target_lookup import Chosen, Target
+
+    class Dialog(Protocol):
+        """Who submits: answers questions, or refuses with an error, and is told what happens."""
+
+        def confirm(self, home: str, root: str, chosen: Chosen) -> None:
+            """Let the project in ``root`` use this target; what needs it is confirmed, or this raises."""
+
+        def secret(self, name: str) -> str:
+            """The value of a secret that is not in the environment."""
+
+        def agree(self, pending: Pending) -> None:
+            """Let this be stored."""
+
+        def warn(self, message: str) -> None: ...
+
+        def findings(self, findings: Sequence[Finding]) -> None: ...
+
+        def environment(self, chosen: Choice) -> None: ...
+
+        def starting(self, target: str, waited: float) -> None:
+            """The machine is switched on and does not answer yet."""
+
+        def storing(self, files: int, size: int) -> None: ...
+
+        def sending(self, target: str, done: int, total: int) -> None: ...
+
+        def preparing(self, progress: Json) -> None:
+            """How far the lock of an environment, or an image, is."""
+
+        def quiet(self) -> None:
+            """Nothing is in progress now."""
+
+
+LARGE = 1_000_000_000  # bytes of new files: often a data folder that was forgotten
+
+
+class Order(Record):
+    """What was asked for, as typed. ``environment`` is project, active or none; None leaves the choice to the rules."""
+
+    asked: Asked
+    config: str | None = None
+    target: str | None = None
+    environment: str | None = None
+    python: str | None = None
+
+
+class Prepared(Record):
+    """``chosen`` has the target as this run uses it, ``target`` as it is reached."""
+
+    project: Project
+    job: Job
+    chosen: Chosen
+    target: Target
+
+    def written_in(self, home: str) -> tuple[str, str]:
+        """The files of target and run configuration; where there is none, where it would be."""
+        root = self.project.root
+        folders = target_lookup.folders(root, home)
+        names = (f"{self.chosen.compute.name}.compute", f"{self.chosen.config.name}.runconfig")
+        paths = [target_lookup.find(folders, name) or os.path.join(root, "aml_config", name) for name in names]
+        return paths[0], paths[1]
+
+
+def prepare(order: Order, dialog: Dialog, environ: Mapping[str, str]) -> Prepared:
+    """Cheap checks only; nothing is written and no target is asked. ``environ`` says which environment is active."""
+    folder, words, name = order.asked.folder, order.asked.words, order.config
+    if not os.path.isdir(folder):
+        raise UsageError("no such folder", where=folder)
+    project = projects.find(folder)
+    if words and words[0].endswith(".runconfig"):
+        name, words = os.path.splitext(os.path.basename(words[0]))[0], ()
+    home = location()
+    preset = settings.read(layout.settings(home))
+    name = name or order.target or preset["defaultTarget"]
+    if project.passed_over:
+        dialog.warn(_another_owner(project.passed_over))
+    chosen = target_lookup.choose(target_lookup.folders(project.root, home), name, order.target)
+    dialog.confirm(home, project.root, chosen)  # before secrets are asked for
+    target = target_lookup.resolve(chosen.compute, home)
+    if chosen.warnings:
+        dialog.findings(chosen.warnings)
+    asked = order.asked._replace(words=words)
+    job = request.make_job(asked, project, chosen.config, target.name, preset, dialog.secret)
+    return _with_environment(order, Prepared(project, job, chosen, target), dialog, environ)
+
+
+def _with_environment(order: Order, found: Prepared, dialog: Dialog, environ: Mapping[str, str]) -> Prepared:
+    """The job and target with the Python that is used."""
+    job, chosen = found.job, found.chosen
+    wanted = choice.Wanted(order.environment, order.python, order.asked.folder)
+    made = choice.choose(found.project.root, chosen.compute, chosen.config, job.source_file, wanted, environ)
+    if made is None:
+        return found
+    dialog.environment(made)
+    why: Json = {"origin": made.origin, "why": made.why}
+    return found._replace(
+        job=job._replace(python=made.python, interpreter=why), chosen=chosen._replace(compute=made.compute)
+    )
+
+
+def _another_owner(folder: str) -> str:
+    from shlex import quote
+
+    return f"{folder} is a project of another user and is not used; allow it with: holdfast trust {quote(folder)}"
+
+
+def reach(home: Home, found: Prepared, open_line: Callable[[], Line], dialog: Dialog) -> Line:
+    """Open the connection; a target with a ``startCommand`` is switched on if it does not answer."""
+    compute, root = found.target.compute, found.project.root
+    line = open_line()
+    if compute.start_command:
+        try:
+            line.channel.hello()
+        except UnreachableError as error:
+            from holdfast.engine.connection import power
+
+            line.close()
+            if not power.may_start(home, root, compute):
+                hint = f"it has a startCommand; allow it with: holdfast trust {found.target.name}"
+                raise UnreachableError(error.what, where=error.where, answer=error.answer, hint=hint) from error
+            power.bring_up(home, root, compute, lambda waited: dialog.starting(compute.name, waited))
+            dialog.quiet()
+            line = open_line()
+    return _with_early_questions(line, found)
+
+
+def _with_early_questions(line: Line, found: Prepared) -> Line:
+    """Requests that the target works on while this side goes on."""
+    if found.target.kind.in_container and not found.target.compute.dockerfile:
+        from holdfast.engine.submit.container import question
+
+        line.channel.foresee("image", **question(found.chosen.compute))
+    if found.job.gpu.count:
+        line.channel.foresee("probe")
+    return line

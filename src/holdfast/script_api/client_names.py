@@ -1,0 +1,77 @@
+"""The names of the Python API in a script of a run, where ``import holdfast`` is ``track.py``.
+
+Where Holdfast is installed beside the script they are the real ones. ``holdfast.remote`` is there everywhere, because
+modules with remote functions are imported on targets. There it runs the function in place.
+"""
+
+import functools
+import importlib
+import importlib.util
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterable, Iterator
+
+# As in holdfast/__init__.py.
+API = frozenset(
+    (
+        *("submit", "run", "runs", "targets", "remote", "errors", "Run", "RunList", "Metric", "Metrics", "Outputs"),
+        *("Progress", "RemoteFunction", "RemoteRun", "TargetInfo"),
+    )
+)
+
+# What a call of a remote function sets: nothing is submitted from there. Text is the reason to refuse even a call here.
+in_call = False
+refusal = ""
+
+
+def look_up(name: "str") -> "object":
+    """What ``holdfast.NAME`` is; AttributeError where it is nothing."""
+    if name == "errors" and _is_installed("holdfast.errors"):
+        return importlib.import_module("holdfast.errors")
+    if name in API and not (name == "remote" and in_call) and _is_installed("holdfast.api"):
+        return getattr(importlib.import_module("holdfast.api"), name)
+    if name == "__version__" and _is_installed("holdfast._version"):
+        return importlib.import_module("holdfast._version").__version__
+    if name == "remote":
+        return remote
+    if name in API:
+        raise AttributeError("holdfast.%s needs Holdfast on this machine: pip install holdfast" % name)
+    raise AttributeError("module 'holdfast' has no attribute %r" % name)
+
+
+def remote(function: "Any" = None, **_options: "object") -> "Any":
+    """Stands for ``holdfast.remote`` on a target."""
+    return LocalFunction if function is None else LocalFunction(function)
+
+
+class LocalFunction:
+    """A remote function on the target itself: calls run here."""
+
+    def __init__(self, function: "Callable[..., Any]") -> "None":
+        functools.update_wrapper(self, function)
+        self.function = function
+
+    def __call__(self, *args: "Any", **kwargs: "Any") -> "Any":
+        if refusal:
+            raise RuntimeError(refusal)
+        return self.function(*args, **kwargs)
+
+    local = __call__
+
+    def map(self, *iterables: "Iterable[Any]", **_options: "object") -> "Iterator[Any]":
+        """One call after another, here."""
+        if refusal:
+            raise RuntimeError(refusal)
+        return map(self.function, *iterables)
+
+    def submit(self, *_args: "object", **_kwargs: "object") -> "Any":
+        """A run is submitted by a client only."""
+        raise RuntimeError(refusal or "a remote function submits no runs on the target; call it instead")
+
+
+def _is_installed(module: "str") -> "bool":
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, AttributeError, ValueError):
+        return False

@@ -1,0 +1,213 @@
+"""The script of a run that calls a function of ``holdfast.remote``: load it, call it, write the result.
+
+A copy of this file is in the run's snapshot, beside what the client sent: ``call.json``, ``arguments.pickle`` and, for
+a function that is not in a file of the project, ``function.pickle``. The result goes to ``outputs/holdfast-result`` as
+JSON, with arrays as .npy and tables as Arrow files beside it. docs/formats.md has the format.
+"""
+
+import importlib
+import json
+import os
+import pickle
+import runpy
+import sys
+import traceback
+import types
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+FOLDER = "holdfast-result"
+_MAIN = "__holdfast_main__"
+_UNGUARDED = (
+    "a remote function was called while its script was imported on the target; "
+    'put the calls under: if __name__ == "__main__":'
+)
+_TAG = "$type"
+_DEEPEST = 100
+
+
+class CannotReturn(Exception):
+    """A part of the result has no form in which it can go back."""
+
+
+def main() -> "int":
+    here = os.path.dirname(os.path.abspath(__file__))
+    if sys.path and os.path.abspath(sys.path[0] or os.curdir) == here:
+        del sys.path[0]  # this file may have the name of a module of the project
+    with open(os.path.join(here, "call.json"), encoding="utf-8") as source:
+        call = json.load(source)
+    folder = os.path.join(os.environ.get("HOLDFAST_OUTPUTS") or "outputs", FOLDER)
+    os.makedirs(folder, exist_ok=True)
+    try:
+        function, args, kwargs = _load(here, call)
+        result = function(*args, **kwargs)
+        document = _encoded(result, folder, call["allow_pickle"])
+    except Exception as error:
+        return _report(error, folder)
+    _write(folder, document)
+    return 0
+
+
+def _load(here: "str", call: "dict[str, Any]") -> "tuple[Any, Any, Any]":
+    for path in reversed(call["path"]):
+        sys.path.insert(0, os.path.abspath(path))
+    sys.path.append(here)
+    names = _client_names()
+    names.in_call = True
+    _check_python(call)
+    if call["kind"] == "pickle":
+        sys.path.insert(0, os.path.join(here, "cloudpickle.zip"))
+        with open(os.path.join(here, "function.pickle"), "rb") as source:
+            function = pickle.load(source)
+    else:
+        names.refusal = _UNGUARDED
+        module = _main(call["file"]) if call["kind"] == "file" else importlib.import_module(call["module"])
+        names.refusal = ""
+        function = module
+        for name in call["name"].split("."):
+            function = getattr(function, name)
+        function = getattr(function, "function", function)
+    with open(os.path.join(here, "arguments.pickle"), "rb") as source:
+        args, kwargs = pickle.load(source)
+    return function, args, kwargs
+
+
+def _client_names() -> "Any":
+    """The module that says what ``holdfast.remote`` is here."""
+    try:
+        return importlib.import_module("_holdfast_client_names")
+    except ImportError:
+        return types.SimpleNamespace()  # the script has another holdfast, or none
+
+
+def _check_python(call: "dict[str, Any]") -> "None":
+    if call["kind"] == "pickle" and call["python"] != list(sys.version_info[:2]):
+        raise RuntimeError(
+            "the function was pickled by Python %d.%d and this is Python %d.%d: "
+            "move it to a module of the project, or use the same version of Python"
+            % (*call["python"], *sys.version_info[:2])
+        )
+
+
+def _main(path: "str") -> "types.ModuleType":
+    """The client's main script as a module, as multiprocessing does it; what was pickled there names __main__."""
+    module = types.ModuleType(_MAIN)
+    module.__dict__.update(runpy.run_path(path, run_name=_MAIN))
+    sys.modules["__main__"] = sys.modules[_MAIN] = module
+    return module
+
+
+def _encoded(result: "object", folder: "str", allow_pickle: "bool") -> "dict[str, Any]":
+    try:
+        return {"v": 1, "value": Encoder(folder).encode(result, "result", 0)}
+    except CannotReturn:
+        if not allow_pickle:
+            raise
+    with open(os.path.join(folder, "result.pickle"), "wb") as target:
+        pickle.dump(result, target, 4)
+    return {"v": 1, "pickle": "result.pickle"}
+
+
+class Encoder:
+    """Turns a value into JSON; what JSON has no form for is an object with ``$type``."""
+
+    def __init__(self, folder: "str") -> "None":
+        self._folder = folder
+        self._files = 0
+
+    def encode(self, value: "Any", where: "str", depth: "int") -> "Any":
+        kind = type(value)
+        if depth > _DEEPEST:
+            raise CannotReturn("%s is nested too deeply" % where)
+        if value is None or kind in (bool, int, float, str):
+            return value
+        if kind is list:
+            return self._items(value, where, depth)
+        if kind is tuple:
+            return {_TAG: "tuple", "items": self._items(value, where, depth)}
+        if kind is dict:
+            return self._dict(value, where, depth)
+        if kind is bytes:
+            import base64
+
+            return {_TAG: "bytes", "base64": base64.b64encode(value).decode("ascii")}
+        return self._of_package(value, kind, where)
+
+    def _items(self, values: "Any", where: "str", depth: "int") -> "list[Any]":
+        return [self.encode(value, "%s[%d]" % (where, at), depth + 1) for at, value in enumerate(values)]
+
+    def _dict(self, value: "dict[Any, Any]", where: "str", depth: "int") -> "Any":
+        if all(type(key) is str for key in value) and _TAG not in value:
+            return {key: self.encode(item, "%s[%r]" % (where, key), depth + 1) for key, item in value.items()}
+        pairs = [
+            [self.encode(key, "a key of %s" % where, depth + 1), self.encode(item, "%s[%r]" % (where, key), depth + 1)]
+            for key, item in value.items()
+        ]
+        return {_TAG: "dict", "pairs": pairs}
+
+    def _of_package(self, value: "Any", kind: "type", where: "str") -> "dict[str, str]":
+        package = kind.__module__.split(".")[0]
+        if package == "torch" and hasattr(value, "detach"):
+            value, package = value.detach().cpu().numpy(), "numpy"
+        if package == "numpy" and hasattr(value, "dtype") and not value.dtype.hasobject:
+            return self._npy(value)
+        if package in ("pandas", "polars", "pyarrow") and kind.__name__ in ("DataFrame", "Table"):
+            return self._arrow(value, package)
+        raise CannotReturn(
+            "%s is a %s.%s, which cannot be returned: return numbers, text, lists, dicts, numpy arrays or data frames, "
+            "write it to a file in holdfast.outputs(), or use @holdfast.remote(allow_pickle=True)"
+            % (where, kind.__module__, kind.__qualname__)
+        )
+
+    def _npy(self, value: "Any") -> "dict[str, str]":
+        import numpy
+
+        name = self._name("npy")
+        numpy.save(os.path.join(self._folder, name), value, allow_pickle=False)
+        return {_TAG: "array" if isinstance(value, numpy.ndarray) else "scalar", "npy": name}
+
+    def _arrow(self, value: "Any", package: "str") -> "dict[str, str]":
+        name = self._name("arrow")
+        path = os.path.join(self._folder, name)
+        if package == "polars":
+            value.write_ipc(path)
+        else:
+            import pyarrow
+
+            table = pyarrow.Table.from_pandas(value) if package == "pandas" else value
+            with pyarrow.OSFile(path, "wb") as sink, pyarrow.ipc.new_file(sink, table.schema) as writer:
+                writer.write_table(table)
+        return {_TAG: package, "arrow": name}
+
+    def _name(self, ending: "str") -> "str":
+        self._files += 1
+        return "result-%d.%s" % (self._files, ending)
+
+
+def _report(error: "Exception", folder: "str") -> "int":
+    """The exception as text, for the client and in the log."""
+    text = traceback.format_exc()
+    kind = type(error)
+    name = (
+        kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else kind.__module__ + "." + kind.__qualname__
+    )
+    try:
+        message = str(error)
+    except Exception:
+        message = ""
+    _write(folder, {"v": 1, "error": {"type": name, "message": message, "traceback": text}})
+    sys.stderr.write(text)
+    return 1
+
+
+def _write(folder: "str", document: "dict[str, Any]") -> "None":
+    beside = os.path.join(folder, "result.json.part")
+    with open(beside, "w", encoding="utf-8") as target:
+        json.dump(document, target)
+    os.replace(beside, os.path.join(folder, "result.json"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
