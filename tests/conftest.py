@@ -99,12 +99,17 @@ class Desk:
     def start(self, *words: str, cwd: Path | None = None, **more: Any) -> subprocess.Popen[bytes]:
         env = {**self.env, **more.pop("env", {})}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, **more}
-        return subprocess.Popen([self.command, *words], cwd=cwd or self.project, env=env, **pipes)
+        return subprocess.Popen([pipes.pop("command", self.command), *words], cwd=cwd or self.project, env=env, **pipes)
 
     def holdfast(self, *words: str, cwd: Path | None = None, **more: Any) -> Result:
         with self.start(*words, cwd=cwd, **more) as process:
             out, err = process.communicate(timeout=120)
         return Result(process.returncode, out or b"", (err or b"").decode("utf-8", "replace"))
+
+    def python(self, program: str, *words: str, **more: Any) -> Result:
+        """Run a program that uses the Python API, from a file in the project's folder."""
+        self.script(program, "program.py")
+        return self.holdfast("program.py", *words, command=sys.executable, **more)
 
     def trust(self, name: str) -> None:
         """Confirm what a target asks for that was written by hand."""

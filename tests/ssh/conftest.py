@@ -35,7 +35,7 @@ class Laptop(Desk):
         env = {**self.env, **more.pop("env", {})}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, **more}
         prefix = self.client.prefix(cwd or self.project)
-        return subprocess.Popen([*prefix, self.command, *words], env=env, **pipes)
+        return subprocess.Popen([*prefix, pipes.pop("command", self.command), *words], env=env, **pipes)
 
     def close_connections(self) -> None:
         """End the shared connections that commands left open for the next one."""

@@ -188,8 +188,10 @@ class Encoder:
 
 def _report(error: "Exception", folder: "str") -> "int":
     """The exception as text, for the client and in the log."""
-    text = traceback.format_exc()
-    kind = type(error)
+    kind, trace = type(error), error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__ and trace.tb_next is not None:
+        trace = trace.tb_next  # a reader wants the frames of the function
+    text = "".join(traceback.format_exception(kind, error, trace))
     name = (
         kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else kind.__module__ + "." + kind.__qualname__
     )

@@ -7,7 +7,7 @@ from holdfast.store.where.fields import FIELDS, IN_ROW, KEY_SHIFT, column
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from typing import TypeAlias
 
     from holdfast.store.index.index import Index
@@ -19,6 +19,7 @@ _FIRST = ("run_number", "run_id", "status", "target", "script_name", "arguments"
 FIXED = (*_FIRST, *(name for name in FIELDS if name not in _FIRST))
 _PREFIXES = (("param", "params."), ("metric", "metrics."), ("tag", "tags."))
 _MOST_BOUND = 500
+_OF_NAME = "SELECT key - ?, last FROM vals WHERE key BETWEEN ? AND ?"
 
 
 def read(index: Index, uids: Sequence[str]) -> Columns:
@@ -28,12 +29,12 @@ def read(index: Index, uids: Sequence[str]) -> Columns:
     ordered = [rows.get(uid, absent) for uid in uids]
     numbers, _, *cells = zip(*ordered, strict=True) if ordered else [()] * len(absent)
     fields: Columns = dict(zip(IN_ROW, cells, strict=True))
-    positions = {number: position for position, number in enumerate(numbers)}
-    fields["arguments"] = _placed(index.db.execute("SELECT run, text FROM words"), positions, len(uids))
+    words: dict[Cell, Cell] = dict(index.db.execute("SELECT run, text FROM words"))
+    fields["arguments"] = list(map(words.get, numbers))
     for name, kind in FIELDS.items():
         if kind == "truth":
             fields[name] = [None if cell is None else bool(cell) for cell in fields[name]]
-    return {**{name: fields[name] for name in FIXED}, **_values(index, positions, len(uids))}
+    return {**{name: fields[name] for name in FIXED}, **_values(index, numbers)}
 
 
 def _rows(index: Index, uids: Sequence[str]) -> dict[str, tuple[Cell, ...]]:
@@ -49,31 +50,28 @@ def _rows(index: Index, uids: Sequence[str]) -> dict[str, tuple[Cell, ...]]:
     return found
 
 
-def _values(index: Index, positions: dict[Cell, int], count: int) -> Columns:
+def _values(index: Index, numbers: Sequence[Cell]) -> Columns:
     found: Columns = {}
-    query = f"SELECT key & {(1 << KEY_SHIFT) - 1}, last, points FROM vals WHERE key BETWEEN ? AND ?"
     for kind, prefix in _PREFIXES:
         names = index.db.execute("SELECT id, name FROM names WHERE kind = ? ORDER BY name", (kind,)).fetchall()
         for number, name in names:
-            first = number << KEY_SHIFT
-            rows = index.db.execute(query, (first, first + (1 << KEY_SHIFT) - 1))
-            cells = _placed(_typed(rows, kind), positions, count)
-            if any(cell is not None for cell in cells):
-                found[f"{prefix}{name}"] = cells
+            cells = _placed(index, _OF_NAME, number, numbers)
+            if cells.count(None) == len(cells):
+                continue
+            found[f"{prefix}{name}"] = _with_truths(index, number, numbers, cells) if kind == "param" else cells
     return found
 
 
-def _typed(rows: Iterable[tuple[int, Cell, int | None]], kind: str) -> Iterable[tuple[int, Cell | bool]]:
+def _with_truths(index: Index, name: int, numbers: Sequence[Cell], cells: list[Cell]) -> Sequence[Cell | bool]:
     """The index keeps true and false of a parameter as numbers, with a note."""
-    if kind == "param":
-        return ((run, bool(last) if points == TRUTH else last) for run, last, points in rows)
-    return ((run, last) for run, last, _ in rows)
+    truths = _placed(index, f"{_OF_NAME} AND points = {TRUTH}", name, numbers)
+    if truths.count(None) == len(truths):
+        return cells
+    return [cell if truth is None else bool(truth) for cell, truth in zip(cells, truths, strict=True)]
 
 
-def _placed(rows: Iterable[tuple[int, Cell | bool]], positions: dict[Cell, int], count: int) -> Sequence[Cell | bool]:
-    cells: list[Cell | bool] = [None] * count
-    for run, value in rows:
-        position = positions.get(run)
-        if position is not None:
-            cells[position] = value
-    return cells
+def _placed(index: Index, query: str, name: int, numbers: Sequence[Cell]) -> list[Cell]:
+    """The values of one name in the order of these runs. No Python code runs for a single value."""
+    first = name << KEY_SHIFT
+    values: dict[Cell, Cell] = dict(index.db.execute(query, (first, first, first + (1 << KEY_SHIFT) - 1)))
+    return list(map(values.get, numbers))

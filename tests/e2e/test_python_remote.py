@@ -1,0 +1,279 @@
+"""``holdfast.remote`` on this machine: how functions and arguments travel, and how results come back."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Desk
+
+MODULE = """
+import holdfast
+FACTOR = 3
+
+@holdfast.remote(target="local")
+def scale(x, by=FACTOR):
+    print("scaling", x)
+    return {"value": x * by, "pair": (x, [None, True, 1.5, "ä", b"b"]), 7: float("inf")}
+
+@holdfast.remote(target="local")
+def arrays(n):
+    import numpy as np
+    import pandas as pd
+    import polars as pl
+    return [np.eye(n), np.float32(0.5), pd.DataFrame({"a": range(n)}), pl.DataFrame({"b": range(n)})]
+
+@holdfast.remote
+def nested(x):
+    return sum(scale.map([x, x + 1]) and [item["value"] for item in scale.map([x, x + 1])])
+
+@holdfast.remote(target="local", allow_pickle=True)
+def pickled():
+    return {1, 2}
+
+@holdfast.remote(target="local")
+def unreturnable():
+    return {"sets": [{1, 2}]}
+
+@holdfast.remote(target="local")
+def fails(x):
+    raise LookupError(f"no {x}")
+
+@holdfast.remote(target="local")
+def dies():
+    import os
+    os._exit(9)
+"""
+
+
+def test_function_of_a_module_returns_values_arrays_and_frames(desk: Desk) -> None:
+    desk.script(MODULE, "src/jobs.py")
+    result = desk.python("""
+import sys
+sys.path.insert(0, "src")
+import holdfast, jobs
+run = jobs.scale.submit(2, by=5)
+assert run.result() == {"value": 10, "pair": (2, [None, True, 1.5, "ä", b"b"]), 7: float("inf")}, run.result()
+assert run.script == ".holdfast-call/scale.py" and run.arguments == ["--x", "2", "--by", "5"], run.arguments
+assert run.log() == "scaling 2\\n"
+assert holdfast.runs(where="params.by = 5")[0] == run
+assert jobs.scale.local(1)["value"] == 3
+eye, scalar, pandas, polars = jobs.arrays(2)
+assert eye.tolist() == [[1, 0], [0, 1]] and str(scalar.dtype) == "float32" and scalar == 0.5
+assert type(pandas).__module__.startswith("pandas") and pandas["a"].tolist() == [0, 1]
+assert type(polars).__module__.startswith("polars") and polars["b"].to_list() == [0, 1]
+print("ok", file=sys.stderr)
+""")
+    assert (result.code, result.out, result.err.splitlines()[-1:]) == (0, b"", ["ok"]), result
+    assert not (desk.project / ".holdfast-call").exists()  # nothing is written to the project
+
+
+def test_what_goes_wrong_in_a_call_comes_back_as_text(desk: Desk) -> None:
+    desk.script(MODULE, "jobs.py")
+    result = desk.python("""
+import json
+import holdfast, jobs
+def error_of(call):
+    try:
+        call()
+    except holdfast.errors.HoldfastError as error:
+        return error
+raised = error_of(lambda: jobs.fails("luck"))
+kept = error_of(jobs.unreturnable)
+run = jobs.pickled.submit()
+assert run.result() == {1, 2}
+as_other = holdfast.RemoteRun(run._home, run.uid)
+print(json.dumps({
+    "raised": [type(raised).__name__, raised.type_name, raised.message, raised.where, raised.traceback],
+    "kept": kept.message, "pickled": error_of(as_other.result).hint, "died": str(error_of(jobs.dies)),
+    "bad call": str(error_of(lambda: jobs.fails())), "nested": jobs.nested(1),
+}))
+""")
+    assert result.code == 0, result
+    found = result.json
+    assert found["raised"][:4] == ["RemoteError", "LookupError", "no luck", "run 1 on local"]
+    assert found["raised"][4].startswith("Traceback")
+    assert "remote_call" not in found["raised"][4]
+    assert "in fails" in found["raised"][4]
+    assert found["kept"].startswith("result['sets'][0] is a builtins.set, which cannot be returned")
+    assert (
+        found["pickled"] == "result(allow_pickle=True), if you trust the target" or "allow_pickle" in found["pickled"]
+    )
+    assert "ended as Failed" in found["died"]
+    assert found["bad call"].startswith("fails: missing a required argument")
+    assert found["nested"] == 9  # on the target a remote function runs in place
+
+
+def test_function_of_the_main_script_and_closures_travel_by_value(desk: Desk) -> None:
+    result = desk.python("""
+import holdfast
+offset = 10
+
+class Point:
+    def __init__(self, x):
+        self.x = x
+
+def maker(factor):
+    @holdfast.remote(target="local")
+    def inner(point):
+        return point.x * factor + offset
+    return inner
+
+print(maker(3)(Point(2)), holdfast.remote(lambda: 5)())
+""")
+    assert result.text == "16 5\n", result
+
+
+def test_main_script_travels_by_reference_without_cloudpickle(desk: Desk) -> None:
+    program = """
+import sys
+sys.modules["cloudpickle"] = None  # as where it is not installed
+import holdfast
+
+class Point:
+    x = 4
+
+@holdfast.remote(target="local")
+def double(point):
+    return point.x * 2
+
+def local():
+    return holdfast.remote(target="local")(lambda: 1)
+
+%sif __name__ == "__main__":
+    print(double(Point()))
+    try:
+        local()()
+    except holdfast.errors.CannotSendError as error:
+        print(error.what, error.hint)
+"""
+    result = desk.python(program % "")
+    assert result.code == 0, result
+    lines = result.text.splitlines()
+    assert lines[0] == "8"
+    assert lines[1].startswith("local.<locals>.<lambda> is not a function of a file in the project")
+    assert lines[1].endswith("or: pip install cloudpickle")
+    unguarded = desk.python(program % "double(Point())\n")
+    assert 'put the calls under: if __name__ == "__main__":' in unguarded.err
+
+
+UNSENDABLE = {
+    "import threading\nlock = threading.Lock()\n@holdfast.remote\ndef f():\n    return lock\nf()": (
+        "f cannot be sent: it uses the global variable lock (_thread.lock) that cannot be pickled"
+    ),
+    "def outer():\n    source = open(__file__)\n    return holdfast.remote(lambda: source.read())\nouter()()": (
+        "outer.<locals>.<lambda> cannot be sent: it uses the variable source (_io.TextIOWrapper) that cannot be pickled"
+    ),
+    "import threading\n@holdfast.remote\ndef f(a, config):\n    pass\nf(1, config={'x': [threading.Lock()]})": (
+        "the argument config['x'][0] (_thread.lock) of f cannot be sent"
+    ),
+}
+
+
+@pytest.mark.parametrize("program", UNSENDABLE, ids=["global lock", "open file in a closure", "lock in an argument"])
+def test_what_cannot_be_sent_is_named(desk: Desk, program: str) -> None:
+    result = desk.python("import holdfast\n" + program)
+    assert result.code == 1, result
+    assert UNSENDABLE[program] in result.err
+    assert "CannotSendError" in result.err
+    assert not desk.home.exists() or not list((desk.home / "runs").glob("*"))  # nothing was submitted
+
+
+def test_function_typed_into_an_interpreter_without_source_is_sent(desk: Desk) -> None:
+    program = "import holdfast\n@holdfast.remote(target='local')\ndef f(x):\n    return x + 1\n\nprint(f(1))\n"
+    result = desk.holdfast("-c", program, command=sys.executable)
+    assert result.text == "2\n", result
+
+
+def test_map_yields_in_order_with_bounded_concurrency(desk: Desk) -> None:
+    desk.script(
+        """
+import holdfast, os, time
+
+@holdfast.remote(target="local")
+def wait(number, folder):
+    mine = os.path.join(folder, "open-%d" % number)
+    open(mine, "w").close()
+    seen = len(os.listdir(folder))
+    if number == 0:  # the first one ends after another: results still come in order
+        deadline = time.monotonic() + 60
+        while not os.path.exists(os.path.join(folder + "-done", "1")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+    open(os.path.join(folder + "-done", str(number)), "w").close()
+    os.unlink(mine)
+    if number == 3:
+        raise ValueError("three")
+    return [number, seen]
+""",
+        "jobs.py",
+    )
+    result = desk.python("""
+import itertools, json, os
+import holdfast, jobs
+folder = os.path.abspath("open")
+os.makedirs(folder); os.makedirs(folder + "-done")
+found = list(jobs.wait.map(range(5), itertools.repeat(folder), concurrency=2, return_errors=True))
+assert type(found[3]).__name__ == "RemoteError", found
+first = []
+try:
+    for value in jobs.wait.map(itertools.count(2), itertools.repeat(folder), concurrency=1):
+        first.append(value[0])
+except holdfast.errors.RemoteError as error:
+    first.append(error.message)
+print(json.dumps([[value for at, value in enumerate(found) if at != 3], first]))
+""")
+    assert result.code == 0, result
+    found, first = result.json
+    assert [number for number, _ in found] == [0, 1, 2, 4]
+    assert max(seen for _, seen in found) <= 2
+    assert first == [2, "three"]
+
+
+def test_result_of_a_hostile_target_runs_nothing(desk: Desk) -> None:
+    """The script takes the place of the call: it writes what it likes as its result."""
+    desk.script(
+        """
+import json, os, pickle, sys
+class Evil:
+    def __reduce__(self):
+        return (open, (sys.argv[2], "w"))
+folder = os.path.join(os.environ["HOLDFAST_OUTPUTS"], "holdfast-result")
+os.makedirs(folder)
+import numpy
+numpy.save(os.path.join(folder, "result-1.npy"), numpy.array([Evil()], dtype=object), allow_pickle=True)
+pickle.dump(Evil(), open(os.path.join(folder, "result.pickle"), "wb"))
+json.dump(json.loads(sys.argv[1]), open(os.path.join(folder, "result.json"), "w"))
+"""
+    )
+    hostile = [
+        {"v": 1, "pickle": "result.pickle"},
+        {"v": 1, "value": {"$type": "array", "npy": "result-1.npy"}},
+        {"v": 1, "value": {"$type": "array", "npy": "../../../../../etc/passwd"}},
+        {"v": 1, "value": {"$type": "os.system", "arrow": "x"}},
+        {"v": 1, "value": {"$type": "dict", "pairs": [[[], 1]]}},
+        {"v": 2},
+        [],
+    ]
+    result = desk.python(
+        """
+import json, sys
+import holdfast
+names = []
+for document in json.loads(sys.argv[1]):
+    run = holdfast.submit("train.py", json.dumps(document), sys.argv[2], target="local")
+    try:
+        print(holdfast.RemoteRun(run._home, run.uid).result())
+    except holdfast.errors.HoldfastError as error:
+        names.append(type(error).__name__)
+print(json.dumps(names))
+""",
+        json.dumps(hostile),
+        str(desk.project / "executed"),
+    )
+    assert result.code == 0, result
+    assert result.json == ["UsageError", *["MalformedAnswerError"] * 6]
+    assert not (desk.project / "executed").exists()
