@@ -35,10 +35,9 @@ print(json.dumps([found, errors, sorted(run.number for run in holdfast.runs())])
 
 
 def test_run_is_used_after_fork_in_parent_and_child(desk: Desk) -> None:
-    desk.script(
-        "import os, time\nprint('ready', flush=True)\nwhile not os.path.exists('/%s/go'): time.sleep(0.01)\nprint('end')"
-    )
-    (desk.project / "train.py").write_text((desk.project / "train.py").read_text() % str(desk.project).lstrip("/"))
+    go = desk.project / "go"
+    waiting = f"while not os.path.exists({str(go)!r}):\n    time.sleep(0.01)"
+    desk.script(f"import os, time\nprint('ready', flush=True)\n{waiting}\nprint('end')")
     result = desk.python("""
 import json, os, pickle
 import holdfast
