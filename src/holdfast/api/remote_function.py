@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from holdfast import project as projects
-from holdfast.api import results, sending
+from holdfast.api import sending
 from holdfast.api.call_pool import in_order
 from holdfast.api.documented_errors import documented_errors
 from holdfast.api.progress import Progress, listener
@@ -31,15 +31,9 @@ class RemoteRun(Run, Generic[R]):
 
     _allow_pickle = False
 
-    @documented_errors
-    def result(self, timeout: float | None = None) -> R:
-        """Wait for the call to end and return its value.
-
-        An exception of the function is a ``RemoteError``, a run that ended otherwise a ``RunFailedError``. After
-        ``timeout`` seconds ``StillRunningError`` is raised.
-        """
-        self.wait(timeout)
-        return cast("R", results.read(self, allow_pickle=self._allow_pickle))
+    def result(self, timeout: float | None = None, *, allow_pickle: bool = False) -> R:
+        """As ``Run.result``; ``allow_pickle`` of the decorator counts too."""
+        return cast("R", super().result(timeout, allow_pickle=allow_pickle or self._allow_pickle))
 
 
 class RemoteFunction(Generic[P, R]):

@@ -93,7 +93,7 @@ class _Decoder:
 
     def _table(self, kind: str, path: Path) -> Any:
         if kind == "polars":
-            return needed("polars").read_ipc(path, memory_map=False)
+            return needed("polars").read_ipc(path)
         if kind not in ("pandas", "pyarrow"):
             raise ValueError(f"unknown type {kind!r}")
         pyarrow = needed("pyarrow")

@@ -184,6 +184,19 @@ class Run:
         return self
 
     @documented_errors
+    def result(self, timeout: float | None = None, *, allow_pickle: bool = False) -> Any:
+        """Wait for a call of a remote function to end and return its value; a ``UsageError`` for a script.
+
+        An exception of the function is a ``RemoteError``, a run that ended otherwise a ``RunFailedError``. After
+        ``timeout`` seconds ``StillRunningError`` is raised. With ``allow_pickle`` a pickled value is read, which runs
+        code that the target chose.
+        """
+        from holdfast.api import results
+
+        self.wait(timeout)
+        return results.read(self, allow_pickle=allow_pickle)
+
+    @documented_errors
     def tag(self, **tags: Any) -> Run:
         """Add tags; ``None`` removes one."""
         annotate.add_tags(self._home, [self.uid], tags)

@@ -68,7 +68,7 @@ def _load(here: "str", call: "dict[str, Any]") -> "tuple[Any, Any, Any]":
         function = module
         for name in call["name"].split("."):
             function = getattr(function, name)
-        function = getattr(function, "function", function)
+        function = getattr(function, "function", function)  # of a LocalFunction
     with open(os.path.join(here, "arguments.pickle"), "rb") as source:
         args, kwargs = pickle.load(source)
     return function, args, kwargs
