@@ -24,11 +24,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast import RunList
 from holdfast.metrics import downsample, reader
 from holdfast.runner.store.jsonl import sealed
 from holdfast.store.home import Home
 from holdfast.store.index.index import Index
-from holdfast.store.index.select import Wish, select
+from holdfast.store.index.select import Wish, select, uids
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,6 +60,7 @@ def main() -> int:
         print(f"{count:,} runs of {PARAMETERS} parameters and {METRICS} metrics of {POINTS} points\n")
         time_reindex(home)
         time_lists(home, place, count)
+        time_tables(home)
         time_series(place)
     return 0
 
@@ -233,6 +235,29 @@ def time_lists(home: Home, place: Path, count: int) -> None:
     show(commands, "python -c pass")
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     print(f"{'memory of the largest of these':<44}{peak / 1024:>9.0f} MB\n")
+
+
+def time_tables(home: Home) -> None:
+    """``holdfast.runs()`` as a table, in process, beside the same rows read with plain SQLite."""
+    from holdfast.api.frames import columns as all_columns
+    from holdfast.store.index import columns
+
+    index = Index(home)
+    every = uids(index, Wish(PROJECT))
+
+    def raw() -> None:
+        index.db.execute("SELECT * FROM runs").fetchall()
+        index.db.execute("SELECT key, last FROM vals").fetchall()
+
+    candidates: dict[str, Callable[[], object]] = {
+        "raw SQLite, all rows": raw,
+        "the runs in order": lambda: uids(index, Wish(PROJECT)),
+        "all columns": lambda: columns.read(index, every),
+        "RunList.to_columns": lambda: all_columns(home, every),
+        "RunList.to_pandas": lambda: RunList(home, every).to_pandas(),
+    }
+    show(candidates, "raw SQLite, all rows")
+    index.close()
 
 
 def raw_database(count: int) -> sqlite3.Connection:

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from holdfast.errors import UsageError
 from holdfast.store.home import Home
+from holdfast.store.index import columns
 from holdfast.store.index.index import Index
-from holdfast.store.index.select import Wish, select
+from holdfast.store.index.select import Wish, select, uids
 from holdfast.store.where.fields import FIELDS
 from holdfast.store.where.grammar import DEEPEST, read_names, read_sort, read_where
 from holdfast.store.where.tokens import LONGEST
@@ -472,3 +473,33 @@ def test_unknown_name_may_be_asked_for_explicitly(index: Index) -> None:
     with pytest.raises(UsageError) as caught:
         select(index, Wish(PROJECT, "`qqq qqq` > 1"))
     assert caught.value.hint == ""
+
+
+def test_columns_have_fixed_fields_parameters_metrics_and_tags_in_the_order_asked_for(index: Index) -> None:
+    wanted = uids(index, Wish(PROJECT, sort="run_number"))
+    found = columns.read(index, wanted)
+    assert list(found)[: len(columns.FIXED)] == list(columns.FIXED)
+    assert list(found["run_number"]) == [1, 2, 3, 4]
+    assert list(found["duration"]) == [7200, 14400, 21600, 28800]
+    assert list(found["dirty"]) == [None, None, None, True]
+    assert list(found["params.lr"]) == [0.1, 0.01, "big", None]
+    assert list(found["params.fast"]) == [True, None, False, None]
+    assert list(found["metrics.loss"]) == [2.0, None, 0.25, None]
+    assert list(found["tags.team"]) == ["t1", "t2", "t3", "t4"]
+    assert found["arguments"][1] == "--lr=0.01 --optimizer adam"
+    part = columns.read(index, [wanted[1], "f" * 32])
+    assert list(part["metrics.Accuracy"]) == [0.9, None]  # and of a run that is gone, nothing
+    assert "metrics.loss" not in part
+    assert columns.read(index, [])["run_number"] == ()
+
+
+def test_columns_of_more_runs_need_no_more_statements(index: Index) -> None:
+    wanted = uids(index, Wish(PROJECT))
+    counts = []
+    for names in (wanted[:3], wanted):
+        statements: list[str] = []
+        index.db.set_trace_callback(statements.append)
+        columns.read(index, names)
+        index.db.set_trace_callback(None)
+        counts.append(len([text for text in statements if "points =" not in text]))
+    assert counts[0] == counts[1]
