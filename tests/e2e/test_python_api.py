@@ -187,6 +187,13 @@ print(json.dumps([
     assert targets["bad"][2] is True
 
 
+@pytest.mark.parametrize("call", ["submit('train.py', gpu=1)", "remote(gpu=1)"])
+def test_unknown_keyword_is_a_type_error(call: str) -> None:
+    program = f"import holdfast\ntry:\n    holdfast.{call}\nexcept TypeError as error:\n    print(error)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{call.partition('(')[0]}() got an unexpected keyword argument 'gpu'\n"
+
+
 def test_store_that_cannot_be_used_is_an_error_of_the_documented_tree(desk: Desk) -> None:
     desk.script("print(1)")
     (desk.project / "file").write_text("")

@@ -12,7 +12,7 @@ from holdfast.api.call_pool import in_order
 from holdfast.api.documented_errors import documented_errors
 from holdfast.api.progress import Progress, listener
 from holdfast.api.run_handle import Run
-from holdfast.api.script_submit import submit_words
+from holdfast.api.script_submit import check_names, submit_words
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ def remote(
     value comes back as JSON, numpy arrays as .npy and data frames as Arrow files; a value of another type is an error,
     unless ``allow_pickle`` says that the target may send pickles. Unpickling runs code that the target chose.
     """
+    check_names("remote", options)
     if function is None:
         return lambda decorated: RemoteFunction(decorated, options, allow_pickle=allow_pickle)
     if not callable(function):

@@ -21,6 +21,8 @@ from holdfast.store.home import open_home
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from typing_extensions import Unpack
+
     from holdfast.api.progress import OnProgress
     from holdfast.model import Plan
 
@@ -55,71 +57,33 @@ class Options(TypedDict, total=False):
 
 
 @documented_errors
-def submit(
-    script: StrPath,
-    *arguments: object,
-    target: str | None = None,
-    config: str | None = None,
-    project: StrPath | None = None,
-    env: Mapping[str, str] | None = None,
-    env_files: Sequence[StrPath] = (),
-    secrets: Sequence[str] = (),
-    links: Sequence[str] = (),
-    environment: str | None = None,
-    python: StrPath | None = None,
-    gpus: int | str | None = None,
-    require_gpu: bool = False,
-    wait_for_gpu: str | float | None = None,
-    timeout: str | float | None = None,
-    grace: str | float | None = None,
-    retries: int = 0,
-    notify: str | None = None,
-    scalars: bool = False,
-    keep_work: bool = False,
-    skip_unreadable: bool = False,
-    large: bool = False,
-    tags: Mapping[str, object] | None = None,
-    progress: OnProgress | bool | None = None,
-) -> Run:
+def submit(script: StrPath, *arguments: object, **options: Unpack[Options]) -> Run:
     """Start a script on a target and return its run, without waiting for it.
 
-    ``arguments`` are passed to the script, each as ``str``. ``target`` names a target or a run configuration, as
-    ``-c`` does; without it the setting ``defaultTarget`` is used. ``project`` is the project's folder, by default the
-    current one. The other keywords are the options of ``holdfast submit`` of the same names; times are seconds or text
-    such as ``"2h"``. ``large=True`` stores more than a gigabyte of new files, ``tags`` are added to the run, and
-    ``progress`` is called with ``Progress`` objects, or shows a bar where it is ``True``.
+    ``arguments`` are passed to the script, each as ``str``. The keywords are the options of ``holdfast submit``:
+
+    target, config          a target or run configuration, as ``-c`` takes it; by default the setting ``defaultTarget``
+    project                 the project's folder; by default the current one
+    environment, python     ``"project"``, ``"active"`` or ``"none"``; an interpreter
+    env, env_files, secrets a dict of variables; files with variables; names of variables whose values are not stored
+    gpus, require_gpu, wait_for_gpu
+    timeout, grace          seconds, or text such as ``"2h"``
+    retries, notify, links, scalars, keep_work, skip_unreadable
+    large                   True stores more than a gigabyte of new files
+    tags                    a dict of tags for the run
+    progress                is called with ``Progress`` objects; True shows a bar
 
     What a target asks for and is not confirmed is a ``ConfigError`` that names the command to confirm it.
     """
-    words = (os.fspath(script), *map(str, arguments))
-    return submit_words(
-        words,
-        None,
-        Options(
-            target=target,
-            config=config,
-            project=project,
-            env=env,
-            env_files=env_files,
-            secrets=secrets,
-            links=links,
-            environment=environment,
-            python=python,
-            gpus=gpus,
-            require_gpu=require_gpu,
-            wait_for_gpu=wait_for_gpu,
-            timeout=timeout,
-            grace=grace,
-            retries=retries,
-            notify=notify,
-            scalars=scalars,
-            keep_work=keep_work,
-            skip_unreadable=skip_unreadable,
-            large=large,
-            tags=tags,
-            progress=progress,
-        ),
-    )
+    check_names("submit", options)
+    return submit_words((os.fspath(script), *map(str, arguments)), None, options)
+
+
+def check_names(function: str, options: Options) -> None:
+    """The error that Python raises for a keyword that a function does not have."""
+    for name in options:
+        if name not in Options.__annotations__:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
 
 
 def submit_words(words: tuple[str, ...], files: Mapping[str, bytes] | None, options: Options) -> Run:
