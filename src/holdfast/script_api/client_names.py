@@ -27,14 +27,15 @@ refusal = ""
 
 def look_up(name: "str") -> "object":
     """What ``holdfast.NAME`` is; AttributeError where it is nothing."""
+    substitute = _SUBSTITUTES.get(name)
     if name == "errors" and _is_installed("holdfast.errors"):
         return importlib.import_module("holdfast.errors")
-    if name in API and not (name == "remote" and in_call) and _is_installed("holdfast.api"):
+    if name in API and not (substitute and in_call) and _is_installed("holdfast.api"):
         return getattr(importlib.import_module("holdfast.api"), name)
     if name == "__version__" and _is_installed("holdfast._version"):
         return importlib.import_module("holdfast._version").__version__
-    if name == "remote":
-        return remote
+    if substitute is not None:
+        return substitute
     if name in API:
         raise AttributeError("holdfast.%s needs Holdfast on this machine: pip install holdfast" % name)
     raise AttributeError("module 'holdfast' has no attribute %r" % name)
@@ -75,3 +76,6 @@ def _is_installed(module: "str") -> "bool":
         return importlib.util.find_spec(module) is not None
     except (ImportError, AttributeError, ValueError):
         return False
+
+
+_SUBSTITUTES = {"remote": remote}  # type: dict[str, Callable[..., object]]

@@ -162,8 +162,7 @@ class Encoder:
         )
 
     def _npy(self, value: "Any") -> "dict[str, str]":
-        import numpy
-
+        numpy = importlib.import_module("numpy")
         name = self._name("npy")
         numpy.save(os.path.join(self._folder, name), value, allow_pickle=False)
         return {_TAG: "array" if isinstance(value, numpy.ndarray) else "scalar", "npy": name}
@@ -174,10 +173,12 @@ class Encoder:
         if package == "polars":
             value.write_ipc(path)
         else:
-            import pyarrow
-
+            pyarrow = importlib.import_module("pyarrow")
             table = pyarrow.Table.from_pandas(value) if package == "pandas" else value
-            with pyarrow.OSFile(path, "wb") as sink, pyarrow.ipc.new_file(sink, table.schema) as writer:
+            with (
+                pyarrow.OSFile(path, "wb") as sink,
+                importlib.import_module("pyarrow.ipc").new_file(sink, table.schema) as writer,
+            ):
                 writer.write_table(table)
         return {_TAG: package, "arrow": name}
 
