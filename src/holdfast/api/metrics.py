@@ -24,14 +24,17 @@ class Metric:
 
     @property
     def steps(self) -> Any:
+        """The step of each value."""
         return _array(self._series.steps, "int64")
 
     @property
     def times(self) -> Any:
+        """When each value was logged, in seconds since 1970."""
         return _array([nanoseconds / 1e9 for nanoseconds in self._series.times], "float64")
 
     @property
     def values(self) -> Any:
+        """The values in the order they were logged."""
         values = self._series.values
         if all(type(value) in (int, float, bool) for value in values):
             return _array(values, "float64")
@@ -39,6 +42,7 @@ class Metric:
 
     @property
     def last(self) -> Any:
+        """The value that was logged last."""
         return self._series.values[-1]
 
     @property
