@@ -89,6 +89,7 @@ class Job(Record):
     reproduces: str | None = None
     scalars: bool = False
     keep: Json | None = None
+    capture: bool = True
     python: str | None = None
     interpreter: Json | None = None
     command: tuple[str, ...] = ()
@@ -138,6 +139,7 @@ class Plan(Record):
     gpu: Json | None = None
     scalars: bool = False
     keep: Json | None = None
+    capture: bool = True
     interpreter: Json | None = None
     python: str | None = None
 

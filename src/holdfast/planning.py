@@ -48,6 +48,7 @@ def make_plan(
         shims=shims,
         scalars=job.scalars,
         keep=job.keep,
+        capture=job.capture,
         interpreter=job.interpreter,
         python=None,
         **parts,

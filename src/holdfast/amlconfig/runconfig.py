@@ -41,6 +41,7 @@ KEYS = (
     "scalars",
     "keepLimit",
     "keepFiles",
+    "capture",
 )
 MAPS = ("EnvironmentVariables", "DataSourceSubstitutions")
 
@@ -101,6 +102,7 @@ def _config(form: Form, name: str) -> RunConfig:
         scalars=form.flag("scalars"),
         keep_limit=form.size("keepLimit", or_zero=True),
         keep_files=form.number("keepFiles", 0, 10**8, 20000),
+        capture=form.flag("capture"),
         extra=form.extra(),
     )
 

@@ -136,6 +136,7 @@ class RunConfig(Record):
     scalars: bool | None = None
     keep_limit: int | None = None
     keep_files: int | None = None
+    capture: bool | None = None
     gpus: GpuRequest | None = None
     require_gpu: bool | None = None
     gpu_grace: float | None = None

@@ -116,7 +116,7 @@ class Run:
     @property
     def tags(self) -> dict[str, Any]:
         """The run's tags; ``tag`` changes them."""
-        return dict(history_record.tags(self._files()))
+        return dict(self._record()["tags"])
 
     @property
     def record(self) -> dict[str, Any]:

@@ -42,6 +42,20 @@ class LineReader:
         return content
 
 
+def notes(lines: bytes, kind: str) -> dict[str, Value]:
+    """The parameters or tags that a script set: lines of their own, of which the last one of a name counts."""
+    beginning = f'{{"{kind}": '.encode()
+    result: dict[str, Value] = {}
+    if beginning not in lines:
+        return result
+    for line in lines[: lines.rfind(b"\n") + 1].splitlines():
+        content = _content(line) if line.startswith(beginning) else {}
+        name, value = content.get(kind), content.get("value")
+        if isinstance(name, str) and isinstance(value, (bool, int, float, str)):
+            result[name] = value
+    return result
+
+
 # The same names come in run after run, and reading their lines was two fifths of reading the metrics of a short run.
 _known_lines: dict[bytes, dict[str, Value]] = {}
 

@@ -15,13 +15,13 @@ from itertools import accumulate, chain, compress
 
 from holdfast.metrics import lines as metric_lines
 from holdfast.metrics.direction import less_is_better
-from holdfast.metrics.lines import LineReader
+from holdfast.metrics.lines import LineReader, notes
 from holdfast.metrics.values import brief
 from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any, BinaryIO, TypeAlias
 
 Value: TypeAlias = metric_lines.Value
@@ -57,6 +57,8 @@ class Metrics(Record):
 
     by_name: dict[str, Series]
     problems: tuple[str, ...]
+    parameters: Mapping[str, Value] = {}
+    tags: Mapping[str, Value] = {}
 
 
 class Digest(Record):
@@ -92,7 +94,10 @@ def read_attempts(folders: Sequence[str]) -> Metrics:
     from holdfast.metrics.resumed import continued
 
     parts = [read_dir(folder) for folder in folders]
-    return Metrics(continued([part.by_name for part in parts]), tuple(chain(*(part.problems for part in parts))))
+    parameters = {name: value for part in parts for name, value in part.parameters.items()}
+    tags = {name: value for part in parts for name, value in part.tags.items()}
+    problems = tuple(chain(*(part.problems for part in parts)))
+    return Metrics(continued([part.by_name for part in parts]), problems, parameters, tags)
 
 
 def read_lately(folders: Sequence[str]) -> Metrics:
@@ -107,10 +112,14 @@ _FEW = 100_000  # points worth holding
 def _read(paths: list[str], problems: list[str]) -> Metrics:
     files = [file for path in paths if (file := _read_file(path, problems))]
     parts: dict[str, list[Series]] = {}
+    parameters: dict[str, Value] = {}
+    tags: dict[str, Value] = {}
     for file in sorted(files, key=lambda file: file.opened):
         for series in _series_of(file, problems):
             parts.setdefault(series.name, []).append(series)
-    return Metrics({name: _merged(parts[name]) for name in parts}, tuple(problems))
+        parameters.update(notes(file.lines, "parameter"))
+        tags.update(notes(file.lines, "tag"))
+    return Metrics({name: _merged(parts[name]) for name in parts}, tuple(problems), parameters, tags)
 
 
 def summary(metrics: Metrics) -> dict[str, Value]:

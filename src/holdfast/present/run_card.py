@@ -36,6 +36,7 @@ _LABELS = (
 _SHOWN = 12
 _INDENT = 11
 _SPARK = 24
+_WORD = 40  # characters of a parameter's value
 _CELLS = 46  # what a row of the table of metrics takes beside its name and picture
 
 
@@ -51,7 +52,8 @@ def card(home: Home, run: Run, stream: TextIO) -> str:
     lines += [_row("python", words) for words in (_python_words(record),) if words]
     lines += _attempts(run)
     lines += [_row("git", words) for words in (_git_words(record["properties"]),) if words]
-    lines += [_row("tags", words) for words in (_tag_words(history_record.tags(run)),) if words]
+    lines += [_row("parameters", words) for words in (_parameter_words(record.get("parameters")),) if words]
+    lines += [_row("tags", words) for words in (_tag_words(record["tags"]),) if words]
     lines += ledger_card.section(record["ledger"], stream)  # type: ignore[arg-type]
     found = reader.read_attempts(runs.metric_folders(run))
     lines += _pictures(list(found.by_name.values()), stream)
@@ -112,7 +114,16 @@ def _git_words(properties: object) -> str:
     return f"{found['GitCommit'] or 'no commit yet'} ({facts})"
 
 
-def _tag_words(tags: Json) -> str:
+def _parameter_words(parameters: object) -> str:
+    """What the script logged as its parameters; a long list and long values are cut."""
+    rows = list(parameters.items()) if isinstance(parameters, dict) else []
+    words = [f"{name}={str(value)[:_WORD]}{'…' if len(str(value)) > _WORD else ''}" for name, value in rows[:_SHOWN]]
+    return ", ".join(words + ([f"and {len(rows) - _SHOWN} more"] if len(rows) > _SHOWN else []))
+
+
+def _tag_words(tags: object) -> str:
+    if not isinstance(tags, dict):
+        return ""
     return ", ".join(name if value is True else f"{name}={value}" for name, value in tags.items())
 
 

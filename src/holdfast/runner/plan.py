@@ -146,6 +146,7 @@ class Plan:
     __slots__ = (
         "argv",
         "attempt",
+        "capture",
         "container",
         "env",
         "environment",
@@ -201,6 +202,7 @@ class Plan:
         self.keep_work = fields.flag("keep_work")
         self.keep = Keep(fields.optional_object("keep") or _Fields({}, "keep"))
         self.scalars = fields.flag("scalars")
+        self.capture = fields.source.get("capture") is None or fields.flag("capture")
         environment, idle = fields.optional_object("environment"), fields.optional_object("idle")
         container, gpu = fields.optional_object("container"), fields.optional_object("gpu")
         interpreter = fields.optional_object("interpreter")

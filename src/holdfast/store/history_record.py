@@ -25,7 +25,7 @@ FIXED = frozenset(
         *("script_name", "arguments", "target", "run_configuration", "status", "created_utc", "start_time_utc"),
         *("end_time_utc", "duration", "heartbeat_enabled", "hidden", "properties", "attachments", "exit_code"),
         *("reason", "host", "program", "outputs", "metrics", "gpu", "tags", "ledger"),
-        *("interpreter", "packages", "conda_packages", "attempts"),
+        *("interpreter", "packages", "conda_packages", "attempts", "parameters"),
     )
 )
 
@@ -53,6 +53,7 @@ def _record(run: Run, *, files: bool = True) -> Json:
     request, events = run.request, run.events
     first, started, exited, closed = (_event(events, kind) for kind in ("accepted", "started", "exited", "closed"))
     ended = None if closed and "damaged" in closed else closed  # a damaged run is closed by a look, long after its end
+    values, parameters, script_tags = _logged(run) if files else ({}, {}, {})
     fixed: Json = {
         "run_id": request.get("run_id") or run.uid,
         "run_number": request.get("run_number"),
@@ -72,7 +73,7 @@ def _record(run: Run, *, files: bool = True) -> Json:
         "duration": None if closed and not ended else duration(started or first, exited or ended),
         "heartbeat_enabled": True,
         "properties": _properties(request),
-        **_labels(run),
+        **_labels(run, script_tags),
         "attachments": ", ".join(artifacts(run)) if files else "",
         "exit_code": (closed or {}).get("exit_code"),
         "reason": run.damage or reason(run),
@@ -83,17 +84,20 @@ def _record(run: Run, *, files: bool = True) -> Json:
         "gpu": gpu_receipt(run),
         "ledger": ledger.ledger(run.client, run.events, run.attempt_number),
     }
-    logged = _logged(run) if files else {}
-    clashing = {name: value for name, value in logged.items() if name in FIXED}
-    others = {name: value for name, value in logged.items() if name not in FIXED}
+    if parameters:
+        fixed["parameters"] = parameters
+    clashing = {name: value for name, value in values.items() if name in FIXED}
+    others = {name: value for name, value in values.items() if name not in FIXED}
     found: Json = {**others, **fixed, **({"metrics": clashing} if clashing else {})}
     return dict(sorted(found.items()))
 
 
-def _logged(run: Run) -> Json:
+def _logged(run: Run) -> tuple[Json, Json, Json]:
+    """Metrics, parameters and tags from the script."""
     from holdfast.metrics import reader
 
-    return dict(reader.summary(reader.read_attempts(runs.metric_folders(run))))
+    logged = reader.read_attempts(runs.metric_folders(run))
+    return dict(reader.summary(logged)), dict(logged.parameters), dict(logged.tags)
 
 
 def _state(run: Run) -> str:
@@ -120,9 +124,9 @@ def state_words(record: Json) -> str:
     return INCOMPLETE if is_incomplete(record) else str(record.get("status"))
 
 
-def tags(run: Run) -> Json:
-    """Each ``tags`` object of client.jsonl adds to those before; null takes one away."""
-    found: Json = {}
+def tags(run: Run, script_tags: Json) -> Json:
+    """Each ``tags`` object of client.jsonl adds to those before and to the script's own; null takes one away."""
+    found = dict(script_tags)
     for line in run.client:
         said = line.get("tags")
         found.update(said if isinstance(said, dict) else {})
@@ -257,14 +261,14 @@ def _last(lines: list[Json], key: str) -> object:
     return next((line[key] for line in reversed(lines) if key in line), None)
 
 
-def _labels(run: Run) -> Json:
+def _labels(run: Run, script_tags: Json) -> Json:
     """What people added afterwards; the last note is the description, an empty one is none."""
     notes = [str(line.get("text") or "") for line in run.client if line.get("type") == "note"]
     return {
         "name": _last(run.client, "name"),
         "description": (notes[-1] if notes else "") or run.request.get("description"),
         "hidden": bool(_last(run.client, "hidden")),
-        "tags": tags(run),
+        "tags": tags(run, script_tags),
     }
 
 

@@ -58,6 +58,7 @@ def _order(parsed: Parsed) -> Order:
         keep_work=parsed.flag("keep_work"),
         scalars=parsed.flag("scalars"),
         keep_limit=parsed.text("keep_limit"),
+        no_capture=parsed.flag("no_capture"),
         retries=parsed.text("retries"),
         gpus=parsed.text("gpus"),
         require_gpu=parsed.flag("require_gpu"),

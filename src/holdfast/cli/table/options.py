@@ -126,6 +126,12 @@ SUBMIT = (
         "Size of files outside outputs/ that are kept as results. Default: 2GB.",
         metavar="SIZE",
     ),
+    Option(
+        ("--no-capture",),
+        "no_capture",
+        "Do not record what the script logs with MLflow, wandb, TensorBoard or Lightning.",
+        kind="flag",
+    ),
     Option(("--keep-work",), "keep_work", "Keep the run's working directory after it completes.", kind="flag"),
     STORE_LARGE,
     Option(

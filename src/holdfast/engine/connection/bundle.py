@@ -75,6 +75,8 @@ def _sources() -> dict[str, str]:
     sources["site/holdfast_notebook.py"] = os.path.join(PACKAGE, "script_api", "notebook.py")
     sources["site/_holdfast_values.py"] = os.path.join(PACKAGE, "script_api", "values.py")
     sources["site/_holdfast_client_names.py"] = os.path.join(PACKAGE, "script_api", "client_names.py")
+    sources["site/sitecustomize.py"] = os.path.join(PACKAGE, "script_api", "sitecustomize.py")
+    sources.update(_python_files(os.path.join("script_api", "capture"), "site/_holdfast_capture"))
     binding = _binding()
     if binding:
         sources["runner/gpu/pynvml.py"] = (

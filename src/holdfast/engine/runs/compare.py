@@ -78,7 +78,7 @@ def compare(home: Home, found: Sequence[Run]) -> Comparison:
     code, lines = _code(home, found)
     sections = (
         Section("run", _rows([_facts(run) for run in found])),
-        Section("parameters", _rows([dict(_parameters(run)) for run in found])),
+        Section("parameters", _rows(list(map(_parameters, found, values)))),
         Section("metrics", _rows([_metrics(one) for one in values])),
         _environment(home, found, plans),
         code,
@@ -118,12 +118,14 @@ def _facts(run: Run) -> Json:
     return found
 
 
-def _parameters(run: Run) -> Iterator[tuple[str, object]]:
+def _parameters(run: Run, logged: Metrics) -> Json:
     arguments = run.request.get("arguments")
     words = [word for word in arguments if isinstance(word, str)] if isinstance(arguments, list) else []
-    yield from parameters.read(words).items()
-    if words:
-        yield "(all arguments)", " ".join(words)
+    return {
+        **parameters.read(words),
+        **logged.parameters,
+        **({"(all arguments)": " ".join(words)} if words else {}),
+    }
 
 
 def _metrics(found: Metrics) -> Json:

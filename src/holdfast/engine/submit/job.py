@@ -39,6 +39,7 @@ class Asked(Record):
     keep_work: bool = False
     scalars: bool = False
     keep_limit: str | None = None
+    no_capture: bool = False
     retries: str | None = None
     gpus: str | None = None
     require_gpu: bool = False
@@ -85,6 +86,7 @@ def make_job(
         name=asked.name,
         tags=asked.tags,
         files=asked.files,
+        capture=not asked.no_capture and config.capture is not False,
     )
 
 

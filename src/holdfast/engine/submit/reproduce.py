@@ -95,6 +95,7 @@ def job_again(run: Run, plan: Json, *, config: str, target: str, env: Mapping[st
         gpu=_gpu(plan.get("gpu")),
         scalars=plan.get("scalars") is True,
         keep=_keep(plan.get("keep")),
+        capture=plan.get("capture") is not False,
         reproduces=str(request.get("run_id")),
         **_interpreter(plan, target),
     )

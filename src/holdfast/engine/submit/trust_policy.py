@@ -90,6 +90,7 @@ TABLE = (
     *_rules(".runconfig", ALONE, "files of the project", "CondaDependenciesFile", "SparkDependenciesFile", "CondaFile"),
     *_rules(".runconfig", ALONE, "", "Framework", "timeout", "grace", "fetchOutputs", "maxLogSize", "scalars"),
     *_rules(".runconfig", ALONE, "", "keepLimit", "keepFiles"),
+    *_rules(".runconfig", ALONE, "", "capture"),
     *_rules(".runconfig", ALONE, "", "gpus", "requireGpu", "gpuGrace", "waitForGpu"),
     *_rules(".runconfig", ALONE, "not used", "PrepareEnvironment", "ManagedEnvironment", "TrackedRun", "Description"),
     *_rules(".runconfig", ALONE, "not used", "UseSampling", "DataSourceSettings", "DataSourceSubstitutions"),

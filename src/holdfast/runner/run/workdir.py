@@ -66,6 +66,8 @@ def variables(
         b"HOLDFAST_CHECKPOINTS": layout.checkpoints(layout.work(attempt)),
         b"AZUREML_RUN_ID": as_bytes(plan.run_id),
     }
+    if not plan.capture:
+        found[b"HOLDFAST_CAPTURE"] = b"0"
     first = {b"PYTHONPATH": [site], b"PATH": [], b"LD_LIBRARY_PATH": []}  # type: dict[bytes, list[bytes]]
     if plan.shims:
         first[b"PATH"].append(as_bytes(plan.shims))

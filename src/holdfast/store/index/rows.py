@@ -68,7 +68,7 @@ def _row(run: Run, record: Json) -> Row:
         record["status"] in lifecycle.FINAL,
         _columns(run, record, plan),
         storable(" ".join(map(str, _list(run.request.get("arguments"))))),
-        [*_parameters(run), *_metrics(logged), *_tags(run)],
+        [*_parameters(run, logged), *_metrics(logged), *_tags(run, logged)],
         json.dumps(listed(record)).encode(),
     )
 
@@ -189,9 +189,10 @@ def _columns(run: Run, record: Json, plan: Json) -> tuple[Cell, ...]:
     return (*found, _stamp(str(record["run_id"])), _started(run))
 
 
-def _parameters(run: Run) -> Iterator[Stored]:
+def _parameters(run: Run, logged: reader.Metrics) -> Iterator[Stored]:
+    """Of the command line, and as the script logged them: those are the values that it used."""
     words = [word for word in _list(run.request.get("arguments")) if isinstance(word, str)]
-    for name, value in parameters.read(words).items():
+    for name, value in {**parameters.read(words), **logged.parameters}.items():
         yield "param", storable(name), _cell(value), None, None, TRUTH if isinstance(value, bool) else None
 
 
@@ -203,8 +204,8 @@ def _metrics(found: reader.Metrics) -> Iterator[Stored]:
         yield "metric", storable(series.name), last, _cell(least), _cell(greatest), len(values)
 
 
-def _tags(run: Run) -> Iterator[Stored]:
-    for name, value in history_record.tags(run).items():
+def _tags(run: Run, logged: reader.Metrics) -> Iterator[Stored]:
+    for name, value in history_record.tags(run, dict(logged.tags)).items():
         yield "tag", storable(name), _cell(value), None, None, None
 
 

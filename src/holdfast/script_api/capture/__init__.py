@@ -1,0 +1,1 @@
+"""Records what a script logs with MLflow, wandb, TensorBoard or Lightning in the run's own metrics as well."""

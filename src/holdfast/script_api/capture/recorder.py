@@ -1,0 +1,215 @@
+"""Writes what other libraries log into the run's metrics and outputs, and never raises into the script.
+
+A failure of ours is one line on stderr; that library is then left alone until the process ends.
+"""
+
+import functools
+import importlib
+import math
+import os
+import shutil
+import sys
+import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+ARTIFACTS = "artifacts"  # the folder below outputs/
+_PICTURES = (".png", ".jpg", ".jpeg")
+_LONGEST = 6000  # characters of a parameter or tag that is not a number
+_track = sys.modules.get("holdfast")  # type: Any
+if not hasattr(_track, "_Writer"):
+    # In a run `holdfast` is the module that logs; elsewhere it is the package, which has that module in it.
+    _track = importlib.import_module("holdfast")
+    if not hasattr(_track, "_Writer"):
+        _track = importlib.import_module("holdfast.script_api.track")
+
+# Looked up once, for speed.
+_STEP_FLAG, _RECORD_SIZE = _track._STEP_FLAG, _track._RECORD_SIZE
+_pack, _write, _now = _track._pack, _track._write, _track._now
+
+
+class Recorder:
+    """What one library logs in this process."""
+
+    def __init__(self, library: "str") -> "None":
+        self.library = library
+        self.works = True
+        self._prefixes = {}  # type: dict[object, str]
+        self._mentioned = set()  # type: set[str]
+
+    def after(self, owner: "Any", name: "str", record: "Callable[..., None]") -> "None":
+        """Have ``record(result, *arguments)`` called after each successful call of a function of the library."""
+        original = owner.__dict__.get(name)
+        if not callable(original):
+            self.stop("%s has no %s" % (getattr(owner, "__name__", owner), name))
+            return
+
+        @functools.wraps(original)
+        def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
+            result = original(*args, **kwargs)
+            if self.works:
+                try:
+                    record(result, *args, **kwargs)
+                except Exception as problem:
+                    self.stop(problem)
+            return result
+
+        setattr(owner, name, wrapper)
+
+    def stop(self, problem: "object") -> "None":
+        self.works = False
+        _say("holdfast: what %s logs is no longer recorded: %s" % (self.library, problem))
+
+    def prefix(self, key: "object", name: "str") -> "str":
+        """Nothing for the first run or folder that this process logs to, the name and a slash for others."""
+        if key not in self._prefixes:
+            taken = set(self._prefixes.values())
+            prefix = "%s/" % name if self._prefixes else ""
+            number = 2
+            while prefix in taken:
+                prefix = "%s-%d/" % (name, number)
+                number += 1
+            self._prefixes[key] = prefix
+        return self._prefixes[key]
+
+    def number(self, name: "str", value: "float", step: "int | None") -> "None":
+        if self.owns(name):
+            _current().number(name, value, step)
+
+    def value(self, name: "str", value: "object", step: "int | None") -> "None":
+        if self.owns(name):
+            _current().write(((name, value),), step)
+
+    def values(self, values: "list[tuple[str, object]]", step: "int | None") -> "None":
+        """Several values of one moment."""
+        points = tuple(point for point in values if self.owns(point[0]))
+        if points:
+            _current().write(points, step)
+
+    def made(self, kind: "str", name: "str", value: "object", step: "int | None") -> "None":
+        """An image, a table or a text."""
+        if self.owns(name):
+            try:
+                made = _track._Made(_track._values.make(kind, value))
+            except (ValueError, MemoryError) as problem:
+                self.mention("%s %s" % (kind, name), "%s: %s" % (name, problem))
+                return
+            _current().write(((name, made),), step)
+
+    def owns(self, name: "str") -> "bool":
+        """Whether this library was the first to log the name: scripts log the same value with several of them."""
+        main = _track._writer
+        return _owners.setdefault(name, self) is self and (main is None or name not in main.counters)
+
+    def has(self, name: "str") -> "bool":
+        """Whether there are values of that name."""
+        return name in _owners
+
+    def parameter(self, name: "str", value: "object") -> "None":
+        _note("parameter", name, value)
+
+    def tag(self, name: "str", value: "object") -> "None":
+        _note("tag", name, value)
+
+    def artifact(self, path: "str", name: "str", step: "int | None" = None) -> "None":
+        """Copy a file or a folder to outputs/artifacts/NAME; a picture is logged as one too."""
+        outputs = os.environ.get("HOLDFAST_OUTPUTS")
+        parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
+        if not outputs or not parts or ".." in parts:
+            return
+        if os.path.isdir(path):
+            for folder, _, files in os.walk(path):
+                below = os.path.relpath(folder, path)
+                for file in files:
+                    self.artifact(os.path.join(folder, file), "/".join((*parts, below, file)), step)
+            return
+        try:
+            if name.lower().endswith(_PICTURES):
+                self.made("image", name, path, step)
+            _copy(path, outputs, parts)
+        except OSError as problem:
+            self.mention("artifact", "%s could not be copied to outputs/%s: %s" % (path, ARTIFACTS, problem))
+
+    def mention(self, subject: "str", text: "str") -> "None":
+        """One line on stderr, once for each subject."""
+        if subject not in self._mentioned:
+            self._mentioned.add(subject)
+            _say("holdfast: %s: %s" % (self.library, text))
+
+
+class _Writer(_track._Writer):  # type: ignore[misc]
+    """Files of their own for this process, so that its counters are not those of ``holdfast.log``."""
+
+    def number(self, name: "str", value: "float", step: "int | None") -> "None":
+        """A float, as fast as ``holdfast.log`` writes one."""
+        series = self.series.get(name)
+        if series is None or not (step is None or step.__class__ is int):
+            self.write(((name, value),), step)
+            return
+        descriptor, word, count = series
+        number = count()
+        try:
+            if step is not None:
+                word |= _STEP_FLAG
+                number = step
+            if _write(descriptor, _pack(word, number, _now(), value)) != _RECORD_SIZE:
+                raise _track._CutShortError
+        except Exception as problem:
+            self.lose(1, problem)
+
+    def note(self, kind: "str", name: "str", value: "object") -> "None":
+        """A parameter or a tag: a line to which no record refers."""
+        with self.lock:
+            try:
+                pair = self.pair or _track._Pair(self.folder)  # type: Any
+                self.pair = pair
+                pair.add_line({kind: name, "type": kind, "value": value})
+            except Exception as problem:
+                self.lose(1, problem)
+
+
+def _copy(path: "str", outputs: "str", parts: "list[str]") -> "None":
+    if os.path.realpath(path).startswith(os.path.join(os.path.realpath(outputs), "")):
+        return  # it is kept already
+    target = os.path.join(outputs, ARTIFACTS, *parts)
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    beside = "%s.%d.tmp" % (target, os.getpid())
+    try:
+        shutil.copyfile(path, beside)
+        os.replace(beside, target)
+    except OSError:
+        if os.path.exists(beside):
+            os.unlink(beside)
+        raise
+
+
+def _note(kind: "str", name: "str", value: "object") -> "None":
+    plain = _track._values.plain(value)
+    if not isinstance(plain, (bool, int)) and not (isinstance(plain, float) and math.isfinite(plain)):
+        plain = str(plain)[:_LONGEST]
+    if _noted.get((kind, name)) != plain:
+        _noted[kind, name] = plain
+        _current().note(kind, name, plain)
+
+
+def _current() -> "_Writer":
+    global _writer  # noqa: PLW0603 - one per process
+    if _writer is None or _writer.pid != os.getpid():
+        with _lock:
+            if _writer is None or _writer.pid != os.getpid():
+                _writer = _Writer(os.environ["HOLDFAST_METRICS_DIR"])
+                _noted.clear()
+    return _writer
+
+
+def _say(text: "str") -> "None":
+    _track._say(text)
+
+
+_lock = threading.RLock()
+_writer = None  # type: _Writer | None
+_owners = {}  # type: dict[str, Recorder]
+_noted = {}  # type: dict[tuple[str, str], object]
