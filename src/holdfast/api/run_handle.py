@@ -116,7 +116,8 @@ class Run:
     @property
     def tags(self) -> dict[str, Any]:
         """The run's tags; ``tag`` changes them."""
-        return dict(self._record()["tags"])
+        tags = self._record()["tags"]
+        return dict(tags) if isinstance(tags, dict) else {}
 
     @property
     def record(self) -> dict[str, Any]:

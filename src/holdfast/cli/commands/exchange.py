@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from holdfast.store.runs import Run
 
 _TOLD = 10
+_FORMATS = ("mlflow", "tensorboard", "csv", "parquet")
 
 
 def export(parsed: Parsed) -> int:
@@ -38,6 +39,10 @@ def export(parsed: Parsed) -> int:
         raise UsageError("no run given", hint="holdfast history export -r 12 -r 13 --to runs.zip")
     ended = [run for run in chosen if lifecycle.state_of(run.events) in lifecycle.FINAL and not run.problem]
     _refuse_open(chosen, ended, everything)
+    if parsed.text("to") in _FORMATS:
+        return _export_format(parsed, ended)
+    if parsed.text("into"):
+        raise UsageError("--into belongs to a format", hint=f"--to {', '.join(_FORMATS)}, or --to FILE without --into")
     from holdfast.store import archive_export
 
     path = os.path.abspath(parsed.text("to") or "")
@@ -46,6 +51,34 @@ def export(parsed: Parsed) -> int:
     _tell_left_out(done.left_out)
     sys.stdout.write(f"{show(path)}\n")
     sys.stderr.write(f"{_count(len(ended), 'run')}, {_count(done.files, 'file')}, {human_bytes(done.bytes)} unpacked\n")
+    return 0
+
+
+def _export_format(parsed: Parsed, ended: list[Run]) -> int:
+    name, into = str(parsed.text("to")), parsed.text("into")
+    folder = into or f"holdfast-{name}"
+    with Progress(sys.stderr) as progress:
+
+        def tell(done: int, count: int) -> None:
+            progress.update(f"writing: {done} of {_count(count, 'run')}")
+
+        if name == "mlflow":
+            from holdfast.present.export import mlflow_runs
+
+            written = mlflow_runs.write(ended, into, tell)
+        elif name == "tensorboard":
+            from holdfast.present.export import tensorboard_files
+
+            written = tensorboard_files.write(ended, folder, tell)
+        else:
+            from holdfast.present.export import tables
+
+            write = tables.write_csv if name == "csv" else tables.write_parquet
+            written = write(ended, folder, tell)
+    _tell_left_out(written.left_out)
+    sys.stdout.write(f"{show(written.place)}\n")
+    present = f", {written.present} already present" if written.present else ""
+    sys.stderr.write(f"{_count(written.runs, 'run')} exported{present}\n")
     return 0
 
 

@@ -92,18 +92,34 @@ ASSETS = (
 EXCHANGE = (
     Command(
         ("history", "export"),
-        "Write runs into one zip: code, logs, metrics and outputs.",
+        "Write runs into one zip, or for MLflow, TensorBoard, CSV or Parquet.",
         _AT + "exchange:export",
         (
             Option(
                 ("--run", "-r", "--run-id"), "runs", "A run; may be repeated.", kind="repeat", metavar="RUN", loose=True
             ),
             Option(("--all", "-A"), "all", "All runs of the project that have ended.", kind="flag"),
-            Option(("--to",), "to", "The file.", metavar="FILE", required=True),
+            Option(
+                ("--to",),
+                "to",
+                "A zip file with all there is, or a format: mlflow, tensorboard, csv, parquet.",
+                metavar="FILE|FORMAT",
+                required=True,
+            ),
+            Option(
+                ("--into",),
+                "into",
+                "Of a format: the folder, for mlflow the tracking URI. Default: holdfast-FORMAT, or what mlflow finds.",
+                metavar="FOLDER|URI",
+            ),
             PROJECT,
         ),
         aliases=(("export",),),
-        examples=(("The whole history", "holdfast export --all --to runs.zip"),),
+        examples=(
+            ("The whole history", "holdfast export --all --to runs.zip"),
+            ("For tensorboard --logdir tb", "holdfast export -r 12 -r 13 --to tensorboard --into tb"),
+            ("To an MLflow server", "holdfast export --all --to mlflow --into http://127.0.0.1:5000"),
+        ),
     ),
     Command(
         ("history", "import"),

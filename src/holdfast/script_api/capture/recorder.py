@@ -143,6 +143,8 @@ class Recorder:
 class _Writer(_track._Writer):  # type: ignore[misc]
     """Files of their own for this process, so that its counters are not those of ``holdfast.log``."""
 
+    pair = None  # type: Any
+
     def number(self, name: "str", value: "float", step: "int | None") -> "None":
         """A float, as fast as ``holdfast.log`` writes one."""
         series = self.series.get(name)

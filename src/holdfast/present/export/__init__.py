@@ -1,0 +1,1 @@
+"""Writes runs for other programs: TensorBoard, MLflow, and tables as CSV or Parquet."""
