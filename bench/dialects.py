@@ -1,7 +1,7 @@
 """What it costs a script that its calls of MLflow, wandb and TensorBoard are recorded too.
 
-Each library logs in a process of its own, in turn with and without the hook; the best of several rounds counts. Libraries
-come from .tools, where a library that is missing is installed first.
+Each library logs in a process of its own, in turn with and without the hook; the best of several rounds counts.
+Libraries come from .tools, where a library that is missing is installed first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from lab import libraries  # noqa: E402
+import libraries  # noqa: E402
 
 ROUNDS = 5
 GOAL = 1.1
