@@ -1,7 +1,7 @@
 """What it costs a script that its calls of MLflow, wandb and TensorBoard are recorded too.
 
 Each library logs in a process of its own, in turn with and without the hook; the best of several rounds counts.
-Measured is the processor time of the whole process, so that other work on the machine and waiting for disks do not blur it.
+Measured is the processor time of the whole process, which other work on the machine and waiting for disks do not blur.
 Libraries come from .tools, where a library that is missing is installed first.
 """
 

@@ -84,8 +84,7 @@ def _record(run: Run, *, files: bool = True) -> Json:
         "gpu": gpu_receipt(run),
         "ledger": ledger.ledger(run.client, run.events, run.attempt_number),
     }
-    if parameters:
-        fixed["parameters"] = parameters
+    fixed.update({"parameters": parameters} if parameters else {})
     clashing = {name: value for name, value in values.items() if name in FIXED}
     others = {name: value for name, value in values.items() if name not in FIXED}
     found: Json = {**others, **fixed, **({"metrics": clashing} if clashing else {})}
