@@ -233,7 +233,7 @@ def test_mlflow_and_parquet_need_their_packages_and_read_back_what_was_exported(
     uri = f"sqlite:///{tmp_path}/exported.db"
     answers = []
     for words in (("mlflow", "--into", uri), ("mlflow", "--into", uri), ("parquet", "--into", "tables")):
-        command = [python, "-m", "holdfast", "export", "--all", "--to", *words]
+        command = [str(python), "-m", "holdfast", "export", "--all", "--to", *words]
         done = subprocess.run(
             command, cwd=desk.project, env=env, capture_output=True, text=True, check=False, timeout=200
         )

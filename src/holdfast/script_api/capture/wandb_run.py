@@ -14,7 +14,8 @@ _OWN = "_"  # how wandb's own keys begin
 _LOGIN = ("WANDB_API_KEY", "WANDB_MODE", "WANDB_DISABLED", "WANDB_IDENTITY_TOKEN_FILE", "WANDB_SERVICE")
 _recorder = Recorder("wandb")
 _summaries = set()  # type: set[str]
-_steps = {}  # type: dict[str, int]  # the next step of each run, as wandb counts it
+# Kept in the run itself: its properties are slow, and its attributes cannot be set.
+_PREFIX, _STEP = "_holdfast_prefix", "_holdfast_step"
 
 
 def install(module: "Any") -> "None":
@@ -75,23 +76,25 @@ def _init(result: "Any", *args: "Any", **kwargs: "Any") -> "None":
 
 
 def _log(_: "Any", run: "Any", data: "Any", step: "Any" = None, commit: "Any" = None, *args: "Any") -> "None":
-    key = run.id
-    if key not in _steps:
-        _steps[key] = int(getattr(run, "starting_step", 0) or 0)
-    current = _steps[key] if step is None else step
-    _steps[key] = max(_steps[key], current)
-    if commit or (step is None and commit is None):
-        _steps[key] += 1
+    following = run.__dict__.get(_STEP)
+    if following is None:
+        following = int(getattr(run, "starting_step", 0) or 0)
+    current = following if step is None else step
+    following = max(following, current)
+    run.__dict__[_STEP] = following + 1 if commit or (step is None and commit is None) else following
     points = []  # type: list[tuple[str, object]]
     _collect(_prefix(run), data, current, points)
-    _recorder.values(points, current)
+    if points:
+        _recorder.values(points, current)
 
 
 def _collect(prefix: "str", data: "Any", step: "int", points: "list[tuple[str, object]]") -> "None":
     """The plain values of a dictionary, also of inner ones; others are recorded at once."""
     for name, value in data.items():
         kind = value.__class__
-        if kind is float or kind is int or kind is bool or kind is str:
+        if kind is float:
+            _recorder.number(prefix + name, value, step)
+        elif kind is int or kind is bool or kind is str:
             if not name.startswith(_OWN):
                 points.append((prefix + name, value))
         elif isinstance(value, dict):
@@ -166,4 +169,8 @@ def _save(result: "Any", run: "Any", *args: "Any", **kwargs: "Any") -> "None":
 
 
 def _prefix(run: "Any") -> "str":
-    return _recorder.prefix(run.id, str(getattr(run, "name", None) or run.id))
+    prefix = run.__dict__.get(_PREFIX)
+    if prefix is None:
+        prefix = _recorder.prefix(run.id, str(getattr(run, "name", None) or run.id))
+        run.__dict__[_PREFIX] = prefix
+    return str(prefix)
