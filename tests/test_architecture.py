@@ -415,6 +415,7 @@ def test_files_are_replaced_by_one_function() -> None:
         "runner/machine/installed_packages.py": 2,  # runs alone, under Python 2.7 too
         "script_api/notebook.py": 1,  # a script's own process, without the runner
         "runner/store/objects.py": 3,  # many objects that are synced together
+        "script_api/capture/recorder.py": 2,  # runs in the script, without the runner
     }
     found = Counter(
         _name(path)

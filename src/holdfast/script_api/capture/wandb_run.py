@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _OWN = "_"  # how wandb's own keys begin
-_LOGIN = ("WANDB_API_KEY", "WANDB_MODE", "WANDB_DISABLED", "WANDB_IDENTITY_TOKEN_FILE", "WANDB_SERVICE")
+_LOGIN = {"WANDB_API_KEY", "WANDB_MODE", "WANDB_DISABLED", "WANDB_IDENTITY_TOKEN_FILE", "WANDB_SERVICE"}
 _recorder = Recorder("wandb")
 _summaries = set()  # type: set[str]
 # Kept in the run itself: its properties are slow, and its attributes cannot be set.
@@ -46,7 +46,7 @@ def _offline_without_login(original: "Any") -> "Any":
 
 def _is_configured(asked: "dict[str, Any]") -> "bool":
     """Whether the script, the environment or a login on this machine says where wandb sends its values."""
-    if asked.get("mode") or asked.get("settings") or any(os.environ.get(name) for name in _LOGIN):
+    if asked.get("mode") or asked.get("settings") or not _LOGIN.isdisjoint(os.environ):
         return True
     try:
         settings = sys.modules["wandb"].setup().settings
@@ -155,7 +155,7 @@ def _summary(_: "Any", run: "Any", summary_record: "Any") -> "None":
 
 
 def _log_artifact(result: "Any", run: "Any", *args: "Any", **kwargs: "Any") -> "None":
-    if result.type == "run_table":
+    if getattr(result, "type", "") == "run_table":
         return  # how wandb stores a table that was logged
     name = str(result.name).partition(":")[0]
     for path, entry in result.manifest.entries.items():
