@@ -92,7 +92,7 @@ ASSETS = (
 EXCHANGE = (
     Command(
         ("history", "export"),
-        "Write runs into one zip, or for MLflow, TensorBoard, CSV or Parquet.",
+        "Write runs into one zip, or for MLflow, TensorBoard, CSV.",
         _AT + "exchange:export",
         (
             Option(
