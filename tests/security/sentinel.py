@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
+import stat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
+_MOST = 1 << 20
 SECRET = b"sentinel-content-that-nothing-may-read"
 
 
@@ -52,10 +53,20 @@ class Sentinel:
 
 
 def _digest(path: str) -> str:
-    if os.path.islink(path) or not os.path.isfile(path):
-        return ""
-    with open(path, "rb") as source:
-        return hashlib.sha256(source.read()).hexdigest()
+    content = _content(path)
+    return "" if content is None else hashlib.sha256(content).hexdigest()
+
+
+def _content(path: str) -> bytes | None:
+    """None for what is no regular file; a name may stand for something else from one moment to the next."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        return os.read(descriptor, _MOST) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+    finally:
+        os.close(descriptor)
 
 
 def _holding(top: str) -> list[str]:
@@ -63,10 +74,6 @@ def _holding(top: str) -> list[str]:
     for folder, _, names in os.walk(top):
         for name in names:
             path = os.path.join(folder, name)
-            with contextlib.suppress(FileNotFoundError):  # a run that ends removes its work folder
-                if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > 1 << 20:
-                    continue
-                with open(path, "rb") as source:
-                    if SECRET in source.read():
-                        found.append(path)
+            if SECRET in (_content(path) or b""):
+                found.append(path)
     return found
