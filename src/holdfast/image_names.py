@@ -25,8 +25,8 @@ def replaced(image: str) -> tuple[str, str]:
         return image, ""
     if "gpu" not in tag:
         return PLAIN, f"{image} was withdrawn; {PLAIN} is used in its place. No longer included: {gone}"
-    words = f"{image} was withdrawn; {CUDA} is used in its place. No longer included: {gone}, CUDA 8 or 9"
-    return CUDA, f"{words}. The new image has no Python; the project's environment provides it"
+    message = f"{image} was withdrawn; {CUDA} is used in its place. No longer included: {gone}, CUDA 8 or 9"
+    return CUDA, f"{message}. The new image has no Python; the project's environment provides it"
 
 
 def complaint(image: str) -> tuple[str, str]:

@@ -130,8 +130,8 @@ def available() -> list[str]:
 
 def attachable() -> list[str]:
     """Those that ``attach`` makes, its default first."""
-    found = _names(kind for kind in _TABLE.values() if kind.attach_settings is not None)
-    return sorted(found, key=lambda name: name != DEFAULT_ATTACHED)
+    result = _names(kind for kind in _TABLE.values() if kind.attach_settings is not None)
+    return sorted(result, key=lambda name: name != DEFAULT_ATTACHED)
 
 
 def _names(kinds: Iterable[Kind]) -> list[str]:

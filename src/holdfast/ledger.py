@@ -100,10 +100,10 @@ def _of_client(lines: list[Json]) -> tuple[dict[str, int], bool, int]:
     spent: dict[str, int] = {}
     is_whole, fetched = False, 0
     for line in lines:
-        told = line.get("spent")
-        if not isinstance(told, dict):
+        durations = line.get("spent")
+        if not isinstance(durations, dict):
             continue
-        lengths = {str(name): length for name, length in told.items() if isinstance(length, int) and length >= 0}
+        lengths = {str(name): length for name, length in durations.items() if isinstance(length, int) and length >= 0}
         if line.get("type") == "watched":
             fetched += lengths.get("fetch", 0)
         else:
@@ -120,18 +120,18 @@ def _on_target(events: list[Json]) -> dict[str, int]:
     before = _between(first, until)
     built, queued = min(before, _building(events, started)), _queueing(events, until)
     queued = min(before - built, queued)
-    found = {"environment": built, "queue": queued, "start": before - built - queued}
+    parts = {"environment": built, "queue": queued, "start": before - built - queued}
     if started is not None:
         ended = exited or closed
-        found["run"] = _between(started, ended) if ended is not None else 0
-        found["close"] = _between(ended, closed) if ended is not None and closed is not None else 0
-    return found
+        parts["run"] = _between(started, ended) if ended is not None else 0
+        parts["close"] = _between(ended, closed) if ended is not None and closed is not None else 0
+    return parts
 
 
 def _building(events: list[Json], started: Json | None) -> int:
-    told = (started or {}).get("environment_ns")
-    if isinstance(told, int):
-        return max(0, told)
+    duration = (started or {}).get("environment_ns")
+    if isinstance(duration, int):
+        return max(0, duration)
     first = _first(events, "preparing")
     after = next((event for event in events if first is not None and _is_after(event, first)), None)
     return _between(first, after or events[-1]) if first is not None else 0
@@ -153,10 +153,10 @@ def _close_gap(parts: dict[str, int | None], spent: dict[str, int], there: int, 
 
     Of the way there it is known how long the answer took; the rest was after the end.
     """
-    asked, watched = spent.get("start", 0), spent.get("watch", 0)
-    left = asked + watched - there
-    parts["start"] = (parts["start"] or 0) - asked + min(asked, max(0, left))
-    rest = max(0, left - asked)
+    start, watched = spent.get("start", 0), spent.get("watch", 0)
+    left = start + watched - there
+    parts["start"] = (parts["start"] or 0) - start + min(start, max(0, left))
+    rest = max(0, left - start)
     name = "fetch" if attempt == 1 else "other"  # earlier attempts, and the time until they were found to be lost
     parts[name] = (parts[name] or 0) + rest
     if left < 0:  # a link that broke while the run was being started: it went on behind our back

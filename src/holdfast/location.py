@@ -17,9 +17,9 @@ def location() -> str:
 
 def located() -> tuple[str, str]:
     """The folder of the store, and what decided it."""
-    asked = os.environ.get("HOLDFAST_HOME")
-    if asked:
-        return os.path.abspath(os.path.expanduser(asked)), "HOLDFAST_HOME"
+    folder = os.environ.get("HOLDFAST_HOME")
+    if folder:
+        return os.path.abspath(os.path.expanduser(folder)), "HOLDFAST_HOME"
     # An empty HOME would mean the root folder.
     home = os.path.expanduser("~") if os.environ.get("HOME", "unset") else ""
     is_home = os.path.isabs(home) and os.path.isdir(home)

@@ -24,13 +24,13 @@ _WORDS: dict[str, bool] = {"true": True, "false": False}
 _LONGEST_INTEGER = 18  # digits that any reader of numbers can hold exactly
 
 
-def read(words: Sequence[str]) -> dict[str, Parameter]:
+def read(tokens: Sequence[str]) -> dict[str, Parameter]:
     """Names and typed values, in the order of the line. A name that comes again makes a list."""
-    found: dict[str, Parameter] = {}
+    parameters: dict[str, Parameter] = {}
     at = 0
-    while at < len(words) and words[at] != "--":
-        at = _read_one(words, at, found)
-    return found
+    while at < len(tokens) and tokens[at] != "--":
+        at = _read_one(tokens, at, parameters)
+    return parameters
 
 
 def typed(text: str) -> Scalar:
@@ -38,33 +38,33 @@ def typed(text: str) -> Scalar:
     return _number(text) if _NUMBER.fullmatch(text) else _WORDS.get(text.lower(), text)
 
 
-def _read_one(words: Sequence[str], at: int, found: dict[str, Parameter]) -> int:
-    """Take the parameter at ``words[at]``; return the next position."""
-    word = words[at]
+def _read_one(tokens: Sequence[str], at: int, parameters: dict[str, Parameter]) -> int:
+    """Take the parameter at ``tokens[at]``; return the next position."""
+    word = tokens[at]
     name, equals, value = word.partition("=")
     option = _OPTION.fullmatch(name)
     if option and equals:
-        _add(found, option[1], [typed(value)])
+        _add(parameters, option[1], [typed(value)])
     elif option and (short := _SHORT_WITH_NUMBER.fullmatch(word)):
-        _add(found, short[1], [typed(short[2])])
+        _add(parameters, short[1], [typed(short[2])])
     elif option:
-        values = _values(words, at + 1)
-        _add(found, option[1], values or [True])
+        values = _values(tokens, at + 1)
+        _add(parameters, option[1], values or [True])
         return at + 1 + len(values)
     elif assigned := _ASSIGNED.fullmatch(word):
-        _add(found, assigned[1], [typed(assigned[2])])
+        _add(parameters, assigned[1], [typed(assigned[2])])
     return at + 1
 
 
-def _values(words: Sequence[str], at: int) -> list[Scalar]:
+def _values(tokens: Sequence[str], at: int) -> list[Scalar]:
     """The word after an option, and after a number all numbers that follow: ``--layers 64 64 10``."""
     values: list[Scalar] = []
-    while at < len(words) and _NUMBER.fullmatch(words[at]):
-        values.append(_number(words[at]))
+    while at < len(tokens) and _NUMBER.fullmatch(tokens[at]):
+        values.append(_number(tokens[at]))
         at += 1
-    if values or at == len(words) or not _is_value(words[at]):
+    if values or at == len(tokens) or not _is_value(tokens[at]):
         return values
-    return [typed(words[at])]
+    return [typed(tokens[at])]
 
 
 def _is_value(word: str) -> bool:
@@ -78,8 +78,8 @@ def _number(text: str) -> Scalar:
     return value if value - value == 0 else text
 
 
-def _add(found: dict[str, Parameter], name: str, values: list[Scalar]) -> None:
-    before = found.get(name)
+def _add(parameters: dict[str, Parameter], name: str, values: list[Scalar]) -> None:
+    before = parameters.get(name)
     if before is not None:
         values = [*(before if isinstance(before, list) else [before]), *values]
-    found[name] = values[0] if len(values) == 1 else values
+    parameters[name] = values[0] if len(values) == 1 else values

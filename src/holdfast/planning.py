@@ -59,26 +59,26 @@ def _argv(job: Job, runtime: Runtime) -> tuple[str, ...]:
     return runtime.command((*job.command, *job.arguments)) if job.command else runtime.argv(job.script, job.arguments)
 
 
-def plan_gpu(wish: GpuWish, *, handed_in: bool) -> Json | None:
+def plan_gpu(wanted: GpuWish, *, handed_in: bool) -> Json | None:
     """What a plan says of GPUs. ``handed_in``: the target's containers have all of them (``nvidiaDocker``).
 
     Such a container was never alone on its cards, so that without a number it shares them.
     """
-    count, shared = wish.count, wish.shared
+    count, shared = wanted.count, wanted.shared
     if count is None and handed_in:
         count, shared = "all", True
-    if count is None and not wish.require:
+    if count is None and not wanted.require:
         return None
     return {
         "count": count,
-        "memory": wish.memory,
-        "name": wish.name,
+        "memory": wanted.memory,
+        "name": wanted.name,
         "shared": shared,
-        "wait_s": wish.wait_s,
-        "wait_text": duration_text(wish.wait_s) if wish.wait_s else "",
-        "require": wish.require,
-        "grace_s": wish.grace_s,
-        "grace_text": duration_text(wish.grace_s),
+        "wait_s": wanted.wait_s,
+        "wait_text": duration_text(wanted.wait_s) if wanted.wait_s else "",
+        "require": wanted.require,
+        "grace_s": wanted.grace_s,
+        "grace_text": duration_text(wanted.grace_s),
     }
 
 
@@ -114,10 +114,10 @@ def script_path(root: str, folder: str, named: str) -> str:
 
 def seconds(text: str, where: str) -> float:
     """``4h``, ``90m``, ``1h30m``, ``2d``, or plain seconds."""
-    found = parse_duration(text)
-    if not found:
+    duration = parse_duration(text)
+    if not duration:
         raise ConfigError(f"{text!r} is not a duration", where=where, hint="for example 4h, 90m, 1h30m or 45s")
-    return found
+    return duration
 
 
 def duration_text(length: float) -> str:

@@ -124,7 +124,7 @@ class Launcher(Protocol):
     machine is reached, and from the keys that the row of the kinds table names in ``settings``.
 
     ``start`` is called once per attempt and may be called again when its answer was lost; it must then find the first
-    start and not make a second. ``told`` is for the memory of the runner only (variables, the command at the end).
+    start and not make a second. ``secrets`` is for the memory of the runner only (variables, the command at the end).
     With ``request`` in it the run is made known to a store that is not the client's.
     ``look``: queued, alive, gone (it ended without closing the run), closed, absent (never started), or elsewhere
     (another node has it, and nothing can be said from here).
@@ -137,7 +137,7 @@ class Launcher(Protocol):
 
     def __init__(self, settings: Mapping[str, object] | None = None) -> None: ...
 
-    def start(self, channel: Channel, plan: Json, told: Json) -> str: ...
+    def start(self, channel: Channel, plan: Json, secrets: Json) -> str: ...
 
     def look(self, channel: Channel, tickets: list[str]) -> dict[str, str]: ...
 

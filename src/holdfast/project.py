@@ -61,9 +61,9 @@ def _root_of(folder: str) -> tuple[str, str]:
     home = os.path.expanduser("~")
     above = folder
     while True:
-        found = marks(above)
-        if found:
-            foreign = _foreign(above, found, above != folder)
+        paths = marks(above)
+        if paths:
+            foreign = _foreign(above, paths, above != folder)
             if foreign is None:
                 return above, ""
             if above != folder and foreign_owner(folder) is None:
@@ -88,8 +88,8 @@ def nearest(start: str) -> str:
 
 def marks(folder: str) -> list[str]:
     """The files and folders by which a folder is a project, with those above them."""
-    found = [path for path in (os.path.join(folder, mark) for mark in _MARKS) if os.path.exists(path)]
-    return list(dict.fromkeys([*map(os.path.dirname, found), *found]))
+    paths = [path for path in (os.path.join(folder, mark) for mark in _MARKS) if os.path.exists(path)]
+    return list(dict.fromkeys([*map(os.path.dirname, paths), *paths]))
 
 
 def _foreign(folder: str, paths: list[str], is_above: bool) -> tuple[str, int] | None:
@@ -99,10 +99,10 @@ def _foreign(folder: str, paths: list[str], is_above: bool) -> tuple[str, int] |
     every user can write to is not used from a folder below it.
     """
     owners = ((path, foreign_owner(path)) for path in (*reversed(paths), folder))
-    found = next(((path, owner) for path, owner in owners if owner is not None), None)
-    if found is None and is_above and is_shared(folder):
-        found = folder, os.stat(folder).st_uid
-    return None if found is None or _is_confirmed(folder) else found
+    foreign = next(((path, owner) for path, owner in owners if owner is not None), None)
+    if foreign is None and is_above and is_shared(folder):
+        foreign = folder, os.stat(folder).st_uid
+    return None if foreign is None or _is_confirmed(folder) else foreign
 
 
 def _is_confirmed(folder: str) -> bool:
@@ -123,25 +123,25 @@ def _refusal(path: str, owner: int, folder: str) -> ConfigError:
 
 
 def _ours(root: str) -> Project | None:
-    found = _read(root, FILE, "id")
-    if found is None:
+    fields = _read(root, FILE, "id")
+    if fields is None:
         return None
-    name = str(found.get("name") or _folder_name(root))
+    name = str(fields.get("name") or _folder_name(root))
     _refuse_names(root, FILE, name)
-    return Project(root, str(found["id"]), name)
+    return Project(root, str(fields["id"]), name)
 
 
 def _originals(root: str) -> Project | None:
     """The Workbench's own binding: its guid goes on, and the names of its scope give the share path."""
-    found = _read(root, _ORIGINAL, "Id")
-    if found is None:
+    fields = _read(root, _ORIGINAL, "Id")
+    if fields is None:
         return None
-    words = str(found.get("Scope", "")).split("/")
-    scope = dict(zip(words[::2], words[1::2], strict=False)) if len(words) % 2 == 0 else {}
+    parts = str(fields.get("Scope", "")).split("/")
+    scope = dict(zip(parts[::2], parts[1::2], strict=False)) if len(parts) % 2 == 0 else {}
     name = scope.get("projects") or _folder_name(root)
     account, workspace = scope.get("accounts", "local"), scope.get("workspaces", "default")
     _refuse_names(root, _ORIGINAL, name, account, workspace)
-    return Project(root, str(found["Id"]), name, account, workspace)
+    return Project(root, str(fields["Id"]), name, account, workspace)
 
 
 def _unnamed(root: str) -> Project:
@@ -178,15 +178,15 @@ def _read(root: str, file: str, key: str) -> dict[str, object] | None:
     """The file's object if ``key`` in it is a GUID. Its case is kept: the project's history is filed under it."""
     path = os.path.join(root, file)
     try:
-        found = json.loads(untrusted.read_file(path, _LARGEST, root).decode("utf-8-sig"))
+        document = json.loads(untrusted.read_file(path, _LARGEST, root).decode("utf-8-sig"))
     except FileNotFoundError:
         return None
     except (ValueError, OSError, RecursionError) as error:
         raise ConfigError("the project file cannot be read", where=path, answer=str(error), hint="delete it") from error
-    if not isinstance(found, dict) or not isinstance(found.get(key), str):
+    if not isinstance(document, dict) or not isinstance(document.get(key), str):
         raise ConfigError(f'the project file has no "{key}"', where=path, hint="delete it")
     try:
-        untrusted.guid(found[key])
+        untrusted.guid(document[key])
     except untrusted.Untrusted as error:
         raise ConfigError(
             f'the project file is invalid: its "{key}" is not a GUID',
@@ -194,4 +194,4 @@ def _read(root: str, file: str, key: str) -> dict[str, object] | None:
             answer=str(error),
             hint="delete the file; the next submit creates a new project identity",
         ) from None
-    return found
+    return document

@@ -65,14 +65,14 @@ class Redactor:
         return self._home.sub("~", text) if self._home is not None else text
 
     def _without_known(self, text: str) -> str:
-        parts, begin, place = [], 0, 0
-        while self._known and place <= len(text) - _SHORTEST:
-            forms = self._known.get(text[place : place + _SHORTEST], ())
-            found = next((form for form in forms if text.startswith(form, place)), "")
-            if found:
-                parts += [text[begin:place], GONE]
-                begin = place + len(found)
-            place += len(found) or 1
+        parts, begin, position = [], 0, 0
+        while self._known and position <= len(text) - _SHORTEST:
+            forms = self._known.get(text[position : position + _SHORTEST], ())
+            secret = next((form for form in forms if text.startswith(form, position)), "")
+            if secret:
+                parts += [text[begin:position], GONE]
+                begin = position + len(secret)
+            position += len(secret) or 1
         return "".join([*parts, text[begin:]])
 
     def value(self, value: object) -> object:

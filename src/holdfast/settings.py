@@ -25,12 +25,12 @@ def _days(name: str) -> Callable[[str], float]:
 
 def _hours(text: str) -> float:
     try:
-        found = float(text)
+        hours = float(text)
     except ValueError:
-        found = -1.0
-    if not 0 <= found < 1e6:
+        hours = -1.0
+    if not 0 <= hours < 1e6:
         raise ConfigError(f"{text!r} is not a number of hours", where="agentGpuHours", hint="for example 4 or 0.5")
-    return found
+    return hours
 
 
 def keep_limit(text: str, where: str = "keepLimit") -> int:
@@ -71,25 +71,25 @@ SETTINGS: Mapping[str, Setting] = {
 
 def read(path: str) -> dict[str, str]:
     """All settings, with defaults where the user has said nothing."""
-    found = {name: setting.default for name, setting in SETTINGS.items()}
-    found.update(_file(path))
-    return found
+    values = {name: setting.default for name, setting in SETTINGS.items()}
+    values.update(_file(path))
+    return values
 
 
 def problems(path: str) -> list[str]:
     """What in the file is not a setting as ``change`` writes it; names that a newer version knows are let be."""
     try:
-        said = _object(path)
+        stored = _object(path)
     except ConfigError as error:
         return [f"{error.what} {error.answer}".rstrip()]
-    found = [f"{name} is not a string" for name, value in said.items() if not isinstance(value, str)]
-    for name, value in said.items():
+    result = [f"{name} is not a string" for name, value in stored.items() if not isinstance(value, str)]
+    for name, value in stored.items():
         try:
             if isinstance(value, str) and name in SETTINGS:
                 SETTINGS[name].check(value)
         except ConfigError as error:
-            found.append(f"{name}: {error.what}")
-    return found
+            result.append(f"{name}: {error.what}")
+    return result
 
 
 def days(path: str, name: str) -> float | None:
@@ -101,12 +101,12 @@ def change(path: str, name: str, value: str | None) -> dict[str, str]:
     """What the file holds after setting (or, with None, forgetting) one name; the caller writes it."""
     if name not in SETTINGS:
         raise UsageError(f"unknown setting {name!r}", hint=f"settings: {', '.join(SETTINGS)}")
-    said = _file(path)
-    said.pop(name, None)
+    stored = _file(path)
+    stored.pop(name, None)
     if value is not None:
         SETTINGS[name].check(value)
-        said[name] = value
-    return said
+        stored[name] = value
+    return stored
 
 
 def _file(path: str) -> dict[str, str]:
@@ -116,13 +116,13 @@ def _file(path: str) -> dict[str, str]:
 def _object(path: str) -> dict[str, object]:
     try:
         with open(path, encoding="utf-8") as source:
-            found = json.load(source)
+            document = json.load(source)
     except FileNotFoundError:
         return {}
     except ValueError as error:
         raise ConfigError(
             "your settings cannot be read", where=path, answer=str(error), hint="fix or delete the file"
         ) from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise ConfigError("your settings are not a JSON object", where=path, hint="fix or delete the file")
-    return found
+    return document

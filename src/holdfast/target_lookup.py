@@ -178,7 +178,7 @@ def find(places: Sequence[str], name: str) -> str | None:
         untrusted.component(name)
     except untrusted.Untrusted as error:
         raise UsageError("a target or run configuration cannot have this name", answer=str(error)) from None
-    path = next((path for path in (os.path.join(place, name) for place in places) if os.path.lexists(path)), None)
+    path = next((path for path in (os.path.join(folder, name) for folder in places) if os.path.lexists(path)), None)
     if path is not None and foreign_owner(path) is not None:
         from holdfast.project import refuse_foreign
 
@@ -189,9 +189,9 @@ def find(places: Sequence[str], name: str) -> str | None:
 def _read_runconfig(path: str, findings: list[Finding]) -> RunConfig:
     from holdfast import amlconfig
 
-    config, found = amlconfig.read_runconfig(path)
-    amlconfig.raise_errors(found)
-    findings += found
+    config, problems = amlconfig.read_runconfig(path)
+    amlconfig.raise_errors(problems)
+    findings += problems
     if config is None:
         raise ConfigError("this run configuration cannot be read", where=path)
     return config
@@ -207,9 +207,9 @@ def _read_compute(
         _refuse_missing(places, name, named_by, config)
     from holdfast import amlconfig
 
-    compute, found = amlconfig.read_compute(str(path))
-    amlconfig.raise_errors(found)
-    findings += found
+    compute, problems = amlconfig.read_compute(str(path))
+    amlconfig.raise_errors(problems)
+    findings += problems
     if compute is None:
         raise ConfigError("this target cannot be read", where=str(path))
     return compute
@@ -225,15 +225,15 @@ def _refuse_missing(places: Sequence[str], name: str, named_by: str | None, conf
 
 
 def _stems(places: Sequence[str], ending: str) -> set[str]:
-    names = [name for place in places if os.path.isdir(place) for name in os.listdir(place)]
+    names = [name for folder in places if os.path.isdir(folder) for name in os.listdir(folder)]
     return {name[: -len(ending)] for name in names if name.endswith(ending) and name != ending}
 
 
-def _import(place: str):  # type: ignore[no-untyped-def]
-    module, _, name = place.partition(":")
+def _import(reference: str):  # type: ignore[no-untyped-def]
+    module, _, name = reference.partition(":")
     try:
         __import__(module)
         return getattr(sys.modules[module], name)
     except (ImportError, AttributeError, ValueError) as error:
-        what = f"{place or 'an empty name'} cannot be loaded, which the kind of the target names"
+        what = f"{reference or 'an empty name'} cannot be loaded, which the kind of the target names"
         raise ConfigError(what, answer=f"{type(error).__name__}: {error}") from error

@@ -36,10 +36,10 @@ def test_exit_code_and_stop_reason_decide_the_outcome(code: int, stopping: str, 
 
 
 def test_reports_of_other_sources_count_where_there_was_no_stop() -> None:
-    assert judge(0, "", "", told="out of memory") == ("failed", 125, "out of memory")
-    assert judge(-9, "", "", told="out of memory") == ("failed", 137, "out of memory")
-    assert judge(0, "", "", told="the engine is gone", lost=True) == ("lost", 125, "the engine is gone")
-    assert judge(0, "timeout", "4h", told="the engine is gone", lost=True)[1] == 124
+    assert judge(0, "", "", reported="out of memory") == ("failed", 125, "out of memory")
+    assert judge(-9, "", "", reported="out of memory") == ("failed", 137, "out of memory")
+    assert judge(0, "", "", reported="the engine is gone", lost=True) == ("lost", 125, "the engine is gone")
+    assert judge(0, "timeout", "4h", reported="the engine is gone", lost=True)[1] == 124
 
 
 @pytest.mark.parametrize(

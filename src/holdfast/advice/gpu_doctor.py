@@ -48,9 +48,9 @@ def findings(receipt: Json | None, check: Json | None, files: Mapping[str, str],
         return list(_starved(receipt or {}, scripts))
     if verdict not in ("idle", "absent", ""):
         return []
-    found = list(_unreached(check or {}, files, compute))
-    found = found or list(_unsuited(_facts(check), files))
-    return found or (list(_unused(_facts(check), scripts)) if verdict == "idle" else [])
+    result = list(_unreached(check or {}, files, compute))
+    result = result or list(_unsuited(_facts(check), files))
+    return result or (list(_unused(_facts(check), scripts)) if verdict == "idle" else [])
 
 
 def is_starved(receipt: Json) -> bool:
@@ -61,15 +61,15 @@ def is_starved(receipt: Json) -> bool:
 
 def _shares(receipt: Json) -> list[float]:
     """Percent of the time that each card was busy since the run first opened it: imports and loading do not count."""
-    found = []
+    percents = []
     for row in _objects(receipt.get("gpus")):
         busy, opened = row.get("busy_s"), row.get("context_after_s")
         if row.get("used") and isinstance(busy, (int, float)) and isinstance(opened, (int, float)):
             length = _number(receipt.get("seconds")) - opened
             if length < LONG_ENOUGH_S:
                 return []
-            found.append(100 * busy / length)
-    return found
+            percents.append(100 * busy / length)
+    return percents
 
 
 def _starved(receipt: Json, scripts: Mapping[str, str]) -> Iterator[Finding]:
@@ -112,14 +112,14 @@ def _unsuited(facts: Json, files: Mapping[str, str]) -> Iterator[Finding]:
     """Packages of the run that cannot use the card. Where others can, these may be there for other reasons."""
     packages = _objects(facts.get("packages"))
     cuda = str(facts.get("cuda") or "")
-    wrong = [one for one in packages if _is_unsuited(one, cuda)]
+    wrong = [package for package in packages if _is_unsuited(package, cuda)]
     if len(wrong) < len(packages):
         return
     for package in wrong:
         name = str(package["name"])
         what = str(probe_verdict.judge({**_WELL, **facts, "packages": [package]})["why"])
-        found = _torch(package, what, facts, files) if name == "torch" else _other(package, what, cuda, files)
-        yield found._replace(fix=found.fix + _or_driver(package, cuda))
+        finding = _torch(package, what, facts, files) if name == "torch" else _other(package, what, cuda, files)
+        yield finding._replace(fix=finding.fix + _or_driver(package, cuda))
 
 
 def _is_unsuited(package: Json, cuda: str) -> bool:
@@ -137,11 +137,11 @@ def _torch(package: Json, what: str, facts: Json, files: Mapping[str, str]) -> F
         if re.match(r"\s*-\s*cpuonly\b", line):
             return Finding(f"{name}:{number}", what, "delete this line")
     install = f"pip install --index-url {_INDEX}/{build} '{wanted}'"
-    place = _declared(files, ("torch", "pytorch", "pytorch-cpu"))
-    if place is None:
+    declaration = _declared(files, ("torch", "pytorch", "pytorch-cpu"))
+    if declaration is None:
         return Finding("the environment", what, install)
-    is_plain = wanted.startswith("torch==") and "+" in (place[1]["spec"] or "")
-    return Finding(place[0], what, f"write {wanted}" if is_plain else install)
+    is_plain = wanted.startswith("torch==") and "+" in (declaration[1]["spec"] or "")
+    return Finding(declaration[0], what, f"write {wanted}" if is_plain else install)
 
 
 def _torch_for(facts: Json, version: str) -> tuple[str, str]:
@@ -153,35 +153,39 @@ def _torch_for(facts: Json, version: str) -> tuple[str, str]:
     if build not in ("", "cpu"):
         return f"torch=={version}", build
     build = gpu.torch_backend(target)
-    served = max((one.torches for one in gpu.BUILDS if one.name == build), key=max, default=range(0))
+    served = max((candidate.torches for candidate in gpu.BUILDS if candidate.name == build), key=max, default=range(0))
     return f"torch<2.{served.stop}", "" if build == "cpu" else build
 
 
 def _other(package: Json, what: str, cuda: str, files: Mapping[str, str]) -> Finding:
     name, version = str(package["name"]), str(package["version"])
     family = "jax" if name == "jax" else "tensorflow"
-    place = _declared(
+    declaration = _declared(
         files, ("jax", "jaxlib") if family == "jax" else ("tensorflow", "tensorflow-cpu", "tensorflow-gpu")
     )
-    is_conda = place is not None and _is_conda(files, place[0])
+    is_conda = declaration is not None and _is_conda(files, declaration[0])
     major = int(cuda.partition(".")[0]) if cuda[:1].isdigit() else 12
     if package.get("cuda") and probe_verdict.too_new(str(package["cuda"]), cuda):
         new = _OLDER[family].get(major, family)
     elif family == "jax":
         new = f"jax[cuda{min(max(major, 12), 13)}]=={version}" if version else f"jax[cuda{min(max(major, 12), 13)}]"
     elif version.startswith("1."):
-        new = f"tensorflow-gpu{_pin(place, version)}"
+        new = f"tensorflow-gpu{_pin(declaration, version)}"
     else:
-        new = f"tensorflow-gpu{_pin(place, version)}" if is_conda else f"tensorflow[and-cuda]{_pin(place, version)}"
-    where = place[0] if place else "the environment"
-    fix = f"write {new}" if place else f"pip install '{new}'"
+        new = (
+            f"tensorflow-gpu{_pin(declaration, version)}"
+            if is_conda
+            else f"tensorflow[and-cuda]{_pin(declaration, version)}"
+        )
+    where = declaration[0] if declaration else "the environment"
+    fix = f"write {new}" if declaration else f"pip install '{new}'"
     return Finding(where, what, fix)
 
 
-def _pin(place: tuple[str, re.Match[str]] | None, version: str) -> str:
+def _pin(declaration: tuple[str, re.Match[str]] | None, version: str) -> str:
     """As the file pins it."""
-    said = (place[1]["spec"] or "").strip().rstrip(",") if place else ""
-    return said or (f"=={version}" if version else "")
+    spec = (declaration[1]["spec"] or "").strip().rstrip(",") if declaration else ""
+    return spec or (f"=={version}" if version else "")
 
 
 def _or_driver(package: Json, cuda: str) -> str:
@@ -203,7 +207,7 @@ def _unused(facts: Json, scripts: Mapping[str, str]) -> Iterator[Finding]:
     if cpu:
         yield Finding(cpu.where, "the script selects the CPU here", f"write {cpu.new}")
         return
-    names = [str(one["name"]) for one in _objects(facts.get("packages"))]
+    names = [str(package["name"]) for package in _objects(facts.get("packages"))]
     model = script_source.unmoved_model(scripts) if not names or "torch" in names else None
     if model:
         what = "nothing in these sources seems to move the model to the GPU, and torch does not do so by itself"

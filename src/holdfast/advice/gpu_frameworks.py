@@ -31,8 +31,8 @@ def imported(files: Mapping[str, str], script: str) -> tuple[str, str] | None:
 
 def _modules(text: str) -> Iterator[str]:
     """Names after ``import`` and ``from``; of ``from package import a, b`` also ``package.a`` and ``package.b``."""
-    for found in _IMPORT.finditer(text):
-        first, rest = found["first"], found["rest"]
+    for match in _IMPORT.finditer(text):
+        first, rest = match["first"], match["rest"]
         yield first
         if rest.lstrip().startswith("import"):
             below = re.findall(r"\w+", rest.partition("import")[2])
@@ -46,6 +46,6 @@ def _paths(module: str, folder: str) -> Iterator[str]:
     dots = len(module) - len(module.lstrip("."))
     path = module.lstrip(".").replace(".", "/")
     base = posixpath.normpath(posixpath.join(folder, *[".."] * (dots - 1))) if dots > 1 else folder
-    for place in (base,) if dots else (folder, ""):
-        start = posixpath.join("" if place == "." else place, path)
+    for directory in (base,) if dots else (folder, ""):
+        start = posixpath.join("" if directory == "." else directory, path)
         yield from (f"{start}.py", f"{start}/__init__.py")

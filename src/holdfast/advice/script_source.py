@@ -40,9 +40,9 @@ def stays_on_cpu(files: Mapping[str, str]) -> Place | None:
     if any(re.search(r"cuda|/gpu|GPU:", text) for text in files.values()):
         return None
     for name, number, line in _lines(files):
-        found = _TO_CPU.search(line)
-        if found:
-            start, end = found.span(2)
+        match = _TO_CPU.search(line)
+        if match:
+            start, end = match.span(2)
             card = "gpu" if line[start - 1] == "/" else "cuda"  # as tensorflow names it, and torch
             return Place(f"{name}:{number}", line.strip(), f"{line[:start]}{card}{line[end:]}".strip())
     return None

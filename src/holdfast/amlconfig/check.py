@@ -38,13 +38,13 @@ def check_project(root: str | os.PathLike[str], known_targets: Collection[str] =
     for name in names:
         path, shown = os.path.join(root, FOLDER, name), f"{FOLDER}/{name}"
         if name.endswith(".compute"):
-            target, found = read_compute(path, shown)
-            findings += found
+            target, problems = read_compute(path, shown)
+            findings += problems
             if target is not None:
                 findings += _check_image(path, target, shown) + _check_dockerfile(root, path, target, shown)
         elif name.endswith(".runconfig"):
-            config, found = read_runconfig(path, shown)
-            findings += found
+            config, problems = read_runconfig(path, shown)
+            findings += problems
             if config is not None:
                 findings += check_target(path, config, targets, shown) + _check_conda_file(root, path, config, shown)
                 conda.add(config.conda_dependencies_file or CONDA_FILE)
@@ -83,10 +83,10 @@ def _file_names(root: str) -> list[str]:
 def _check_image(path: str, target: ComputeTarget, shown: str) -> list[Finding]:
     from holdfast.image_names import replaced
 
-    image, words = replaced(target.base_docker_image or "")
-    if not words:
+    image, message = replaced(target.base_docker_image or "")
+    if not message:
         return []
-    finding = Finding("warning", shown, 0, 0, words, f"write baseDockerImage: {image}, or an image of your own")
+    finding = Finding("warning", shown, 0, 0, message, f"write baseDockerImage: {image}, or an image of your own")
     return [_at_key(path, shown, "baseDockerImage", finding)]
 
 
@@ -109,16 +109,16 @@ def _check_conda_file(root: str, path: str, config: RunConfig, shown: str) -> li
 def key_place(path: str, *names: str) -> str:
     """``file:line:column`` of a key, or of one in the map under it; the file alone where it cannot be seen."""
     source = Source(path, path, runconfig.KEYS, runconfig.MAPS)
-    node, place = source.root, path
+    node, location = source.root, path
     for name in names:
-        found = [pair for pair in (node.entries if node else ()) if pair[0].text.lower() == name.lower()]
-        if not found:
-            return place
-        key, value = found[-1]
+        pairs = [pair for pair in (node.entries if node else ()) if pair[0].text.lower() == name.lower()]
+        if not pairs:
+            return location
+        key, value = pairs[-1]
         line, column = source.at(key.line, key.column)
-        place = f"{path}:{line + 1}:{column + 1}"
+        location = f"{path}:{line + 1}:{column + 1}"
         node = value if isinstance(value, Mapping) else None
-    return place
+    return location
 
 
 def _at_key(path: str, shown: str, name: str, finding: Finding) -> Finding:

@@ -74,14 +74,14 @@ def read_compute(path: str | os.PathLike[str], shown: str = "") -> tuple[Compute
 
 def docker_arguments(form: Form, name: str, engine: str | None = None) -> tuple[str, ...] | None:
     """Words for the engine's ``run``, every one of them looked at."""
-    words = form.words(name)
-    if words is None:
+    arguments = form.words(name)
+    if arguments is None:
         return None
     from holdfast.amlconfig.docker_arguments import remarks
 
-    texts = tuple(text for text, _ in words)
+    texts = tuple(text for text, _ in arguments)
     for remark in remarks(texts, engine):
-        node = words[remark.word][1]
+        node = arguments[remark.word][1]
         say = form.source.error if remark.severity == "error" else form.source.warn
         say(node.line, node.column, remark.message, remark.hint)
     return texts
@@ -153,8 +153,8 @@ def _with_environment(form: Form, target: ComputeTarget) -> ComputeTarget:
     own = text != "project"
     if target.user_managed_environment not in (None, own):
         line = form.place("userManagedEnvironment")[0] + 1
-        said = "true" if target.user_managed_environment else "false"
-        message = f"environment: {text} contradicts userManagedEnvironment: {said} in line {line}"
+        value = "true" if target.user_managed_environment else "false"
+        message = f"environment: {text} contradicts userManagedEnvironment: {value} in line {line}"
         form.error("environment", message, "delete one of the two lines")
     return target._replace(environment=text, user_managed_environment=own)
 
@@ -232,8 +232,8 @@ def _is_name(text: str) -> bool:
 def _host_key(form: Form) -> str | None:
     """Type and key as OpenSSH writes them, without a comment."""
     text = form.text("hostKey")
-    words = (text or "").split()
-    if text is not None and (len(words) != 2 or not is_host_key(*words)):
+    fields = (text or "").split()
+    if text is not None and (len(fields) != 2 or not is_host_key(*fields)):
         form.error("hostKey", "hostKey is not an OpenSSH public key", "attach the target again to write it")
         return None
     return text

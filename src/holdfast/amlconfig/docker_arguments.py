@@ -111,14 +111,14 @@ class Remark(Record):
     hint: str = ""
 
 
-def remarks(words: Sequence[str], engine: str | None) -> list[Remark]:
+def remarks(arguments: Sequence[str], engine: str | None) -> list[Remark]:
     """Errors where these words may not be handed to the engine, warnings where they give something away."""
-    found = [
+    result = [
         Remark("error", at, f"{word!r} contains unprintable characters", "delete them")
-        for at, word in enumerate(words)
+        for at, word in enumerate(arguments)
         if not word.isprintable()
     ]
-    rest = iter(enumerate(words)) if not found else iter(())
+    rest = iter(enumerate(arguments)) if not result else iter(())
     for at, word in rest:
         name, value = _taken_apart(word)
         refusal = _refusal(word, name, engine)
@@ -127,23 +127,23 @@ def remarks(words: Sequence[str], engine: str | None) -> list[Remark]:
         if refusal is None:
             refusal = _bad_value(name, value)
         if refusal is not None:
-            found.append(Remark("error", at, *refusal))
-            if value is None and at + 1 < len(words) and not words[at + 1].startswith("-"):
+            result.append(Remark("error", at, *refusal))
+            if value is None and at + 1 < len(arguments) and not arguments[at + 1].startswith("-"):
                 next(rest)  # its value, and nothing to complain about twice
         elif meaning := _given_away(name, value or ""):
-            found.append(Remark("warning", at, f"{name}{f' {value}' if value else ''}: {meaning}"))
-    return found
+            result.append(Remark("warning", at, f"{name}{f' {value}' if value else ''}: {meaning}"))
+    return result
 
 
-def options(words: Sequence[str]) -> list[tuple[str, str]]:
+def options(arguments: Sequence[str]) -> list[tuple[str, str]]:
     """The long name of every option, with its value; for words that ``remarks`` has no error for."""
-    found, rest = [], iter(words)
+    pairs, rest = [], iter(arguments)
     for word in rest:
         name, value = _taken_apart(word)
         if value is None and name not in FLAGS:
             value = next(rest, "")
-        found.append((name, value or ""))
-    return found
+        pairs.append((name, value or ""))
+    return pairs
 
 
 def _taken_apart(word: str) -> tuple[str, str | None]:

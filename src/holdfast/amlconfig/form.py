@@ -252,8 +252,8 @@ class Form:
         return None if isinstance(node, Scalar) and (node.is_null or not node.text.strip()) else node
 
     def _expected(self, name: str, node: Node, wanted: str, hint: str) -> None:
-        found = {Scalar: "one value", Sequence: "a list", Mapping: "a map"}[type(node)]
-        self.source.error(node.line, node.column, f"{name} takes {wanted}; this is {found}", hint)
+        kind = {Scalar: "one value", Sequence: "a list", Mapping: "a map"}[type(node)]
+        self.source.error(node.line, node.column, f"{name} takes {wanted}; this is {kind}", hint)
 
     def _split(self, name: str, node: Scalar) -> list[tuple[str, Scalar]]:
         import shlex
@@ -287,9 +287,9 @@ class Form:
 
     def _inside(self, name: str, text: str) -> str | None:
         path = text.replace("\\", "/")
-        words = [word for word in path.split("/") if word not in ("", ".")]
+        parts = [word for word in path.split("/") if word not in ("", ".")]
         try:
-            inside = untrusted.relative("/".join(words)) if words else "."
+            inside = untrusted.relative("/".join(parts)) if parts else "."
         except untrusted.Untrusted:
             inside = ""
         if not inside or path.startswith(("/", "~")) or path[1:2] == ":":

@@ -140,8 +140,8 @@ def _events(lines: list[str]) -> Iterator[Event]:
 def _explained(lines: list[str], error: MarkedYAMLError) -> RefusedError:
     """The library's complaint at the place that causes it, with the fix where the cause is a known one."""
     problem = str(error.problem or error.context)
-    found, began = error.problem_mark or error.context_mark, error.context_mark or error.problem_mark
-    line, column = min(found.line, len(lines) - 1), found.column
+    mark, began = error.problem_mark or error.context_mark, error.context_mark or error.problem_mark
+    line, column = min(mark.line, len(lines) - 1), mark.column
     if "escape" in problem or "hexadecimal" in problem:
         return RefusedError(line, column, "a single backslash inside double quotes", "write / or \\\\ instead")
     joined = _joined_pair(lines, line) or _joined_pair(lines, line - 1)

@@ -51,10 +51,10 @@ def in_container(target: ComputeTarget, config: RunConfig) -> ComputeTarget:
     """The target with what the run configuration says about containers; where both say something, the latter wins."""
     if config.container is None:
         return target
-    said = {name: value for name, value in config.container._asdict().items() if value is not None}
+    settings = {name: value for name, value in config.container._asdict().items() if value is not None}
     for name in ("name", "type", "extra"):
-        del said[name]
-    joined = target._replace(type=target.kind.container_kind or target.type, **said)
+        del settings[name]
+    joined = target._replace(type=target.kind.container_kind or target.type, **settings)
     if not joined.base_docker_image and not joined.dockerfile:
         what = "docker is enabled, and neither this file nor its target names an image"
         hint = "write environment.docker.baseImage: name:tag"

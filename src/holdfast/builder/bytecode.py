@@ -28,12 +28,12 @@ class Bytecode:
     The cache holds one file per source; an empty one says that the source cannot be compiled.
     """
 
-    def __init__(self, cache: str, interpreter: Interpreter, beside: str, prefix: str, place: Place) -> None:
+    def __init__(self, cache: str, interpreter: Interpreter, beside: str, prefix: str, location: Place) -> None:
         self._cache = os.path.join(os.path.abspath(cache), "pyc", interpreter.bytecode)
         self._interpreter = interpreter
         self._beside = beside
         self._prefix = prefix
-        self._place = place
+        self._place = location
         self._compiled: dict[str, str] = {}
 
     def fill(self, sources: Mapping[str, str], report: Report) -> None:

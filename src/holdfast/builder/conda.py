@@ -80,8 +80,8 @@ def install(lock: Json, request: Json, report: Report) -> Installed:
 
 def not_in_cache(packages: list[Json], cache: str) -> list[Json]:
     """Those that would have to be fetched."""
-    place = os.path.join(cache, "conda")
-    return asyncio.run(_absent(packages, place)) if os.path.isdir(place) else packages
+    folder = os.path.join(cache, "conda")
+    return asyncio.run(_absent(packages, folder)) if os.path.isdir(folder) else packages
 
 
 class _Question:
@@ -129,8 +129,8 @@ class _Question:
 
     async def _nearest_python(self) -> str:
         pins = [spec for spec in self.wanted if str(spec).startswith("python ")]
-        asked = [MatchSpec("python")]
-        answers = await self.gateway.query(self._channels(), self.platforms, asked, recursive=False)
+        specs = [MatchSpec("python")]
+        answers = await self.gateway.query(self._channels(), self.platforms, specs, recursive=False)
         pythons = [record for records in answers for record in records]
         if not pins or not pythons or any(spec.matches(record) for spec in pins for record in pythons):
             return ""
@@ -177,8 +177,8 @@ def _virtual_package(name: str, version: str) -> GenericVirtualPackage:
 
 
 def _plain(reason: str) -> str:
-    words = re.sub(r"[│├└─]+", " ", reason.partition("because of: ")[2] or reason)
-    return " ".join(words.split())
+    text = re.sub(r"[│├└─]+", " ", reason.partition("because of: ")[2] or reason)
+    return " ".join(text.split())
 
 
 def _numbers(text: str) -> list[int]:
@@ -186,9 +186,9 @@ def _numbers(text: str) -> list[int]:
     return numbers + [0] * (3 - len(numbers))
 
 
-def _distance(one: list[int], other: list[int]) -> tuple[list[int], list[int]]:
+def _distance(numbers: list[int], other: list[int]) -> tuple[list[int], list[int]]:
     """How far two versions are apart, the greater version first among equals."""
-    return [abs(a - b) for a, b in zip(one, other, strict=True)], [-number for number in one]
+    return [abs(a - b) for a, b in zip(numbers, other, strict=True)], [-number for number in numbers]
 
 
 def _locked(record: RepoDataRecord) -> Json:
@@ -214,8 +214,8 @@ def _record(package: Json) -> RepoDataRecord:
     return RepoDataRecord(record, name, package["url"], channel)
 
 
-async def _absent(packages: list[Json], place: str) -> list[Json]:
-    there = await PackageCache(place).index()
+async def _absent(packages: list[Json], folder: str) -> list[Json]:
+    there = await PackageCache(folder).index()
     return [package for package in packages if not there.contains_record(_record(package))]
 
 

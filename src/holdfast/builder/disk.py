@@ -23,20 +23,20 @@ def needed(lock: dict[str, Any] | None) -> int:
 
 def full(request: dict[str, Any]) -> Failed:
     """Said when the space is too small, before or in the middle."""
-    place = _existing(request.get("beside") or request["cache"])
+    path = _existing(request.get("beside") or request["cache"])
     estimate = needed(request.get("lock"))
     wanted = f"about {_megabytes(estimate)} are needed" if estimate else "the disk is full"
-    return Failed("disk", f"{wanted}, {_megabytes(free(place))} are free", where=place, hint=HINTS["disk"])
+    return Failed("disk", f"{wanted}, {_megabytes(free(path))} are free", where=path, hint=HINTS["disk"])
 
 
-def free(place: str) -> int:
-    return shutil.disk_usage(_existing(place)).free
+def free(path: str) -> int:
+    return shutil.disk_usage(_existing(path)).free
 
 
-def _existing(place: str) -> str:
-    while not os.path.exists(place):
-        place = os.path.dirname(os.path.abspath(place))
-    return place
+def _existing(path: str) -> str:
+    while not os.path.exists(path):
+        path = os.path.dirname(os.path.abspath(path))
+    return path
 
 
 def _megabytes(size: int) -> str:

@@ -68,8 +68,8 @@ def from_output(lines: Sequence[str], where: str, otherwise: str = "internal") -
     kind = next((kind for kind, sign in SIGNS if sign.search(text)), otherwise)
     # Of a build that failed or was not allowed, uv's hint says no more than that.
     no_use = kind in ("build", "compiler")
-    said = [line.partition("hint: ")[2] for line in lines if line.startswith("hint: ") and not no_use]
-    hint = NO_GIT if "Git executable not found" in text else " ".join(said) or HINTS.get(kind, "")
+    hints = [line.partition("hint: ")[2] for line in lines if line.startswith("hint: ") and not no_use]
+    hint = NO_GIT if "Git executable not found" in text else " ".join(hints) or HINTS.get(kind, "")
     unbuilt = UNBUILT.search(text) if kind == "build" else None
     return Failed(kind, _plain(lines)[:LONGEST], where=where, hint=hint, package=unbuilt[1] if unbuilt else "")
 
@@ -78,11 +78,11 @@ def _plain(lines: Sequence[str]) -> str:
     """``error: A / cause: B / (more of B)`` as ``A: B more of B``; anything else as it is."""
     sentences: list[str] = []
     for line in lines:
-        words = " ".join(line.split())
+        text = " ".join(line.split())
         if line.startswith(("error: ", "  cause: ")):
-            sentences.append(words.partition(": ")[2])
-        elif sentences and line.startswith("         ") and words:
-            sentences[-1] += f" {words}"
+            sentences.append(text.partition(": ")[2])
+        elif sentences and line.startswith("         ") and text:
+            sentences[-1] += f" {text}"
         elif sentences and line.startswith("hint: "):
             break
     return ": ".join(sentences) or " ".join(" ".join(lines).split()) or "it ended without a message"

@@ -35,14 +35,14 @@ def with_stated(lines: list[str], spec: dict[str, Any], ours: Collection[str]) -
 
 def completed(lines: list[str], spec: dict[str, Any], project: str) -> list[str]:
     """The lines, with the hashes of source archives in folders of this machine, of which uv tells none."""
-    found = {}
+    archives = {}
     for folder in (spec.get("pip_options") or {}).get("find_links") or ():
         if folder.startswith(("./", "file://")):
-            place = os.path.join(project, unquote(folder.removeprefix("file://")))
-            for entry in os.scandir(place) if os.path.isdir(place) else ():
+            path = os.path.join(project, unquote(folder.removeprefix("file://")))
+            for entry in os.scandir(path) if os.path.isdir(path) else ():
                 if name := SDIST.fullmatch(entry.name):
-                    found[f"{name_of(name[1])}=={name[2]}"] = entry.path
-    return [_completed(line, found, spec.get("source", "")) for line in lines]
+                    archives[f"{name_of(name[1])}=={name[2]}"] = entry.path
+    return [_completed(line, archives, spec.get("source", "")) for line in lines]
 
 
 def check_local_archive(package: dict[str, Any]) -> None:
@@ -63,13 +63,13 @@ def check_local_archive(package: dict[str, Any]) -> None:
         raise from_output([what], package["url"])
 
 
-def _completed(line: str, found: dict[str, str], where: str) -> str:
+def _completed(line: str, archives: dict[str, str], where: str) -> str:
     if hashes_of(line) or is_commit(line):
         return line
-    if line not in found:
+    if line not in archives:
         hint = "use an index that provides hashes, or copy the file into the project"
         raise Failed("hash", f"no hash is available for {line}, so the file cannot be verified", where=where, hint=hint)
-    with open(found[line], "rb") as file:
+    with open(archives[line], "rb") as file:
         return f"{line} --hash=sha256:{hashlib.sha256(file.read()).hexdigest()}"
 
 

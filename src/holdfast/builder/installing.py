@@ -45,23 +45,23 @@ def install(request: Json, report: Report) -> Json:
     ledger: Json = {"download_s": 0.0, "link_s": 0.0, "compile_s": 0.0, "packages": len(lock["conda"]), "bytes": 0}
     _lay_base(request, uv, ledger, report)
     _install_pip(lock, beside, uv, ledger)
-    place = Place(request)
+    location = Place(request)
     own_paths = install_own_package(request, uv) if request.get("own_package") else []
     with ThreadPoolExecutor(2) as meanwhile:
-        interpreter = meanwhile.submit(ask, os.path.join(beside, "bin", "python"), place)
+        interpreter = meanwhile.submit(ask, os.path.join(beside, "bin", "python"), location)
         # What is unpacked goes to the disk while the rest is made; there is little to wait for at the end.
         unpacked = meanwhile.submit(settle, beside)
         rename_in_scripts(beside, prefix)
         scrub_files(beside)
-        told = {"library_path": openmpi.provide(lock, beside, prefix), "own_paths": own_paths}
+        details = {"library_path": openmpi.provide(lock, beside, prefix), "own_paths": own_paths}
         hashes, bytecode = _compile(request, interpreter, ledger, report)
         ledger["bytes"] = size(beside)
         ledger = {name: round(value, 3) for name, value in ledger.items()}
-        _describe(beside, {"lock": lock, "ledger": ledger, "builder": builder_versions(), **told})
+        _describe(beside, {"lock": lock, "ledger": ledger, "builder": builder_versions(), **details})
         seal(beside, hashes)
         unpacked.result()
     bytecode.keep()
-    return {"ledger": ledger, **told}
+    return {"ledger": ledger, **details}
 
 
 def _check(request: Json) -> None:
@@ -94,14 +94,14 @@ def _check_room(request: Json, uv: Uv) -> None:
 def _is_cached(request: Json, uv: Uv) -> bool:
     lock = request["lock"]
     python = request["python"] if not lock["conda"] else sys.executable
-    words = ["--dry-run", "--offline", "--no-deps", "--target", request["beside"], "--python", python]
-    words += ["--python-version", lock["python"]["version"], "-r", "-"]
-    said = "\n".join(lock["pip"]) + "\n"
+    arguments = ["--dry-run", "--offline", "--no-deps", "--target", request["beside"], "--python", python]
+    arguments += ["--python-version", lock["python"]["version"], "-r", "-"]
+    requirements = "\n".join(lock["pip"]) + "\n"
     try:
-        told = uv.run("pip", "install", *words, *uv.index_words(lock["pip_options"]), said=said)
+        output = uv.run("pip", "install", *arguments, *uv.index_words(lock["pip_options"]), stdin=requirements)
     except Failed:
         return False
-    return not any("Would download" in line for line in told.lines)
+    return not any("Would download" in line for line in output.lines)
 
 
 def _lay_base(request: Json, uv: Uv, ledger: Json, report: Report) -> None:
@@ -127,12 +127,22 @@ def _install_pip(lock: Json, beside: str, uv: Uv, ledger: Json) -> None:
     if not lock["pip"]:
         return
     # No --require-hashes: it would refuse a git commit, which is its own hash. check_pinned saw to the rest.
-    words = ["--no-deps", "--verify-hashes", "--break-system-packages", "--python", f"{beside}/bin/python", "-r", "-"]
-    said = "\n".join(lock["pip"]) + "\n"
-    told = uv.run("pip", "install", *words, *uv.index_words(lock["pip_options"]), said=said, total=len(lock["pip"]))
-    ledger["download_s"] += told.seconds("Prepared")
-    ledger["link_s"] += told.seconds("Installed")
-    ledger["packages"] += told.installed
+    arguments = [
+        "--no-deps",
+        "--verify-hashes",
+        "--break-system-packages",
+        "--python",
+        f"{beside}/bin/python",
+        "-r",
+        "-",
+    ]
+    requirements = "\n".join(lock["pip"]) + "\n"
+    output = uv.run(
+        "pip", "install", *arguments, *uv.index_words(lock["pip_options"]), stdin=requirements, total=len(lock["pip"])
+    )
+    ledger["download_s"] += output.seconds("Prepared")
+    ledger["link_s"] += output.seconds("Installed")
+    ledger["packages"] += output.installed
 
 
 def _compile(
@@ -141,8 +151,8 @@ def _compile(
     beside = request["beside"]
     started = time.monotonic()
     hashes = hash_files(beside, _sources(beside))
-    place = Place(request)
-    bytecode = Bytecode(request["cache"], interpreter.result(), beside, request["prefix"], place)
+    location = Place(request)
+    bytecode = Bytecode(request["cache"], interpreter.result(), beside, request["prefix"], location)
     bytecode.fill(hashes, report)
     ledger["compile_s"] = time.monotonic() - started
     return hashes, bytecode

@@ -41,17 +41,17 @@ class Interpreter(NamedTuple):
         return int(major), int(minor)
 
 
-def ask(python: str, place: Place | None = None) -> Interpreter:
-    """``place``: where that Python can run."""
+def ask(python: str, location: Place | None = None) -> Interpreter:
+    """``location``: where that Python can run."""
     try:
-        asked = [python, "-I", "-S", "-B", "-c", QUESTION]
-        asked = place.words(asked) if place is not None else asked
-        answer = subprocess.run(asked, capture_output=True, env=clean_environment(), check=True)
+        argv = [python, "-I", "-S", "-B", "-c", QUESTION]
+        argv = location.words(argv) if location is not None else argv
+        answer = subprocess.run(argv, capture_output=True, env=clean_environment(), check=True)
         return Interpreter(*os.fsdecode(answer.stdout).split("\0"))
     except (OSError, subprocess.CalledProcessError, TypeError) as error:
-        words = os.fsdecode(getattr(error, "stderr", b"")) or str(error)
+        message = os.fsdecode(getattr(error, "stderr", b"")) or str(error)
         hint = "is pythonLocation a Python 3.6 or newer?"
-        raise Failed("platform", f"this Python does not run: {words.strip()}", where=python, hint=hint) from None
+        raise Failed("platform", f"this Python does not run: {message.strip()}", where=python, hint=hint) from None
 
 
 def clean_environment() -> dict[str, str]:

@@ -28,8 +28,8 @@ def from_uv_lock(spec: Json, options: Json, request: Json, python_words: list[st
         shutil.copy(os.path.join(project, "pyproject.toml"), folder)
         with open(os.path.join(folder, "uv.lock"), "w", encoding="utf-8") as file:
             file.write(spec["locked"])
-        words = ["--frozen", "--no-dev", "--no-emit-workspace", "--no-header", "--no-annotate", "--no-build"]
-        printed = uv.run("export", *words, *python_words, where=spec["source"], folder=folder).printed
+        arguments = ["--frozen", "--no-dev", "--no-emit-workspace", "--no-header", "--no-annotate", "--no-build"]
+        printed = uv.run("export", *arguments, *python_words, where=spec["source"], folder=folder).printed
     finally:
         shutil.rmtree(folder)
     return requirement_lines(printed), _with_indexes(options, REGISTRY.findall(spec["locked"]))
@@ -70,5 +70,5 @@ def _hashes(files: list[Json]) -> str:
 def _with_indexes(options: Json, named: list[str]) -> Json:
     """The indexes that the lock was made from, where the project's file does not say others."""
     urls = list(dict.fromkeys(named))
-    found = {"index_url": urls[0] if urls else "", "extra_index_urls": urls[1:]}
-    return {**{name: value for name, value in found.items() if value}, **options}
+    indexes = {"index_url": urls[0] if urls else "", "extra_index_urls": urls[1:]}
+    return {**{name: value for name, value in indexes.items() if value}, **options}

@@ -23,16 +23,16 @@ PLACES = (
 def provide(lock: dict[str, Any], beside: str, prefix: str) -> list[str]:
     """Link the old names where they are needed; the folders to put on LD_LIBRARY_PATH."""
     names = {name_of(line) for line in lock["pip"]} | {package["name"] for package in lock["conda"]}
-    links = {old: found for old, new in OLD_NAMES.items() if (found := _find(new))}
+    links = {old: path for old, new in OLD_NAMES.items() if (path := _find(new))}
     if not names & NEEDS_IT or not links:
         return []
     os.makedirs(os.path.join(beside, FOLDER))
-    for old, found in links.items():
-        os.symlink(found, os.path.join(beside, FOLDER, old))
+    for old, path in links.items():
+        os.symlink(path, os.path.join(beside, FOLDER, old))
     return [os.path.join(prefix, FOLDER)]
 
 
 def _find(library: str) -> str:
-    places = [place for place in os.environ.get("LD_LIBRARY_PATH", "").split(":") if place]
-    paths = (os.path.join(place, library) for place in (*places, *PLACES))
+    places = [folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    paths = (os.path.join(folder, library) for folder in (*places, *PLACES))
     return next((path for path in paths if os.path.exists(path)), "")

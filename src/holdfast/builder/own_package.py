@@ -17,10 +17,10 @@ def install_own_package(request: Json, uv: Uv) -> list[str]:
     An environment is shared by runs that have each their own copy, so it must not name the folder it was made from.
     """
     source, beside = os.path.abspath(request["own_package"]), request["beside"]
-    words = ["--no-deps", "--break-system-packages", "--python", f"{beside}/bin/python", "--editable", source]
+    arguments = ["--no-deps", "--break-system-packages", "--python", f"{beside}/bin/python", "--editable", source]
     # Without this setuptools writes an import hook where others write a path.
-    words += ["--config-setting", "editable_mode=compat"] if _uses_setuptools(source) else []
-    uv.run("pip", "install", *words, *uv.index_words(request["lock"]["pip_options"]), where=source)
+    arguments += ["--config-setting", "editable_mode=compat"] if _uses_setuptools(source) else []
+    uv.run("pip", "install", *arguments, *uv.index_words(request["lock"]["pip_options"]), where=source)
     return sorted({os.path.relpath(path, source) for path in _take_paths(beside, source)})
 
 

@@ -21,9 +21,9 @@ def requirement_lines(text: str) -> list[str]:
 
 def name_of(line: str) -> str:
     """The normalised name of what the line asks for; of a wheel's path or URL, that of the wheel."""
-    place = line.split(maxsplit=1)[0]
-    found = (None if " @ " in line else WHEEL.search(place)) or NAME.match(line)
-    return re.sub(r"[-_.]+", "-", found[1]).lower() if found else ""
+    first = line.split(maxsplit=1)[0]
+    match = (None if " @ " in line else WHEEL.search(first)) or NAME.match(line)
+    return re.sub(r"[-_.]+", "-", match[1]).lower() if match else ""
 
 
 def hashes_of(line: str) -> set[str]:

@@ -33,16 +33,16 @@ def scrubbed(value: Any) -> Any:
     return value
 
 
-def forget_queries(cache: str, asked: str) -> None:
-    """Remove what uv noted about addresses with a query in ``asked``: its notes have them whole."""
-    queries = {found[0].partition("?")[2].encode() for found in QUERY.finditer(asked)} - {b""}
+def forget_queries(cache: str, text: str) -> None:
+    """Remove what uv noted about addresses with a query in ``text``: its notes have them whole."""
+    queries = {match[0].partition("?")[2].encode() for match in QUERY.finditer(text)} - {b""}
     _forget(cache, queries, (".http", ".msgpack", ".rev"))
 
 
 def forget_channels(cache: str, urls: list[str]) -> None:
     """The same of what py-rattler noted about channels with a password or a token."""
-    words = {found[0] for url in urls for found in (*USERINFO.finditer(url), *TOKEN.finditer(url))}
-    _forget(cache, {word.encode() for word in words}, ("-cache-v1", ".info.json"))
+    secrets = {match[0] for url in urls for match in (*USERINFO.finditer(url), *TOKEN.finditer(url))}
+    _forget(cache, {word.encode() for word in secrets}, ("-cache-v1", ".info.json"))
 
 
 def _scrub_line(line: str) -> str:

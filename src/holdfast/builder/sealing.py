@@ -74,18 +74,18 @@ def seal(beside: str, known: dict[str, str]) -> None:
     settle(beside)
 
 
-def settle(place: str) -> None:
+def settle(folder: str) -> None:
     """Put everything on the disk; the caller's rename must not reach it before what it publishes."""
     if sys.platform != "linux":
         os.sync()
         return
     import ctypes
 
-    disk = os.open(place, os.O_RDONLY)
+    disk = os.open(folder, os.O_RDONLY)
     failed = ctypes.CDLL(None, use_errno=True).syncfs(disk)
     os.close(disk)
     if failed:
-        raise OSError(ctypes.get_errno(), "the environment could not be written to disk", place)
+        raise OSError(ctypes.get_errno(), "the environment could not be written to disk", folder)
 
 
 def verify(request: Json, report: Report) -> Json:
@@ -101,10 +101,10 @@ def verify(request: Json, report: Report) -> Json:
         return {"changed": [MANIFEST], "missing": [], "extra": []}
     links, files = _contents(prefix)
     report.line(f"verify {prefix}: {len(files)} files")
-    found = {**hash_files(prefix, (path for path in files if path in expected)), **links}
+    actual = {**hash_files(prefix, (path for path in files if path in expected)), **links}
     return {
-        "changed": sorted(path for path in expected if path in found and found[path] != expected[path]),
-        "missing": sorted(set(expected) - set(found)),
+        "changed": sorted(path for path in expected if path in actual and actual[path] != expected[path]),
+        "missing": sorted(set(expected) - set(actual)),
         "extra": sorted({*files, *links} - set(expected) - {MANIFEST}),
     }
 

@@ -24,12 +24,12 @@ class File(NamedTuple):
 
 def files_in(locked: str) -> dict[str, File]:
     """sha256 -> file, of those with a known size."""
-    found = {}
-    for url, told in FILE.findall(locked):
-        size, digest = SIZE.search(told), SHA256.search(told)
+    files = {}
+    for url, fields in FILE.findall(locked):
+        size, digest = SIZE.search(fields), SHA256.search(fields)
         if size and digest:
-            found[digest[1]] = File(url.partition("?")[0].rpartition("/")[2], int(size[1]))
-    return found
+            files[digest[1]] = File(url.partition("?")[0].rpartition("/")[2], int(size[1]))
+    return files
 
 
 def total(lines: Iterable[str], files: dict[str, File], platform: str) -> int:

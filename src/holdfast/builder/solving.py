@@ -79,8 +79,8 @@ def solve(request: Json, report: Report) -> Json:
 
 
 def _python_of(packages: list[Json]) -> Json:
-    found = next(package for package in packages if package["name"] == "python")
-    return {"version": found["version"], "identity": f"conda {found['build']} sha256:{found['sha256']}"}
+    python = next(package for package in packages if package["name"] == "python")
+    return {"version": python["version"], "identity": f"conda {python['build']} sha256:{python['sha256']}"}
 
 
 def _python_given(request: Json) -> Json:
@@ -130,11 +130,11 @@ def _pip_part(
         return *from_uv_lock(spec, options, request, python_words[:2], uv), files
     if not spec.get("pip"):
         return [], options, {}
-    words = [*python_words, *(_no_build(uv, options) if request.get("no_build") else uv.index_words(options))]
+    arguments = [*python_words, *(_no_build(uv, options) if request.get("no_build") else uv.index_words(options))]
     unsaid = {UNSAID[name] for name in map(name_of, spec["pip"]) if name in UNSAID}
-    lines = _compile(spec, words, _versions_of_conda(packages, spec["pip"]), unsaid, uv, request["cache"])
+    lines = _compile(spec, arguments, _versions_of_conda(packages, spec["pip"]), unsaid, uv, request["cache"])
     lines = hashes.with_stated(hashes.completed(lines, spec, request.get("project") or ""), spec, unsaid)
-    return lines, options, _files(lines, words, uv)
+    return lines, options, _files(lines, arguments, uv)
 
 
 def _no_build(uv: Uv, options: Json) -> list[str]:
@@ -147,25 +147,27 @@ def _no_build(uv: Uv, options: Json) -> list[str]:
 
 def _versions_of_conda(packages: list[Json], pip: list[str]) -> dict[str, str]:
     """Packages that pip finds installed and keeps, unless they are required by name."""
-    asked = {name_of(line) for line in pip}
+    required = {name_of(line) for line in pip}
     named = ((str(package["name"]), str(package["version"])) for package in packages)
     versions = {name_of(PYPI_NAMES.get(name, name)): version for name, version in named if PEP_440.fullmatch(version)}
-    return {name: version for name, version in versions.items() if name and name not in asked}
+    return {name: version for name, version in versions.items() if name and name not in required}
 
 
-def _compile(spec: Json, words: list[str], taken: dict[str, str], unsaid: set[str], uv: Uv, cache: str) -> list[str]:
+def _compile(
+    spec: Json, arguments: list[str], taken: dict[str, str], unsaid: set[str], uv: Uv, cache: str
+) -> list[str]:
     try:
-        lines = _compile_with(spec, words, taken, unsaid, uv, cache)
+        lines = _compile_with(spec, arguments, taken, unsaid, uv, cache)
     except Failed as failed:
         if failed.kind not in ("unsatisfiable", "build") or not taken:
             raise
         # As pip does: what conda installed is replaced where the pip part cannot live with it.
-        return _compile_with(spec, words, {}, unsaid, uv, cache)
+        return _compile_with(spec, arguments, {}, unsaid, uv, cache)
     return [line for line in lines if name_of(line) not in taken]
 
 
 def _compile_with(
-    spec: Json, words: list[str], taken: dict[str, str], unsaid: set[str], uv: Uv, cache: str
+    spec: Json, arguments: list[str], taken: dict[str, str], unsaid: set[str], uv: Uv, cache: str
 ) -> list[str]:
     os.makedirs(cache, exist_ok=True)
     folder = tempfile.mkdtemp(prefix="solve-", dir=cache)  # which a container sees as well
@@ -174,19 +176,23 @@ def _compile_with(
         with open(constraints, "w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in spec.get("constraints") or ())
             file.writelines(f"{name}=={version}\n" for name, version in taken.items())
-        asked = ["pip", "compile", "-", "--generate-hashes", "--no-header", "--no-annotate", "--no-strip-extras"]
-        said = "\n".join([*spec["pip"], *sorted(unsaid)]) + "\n"
-        told = uv.run(*asked, "--constraints", constraints, *words, said=said, where=spec.get("source", ""))
+        command = ["pip", "compile", "-", "--generate-hashes", "--no-header", "--no-annotate", "--no-strip-extras"]
+        requirements = "\n".join([*spec["pip"], *sorted(unsaid)]) + "\n"
+        output = uv.run(
+            *command, "--constraints", constraints, *arguments, stdin=requirements, where=spec.get("source", "")
+        )
     finally:
         shutil.rmtree(folder)
-    return requirement_lines(told.printed)
+    return requirement_lines(output.printed)
 
 
-def _files(lines: list[str], words: list[str], uv: Uv) -> dict[str, sizes.File]:
+def _files(lines: list[str], arguments: list[str], uv: Uv) -> dict[str, sizes.File]:
     """Asked a second time, of the cache alone: what has hashes in one format has sizes in another."""
-    said = "\n".join(lines) + "\n"
+    requirements = "\n".join(lines) + "\n"
     try:
-        told = uv.run("pip", "compile", "-", "--no-deps", "--offline", "--format", "pylock.toml", *words, said=said)
+        output = uv.run(
+            "pip", "compile", "-", "--no-deps", "--offline", "--format", "pylock.toml", *arguments, stdin=requirements
+        )
     except Failed:
         return {}  # nothing depends on it but a warning that a disk is too small
-    return sizes.files_in(told.printed)
+    return sizes.files_in(output.printed)

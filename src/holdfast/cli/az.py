@@ -16,21 +16,21 @@ _NEEDLESS = ("login", "logout", "account")
 
 
 def main() -> int:
-    words = sys.argv[1:]
-    if words[:1] == ["ml"] and (len(words) == 1 or words[1] in _OURS or words[1].startswith("-")):
+    argv = sys.argv[1:]
+    if argv[:1] == ["ml"] and (len(argv) == 1 or argv[1] in _OURS or argv[1].startswith("-")):
         from holdfast.cli.conceal import conceal
         from holdfast.cli.main import run
 
-        conceal(words)
-        return run(words)
+        conceal(argv)
+        return run(argv)
     real = _real_az()
     if real is not None:
-        os.execv(real, [real, *words])
-    if words[:1] and words[0] in _NEEDLESS:
+        os.execv(real, [real, *argv])
+    if argv[:1] and argv[0] in _NEEDLESS:
         sys.stderr.write("nothing to do: Holdfast needs no account\n")
         return 0
-    said = " ".join(["az", *words[:2]])
-    sys.stderr.write(f"ERROR: {said}: the Azure CLI is not installed; Holdfast supports az ml {', '.join(_OURS)}\n")
+    command = " ".join(["az", *argv[:2]])
+    sys.stderr.write(f"ERROR: {command}: the Azure CLI is not installed; Holdfast supports az ml {', '.join(_OURS)}\n")
     return 127
 
 

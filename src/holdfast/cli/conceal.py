@@ -38,13 +38,13 @@ def concealed() -> str | None:
 def _split(argv: list[str]) -> tuple[list[str], str | None]:
     rest: list[str] = []
     secret = None
-    words = iter(argv)
-    for word in words:
+    tokens = iter(argv)
+    for word in tokens:
         name, equals, value = word.partition("=")
         if name in _OPTIONS and equals:
             secret = value
         elif word in _OPTIONS:
-            secret = next(words, None)
+            secret = next(tokens, None)
         else:
             rest.append(word)
     return rest, secret

@@ -29,19 +29,19 @@ def choose(home: str, root: str, name: str, target: str | None = None) -> Chosen
 
 def confirm(home: str, root: str, chosen: Chosen, keys: Sequence[str] | None = None) -> None:
     """Ask for what is not confirmed yet, and remember a yes. ``keys``: only because of these."""
-    found = confirmation.look(home, root, chosen, keys)
-    if found is None:
+    pending = confirmation.look(home, root, chosen, keys)
+    if pending is None:
         return
     from holdfast.present.terminal import is_tty
 
     if not (is_tty(sys.stdin) and is_tty(sys.stderr)):
-        raise confirmation.refusal(home, found)
-    if not _agrees(home, found):
-        raise UsageError("nothing was sent", where=found.subject, hint=f"confirm it with: {found.command}")
+        raise confirmation.refusal(home, pending)
+    if not _agrees(home, pending):
+        raise UsageError("nothing was sent", where=pending.subject, hint=f"confirm it with: {pending.command}")
     from holdfast.store import trust_file
     from holdfast.store.home import open_home
 
-    trust_file.confirm(open_home(), found.rows)
+    trust_file.confirm(open_home(), pending.rows)
 
 
 def agree_to_store(pending: Pending, hint: str, *, sure: bool) -> None:
@@ -60,12 +60,12 @@ def agree_to_store(pending: Pending, hint: str, *, sure: bool) -> None:
     raise UsageError("nothing was done", hint=hint)
 
 
-def _agrees(home: str, found: confirmation.Open) -> bool:
+def _agrees(home: str, pending: confirmation.Open) -> bool:
     from holdfast.present.terminal import show
 
-    sys.stderr.write(f"{show(found.subject)} needs permissions that are not confirmed on this machine:\n")
-    for one in found.missing:
-        sys.stderr.write(f"  {show(one.shown)}\n    {show(confirmation.place(home, found, one))}\n")
+    sys.stderr.write(f"{show(pending.subject)} needs permissions that are not confirmed on this machine:\n")
+    for permission in pending.missing:
+        sys.stderr.write(f"  {show(permission.shown)}\n    {show(confirmation.place(home, pending, permission))}\n")
     sys.stderr.write("Allow this from now on? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -137,7 +137,7 @@ def tell_links(names: list[str]) -> None:
 
 def _identity(path: str) -> tuple[int, int]:
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except (OSError, ValueError):
         return (-1, -1)
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

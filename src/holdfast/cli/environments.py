@@ -54,22 +54,22 @@ class Bench:
 
     def solve(self, script: str) -> Lock:
         """Solve the lock again, even if one is cached."""
-        asked = engine.ask(self.project, self.chosen, script, self.channel, self.container)
-        if asked is None:
+        requirements = engine.ask(self.project, self.chosen, script, self.channel, self.container)
+        if requirements is None:
             raise UsageError(
                 "no environment is declared here", where=self.project.root, hint="holdfast env add PACKAGE"
             )
         try:
-            return solving.solve(self.home, self.project, asked, self.channel, self.dialog.preparing)
+            return solving.solve(self.home, self.project, requirements, self.channel, self.dialog.preparing)
         finally:
             self.dialog.quiet()
 
     def build(self, environment: Environment, progress: Progress) -> Json | None:
         """Make it on the target; what the time was spent on, or None where it was already there."""
         for header, _ in self.channel.stream("prepare", environment=environment.to_build(self.project.root)):
-            said = header.get("progress")
-            if isinstance(said, dict):
-                progress.update(preparing_text(said))
+            event = header.get("progress")
+            if isinstance(event, dict):
+                progress.update(preparing_text(event))
             if header.get("failed") is not None:
                 what, _, rest = answers.text(header, "failed").partition("\n")
                 raise ConfigError(what, where=environment.source, answer=rest)
@@ -79,17 +79,21 @@ class Bench:
         return None
 
     def describe(self, script: str) -> Json:
-        asked = engine.ask(self.project, self.chosen, script, self.channel, self.container)
-        if asked is None:
+        requirements = engine.ask(self.project, self.chosen, script, self.channel, self.container)
+        if requirements is None:
             return {"declared": None}
-        found = solving.remembered(self.home, self.project, asked, self.chosen.config.name)
-        row: Json = {"declared": asked.declared.file, "why": asked.declared.why, "kind": asked.spec.kind}
-        row.update(spec=asked.key, solved=found is not None, packages=None, environment=None, built=False)
-        row.update(torch_build=asked.spec.pip_options.torch_backend or None, gpu=_gpu(asked.facts))
-        if found is not None:
-            environment = engine.place(asked, found, self.project, str(self.channel.hello()["home"]))
+        lock = solving.remembered(self.home, self.project, requirements, self.chosen.config.name)
+        row: Json = {
+            "declared": requirements.declared.file,
+            "why": requirements.declared.why,
+            "kind": requirements.spec.kind,
+        }
+        row.update(spec=requirements.key, solved=lock is not None, packages=None, environment=None, built=False)
+        row.update(torch_build=requirements.spec.pip_options.torch_backend or None, gpu=_gpu(requirements.facts))
+        if lock is not None:
+            environment = engine.place(requirements, lock, self.project, str(self.channel.hello()["home"]))
             packages = sorted(
-                [f"{one.name}={one.version}" for one in found.conda] + [_plain(line) for line in found.pip]
+                [f"{package.name}={package.version}" for package in lock.conda] + [_plain(line) for line in lock.pip]
             )
             row.update(environment=environment.key, packages=packages, built=os.path.isdir(environment.prefix))
         return row

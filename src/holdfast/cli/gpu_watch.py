@@ -84,11 +84,11 @@ class GpuNews:
                 for line in facts_lines(event):
                     self._log.line(show(line))
             return
-        words = _WORDS.get(kind)
-        said = words(event) if words is not None else ""
-        if said:
+        describe = _WORDS.get(kind)
+        message = describe(event) if describe is not None else ""
+        if message:
             sys.stderr.write(
-                "".join(f"{head}{show(line)}\n" for head, line in zip(_heads(), said.splitlines(), strict=False))
+                "".join(f"{head}{show(line)}\n" for head, line in zip(_heads(), message.splitlines(), strict=False))
             )
             sys.stderr.flush()
 
@@ -155,12 +155,12 @@ class Queue:
 def facts_lines(facts: Json) -> list[str]:
     """The GPUs of a run in the format of the original's guide, or why they cannot be shown."""
     lines: list[str] = []
-    for said in objects(facts.get("gpus")):
-        known = {name: number(said.get(name)) for name in _NUMBERS}
-        names = {name: text(said.get(name)) or None for name in ("name", "pci")}
+    for gpu in objects(facts.get("gpus")):
+        known = {name: number(gpu.get(name)) for name in _NUMBERS}
+        names = {name: text(gpu.get(name)) or None for name in ("name", "pci")}
         lines += gpu_model.five_lines({**gpu_model.card(), **known, **names})
-        if text(said.get("trouble")):
-            lines.append(f"problem: {text(said.get('trouble'))}")
+        if text(gpu.get("trouble")):
+            lines.append(f"problem: {text(gpu.get('trouble'))}")
     if text(facts.get("trouble")):
         lines.append(f"GPU: {text(facts.get('trouble'))}")
     return lines
@@ -168,10 +168,10 @@ def facts_lines(facts: Json) -> list[str]:
 
 def _event(line: bytes) -> list[Json]:
     try:
-        found = json.loads(line)
+        event = json.loads(line)
     except (ValueError, RecursionError):
         return []
-    return [found] if isinstance(found, dict) else []
+    return [event] if isinstance(event, dict) else []
 
 
 def _ends_wait(line: bytes) -> bool:

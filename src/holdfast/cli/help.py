@@ -37,7 +37,7 @@ def top_help(page: Page, commands: Sequence[Command], groups: Groups, topics: Se
     """Every command that has a name of one word, by topic, and every group: each with a phrase."""
     by_name = {command.short: command for command in commands if not command.hidden}
     sections = [(title, _phrases(by_name[(name,)] for name in names.split())) for title, names in topics]
-    first = sorted((words[0], text.removesuffix(".")) for words, text in groups.items() if len(words) == 1)
+    first = sorted((group[0], text.removesuffix(".")) for group, text in groups.items() if len(group) == 1)
     sections.append(("Groups", first))
     column = max((len(name) for _, entries in sections for name, _ in entries), default=0)
     page.paragraph(f"{PROGRAM}: {groups[()]}")
@@ -52,14 +52,14 @@ def _phrases(commands: Iterable[Command]) -> list[tuple[str, str]]:
     return [(command.short[0], command.phrase) for command in commands]
 
 
-def group_help(page: Page, words: tuple[str, ...], commands: Sequence[Command], groups: Groups) -> None:
+def group_help(page: Page, group: tuple[str, ...], commands: Sequence[Command], groups: Groups) -> None:
     page.heading("Group")
-    page.entries([(" ".join((PROGRAM, *words)), groups.get(words, ""))])
+    page.entries([(" ".join((PROGRAM, *group)), groups.get(group, ""))])
     inside = {
-        name[len(words)]: command.phrase if len(name) == len(words) + 1 else groups.get(name[: len(words) + 1], "")
+        name[len(group)]: command.phrase if len(name) == len(group) + 1 else groups.get(name[: len(group) + 1], "")
         for command in commands
         for name in (command.words, *command.aliases)
-        if name[: len(words)] == words and len(name) > len(words) and not command.hidden
+        if name[: len(group)] == group and len(name) > len(group) and not command.hidden
     }
     page.heading("Commands:")
     page.entries(sorted(inside.items()))
@@ -75,8 +75,8 @@ def command_help(page: Page, command: Command) -> None:
     for paragraph in command.description.split("\n\n") if command.description else ():
         page.blank()
         page.paragraph(paragraph, _INDENT)
-    words = (*command.positionals, *((command.rest,) if command.rest else ()))
-    arguments = [(f"{word.label}{' [Required]' if word.required else ''}", word.help) for word in words]
+    parameters = (*command.positionals, *((command.rest,) if command.rest else ()))
+    arguments = [(f"{word.label}{' [Required]' if word.required else ''}", word.help) for word in parameters]
     arguments += _option_entries(command.options)
     if arguments:
         page.heading("Arguments")

@@ -59,20 +59,20 @@ class Tools:
     def list_runs(self, where: str = "", sort: str = "", limit: int = 20) -> dict[str, Any]:
         """Runs of the project, newest first. where: "accuracy > 0.9 and target = 'lab1'"; sort: "-accuracy"."""
         self._find_project()
-        words = ["--limit", str(max(1, min(limit, _MOST_RUNS)))]
-        words += [f"--where={where}"] if where else []
-        words += [f"--sort={sort}"] if sort else []
-        return {"runs": self._json("history", "list", *words)}
+        options = ["--limit", str(max(1, min(limit, _MOST_RUNS)))]
+        options += [f"--where={where}"] if where else []
+        options += [f"--sort={sort}"] if sort else []
+        return {"runs": self._json("history", "list", *options)}
 
     def run_info(self, run: str = "last") -> dict[str, Any]:
         """All that is known of a run: status, metrics, exit code and reason, outputs, what it did with its GPUs."""
-        found: dict[str, Any] = self._json("history", "info", f"--run={self._uid(run)}")
-        return found
+        record: dict[str, Any] = self._json("history", "info", f"--run={self._uid(run)}")
+        return record
 
     def compare_runs(self, runs: list[str]) -> dict[str, Any]:
         """What differs between runs: parameters, metrics, environment, code, outputs, GPU receipts."""
-        found: dict[str, Any] = self._json("history", "compare", *(f"--run={self._uid(run)}" for run in runs))
-        return found
+        comparison: dict[str, Any] = self._json("history", "compare", *(f"--run={self._uid(run)}" for run in runs))
+        return comparison
 
     def logs(self, run: str = "last", lines: int = 100) -> str:
         """The last lines of what a run has printed so far."""
@@ -80,8 +80,8 @@ class Tools:
 
     def budget(self) -> dict[str, float]:
         """GPU-hours that may be spent in any 24 hours: allowed by the user, spent, left."""
-        found = agent_budget.look(open_home())
-        return {"allowed": found.allowed, "spent": round(found.spent, 4), "left": round(found.left, 4)}
+        budget = agent_budget.look(open_home())
+        return {"allowed": budget.allowed, "spent": round(budget.spent, 4), "left": round(budget.left, 4)}
 
     def submit(
         self, script: str, config: str = "local", arguments: list[str] | None = None, gpus: int = 0, timeout: str = "1h"
@@ -99,16 +99,16 @@ class Tools:
             raise ToolError(_words(error)) from error
         except untrusted.Untrusted as error:
             raise ToolError(f"config: {error}") from error
-        words = [f"-c={config}", "--no-wait", "--gpus", str(max(0, gpus)), f"--timeout={length:.0f}s"]
+        options = [f"-c={config}", "--no-wait", "--gpus", str(max(0, gpus)), f"--timeout={length:.0f}s"]
         # The script may wait for its cards; what it waits is not what it takes, but it must not wait for ever.
-        words += [f"--wait-for-gpu={timeout}"] if gpus > 0 else []
+        options += [f"--wait-for-gpu={timeout}"] if gpus > 0 else []
         uid = None
         try:
-            told: dict[str, Any] = self._json("submit", *words, "--", f"./{script}", *(arguments or []))
-            uid = str(told["uid"])
+            answer: dict[str, Any] = self._json("submit", *options, "--", f"./{script}", *(arguments or []))
+            uid = str(answer["uid"])
         finally:
             agent_budget.settle(home, name, uid)
-        return told
+        return answer
 
     def cancel(self, run: str) -> str:
         """End a run: its processes get SIGTERM now and SIGKILL after its grace time."""
@@ -138,16 +138,16 @@ class Tools:
         except HoldfastError as error:
             raise ToolError(_words(error)) from error
 
-    def _json(self, *words: str) -> Any:
-        text = self._said(words[0], *_formatted(words))
+    def _json(self, *argv: str) -> Any:
+        text = self._said(argv[0], *_formatted(argv))
         if len(text) > _LONGEST:
             raise ToolError(f"the result has {len(text)} characters, the limit is {_LONGEST}; request less")
         return json.loads(text)
 
-    def _said(self, *words: str) -> str:
+    def _said(self, *argv: str) -> str:
         """What a command printed; a refusal becomes the tool's error, in the words that a person would read."""
         done = subprocess.run(
-            [sys.executable, "-c", _OURSELVES, *words],
+            [sys.executable, "-c", _OURSELVES, *argv],
             cwd=self._root,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -160,9 +160,9 @@ class Tools:
         return readable(done.stdout) or readable(done.stderr).strip()
 
 
-def _formatted(words: tuple[str, ...]) -> list[str]:
+def _formatted(argv: tuple[str, ...]) -> list[str]:
     """The rest of a command's words with the format before whatever belongs to a script."""
-    rest = list(words[1:])
+    rest = list(argv[1:])
     at = rest.index("--") if "--" in rest else len(rest)
     return [*rest[:at], "-o", "json", *rest[at:]]
 

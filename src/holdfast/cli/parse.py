@@ -159,17 +159,17 @@ GLOBAL_OPTIONS = (
 
 
 def parse(commands: Sequence[Command], argv: Sequence[str]) -> Parsed | HelpWanted:
-    words = _without_prefixes(argv)
+    tokens = _without_prefixes(argv)
     compatible = list(argv[:1]) == ["ml"]
     table = {name: command for command in commands for name in (command.words, *command.aliases)}
     heard = _Values(GLOBAL_OPTIONS)
-    named, at = _find_command(table, words, heard)
+    named, at = _find_command(table, tokens, heard)
     command = table.get(named)
     if command is None:
         return HelpWanted(named, None, asked=heard.values["help"] is True)
     named_by = command._replace(aliases=()) if compatible else command  # help and errors have the original's name
     values = _Values((*GLOBAL_OPTIONS, *command.options), named_by, heard.values)
-    loose, rest, dashes = _read_options(command, words, at, values)
+    loose, rest, dashes = _read_options(command, tokens, at, values)
     if values.values["help"] is True:
         return HelpWanted(command.words, named_by, asked=True)
     if command.rest is not None and not dashes:
@@ -213,9 +213,9 @@ class _Values:
     def is_flag(self, word: str) -> bool:
         return word in self.by_flag or word.partition("=")[0] in self.by_flag
 
-    def read(self, words: Sequence[str], at: int) -> int:
-        """Take the option at ``words[at]`` with its value; return the next position."""
-        flag, equals, value = words[at], "", ""
+    def read(self, tokens: Sequence[str], at: int) -> int:
+        """Take the option at ``tokens[at]`` with its value; return the next position."""
+        flag, equals, value = tokens[at], "", ""
         if flag not in self.by_flag:
             flag, equals, value = flag.partition("=")
         option = self.by_flag.get(flag)
@@ -227,7 +227,7 @@ class _Values:
             self.values[option.name] = True
             return at + 1
         if not equals:
-            value = self._next_word(flag, words, at + 1)
+            value = self._next_word(flag, tokens, at + 1)
         self._store(option, flag, value)
         return at + (1 if equals else 2)
 
@@ -236,15 +236,15 @@ class _Values:
             raise _misuse(self.command, what, hint)
         raise UsageError(what, where=PROGRAM, answer=f"usage: {PROGRAM} COMMAND [OPTIONS]", hint=hint)
 
-    def _next_word(self, flag: str, words: Sequence[str], at: int) -> str:
-        if at >= len(words):
+    def _next_word(self, flag: str, tokens: Sequence[str], at: int) -> str:
+        if at >= len(tokens):
             self.refuse(f"{flag} needs a value")
-        if words[at] == "--" or self.is_flag(words[at]):
+        if tokens[at] == "--" or self.is_flag(tokens[at]):
             self.refuse(
-                f"{flag} needs a value, but the next argument is {_quoted(words[at])}",
+                f"{flag} needs a value, but the next argument is {_quoted(tokens[at])}",
                 hint=f"if this is the value, write {flag}=VALUE",
             )
-        return words[at]
+        return tokens[at]
 
     def _store(self, option: Option, flag: str, value: str) -> None:
         if option.choices and value not in option.choices:
@@ -268,26 +268,26 @@ class _Values:
 
 
 def _without_prefixes(argv: Sequence[str]) -> list[str]:
-    words = list(argv[1:] if list(argv[:1]) == ["ml"] else argv)
-    return ["--help", *words[1:]] if words[:1] == ["help"] else words
+    tokens = list(argv[1:] if list(argv[:1]) == ["ml"] else argv)
+    return ["--help", *tokens[1:]] if tokens[:1] == ["help"] else tokens
 
 
 def _find_command(
-    table: Mapping[tuple[str, ...], Command], words: Sequence[str], heard: _Values
+    table: Mapping[tuple[str, ...], Command], tokens: Sequence[str], heard: _Values
 ) -> tuple[tuple[str, ...], int]:
     """The longest run of words that names a command or group, and the index of the first word after it."""
     prefixes = {name[:length] for name in table for length in range(1, len(name) + 1)}
     named: tuple[str, ...] = ()
     at = 0
-    while at < len(words):
-        word = words[at]
+    while at < len(tokens):
+        word = tokens[at]
         if (*named, word) in prefixes:
             named = (*named, word)
             at += 1
         elif named in table:
             break
         elif word.startswith("-"):
-            at = heard.read(words, at)
+            at = heard.read(tokens, at)
         else:
             _unknown_command(table, named, word)
     return named, at
@@ -307,20 +307,20 @@ def _unknown_command(table: Mapping[tuple[str, ...], Command], named: tuple[str,
 
 
 def _read_options(
-    command: Command, words: Sequence[str], at: int, values: _Values
+    command: Command, tokens: Sequence[str], at: int, values: _Values
 ) -> tuple[list[str], list[str], bool]:
     """Read options from ``at`` on: the loose words, the script's words, and whether ``--`` ended the options."""
     loose: list[str] = []
-    while at < len(words) and values.values["help"] is not True:
-        word = words[at]
+    while at < len(tokens) and values.values["help"] is not True:
+        word = tokens[at]
         if word == "--":
-            tail = list(words[at + 1 :])
+            tail = list(tokens[at + 1 :])
             return (loose, tail, True) if command.rest else ([*loose, *tail], [], True)
         starts = command.rest is not None and word in command.rest.starts
         if word.startswith("-") and word != "-" and not starts:
-            at = values.read(words, at)
+            at = values.read(tokens, at)
         elif command.rest and (starts or len(loose) == len(command.positionals)):
-            return loose, list(words[at:]), False
+            return loose, list(tokens[at:]), False
         else:
             loose.append(word)
             at += 1
@@ -337,23 +337,23 @@ def _take_trailing(rest: list[str], values: _Values) -> list[str]:
 
 def _loose(command: Command) -> Option | None:
     """The option whose value may be given without its flag."""
-    found = (option for option in command.options if option.loose)
-    return None if command.positionals or command.rest else next(found, None)
+    candidates = (option for option in command.options if option.loose)
+    return None if command.positionals or command.rest else next(candidates, None)
 
 
-def _take_loose(command: Command, words: list[str], values: _Values) -> list[str]:
+def _take_loose(command: Command, tokens: list[str], values: _Values) -> list[str]:
     """Give the words without a flag to the option that takes them; return those that are left over."""
     option = _loose(command)
-    if option is None or not words:
-        return words
+    if option is None or not tokens:
+        return tokens
     if option.kind == "repeat":
         so_far = values.values[option.name]
-        values.values[option.name] = (*(so_far if isinstance(so_far, tuple) else ()), *words)
+        values.values[option.name] = (*(so_far if isinstance(so_far, tuple) else ()), *tokens)
         return []
     if values.values[option.name] != option.default:
-        values.refuse(f"{option.flags[0]} and {_quoted(words[0])} are both given")
-    values.values[option.name] = words[0]
-    return words[1:]
+        values.refuse(f"{option.flags[0]} and {_quoted(tokens[0])} are both given")
+    values.values[option.name] = tokens[0]
+    return tokens[1:]
 
 
 def _place(command: Command, loose: list[str], values: dict[str, Value]) -> None:

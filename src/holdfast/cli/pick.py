@@ -35,8 +35,8 @@ def here(parsed: Parsed, *, settle: str = "") -> tuple[Home, Project, Index]:
 
 
 def run(parsed: Parsed) -> tuple[Home, Run]:
-    home, found = _looked_up(parsed, (parsed.text("run") or "last",))
-    return home, found[0]
+    home, chosen = _looked_up(parsed, (parsed.text("run") or "last",))
+    return home, chosen[0]
 
 
 def run_as_last_seen(parsed: Parsed) -> tuple[Home, Run]:
@@ -69,5 +69,5 @@ def settle(home: Home, index: Index, uids: list[str]) -> None:
     settle_in(home, index, uids, _tell)
 
 
-def _tell(words: str) -> None:
-    sys.stderr.write(f"WARNING: {show(words)}\n")
+def _tell(message: str) -> None:
+    sys.stderr.write(f"WARNING: {show(message)}\n")

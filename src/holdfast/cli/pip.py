@@ -13,21 +13,21 @@ _NEEDLESS = ("-U", "--upgrade", "-q", "--quiet", "--user")
 
 
 def main() -> int:
-    python, words = sys.argv[1], sys.argv[2:]
-    if words[:1] == ["install"]:
-        return _add([word for word in words[1:] if word not in _NEEDLESS])
-    if words[:1] and words[0] in _READING:
-        return _read(python, words)
+    python, argv = sys.argv[1], sys.argv[2:]
+    if argv[:1] == ["install"]:
+        return _add([word for word in argv[1:] if word not in _NEEDLESS])
+    if argv[:1] and argv[0] in _READING:
+        return _read(python, argv)
     return _refuse(
-        f"pip {' '.join(words[:1])}", "the environments of this project are built from its files; see holdfast env -h"
+        f"pip {' '.join(argv[:1])}", "the environments of this project are built from its files; see holdfast env -h"
     )
 
 
 def _add(packages: list[str]) -> int:
     option = next((word for word in packages if word.startswith("-")), None)
     if option is not None or not packages:
-        said = f"pip install {option or ''}".strip()
-        return _refuse(said, "add it to the file that holdfast env show prints")
+        command = f"pip install {option or ''}".strip()
+        return _refuse(command, "add it to the file that holdfast env show prints")
     from holdfast.cli.main import run
 
     code = run(["env", "add", *packages])
@@ -36,22 +36,22 @@ def _add(packages: list[str]) -> int:
     return code
 
 
-def _read(python: str, words: list[str]) -> int:
+def _read(python: str, argv: list[str]) -> int:
     from holdfast.runner.machine.environment import builder_python
     from holdfast.runner.store import layout
 
     home = os.fsencode(os.environ["HOLDFAST_HOME"])
     if not python:
-        return _refuse("pip " + words[0], "the environment is not built yet: holdfast experiment prepare")
+        return _refuse("pip " + argv[0], "the environment is not built yet: holdfast experiment prepare")
     tools = os.path.dirname(builder_python(home, lambda _: None, layout.tools_log(home)))
     uv = os.path.join(tools, "uv")
-    return os.execv(uv, [uv, "pip", *words, "--no-config", "--python", python])
+    return os.execv(uv, [uv, "pip", *argv, "--no-config", "--python", python])
 
 
-def _refuse(said: str, hint: str) -> int:
+def _refuse(command: str, hint: str) -> int:
     from holdfast.present.terminal import show
 
-    sys.stderr.write(f"ERROR: {show(said)}: this project's environment is managed by Holdfast\n  {hint}\n")
+    sys.stderr.write(f"ERROR: {show(command)}: this project's environment is managed by Holdfast\n  {hint}\n")
     return 2
 
 

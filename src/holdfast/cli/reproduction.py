@@ -71,17 +71,17 @@ class Reproduction:
         if not self._is_managed(project.root):
             self._warn_of_python()
             return None, container
-        asked = environments.ask(project, self._chosen, job.source_file, line.channel, container)
-        if asked is None:
+        requirements = environments.ask(project, self._chosen, job.source_file, line.channel, container)
+        if requirements is None:
             return None, container
-        found = self._lock()
-        if found is None or found.platform != asked.facts.platform:
-            why = "its lock is not stored here" if found is None else f"its lock is for {found.platform}"
+        stored_lock = self._lock()
+        if stored_lock is None or stored_lock.platform != requirements.facts.platform:
+            why = "its lock is not stored here" if stored_lock is None else f"its lock is for {stored_lock.platform}"
             self._dialog.warn(f"the environment differs from that of the run: {why}")
             where = (self._home, project, self._chosen, job.source_file, line.channel)
             return session.settle_environment(*where, self._dialog, container), container
-        place = str(line.channel.hello()["home"])
-        return environments.place(asked, found, project, place), container
+        target_home = str(line.channel.hello()["home"])
+        return environments.place(requirements, stored_lock, project, target_home), container
 
     def _is_managed(self, root: str) -> bool:
         """As it was in the run, where that was decided for the run and not by its files."""
@@ -130,8 +130,8 @@ class Reproduction:
             sys.stderr.write(f"{command} builds the {python.get('packages')} packages that the run had\n")
 
     def _compare_image(self, container: Container) -> None:
-        said = self._plan.get("container")
-        then = said.get("image_id") if isinstance(said, dict) else None
+        recorded = self._plan.get("container")
+        then = recorded.get("image_id") if isinstance(recorded, dict) else None
         if then is not None and then != container.found.get("id"):
             self._dialog.warn(f"the image {container.image} differs from that of the run, which was {then}")
 

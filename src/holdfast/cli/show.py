@@ -124,9 +124,9 @@ class Screen:
         elif self._gpus is None or not self._gpus.is_waiting:
             self._progress.clear()
 
-    def _tell_progress(self, said: Json) -> None:
-        done = f" {said.get('done')}/{said['total']}" if said.get("total") else ""
-        self._progress.update(f"environment: {said.get('phase')}{done} {said.get('name') or ''}")
+    def _tell_progress(self, event: Json) -> None:
+        done = f" {event.get('done')}/{event['total']}" if event.get("total") else ""
+        self._progress.update(f"environment: {event.get('phase')}{done} {event.get('name') or ''}")
 
     def _stop_progress(self) -> None:
         if self._gpus is not None:
@@ -138,10 +138,10 @@ def _object(line: bytes) -> Json:
     import json
 
     try:
-        found = json.loads(line)
+        value = json.loads(line)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def watch(

@@ -94,9 +94,9 @@ class Submission:
             self._log.heading(heading)
 
 
-def print_plan(parsed: Parsed, found: Prepared, dialog: TerminalDialog) -> int:
+def print_plan(parsed: Parsed, fields: Prepared, dialog: TerminalDialog) -> int:
     home = open_home(create=False)
-    plan, taken = engine.plan_only(home, found.project, found.job, found.target, dialog.agree)
+    plan, taken = engine.plan_only(home, fields.project, fields.job, fields.target, dialog.agree)
     for warning in taken.warnings:
         dialog.warn(warning)
     shown = {**plan.to_json(), "files": taken.files, "bytes": taken.bytes}

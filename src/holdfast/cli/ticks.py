@@ -20,17 +20,17 @@ _MARKS = {"ok": ("✓", "+", "32"), "warning": ("!", "!", "33"), "failed": ("✗
 def tell(ticks: Iterable[Tick], parsed: Parsed) -> int:
     """Each as it is found out; the exit code is that of the first thing that failed."""
     for_machines = parsed.text("output") is not None or parsed.text("query") is not None
-    found = []
+    results = []
     for tick in ticks:
-        found.append(tick)
+        results.append(tick)
         if not for_machines:
             _print(tick)
     if for_machines:
         from holdfast.present.output import emit
 
-        rows = [{key: value for key, value in tick._asdict().items() if key != "code"} for tick in found]
+        rows = [{key: value for key, value in tick._asdict().items() if key != "code"} for tick in results]
         emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=("name", "state", "found", "fix"))
-    return next((tick.code for tick in found if tick.state == FAILED), 0)
+    return next((tick.code for tick in results if tick.state == FAILED), 0)
 
 
 def _print(tick: Tick) -> None:

@@ -72,16 +72,16 @@ def added(root: str, config: RunConfig | None, packages: Sequence[str]) -> Added
 
 
 def _parsed(packages: Sequence[str]) -> dict[str, Requirement]:
-    found: dict[str, Requirement] = {}
+    requirements: dict[str, Requirement] = {}
     for package in packages:
         try:
             parsed = requirement.parse(package)
         except requirement.NotARequirementError as error:
             raise UsageError(f"{package!r} is not a valid package name", answer=str(error)) from error
-        if parsed.name and any(parsed.name == other.name for other in found.values()):
+        if parsed.name and any(parsed.name == other.name for other in requirements.values()):
             raise UsageError(f"{parsed.name} is given twice", hint=f"holdfast env add {package}")
-        found[package] = parsed
-    return found
+        requirements[package] = parsed
+    return requirements
 
 
 def _lines_of(root: str, declared: Declared, name: str) -> Iterator[_Line]:

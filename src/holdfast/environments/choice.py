@@ -145,19 +145,19 @@ def _by_option(chooser: _Chooser, wanted: Wanted) -> Choice:
         return chooser.target("--env none")
     if wanted.python:
         chooser.use_python(wanted.python, wanted.folder, f"--python {wanted.python}")
-    found = chooser.project("--env project")
-    if found is None:
+    choice = chooser.project("--env project")
+    if choice is None:
         hint = "holdfast env add PACKAGE writes a requirements.txt"
         raise ConfigError("no environment is declared here", where=chooser.root, hint=hint)
-    return found
+    return choice
 
 
 def _by_default(chooser: _Chooser) -> Choice:
     compute = chooser.compute
     if not chooser.is_here:
         return chooser.project("the default on this target") or chooser.target("nothing is declared here")
-    found = None if compute.python_location else active_environment(chooser.environ)
-    if found is not None:
+    active = None if compute.python_location else active_environment(chooser.environ)
+    if active is not None:
         return chooser.active("")
     return chooser.project("no environment is active") or chooser.target("no environment is active or declared")
 
@@ -191,10 +191,10 @@ class _Chooser:
         if not self.is_here:
             what = f"{said_by}: the active environment is on this machine, not on {self.compute.name}"
             raise UsageError(what, hint="--env project, --env none, or --python PATH with a path on the target")
-        found = active_environment(self.environ)
-        if found is None:
+        environment = active_environment(self.environ)
+        if environment is None:
             raise UsageError(f"{said_by}: no environment is active in this shell", hint="activate it, or --python PATH")
-        name, prefix, python = found
+        name, prefix, python = environment
         return self._as_it_is("active", python, prefix, f"active in this shell, {name}")
 
     def path(self, path: str, folder: str, why: str, said_by: str) -> Choice:
@@ -237,8 +237,8 @@ class _Chooser:
         """The interpreter that the target finds, as far as it is known here."""
         named = self.compute.python_location
         if self.is_here:
-            found = on_path(named or "python", self.environ) or (None if named else on_path("python3", self.environ))
-            return found or named or "python"
+            path = on_path(named or "python", self.environ) or (None if named else on_path("python3", self.environ))
+            return path or named or "python"
         where = "the image" if self.compute.kind.in_container else self.compute.name
         return f"{named or 'python'} of {where}"
 

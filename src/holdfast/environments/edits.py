@@ -99,9 +99,9 @@ def _remove(lines: list[str], edit: Edit) -> None:
 
 def _add_to_list(lines: list[str], new: list[str], newline: str) -> None:
     start, indent = next(
-        (number, found[1])
+        (number, match[1])
         for number, line in enumerate(lines)
-        if (found := _PIP_KEY.match(line.rstrip("\r\n"))) is not None
+        if (match := _PIP_KEY.match(line.rstrip("\r\n"))) is not None
     )
     last, item_indent = start, f"{indent}  "
     for number in range(start + 1, len(lines)):

@@ -58,9 +58,9 @@ def edits(spec: Spec, facts: Facts) -> list[Edit]:
     """The changes after which the GPU is used."""
     if not facts.cuda:
         return []
-    found = [edit for entry in spec.pip for edit in _pip_edits(entry, spec, facts)]
-    found += [edit for entry in spec.conda for edit in _conda_edits(entry)]
-    return found + list(_index_edits(spec, facts))
+    changes = [edit for entry in spec.pip for edit in _pip_edits(entry, spec, facts)]
+    changes += [edit for entry in spec.conda for edit in _conda_edits(entry)]
+    return changes + list(_index_edits(spec, facts))
 
 
 def unusable(spec: Spec, facts: Facts) -> list[Finding]:
@@ -157,15 +157,15 @@ def _conda_edits(entry: Entry) -> Iterator[Edit]:
 def _index_edits(spec: Spec, facts: Facts) -> Iterator[Edit]:
     version = _torch_version(spec)
     better = _best(facts, version)
-    for place in spec.option_lines:
-        found = _TORCH_INDEX.search(place.raw)
-        if not found or not better:
+    for line in spec.option_lines:
+        match = _TORCH_INDEX.search(line.raw)
+        if not match or not better:
             continue
-        new = place.raw.replace(found[0].rstrip("/"), f"{found[1]}{better.name}")
-        if found[2] == "cpu":
-            yield Edit(place, new, "these are the CPU builds of torch, and this target has an NVIDIA GPU")
-        elif reason := _why_not(found[2], version, facts):
-            yield Edit(place, new, f"this build of torch {reason}", "error")
+        new = line.raw.replace(match[0].rstrip("/"), f"{match[1]}{better.name}")
+        if match[2] == "cpu":
+            yield Edit(line, new, "these are the CPU builds of torch, and this target has an NVIDIA GPU")
+        elif reason := _why_not(match[2], version, facts):
+            yield Edit(line, new, f"this build of torch {reason}", "error")
 
 
 def _leaves_open(spec: Spec) -> bool:
@@ -175,17 +175,17 @@ def _leaves_open(spec: Spec) -> bool:
     if options.no_index or any(_TORCH_INDEX.match(address) for address in addresses):
         return False
     wanted = _torches(spec)
-    return bool(wanted) and not any("+" in one.specifier or one.hashes for one in wanted)
+    return bool(wanted) and not any("+" in torch.specifier or torch.hashes for torch in wanted)
 
 
 def _torch_version(spec: Spec) -> str:
-    wanted = (one.specifier.partition("+")[0] for one in _torches(spec) if one.name == "torch")
+    wanted = (torch.specifier.partition("+")[0] for torch in _torches(spec) if torch.name == "torch")
     return ",".join(filter(None, wanted))
 
 
 def _torches(spec: Spec) -> list[requirement.Requirement]:
     wanted = [requirement.parse(entry.text) for entry in spec.pip if _is_torch(entry)]
-    return [one for one in wanted if not one.url]
+    return [torch for torch in wanted if not torch.url]
 
 
 def _is_torch(entry: Entry) -> bool:
@@ -240,8 +240,8 @@ def _runs(name: str, facts: Facts) -> bool:
 
 
 def _cuda_of(name: str) -> tuple[int, int]:
-    found = _CUDA_TAG.match(name)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    match = _CUDA_TAG.match(name)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def _too_old(name: str, facts: Facts) -> str:

@@ -58,7 +58,7 @@ class Lock(Record):
 
     def to_json(self) -> Json:
         packages = sorted(
-            (package._replace(url=scrub(package.url)) for package in self.conda), key=lambda one: one.name
+            (package._replace(url=scrub(package.url)) for package in self.conda), key=lambda package: package.name
         )
         return {
             "v": 1,

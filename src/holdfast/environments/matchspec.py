@@ -39,10 +39,10 @@ def parse(text: str) -> MatchSpec:
     """``numpy==1.13`` is read as ``numpy=1.13``, which is what the authors of such files meant."""
     if len(text) > _LONGEST:
         raise NotAMatchSpecError(f"it is longer than {_LONGEST} characters")
-    found = _SHAPE.fullmatch(text.partition(" #")[0].strip())
-    if not found:
+    match = _SHAPE.fullmatch(text.partition(" #")[0].strip())
+    if not match:
         raise NotAMatchSpecError("it does not begin with the name of a package")
-    channel, name, rest = found[1] or "", found[2].lower(), found[3].strip()
+    channel, name, rest = match[1] or "", match[2].lower(), match[3].strip()
     more = ""
     brackets = _BRACKETS.fullmatch(rest)
     if brackets:

@@ -68,9 +68,9 @@ def edits(spec: Spec, interpreter: Interpreter | None = None) -> list[Edit]:
     python = minor(spec.python) or python_of(spec, interpreter)
     # What is written for the packages has to fit the Python that will be written beside them.
     coming = max(python, OLDEST_PYTHON) if python and python[0] == 3 else python
-    found = [edit for entry in spec.conda for edit in _conda_edits(entry, spec, coming)]
-    found += [edit for entry in spec.pip for edit in _pip_edits(entry, coming)]
-    return found + list(_cntk_python_edits(spec, coming))
+    changes = [edit for entry in spec.conda for edit in _conda_edits(entry, spec, coming)]
+    changes += [edit for entry in spec.pip for edit in _pip_edits(entry, coming)]
+    return changes + list(_cntk_python_edits(spec, coming))
 
 
 def _conda_edits(entry: Entry, spec: Spec, python: tuple[int, int] | None) -> Iterator[Edit]:

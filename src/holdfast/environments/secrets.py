@@ -44,6 +44,6 @@ def restored(text: str, known: Iterable[str]) -> str:
 
 def _restorable(url: str) -> tuple[str, str]:
     """The part of a known URL that a lock has as well, and what may follow it there."""
-    if found := _REPOSITORY.match(url):
-        return found[1], "@"  # the project names a branch, the lock a commit
+    if match := _REPOSITORY.match(url):
+        return match[1], "@"  # the project names a branch, the lock a commit
     return (url, r"\Z") if "?" in url else (url.rstrip("/"), "/")  # a channel's files lie below it

@@ -70,10 +70,10 @@ def find(root: str, config: RunConfig | None, script: str) -> Declared | None:
         return Declared(named, "conda", f"run configuration {config.name} names it")
     if is_bare(root):
         return next(_declaring(root, script), None)
-    found = next(_present(root, script), None)
-    if found is None:
+    declaration = next(_present(root, script), None)
+    if declaration is None:
         return None
-    file, kind = found
+    file, kind = declaration
     passed_over = tuple(name for name in _OTHERS if exists(root, name)) if kind == "conda" else ()
     return Declared(file, kind, "the first declaration found in this project", passed_over)
 

@@ -48,8 +48,8 @@ class PipOptions(Record):
 
     def to_json(self) -> Json:
         """Only what was said."""
-        said = ((name, value) for name, value in self._asdict().items() if value)
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in said}
+        given = ((name, value) for name, value in self._asdict().items() if value)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in given}
 
 
 class Facts(Record):

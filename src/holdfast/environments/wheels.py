@@ -56,7 +56,7 @@ def parse_wheel(address: str) -> Wheel | None:
 
 def findings(spec: Spec, facts: Facts, interpreter: Interpreter | None = None) -> list[Finding]:
     """An error for every wheel named by URL or path that cannot fit the target."""
-    found = []
+    result = []
     python = python_of(spec, interpreter)
     for entry in spec.pip:
         wheel = parse_wheel(entry.text.partition(" @ ")[2] or entry.text)
@@ -64,8 +64,8 @@ def findings(spec: Spec, facts: Facts, interpreter: Interpreter | None = None) -
         if wheel and reason:
             message = f"the wheel of {wheel.name} {wheel.version} {reason}"
             hint = f"name one for {right_tag(facts, python)}, or write {wheel.name}=={wheel.version}"
-            found.append(Finding("error", entry.file, entry.line, entry.column, message, hint))
-    return found
+            result.append(Finding("error", entry.file, entry.line, entry.column, message, hint))
+    return result
 
 
 def misfit(wheel: Wheel, facts: Facts, python: tuple[int, int] | None) -> str:
@@ -101,11 +101,11 @@ def _fits_platform(tag: str, facts: Facts) -> bool:
 
 def _libc(tag: str, facts: Facts) -> str:
     """The message about a glibc that is too old."""
-    found = re.match(r"manylinux(?:_(\d+)_(\d+)|(1|2010|2014))_", tag)
+    match = re.match(r"manylinux(?:_(\d+)_(\d+)|(1|2010|2014))_", tag)
     have = release(facts.virtual.get("__glibc") or "")
-    if not found or not have:
+    if not match or not have:
         return ""
-    needed = _OLD_MANYLINUX[found[3]] if found[3] else (int(found[1]), int(found[2]))
+    needed = _OLD_MANYLINUX[match[3]] if match[3] else (int(match[1]), int(match[2]))
     return f" with glibc {have[0]}.{have[1]}" if have[:2] < needed else ""
 
 

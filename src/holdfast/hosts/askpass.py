@@ -112,9 +112,9 @@ def ask_person(login: Login) -> str:
     """From the keyring of the system where there is one and it knows, else from the terminal."""
     user = login.user or ""
     ring = _keyring()
-    found = ring.get_password(SERVICE, f"{user}@{login.host_key or login.address}") if ring is not None else None
-    if found is not None:
-        return str(found)
+    password = ring.get_password(SERVICE, f"{user}@{login.host_key or login.address}") if ring is not None else None
+    if password is not None:
+        return str(password)
     from getpass import getpass
 
     return getpass(f"{user}@{login.address}'s password: ")

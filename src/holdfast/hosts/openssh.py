@@ -61,17 +61,17 @@ def check(login: Login) -> None:
 
 
 def destination(login: Login) -> list[str]:
-    words = []
+    arguments = []
     if login.port is not None:
-        words += ["-p", str(login.port)]
+        arguments += ["-p", str(login.port)]
     if login.user is not None:
-        words += ["-l", login.user]
-    return [*words, "--", login.address]
+        arguments += ["-l", login.user]
+    return [*arguments, "--", login.address]
 
 
 def options(login: Login, *, shared: str, timeout: int, ask: bool = False) -> list[str]:
     """``shared`` is the socket of the shared connection, empty for a connection of its own; ``ask`` allows prompts."""
-    said = {
+    settings = {
         "BatchMode": "no" if ask else "yes",
         "StrictHostKeyChecking": "yes",
         "UpdateHostKeys": "no",
@@ -90,18 +90,18 @@ def options(login: Login, *, shared: str, timeout: int, ask: bool = False) -> li
         "ControlPersist": str(PERSIST_S) if shared else "no",
     }
     if ask:
-        said["NumberOfPasswordPrompts"] = "1"
+        settings["NumberOfPasswordPrompts"] = "1"
     if login.host_key:
-        said.update(pinned(known_hosts_file(login)))
+        settings.update(pinned(known_hosts_file(login)))
     if login.identity:
-        said.update(IdentityFile=_escaped(login.identity), IdentitiesOnly="yes")
-    return [word for name, value in said.items() for word in ("-o", f"{name}={value}")]
+        settings.update(IdentityFile=_escaped(login.identity), IdentitiesOnly="yes")
+    return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
 
 
 def pinned(file: str) -> dict[str, str]:
     """Options that make one file the only source of host keys."""
-    place = _escaped(file)
-    return {"UserKnownHostsFile": place, "GlobalKnownHostsFile": place, "HostKeyAlias": ALIAS, "CheckHostIP": "no"}
+    path = _escaped(file)
+    return {"UserKnownHostsFile": path, "GlobalKnownHostsFile": path, "HostKeyAlias": ALIAS, "CheckHostIP": "no"}
 
 
 def known_hosts_file(login: Login) -> str:
@@ -119,9 +119,9 @@ def command(argv: tuple[str, ...]) -> tuple[str, bytes]:
         return line, b""
     import json
 
-    words = json.dumps(argv).encode("ascii")
+    encoded = json.dumps(argv).encode("ascii")
     wrapped = ("python3", "-c", _UNWRAP)
-    return " ".join(_quoted(word) for word in wrapped), b"%08d" % len(words) + words
+    return " ".join(_quoted(word) for word in wrapped), b"%08d" % len(encoded) + encoded
 
 
 def fingerprint(key: str) -> str:
@@ -130,16 +130,16 @@ def fingerprint(key: str) -> str:
     return "SHA256:" + binascii.b2a_base64(digest, newline=False).decode("ascii").rstrip("=")
 
 
-def meaning(login: Login, words: str, status: int | None = None) -> HoldfastError | None:
+def meaning(login: Login, output: str, status: int | None = None) -> HoldfastError | None:
     """What the output and exit status of an ssh command mean; None where they do not tell.
 
     ssh ends with 255 for reasons of its own, and else with the exit status of the remote command.
     """
-    lines = [line for line in words.replace("\r", "").splitlines() if line.strip()]
+    lines = [line for line in output.replace("\r", "").splitlines() if line.strip()]
     if status in (None, OWN_STATUS):
-        return _of_connection(login, words, lines, is_certain=status == OWN_STATUS)
+        return _of_connection(login, output, lines, is_certain=status == OWN_STATUS)
     answer = "\n".join(lines[-5:])
-    if status in (126, 127) or "ommand not found" in words:
+    if status in (126, 127) or "ommand not found" in output:
         hint = f"holdfast computetarget test {login.name}"
         what = f"the command could not be started on the target (exit status {status})"
         return RemoteCommandError(what, where=_at(login), answer=answer, hint=hint)
@@ -148,11 +148,11 @@ def meaning(login: Login, words: str, status: int | None = None) -> HoldfastErro
     return RemoteCommandError(what, where=_at(login), answer=answer or "it printed nothing", hint=hint)
 
 
-def _of_connection(login: Login, words: str, lines: list[str], *, is_certain: bool) -> HoldfastError | None:
+def _of_connection(login: Login, output: str, lines: list[str], *, is_certain: bool) -> HoldfastError | None:
     last = lines[-1] if lines else ""
-    if "Host key verification failed" in words or "host key is known" in words:
-        return _host_key_error(login, words)
-    if "UNPROTECTED PRIVATE KEY" in words:
+    if "Host key verification failed" in output or "host key is known" in output:
+        return _host_key_error(login, output)
+    if "UNPROTECTED PRIVATE KEY" in output:
         answer = next(line for line in lines if "Permissions" in line or "UNPROTECTED" in line)
         hint = f"chmod 600 {login.identity}" if login.identity else "chmod 600 the key"
         what = "ssh refuses a private key that is readable by other users"
@@ -162,7 +162,7 @@ def _of_connection(login: Login, words: str, lines: list[str], *, is_certain: bo
         hint = f"holdfast computetarget test {login.name} shows the attempts; attach again to install a key"
         return AuthenticationError("SSH authentication failed", where=_at(login), answer=refused or last, hint=hint)
     for part, what, hint in _COMPLAINTS:
-        if part in words:
+        if part in output:
             answer = next(line for line in lines if part in line)
             return UnreachableError(what, where=_at(login), answer=answer, hint=hint.format(name=login.name))
     if not is_certain:
@@ -185,14 +185,14 @@ _COMPLAINTS = (
 _REFUSED = ("Too many authentication failures", "account has expired", "account is locked", "password has expired")
 
 
-def _host_key_error(login: Login, words: str) -> HostKeyError:
-    sent = next((line.strip().rstrip(".") for line in words.splitlines() if line.strip().startswith("SHA256:")), "")
+def _host_key_error(login: Login, output: str) -> HostKeyError:
+    sent = next((line.strip().rstrip(".") for line in output.splitlines() if line.strip().startswith("SHA256:")), "")
     if login.host_key is None:
         port = f"-p {login.port} " if login.port else ""
         hint = f"run: ssh {port}{login.user + '@' if login.user else ''}{login.address} true\n"
         hint += f"or attach it to show and pin the key: holdfast attach {_at(login)} --name {login.name}"
         what = "the host key of this machine is not known; nothing was sent"
-        return UnknownHostKeyError(what, where=_at(login), answer=sent or words.strip().splitlines()[-1], hint=hint)
+        return UnknownHostKeyError(what, where=_at(login), answer=sent or output.strip().splitlines()[-1], hint=hint)
     answer = f"pinned:  {fingerprint(login.host_key)}\noffered: {sent or 'a key of another type'}"
     hint = (
         "if the machine was reinstalled, verify the new key, then: holdfast computetarget detach "

@@ -98,10 +98,10 @@ class SshHost:
             return
         import subprocess
 
-        words = (*self.words(), "-O", "exit", *openssh.destination(self._login))
+        argv = (*self.words(), "-O", "exit", *openssh.destination(self._login))
         nothing = subprocess.DEVNULL
         try:
-            subprocess.run(words, stdin=nothing, stdout=nothing, stderr=nothing, check=False, timeout=_SEVER_S)
+            subprocess.run(argv, stdin=nothing, stdout=nothing, stderr=nothing, check=False, timeout=_SEVER_S)
         except subprocess.TimeoutExpired:
             return  # it ends when it has been idle for long
 
@@ -109,8 +109,10 @@ class SshHost:
         """``ssh`` with all its options; a destination and a command may follow."""
         write_pin(self._login)
         shared = control_socket(self._login) if self._shared else ""
-        said = openssh.options(self._login, shared=shared, timeout=self._login.patience, ask=self._secret is not None)
-        return ("ssh", "-T", *said)
+        arguments = openssh.options(
+            self._login, shared=shared, timeout=self._login.patience, ask=self._secret is not None
+        )
+        return ("ssh", "-T", *arguments)
 
     def _spawn(self, argv: tuple[str, ...]) -> Stream:
         if self._secret is not None and self._answer is None:
@@ -142,8 +144,8 @@ def control_socket(login: Login) -> str:
     """The path of the shared connection's socket; empty where there can be none."""
     if sys.platform == "win32" or os.environ.get("HOLDFAST_SSH_SHARED") == "no":
         return ""
-    said = (value for name, value in login._asdict().items() if name != "patience")
-    who = "\0".join(map(str, (*said, os.environ.get("SSH_AUTH_SOCK"))))
+    fields = (value for name, value in login._asdict().items() if name != "patience")
+    who = "\0".join(map(str, (*fields, os.environ.get("SSH_AUTH_SOCK"))))
     name = hashlib.sha256(as_bytes(who)).hexdigest()[:16]
     for folder in _private_folders(login):
         path = os.path.join(folder, name)
@@ -183,5 +185,5 @@ def _is_private(folder: str) -> bool:
         pass
     except OSError:
         return False
-    found = os.lstat(folder)
-    return (found.st_mode & 0o170777) == 0o040700 and (sys.platform == "win32" or found.st_uid == os.getuid())
+    status = os.lstat(folder)
+    return (status.st_mode & 0o170777) == 0o040700 and (sys.platform == "win32" or status.st_uid == os.getuid())

@@ -19,8 +19,8 @@ class ProcessLauncher:
     def __init__(self, settings: Mapping[str, object] | None = None) -> None:
         self.settings = settings or {}
 
-    def start(self, channel: Channel, plan: Json, told: Json) -> str:
-        answer = channel.ask("start", plan=plan, secrets=told)
+    def start(self, channel: Channel, plan: Json, secrets: Json) -> str:
+        answer = channel.ask("start", plan=plan, secrets=secrets)
         if answers.text(answer, "state") == "missing":
             raise Lacking(answers.optional_text(answer, "refused"))
         return f"{plan['uid']}/{plan['attempt']}"

@@ -35,8 +35,8 @@ class QueueLauncher(ProcessLauncher):
         """The command that takes a job out of the queue."""
         raise NotImplementedError
 
-    def start(self, channel: Channel, plan: Json, told: Json) -> str:
-        answer = channel.ask("queue", plan=plan, secrets=told, argv=self.submit_argv(plan))
+    def start(self, channel: Channel, plan: Json, secrets: Json) -> str:
+        answer = channel.ask("queue", plan=plan, secrets=secrets, argv=self.submit_argv(plan))
         state = answers.text(answer, "state")
         if state == "missing":
             raise Lacking(answers.optional_text(answer, "refused"))

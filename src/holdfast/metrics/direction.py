@@ -27,8 +27,8 @@ def less_is_better(metric: str) -> bool:
 
 def has_best(metric: str) -> bool:
     """Whether the name tells which values are good: it does not in lr, epoch and batch_size."""
-    words = _words(metric)
-    return not (_LESS_IS_BETTER.isdisjoint(words) and _MORE_IS_BETTER.isdisjoint(words))
+    tokens = _words(metric)
+    return not (_LESS_IS_BETTER.isdisjoint(tokens) and _MORE_IS_BETTER.isdisjoint(tokens))
 
 
 def _words(metric: str) -> list[str]:

@@ -24,11 +24,11 @@ def places(series: Series, parts: int) -> Sequence[int]:
     values = series.values
     if len(values) <= 4 * parts:
         return range(len(values))
-    found: list[int] = []
+    positions: list[int] = []
     for part in range(parts):
         start, end = len(values) * part // parts, len(values) * (part + 1) // parts
-        found += [start + at for at in _telling(values[start:end])]
-    return found
+        positions += [start + at for at in _telling(values[start:end])]
+    return positions
 
 
 def _telling(stretch: Sequence[object]) -> list[int]:
@@ -39,9 +39,9 @@ def _telling(stretch: Sequence[object]) -> list[int]:
             extremes = _position(data, min(numbers)), _position(data, max(numbers))
             return sorted({0, *extremes, len(numbers) - 1})
     finite = {at: value for at, value in enumerate(stretch) if type(value) in (int, float) and isfinite(value)}  # type: ignore[arg-type]
-    at, found = list(finite), list(finite.values())
-    ends = {0, found.index(min(found)), found.index(max(found)), len(found) - 1} if found else set()  # type: ignore[type-var]
-    return [at[place] for place in sorted(ends)]
+    at, values = list(finite), list(finite.values())
+    ends = {0, values.index(min(values)), values.index(max(values)), len(values) - 1} if values else set()  # type: ignore[type-var]
+    return [at[position] for position in sorted(ends)]
 
 
 def _is_plain(data: bytes) -> bool:

@@ -80,11 +80,11 @@ class Digest(Record):
 def read_dir(folder: str) -> Metrics:
     """Read every pair of metrics files in a folder; a folder that is not there holds none."""
     problems: list[str] = []
-    found = _read(_record_files(folder, problems), problems)
+    metrics = _read(_record_files(folder, problems), problems)
     _lately.clear()
-    if sum(len(series.values) for series in found.by_name.values()) < _FEW:
-        _lately[folder] = found
-    return found
+    if sum(len(series.values) for series in metrics.by_name.values()) < _FEW:
+        _lately[folder] = metrics
+    return metrics
 
 
 def read_attempts(folders: Sequence[str]) -> Metrics:
@@ -245,36 +245,38 @@ def _group(records: bytes, by_name_offset: dict[int, _Columns]) -> None:
     cells = array("Q", records)
     if sys.byteorder == "big":
         cells.byteswap()
-    words = cells[0::4]
-    if period := _period(words):
+    headers = cells[0::4]
+    if period := _period(headers):
         for position in range(period):
-            _extend(by_name_offset, words[position : position + 1], cells, 4 * position, 4 * period)
+            _extend(by_name_offset, headers[position : position + 1], cells, 4 * position, 4 * period)
         return
     same_name: dict[int, list[bytes]] = {}
-    by_word = {word: same_name.setdefault(word & _NAME_MASK, []) for word in dict.fromkeys(words)}
-    for word, (record,) in zip(words, struct.iter_unpack(f"{_RECORD_SIZE}s", cells), strict=True):
+    by_word = {word: same_name.setdefault(word & _NAME_MASK, []) for word in dict.fromkeys(headers)}
+    for word, (record,) in zip(headers, struct.iter_unpack(f"{_RECORD_SIZE}s", cells), strict=True):
         by_word[word].append(record)
-    for found in same_name.values():
-        of_name = array("Q", b"".join(found))
+    for group in same_name.values():
+        of_name = array("Q", b"".join(group))
         _extend(by_name_offset, of_name[0::4], of_name, 0, 4)
 
 
-def _period(words: array[int]) -> int:
+def _period(headers: array[int]) -> int:
     """How many records make a round, where a loop logs the same names again and again; 0 where it is not so."""
     try:
-        period = words.index(words[0], 1)
+        period = headers.index(headers[0], 1)
     except (ValueError, IndexError):
         return 0
-    names = {word & _NAME_MASK for word in words[:period]}
+    names = {word & _NAME_MASK for word in headers[:period]}
     if len(names) != period:
         return 0
-    data, length = words.tobytes(), period * words.itemsize  # bytes are compared faster than numbers
+    data, length = headers.tobytes(), period * headers.itemsize  # bytes are compared faster than numbers
     return period if data[length:] == data[:-length] else 0
 
 
-def _extend(by_name_offset: dict[int, _Columns], words: array[int], cells: array[int], start: int, stride: int) -> None:
-    columns = by_name_offset.setdefault(words[0] & _NAME_MASK, ([], [], [], []))
-    columns[0].append(words)
+def _extend(
+    by_name_offset: dict[int, _Columns], headers: array[int], cells: array[int], start: int, stride: int
+) -> None:
+    columns = by_name_offset.setdefault(headers[0] & _NAME_MASK, ([], [], [], []))
+    columns[0].append(headers)
     for index in (1, 2, 3):
         columns[index].append(cells[start + index :: stride])
 
@@ -302,12 +304,12 @@ def _series_of(file: _File, problems: list[str]) -> Iterator[Series]:
 def _of_known_kinds(columns: _Columns, kinds: dict[int, int], file: _File, problems: list[str]) -> _Columns:
     if max(kinds.values()) <= _REFERRED:
         return columns
-    words = _full(columns)
-    known = [kinds[word] <= _REFERRED for word in words]
+    headers = _full(columns)
+    known = [kinds[word] <= _REFERRED for word in headers]
     problems.append(f"{file.path}: {known.count(False)} values are of a kind only a newer Holdfast can read")
     if not any(known):
         return [], [], [], []
-    whole = (words, *(_joined("Q", column) for column in columns[1:]))
+    whole = (headers, *(_joined("Q", column) for column in columns[1:]))
     first, steps, times, bits = ([array("Q", compress(column, known))] for column in whole)
     return first, steps, times, bits
 

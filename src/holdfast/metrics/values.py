@@ -52,20 +52,20 @@ def image(value: Value) -> Image | None:
     return Image(file, width, height, digest)
 
 
-def read_image(folder: str, found: Image) -> bytes | None:
+def read_image(folder: str, logged: Image) -> bytes | None:
     """Its bytes; None where they are not here yet, or are not those that were logged."""
     import hashlib
 
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     try:
-        with open(os.open(os.path.join(folder, found.file), flags), "rb") as source:
+        with open(os.open(os.path.join(folder, logged.file), flags), "rb") as source:
             if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
                 return None
             data = source.read(LARGEST + 1)
     except OSError:
         return None
-    whole = hashlib.sha256(data).hexdigest() == found.sha256 and len(data) <= LARGEST
-    return data if whole and data.startswith(_BEGINNINGS[found.file[-3:]]) else None
+    whole = hashlib.sha256(data).hexdigest() == logged.sha256 and len(data) <= LARGEST
+    return data if whole and data.startswith(_BEGINNINGS[logged.file[-3:]]) else None
 
 
 def table(value: Value) -> Table | None:

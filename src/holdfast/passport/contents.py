@@ -66,17 +66,17 @@ def gather(home: Home, run: Run, record: Json) -> Contents:
 
 def environment_lock(home: Home, plan: Json) -> str:
     """The lock of the environment that a plan names, from the environment itself or from what was solved here."""
-    said = plan.get("environment")
-    key, prefix = (said.get("key"), said.get("prefix")) if isinstance(said, dict) else (None, None)
+    recorded = plan.get("environment")
+    key, prefix = (recorded.get("key"), recorded.get("prefix")) if isinstance(recorded, dict) else (None, None)
     if not isinstance(key, str) or not isinstance(prefix, str):
         return ""
     try:
         note = environment.read_note(os.fsencode(home.environment(key))) or {}
     except untrusted.Untrusted:
         return ""
-    for found in (note.get("lock"), *_solved(home)):
+    for candidate in (note.get("lock"), *_solved(home)):
         try:
-            lock = locks.from_json(found, key)
+            lock = locks.from_json(candidate, key)
         except ConfigError:
             continue
         named = locks.env_key(lock, os.path.dirname(prefix))
@@ -112,8 +112,8 @@ def _attempt(run: Run, attempt: str, names: _Names) -> Iterator[Part]:
     folder = os.path.join(run.path, attempt)
     inner = list(OF_AN_ATTEMPT)
     for name in FOLDERS:
-        place = os.path.join(folder, name)
-        inner += [f"{name}/{file}" for file in sorted(os.listdir(place))] if os.path.isdir(place) else []
+        directory = os.path.join(folder, name)
+        inner += [f"{name}/{file}" for file in sorted(os.listdir(directory))] if os.path.isdir(directory) else []
     for name in inner:
         path, whole = os.path.join(folder, name), f"run/{attempt}/{name}"
         try:
@@ -141,8 +141,8 @@ def _code(home: Home, run: Run, names: _Names) -> tuple[list[Json], list[Part]]:
             else:
                 stored = names.stored(f"code/{text}")
                 rows.append({"path": text, "name": stored, "executable": entry.executable})
-                place = os.fsdecode(objects.object_path(root, entry.digest))
-                parts.append(_of_file(stored, place)._replace(of="" if stored == f"code/{text}" else f"code/{text}"))
+                source = os.fsdecode(objects.object_path(root, entry.digest))
+                parts.append(_of_file(stored, source)._replace(of="" if stored == f"code/{text}" else f"code/{text}"))
     except (objects.Damaged, FileNotFoundError) as error:
         hint = (
             "holdfast store verify lists all damage; the code of pulled runs is stored by the client that started them"

@@ -117,20 +117,20 @@ def public_key(path: str) -> bytes:
     for candidate in (path, f"{path}.pub"):
         try:
             with open(candidate, "rb") as source:
-                words = source.read(65536).split()
+                fields = source.read(65536).split()
         except OSError:
             continue
         try:
-            if len(words) >= 2 and _text(b64decode(words[1], validate=True), 0)[0] == words[0]:
-                return b64decode(words[1])
+            if len(fields) >= 2 and _text(b64decode(fields[1], validate=True), 0)[0] == fields[0]:
+                return b64decode(fields[1])
         except (binascii.Error, PassportError):
             continue
     raise UsageError("this is not an SSH public key", where=path, hint="use a file such as ~/.ssh/id_ed25519.pub")
 
 
 def _allowed(message: bytes, signature: str, signers: str, made_by: Signature) -> str:
-    found = _keygen("-Y", "find-principals", "-f", signers, "-s", signature)
-    names = readable(found.stdout).splitlines() if not found.returncode else []
+    principals = _keygen("-Y", "find-principals", "-f", signers, "-s", signature)
+    names = readable(principals.stdout).splitlines() if not principals.returncode else []
     for name in (name.strip() for line in names for name in line.split(",")):
         verify = ("-Y", "verify", "-f", signers, "-I", name, "-n", NAMESPACE, "-s", signature)
         if name and not _keygen(*verify, message=message).returncode:
@@ -144,9 +144,9 @@ def _hold(done: subprocess.CompletedProcess[bytes]) -> None:
         raise PassportError("the signature is invalid: the manifest was changed", answer=_words(done))
 
 
-def _keygen(*words: str, message: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def _keygen(*arguments: str, message: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     try:
-        return subprocess.run(("ssh-keygen", *words), input=message, capture_output=True, check=False)
+        return subprocess.run(("ssh-keygen", *arguments), input=message, capture_output=True, check=False)
     except FileNotFoundError:
         hint = "install OpenSSH's client, 8.9 or newer"
         raise UsageError("ssh-keygen is not installed on this machine", hint=hint) from None
@@ -160,7 +160,7 @@ def _text(blob: bytes, at: int) -> tuple[bytes, int]:
     """A string of SSH's wire format, and where the next begins."""
     head = blob[at : at + 4]
     size = struct.unpack(">I", head)[0] if len(head) == 4 else -1
-    found = blob[at + 4 : at + 4 + size]
-    if size < 0 or len(found) != size:
+    text = blob[at + 4 : at + 4 + size]
+    if size < 0 or len(text) != size:
         raise PassportError("its signature is damaged")
-    return found, at + 4 + size
+    return text, at + 4 + size

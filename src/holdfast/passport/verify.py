@@ -47,7 +47,7 @@ def verify(path: str, *, key: str | None = None, signers: str | None = None) -> 
     try:
         with open(untrusted.open_file(path), "rb") as source:
             entries = read(source, hear)
-        found = _judge(entries, kept, key, signers)
+        verdict = _judge(entries, kept, key, signers)
     except IsADirectoryError as error:
         raise UsageError("this is a folder, not a passport", where=path, answer=str(error)) from None
     except untrusted.Untrusted as error:
@@ -57,7 +57,7 @@ def verify(path: str, *, key: str | None = None, signers: str | None = None) -> 
     except PassportError as error:
         error.where = error.where or path
         raise
-    return found
+    return verdict
 
 
 def _judge(entries: list[Entry], kept: dict[str, bytearray], key: str | None, signers: str | None) -> Verdict:
@@ -95,10 +95,10 @@ def _compare_code(manifest: Json, entries: list[Entry], request: Json) -> None:
     top: dict[bytes, object] = {}
     for row in _rows(manifest, "code"):
         *folders, name = as_bytes(row["path"]).split(b"/")
-        place = top
+        node = top
         for folder in folders:
-            place = place.setdefault(folder, {})  # type: ignore[assignment]
-        place[name] = {} if "dir" in row else _leaf(row, name, by_name)
+            node = node.setdefault(folder, {})  # type: ignore[assignment]
+        node[name] = {} if "dir" in row else _leaf(row, name, by_name)
     named = request.get("tree")
     if _digest(top) != named if named else top:
         raise PassportError("its code does not match the recorded snapshot of the run")
@@ -135,15 +135,15 @@ def _compare_closed(manifest: Json, entries: list[Entry], kept: dict[str, bytear
 
 
 def _lines(data: bytearray) -> list[Json]:
-    found = []
+    events = []
     for line in data.split(b"\n")[:-1]:
         try:
             event = json.loads(line)
         except ValueError:
             continue
         if isinstance(event, dict):
-            found.append(event)
-    return found
+            events.append(event)
+    return events
 
 
 def _rows(manifest: Json, name: str) -> list[Json]:

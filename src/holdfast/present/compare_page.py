@@ -50,19 +50,19 @@ pre span{display:block}.add{background:var(--add)}.del{background:var(--del)}
 """
 
 
-def page(found: Comparison, *, show_all: bool) -> bytes:
+def page(comparison: Comparison, *, show_all: bool) -> bytes:
     """``show_all``: rows that are the same everywhere are shown from the start."""
-    names = [metric_chart.label(run) for run in found.runs]
-    title = f"{found.runs[0].request.get('project')}: {', '.join(names)}"
+    names = [metric_chart.label(run) for run in comparison.runs]
+    title = f"{comparison.runs[0].request.get('project')}: {', '.join(names)}"
     checked = "" if show_all else " checked"
     lines = [
         f"{_HEAD}<title>{_text(title)}</title><style>{_STYLE}</style></head><body>",
         f"<h1>{_text(title)}</h1>",
         f"<p><label><input type=checkbox id=only{checked}> only what differs</label></p>",
-        *(line for section in found.sections for line in _section(section, names)),
-        *_charts(found),
-        *_pictures(found, names),
-        *_code(found.code, names),
+        *(line for section in comparison.sections for line in _section(section, names)),
+        *_charts(comparison),
+        *_pictures(comparison, names),
+        *_code(comparison.code, names),
         "</body></html>",
     ]
     return ("\n".join(lines) + "\n").encode("utf-8")
@@ -99,10 +99,14 @@ def _row(row: Row) -> str:
     return f'<tr class="{"differs" if row.differs else "same"}"><th>{_text(row.name)}</th>{"".join(cells)}</tr>'
 
 
-def _charts(found: Comparison) -> Iterator[str]:
-    known = dict.fromkeys(name for one in found.logged for name in one.by_name)
-    wanted = [name for name in known if any(metric_chart.has_shape(one.by_name.get(name)) for one in found.logged)]
-    for number, panel in enumerate(metric_chart.panels(found.runs, found.logged, wanted[:_CHARTS])):
+def _charts(comparison: Comparison) -> Iterator[str]:
+    known = dict.fromkeys(name for metrics in comparison.logged for name in metrics.by_name)
+    wanted = [
+        name
+        for name in known
+        if any(metric_chart.has_shape(metrics.by_name.get(name)) for metrics in comparison.logged)
+    ]
+    for number, panel in enumerate(metric_chart.panels(comparison.runs, comparison.logged, wanted[:_CHARTS])):
         if number == 0:
             yield "<h2>curves</h2>"
         yield f"<figure>{svg.render(picture([panel], title='')).decode()}</figure>"
@@ -116,13 +120,13 @@ def _image_data(run: Run, image: values.Image) -> bytes | None:
     return next((data for data in parts if data is not None), None)
 
 
-def _pictures(found: Comparison, names: Sequence[str]) -> Iterator[str]:
+def _pictures(comparison: Comparison, names: Sequence[str]) -> Iterator[str]:
     """The last one of each name, of every run that has it."""
     room = _ALL_PICTURES
-    for metric in dict.fromkeys(name for one in found.logged for name in one.by_name):
+    for metric in dict.fromkeys(name for logged in comparison.logged for name in logged.by_name):
         figures = []
-        for run, one, name in zip(found.runs, found.logged, names, strict=True):
-            series = one.by_name.get(metric)
+        for run, logged, name in zip(comparison.runs, comparison.logged, names, strict=True):
+            series = logged.by_name.get(metric)
             image = values.image(series.values[-1]) if series is not None else None
             data = _image_data(run, image) if image is not None else None
             if image is None or data is None or len(data) > min(_LARGEST, room) or series is None:

@@ -52,8 +52,8 @@ def tell(home: Home, uid: str, emit: Callable[[object], None] | None, stopwatch:
         emit(history_record.record(runs.read(home, uid)))
     sys.stdout.flush()
     missing = _missing_outputs(home, run)
-    words = closing_line(run, closed, complete=not missing, retry=_may_retry(home, run, closed))
-    sys.stderr.write(words + "\n")
+    message = closing_line(run, closed, complete=not missing, retry=_may_retry(home, run, closed))
+    sys.stderr.write(message + "\n")
     if closed.get("outcome") == "failed":
         _explain(run)
     _refuse(run, wrong)
@@ -71,16 +71,16 @@ def tell(home: Home, uid: str, emit: Callable[[object], None] | None, stopwatch:
 
 def _missing_outputs(home: Home, run: Run) -> list[str]:
     """What was not kept, or should have come here by now and did not."""
-    found = output_manifest.problems(run)
+    problems = output_manifest.problems(run)
     policy = run.request.get("fetch_outputs") or "small"
     if store_of(run.request, home.path) == home.path or policy == "none":
-        return found
+        return problems
     noted = output_manifest.not_brought(run)
     for row in output_manifest.rows(run):
-        asked = "sha256" in row and (policy == "all" or int(str(row["size"])) <= outputs.SMALL)
-        if asked and row["path"] not in noted and not output_manifest.is_here(run, row):
-            found.append(f"{output_manifest.name_of(row)} was not downloaded")
-    return found
+        expected = "sha256" in row and (policy == "all" or int(str(row["size"])) <= outputs.SMALL)
+        if expected and row["path"] not in noted and not output_manifest.is_here(run, row):
+            problems.append(f"{output_manifest.name_of(row)} was not downloaded")
+    return problems
 
 
 def _tell_missing(run: Run, missing: list[str]) -> None:

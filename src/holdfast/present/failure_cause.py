@@ -62,7 +62,7 @@ def _left_out(run: Run) -> str:
 
 
 def _missed(log: str) -> list[str]:
-    return [os.fsdecode(found[0] or found[1]) for found in _COMPLAINTS.findall(_tail(log))]
+    return [os.fsdecode(groups[0] or groups[1]) for groups in _COMPLAINTS.findall(_tail(log))]
 
 
 def _tail(log: str) -> bytes:

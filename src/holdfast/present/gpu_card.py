@@ -27,12 +27,12 @@ _SPARK = 24
 
 def section(run: Run, stream: TextIO) -> list[str]:
     """Nothing of a run that has neither a receipt nor samples."""
-    said = history_record.gpu_receipt(run)
+    recorded = history_record.gpu_receipt(run)
     series = read_series(run)
-    if said is None and not series:
+    if recorded is None and not series:
         return []
-    if said is not None:
-        receipt = gpu_receipt.read(said)
+    if recorded is not None:
+        receipt = gpu_receipt.read(recorded)
         cards, seconds = list(receipt.cards), receipt.seconds
         lines = ["", _row("gpu", f"{receipt.verdict}: {receipt.evidence}" if receipt.evidence else receipt.verdict)]
         lines += _by(receipt)
@@ -57,7 +57,7 @@ def so_far(run: Run, series: dict[str, Series]) -> tuple[list[CardUse], float]:
     names = names_by_index(run)
     cards = []
     for index in indexes(series):
-        busy, memory = (reader.digest(found) if (found := series.get(f"gpu{index}.{what}")) else None
+        busy, memory = (reader.digest(samples) if (samples := series.get(f"gpu{index}.{what}")) else None
                         for what in ("busy", "memory"))  # fmt: skip
         cards.append(
             CardUse(
@@ -69,7 +69,7 @@ def so_far(run: Run, series: dict[str, Series]) -> tuple[list[CardUse], float]:
                 memory_peak=memory.greatest if memory else None,
             )
         )
-    times = [moment for found in series.values() for moment in (found.times[0], found.times[-1])]
+    times = [moment for samples in series.values() for moment in (samples.times[0], samples.times[-1])]
     return cards, (max(times) - min(times)) / 1e9 if times else 0.0
 
 
@@ -81,13 +81,15 @@ def indexes(series: dict[str, Series]) -> list[int]:
 
 def names_by_index(run: Run) -> dict[int, tuple[str, float | None]]:
     """Name and memory of the GPUs, from any source that has them."""
-    found: dict[int, tuple[str, float | None]] = {}
-    told = [event.get("gpus") for event in run.events if event.get("type") == "gpu_facts"]
-    for card in (one for said in (*told, (history_record.gpu_receipt(run) or {}).get("gpus")) for one in objects(said)):
+    names: dict[int, tuple[str, float | None]] = {}
+    recorded = [event.get("gpus") for event in run.events if event.get("type") == "gpu_facts"]
+    for card in (
+        row for rows in (*recorded, (history_record.gpu_receipt(run) or {}).get("gpus")) for row in objects(rows)
+    ):
         index = number(card.get("index"))
         if index is not None:
-            found[int(index)] = (text(card.get("name")), number(card.get("memory_total")))
-    return found
+            names[int(index)] = (text(card.get("name")), number(card.get("memory_total")))
+    return names
 
 
 def _mean(series: Series) -> float | None:
@@ -116,8 +118,8 @@ def _points(series: Series) -> list[tuple[int, float]]:
     return [(at, float(value)) for at, value in pairs if isinstance(value, (int, float)) and math.isfinite(value)]
 
 
-def _row(label: str, words: str) -> str:
-    return f"{label:<11}{terminal.show(words)}"
+def _row(label: str, value: str) -> str:
+    return f"{label:<11}{terminal.show(value)}"
 
 
 def _by(receipt: gpu_receipt.Receipt) -> list[str]:
@@ -126,8 +128,8 @@ def _by(receipt: gpu_receipt.Receipt) -> list[str]:
         parts.append(f"{receipt.samples} samples in {terminal.human_duration(receipt.seconds)}")
     if receipt.cpu_percent is not None:
         parts.append(f"CPU utilization {receipt.cpu_percent:.0f} %")
-    words = ", ".join(filter(None, parts))
-    return [_row("", words)] if words else []
+    summary = ", ".join(filter(None, parts))
+    return [_row("", summary)] if summary else []
 
 
 def _cells(card: CardUse, series: dict[str, Series], stream: TextIO) -> dict[str, object]:
@@ -158,12 +160,14 @@ def _percent(value: float | None) -> str:
 
 def _company(cards: list[CardUse]) -> list[str]:
     """Who else was on its cards, and memory that failed."""
-    lines = [_row("stranger", f"{who(one)} on GPU {card.index}") for card in cards for one in card.strangers[:8]]
+    lines = [
+        _row("stranger", f"{who(process)} on GPU {card.index}") for card in cards for process in card.strangers[:8]
+    ]
     broken = [card for card in cards if card.uncorrected]
-    said = "{} errors in the memory of GPU {} that could not be corrected"
-    return lines + [_row("memory", said.format(card.uncorrected, card.index)) for card in broken]
+    message = "{} errors in the memory of GPU {} that could not be corrected"
+    return lines + [_row("memory", message.format(card.uncorrected, card.index)) for card in broken]
 
 
 def _held(run: Run) -> list[str]:
     event = next((event for event in reversed(run.events) if event.get("type") == "gpu_held"), {})
-    return [_row("still on", f"{who(gpu_receipt.process(one))}") for one in objects(event.get("holders"))[:8]]
+    return [_row("still on", f"{who(gpu_receipt.process(holder))}") for holder in objects(event.get("holders"))[:8]]

@@ -50,7 +50,7 @@ def draw(run: Run, path: str) -> None:
 
 def picture(run: Run, series: dict[str, Series]) -> Picture:
     start = _start(run, series)
-    length = max((found.times[-1] - start) / 1e9 for found in series.values())
+    length = max((samples.times[-1] - start) / 1e9 for samples in series.values())
     names = names_by_index(run)
     title = f"run {run.request.get('run_number')} ({run.request.get('run_id')})"
     verdict = text((history_record.gpu_receipt(run) or {}).get("verdict"))
@@ -73,7 +73,7 @@ def picture(run: Run, series: dict[str, Series]) -> Picture:
 
 def _start(run: Run, series: dict[str, Series]) -> int:
     """When the script began, if that is before the first sample."""
-    first = min(found.times[0] for found in series.values())
+    first = min(samples.times[0] for samples in series.values())
     began = next((event.get("wall_ns") for event in run.events if event.get("type") == "started"), None)
     return began if isinstance(began, int) and first - 3600 * 10**9 < began < first else first
 
@@ -134,13 +134,13 @@ def _thinned(points: tuple[Point, ...]) -> tuple[Point, ...]:
     columns: dict[int, list[Point]] = {}
     for point in points:
         columns.setdefault(round(point[0]), []).append(point)
-    found: list[Point] = []
+    result: list[Point] = []
     for column in columns.values():
         if len(column) > 4:
             inner = (min(column, key=lambda point: point[1]), max(column, key=lambda point: point[1]))
             column = sorted({column[0], *inner, column[-1]})  # noqa: PLW2901
-        found += column
-    return tuple(found)
+        result += column
+    return tuple(result)
 
 
 def _ticks(highest: float, unit: str) -> list[tuple[float, str]]:

@@ -61,28 +61,28 @@ class Receipt(Record):
     cards: tuple[CardUse, ...]
 
 
-def read(said: Json) -> Receipt:
-    verdict = text(said.get("verdict"))
+def read(document: Json) -> Receipt:
+    verdict = text(document.get("verdict"))
     return Receipt(
         verdict=verdict if verdict in VERDICTS else "unmeasured",
-        evidence=text(said.get("evidence")),
-        source=text(said.get("source")),
-        driver=text(said.get("driver")),
-        cuda=text(said.get("cuda")),
-        seconds=number(said.get("seconds")) or 0.0,
-        samples=int(number(said.get("samples")) or 0),
-        lost_after_s=number(said.get("lost_after_s")),
-        cpu_percent=number(said.get("cpu_percent")),
-        cards=tuple(_card(card, place) for place, card in enumerate(objects(said.get("gpus")))),
+        evidence=text(document.get("evidence")),
+        source=text(document.get("source")),
+        driver=text(document.get("driver")),
+        cuda=text(document.get("cuda")),
+        seconds=number(document.get("seconds")) or 0.0,
+        samples=int(number(document.get("samples")) or 0),
+        lost_after_s=number(document.get("lost_after_s")),
+        cpu_percent=number(document.get("cpu_percent")),
+        cards=tuple(_card(card, position) for position, card in enumerate(objects(document.get("gpus")))),
     )
 
 
-def process(said: Json) -> Process:
-    return Process(int(number(said.get("pid")) or 0), text(said.get("program")), text(said.get("user")))
+def process(document: Json) -> Process:
+    return Process(int(number(document.get("pid")) or 0), text(document.get("program")), text(document.get("user")))
 
 
-def who(one: Process) -> str:
-    return " ".join(filter(None, (one.user, one.program, f"(pid {one.pid})")))
+def who(holder: Process) -> str:
+    return " ".join(filter(None, (holder.user, holder.program, f"(pid {holder.pid})")))
 
 
 def objects(value: object) -> list[Json]:
@@ -100,23 +100,28 @@ def number(value: object) -> float | None:
     return value
 
 
-def _card(said: Json, place: int) -> CardUse:
-    index, throttled, ecc, xids = number(said.get("index")), said.get("throttled_s"), said.get("ecc"), said.get("xids")
+def _card(document: Json, position: int) -> CardUse:
+    index, throttled, ecc, xids = (
+        number(document.get("index")),
+        document.get("throttled_s"),
+        document.get("ecc"),
+        document.get("xids"),
+    )
     lengths = (
         {str(reason): number(length) for reason, length in throttled.items()} if isinstance(throttled, dict) else {}
     )
-    figures = {name: number(said.get(name)) for name in _FIGURES}
+    figures = {name: number(document.get(name)) for name in _FIGURES}
     return CardUse(
-        index=place if index is None else int(index),
-        name=text(said.get("name")),
-        given=said.get("given") is True,
-        used=said.get("used") is True,
-        held=said.get("held") is True,
+        index=position if index is None else int(index),
+        name=text(document.get("name")),
+        given=document.get("given") is True,
+        used=document.get("used") is True,
+        held=document.get("held") is True,
         throttled_s=tuple((reason, length) for reason, length in lengths.items() if length),
         xids=tuple(xid for xid in xids if isinstance(xid, int)) if isinstance(xids, list) else (),
         uncorrected=int(number(ecc.get("uncorrected")) or 0) if isinstance(ecc, dict) else 0,
-        strangers=tuple(map(process, objects(said.get("strangers")))),
-        processes=tuple(map(process, objects(said.get("processes")))),
+        strangers=tuple(map(process, objects(document.get("strangers")))),
+        processes=tuple(map(process, objects(document.get("processes")))),
         **figures,
     )
 

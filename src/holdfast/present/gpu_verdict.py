@@ -26,13 +26,13 @@ def lines(run: Run, advice: Sequence[str] = ()) -> list[str]:
 
     Before it who is still on the card, and ``advice``: what was found to be the cause.
     """
-    asked = (runs.read_plan(run) or {}).get("gpu")
-    said = history_record.gpu_receipt(run)
-    receipt = gpu_receipt.read(said) if said is not None else None
-    wanted = isinstance(asked, dict) and asked.get("count") != 0
+    requested = (runs.read_plan(run) or {}).get("gpu")
+    recorded = history_record.gpu_receipt(run)
+    receipt = gpu_receipt.read(recorded) if recorded is not None else None
+    wanted = isinstance(requested, dict) and requested.get("count") != 0
     if not wanted and (receipt is None or receipt.verdict not in ("used", "held", "lost")):
         return []
-    head, tail = _words(run, receipt, asked if isinstance(asked, dict) else {}, is_explained=bool(advice))
+    head, tail = _words(run, receipt, requested if isinstance(requested, dict) else {}, is_explained=bool(advice))
     colour = _COLOURS.get(receipt.verdict if receipt else "", _OTHER_COLOUR)
     head = f"\x1b[{colour}m{show(head)}\x1b[0m" if use_colour(sys.stderr) else show(head)
     return [*_held(run), *map(show, advice), f"{head}: {_encodable(show(tail))}"]
@@ -43,12 +43,13 @@ def unused_line(run: Run, framework: tuple[str, str]) -> str:
     event = next((event for event in reversed(run.events) if event.get("type") == "gpu_unused"), {})
     names = event.get("gpus")
     cards = [
-        CardUse(place, gpu_receipt.text(name)) for place, name in enumerate(names if isinstance(names, list) else ())
+        CardUse(position, gpu_receipt.text(name))
+        for position, name in enumerate(names if isinstance(names, list) else ())
     ]
     file, module = framework
     there = f"the machine has {_names(cards[:64]) or 'a GPU'}"
-    words = f"GPU not used: {there}, and {file} imports {module}; --gpus 1 requests a GPU"
-    return f"\x1b[2m{show(words)}\x1b[0m" if use_colour(sys.stderr) else show(words)
+    message = f"GPU not used: {there}, and {file} imports {module}; --gpus 1 requests a GPU"
+    return f"\x1b[2m{show(message)}\x1b[0m" if use_colour(sys.stderr) else show(message)
 
 
 def used_words(cards: list[CardUse], seconds: float) -> str:
@@ -77,7 +78,7 @@ def energy(joules: float) -> str:
     return f"{hours:.0f} Wh" if hours >= 99.5 else f"{hours:.2g} Wh"
 
 
-def _words(run: Run, receipt: Receipt | None, asked: Json, *, is_explained: bool) -> tuple[str, str]:
+def _words(run: Run, receipt: Receipt | None, requested: Json, *, is_explained: bool) -> tuple[str, str]:
     number, target = run.request.get("run_number"), run.request.get("target")
     look = f"holdfast gpu -c {target}"
     more = f"holdfast info -r {number}"
@@ -91,7 +92,7 @@ def _words(run: Run, receipt: Receipt | None, asked: Json, *, is_explained: bool
         what = "the script took memory on the GPU and computed nothing there"
         return "GPU held", f"{used_words(cards, receipt.seconds)}; {what}; see {more}"
     if receipt.verdict == "idle":
-        early = "" if asked.get("require") else "; --require-gpu ends such a run early"
+        early = "" if requested.get("require") else "; --require-gpu ends such a run early"
         return "GPU idle", f"{_idle(run, receipt, is_explained)}; see {more}{early}"
     if receipt.verdict == "absent":
         return "GPU absent", f"{evidence or 'the run had no GPU'}; {look} shows the GPUs of that machine"
@@ -104,15 +105,15 @@ def _words(run: Run, receipt: Receipt | None, asked: Json, *, is_explained: bool
 
 def _used(receipt: Receipt) -> tuple[str, str]:
     cards = [card for card in receipt.cards if card.used]
-    words = [used_words(cards, receipt.seconds)]
+    parts = [used_words(cards, receipt.seconds)]
     spare = [card for card in receipt.cards if card.given and not card.used]
     if spare:
-        words.append(f"reserved but never used: {', '.join(f'GPU {card.index}' for card in spare)}")
+        parts.append(f"reserved but never used: {', '.join(f'GPU {card.index}' for card in spare)}")
     if any(card.xids for card in cards):
-        words.append("with errors (Xid " + ", ".join(str(xid) for card in cards for xid in card.xids[:5]) + ")")
+        parts.append("with errors (Xid " + ", ".join(str(xid) for card in cards for xid in card.xids[:5]) + ")")
     if any(card.strangers for card in cards):
-        words.append("shared with: " + gpu_receipt.who(next(card for card in cards if card.strangers).strangers[0]))
-    return ("GPU used" if len(cards) == 1 else "GPUs used"), " · ".join(words)
+        parts.append("shared with: " + gpu_receipt.who(next(card for card in cards if card.strangers).strangers[0]))
+    return ("GPU used" if len(cards) == 1 else "GPUs used"), " · ".join(parts)
 
 
 def _idle(run: Run, receipt: Receipt, is_explained: bool) -> str:
@@ -124,8 +125,8 @@ def _idle(run: Run, receipt: Receipt, is_explained: bool) -> str:
         else "was available but not used by the script"
     )
     check = next((event for event in run.events if event.get("type") == "gpu_check"), {})
-    found = gpu_receipt.text(check.get("why")) if check.get("ok") is False else ""
-    why = found.rstrip(".") or "check for a CPU build of the framework, or a model that is not moved to the GPU"
+    cause = gpu_receipt.text(check.get("why")) if check.get("ok") is False else ""
+    why = cause.rstrip(".") or "check for a CPU build of the framework, or a model that is not moved to the GPU"
     why = "see above" if is_explained else why
     return f"{there} {were} ({receipt.evidence.rstrip('. ')}); {why}"
 
@@ -140,8 +141,8 @@ def _without_receipt(run: Run, look: str) -> tuple[str, str]:
 
 def _held(run: Run) -> list[str]:
     event = next((event for event in reversed(run.events) if event.get("type") == "gpu_held"), None)
-    holders = [gpu_receipt.process(one) for one in gpu_receipt.objects((event or {}).get("holders"))]
-    return [f"still on the GPU: {show(gpu_receipt.who(one))}" for one in holders[:20]]
+    holders = [gpu_receipt.process(holder) for holder in gpu_receipt.objects((event or {}).get("holders"))]
+    return [f"still on the GPU: {show(gpu_receipt.who(holder))}" for holder in holders[:20]]
 
 
 def _names(cards: list[CardUse]) -> str:
@@ -152,5 +153,5 @@ def _names(cards: list[CardUse]) -> str:
     return " and ".join(f"{count} x {name}" if count > 1 else name for name, count in counted.items())
 
 
-def _encodable(words: str) -> str:
-    return words if "·".encode(sys.stderr.encoding or "ascii", "ignore") else words.replace(" · ", " | ")
+def _encodable(text: str) -> str:
+    return text if "·".encode(sys.stderr.encoding or "ascii", "ignore") else text.replace(" · ", " | ")

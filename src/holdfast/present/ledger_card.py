@@ -29,23 +29,23 @@ _WORDS = {
 }
 
 
-def section(found: Json | None, stream: TextIO) -> list[str]:
+def section(recorded: Json | None, stream: TextIO) -> list[str]:
     """Nothing of a run that no part is known of yet."""
-    parts, wall = (found or {}).get("parts"), (found or {}).get("wall_s")
+    parts, wall = (recorded or {}).get("parts"), (recorded or {}).get("wall_s")
     if not isinstance(parts, dict) or not isinstance(wall, float):
         return []
     lengths = {name: parts.get(name) for name in ledger.PARTS}
     shown = {name: length for name, length in lengths.items() if isinstance(length, float) and length >= _LEAST_S}
     if not shown:
         return []
-    whole = "from the command to its end" if (found or {}).get("whole") else "as far as measured"
+    whole = "from the command to its end" if (recorded or {}).get("whole") else "as far as measured"
     fancy = terminal_plot.can_draw(stream)
     lines = ["", f"{'time':<11}{_seconds(wall)} {whole}"]
     for name, length in shown.items():
         share = length / wall if wall else 0.0
         cells = f"  {name:<12}{_seconds(length):>10} {share:>5.0%}  {_bar(share, fancy):<{_BAR}}"
-        words = f"  {_WORDS[name]}" if terminal.width(stream) >= 120 else ""
-        lines.append((cells + words).rstrip())
+        explanation = f"  {_WORDS[name]}" if terminal.width(stream) >= 120 else ""
+        lines.append((cells + explanation).rstrip())
     return lines
 
 

@@ -25,19 +25,19 @@ def label(run: Run) -> str:
     return f"run {run.request.get('run_number') or run.uid[:8]}"
 
 
-def read(found: Sequence[Run]) -> list[Metrics]:
+def read(chosen: Sequence[Run]) -> list[Metrics]:
     """What each of the runs logged; problems are reported on stderr."""
-    logged = [reader.read_attempts(runs.metric_folders(run)) for run in found]
-    for one in logged:
-        for problem in one.problems:
+    logged = [reader.read_attempts(runs.metric_folders(run)) for run in chosen]
+    for metrics in logged:
+        for problem in metrics.problems:
             sys.stderr.write(f"WARNING: {show(problem)}\n")
     return logged
 
 
-def names(logged: Sequence[Metrics], asked: Sequence[str]) -> list[str]:
+def names(logged: Sequence[Metrics], requested: Sequence[str]) -> list[str]:
     """The series to draw: those requested, else those with several points. One that no run has is an error."""
-    known = {name: None for one in logged for name in one.by_name}
-    missing = [name for name in asked if name not in known]
+    known = {name: None for metrics in logged for name in metrics.by_name}
+    missing = [name for name in requested if name not in known]
     if missing:
         from difflib import get_close_matches
 
@@ -45,24 +45,24 @@ def names(logged: Sequence[Metrics], asked: Sequence[str]) -> list[str]:
         near = list(dict.fromkeys((*near, *known)))[:10]
         hint = f"it has: {', '.join(near)}" if near else "no metrics were logged"
         raise UsageError(f"these runs have no metric {missing[0]!r}", hint=hint)
-    if asked:
-        return list(dict.fromkeys(asked))
-    shaped = [name for name in known if any(has_shape(one.by_name.get(name)) for one in logged)]
+    if requested:
+        return list(dict.fromkeys(requested))
+    shaped = [name for name in known if any(has_shape(metrics.by_name.get(name)) for metrics in logged)]
     if not shaped:
         raise UsageError("there is no numeric series to plot", hint="holdfast history metrics shows what was logged")
     return shaped[:_PANELS]
 
 
 def panels(
-    found: Sequence[Run], logged: Sequence[Metrics], wanted: Sequence[str], *, over_time: bool = False
+    chosen: Sequence[Run], logged: Sequence[Metrics], wanted: Sequence[str], *, over_time: bool = False
 ) -> list[Panel]:
     """A panel for each name with a curve for each run that has it."""
     drawn = []
     for name in wanted:
         curves = [
-            Curve(label(run), number, points(one.by_name[name], run, over_time=over_time))
-            for number, (run, one) in enumerate(zip(found, logged, strict=True))
-            if name in one.by_name
+            Curve(label(run), number, points(metrics.by_name[name], run, over_time=over_time))
+            for number, (run, metrics) in enumerate(zip(chosen, logged, strict=True))
+            if name in metrics.by_name
         ]
         drawn.append(Panel(name, tuple(curves)))
     return drawn

@@ -46,10 +46,10 @@ _EDITED_BY_US = (".txt", ".yml", ".yaml")
 
 def explain(run: Run, last: bytes) -> str:
     """``last`` are the last lines of the log of a run that failed; empty where they tell of no missing module."""
-    found = _COMPLAINT.findall(last)
-    if not found:
+    modules = _COMPLAINT.findall(last)
+    if not modules:
         return ""
-    name = found[-1].decode("ascii", "replace")
+    name = modules[-1].decode("ascii", "replace")
     module = name.partition(".")[0]
     own = _in_project(run, module)
     if own:

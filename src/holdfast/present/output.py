@@ -245,7 +245,7 @@ def _coloured(text: str) -> str:
 
     colours = {"key": "34", "text": "32", "number": "36", "word": "35"}
     token = r'(?P<key>"(?:[^"\\]|\\.)*")(?=:)|(?P<text>"(?:[^"\\]|\\.)*")|(?P<number>-?\d[\d.eE+-]*)|(?P<word>[a-z]+)'
-    return re.sub(token, lambda found: f"\x1b[{colours[found.lastgroup or 'text']}m{found.group()}\x1b[0m", text)
+    return re.sub(token, lambda match: f"\x1b[{colours[match.lastgroup or 'text']}m{match.group()}\x1b[0m", text)
 
 
 def _write(stream: TextIO, text: str) -> None:

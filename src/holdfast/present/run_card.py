@@ -49,15 +49,15 @@ def card(home: Home, run: Run, stream: TextIO) -> str:
             text = f"{record[key]} {arguments}" if key == "script_name" else "; ".join(str(record[key]).splitlines())
             text = history_record.state_words(record) if key == "status" else text
             lines.append(_row(label, text, record["run_number"] if key == "run_id" else None))
-    lines += [_row("python", words) for words in (_python_words(record),) if words]
+    lines += [_row("python", text) for text in (_python_words(record),) if text]
     lines += _attempts(run)
-    lines += [_row("git", words) for words in (_git_words(record["properties"]),) if words]
-    lines += [_row("parameters", words) for words in (_parameter_words(record.get("parameters")),) if words]
-    lines += [_row("tags", words) for words in (_tag_words(record["tags"]),) if words]
+    lines += [_row("git", text) for text in (_git_words(record["properties"]),) if text]
+    lines += [_row("parameters", text) for text in (_parameter_words(record.get("parameters")),) if text]
+    lines += [_row("tags", text) for text in (_tag_words(record["tags"]),) if text]
     lines += ledger_card.section(record["ledger"], stream)  # type: ignore[arg-type]
-    found = reader.read_attempts(runs.metric_folders(run))
-    lines += _pictures(list(found.by_name.values()), stream)
-    lines += [f"problem    {terminal.show(problem)}" for problem in found.problems]
+    metrics = reader.read_attempts(runs.metric_folders(run))
+    lines += _pictures(list(metrics.by_name.values()), stream)
+    lines += [f"problem    {terminal.show(problem)}" for problem in metrics.problems]
     lines += gpu_card.section(run, stream)
     lines += [
         _row("advice" if not number else "", line) for number, line in enumerate(gpu_diagnosis.lines_for(home, run))
@@ -106,12 +106,12 @@ def _attempts(run: Run) -> list[str]:
 
 def _git_words(properties: object) -> str:
     """``<commit> (main, with uncommitted changes)``; nothing of a project that is in no repository."""
-    found = properties if isinstance(properties, dict) else {}
-    if "GitCommit" not in found:
+    fields = properties if isinstance(properties, dict) else {}
+    if "GitCommit" not in fields:
         return ""
-    changed = {True: "with uncommitted changes", False: "no changes"}.get(found["GitDirty"], "")
-    facts = ", ".join(filter(None, (str(found["GitBranch"] or "detached"), changed)))
-    return f"{found['GitCommit'] or 'no commit yet'} ({facts})"
+    changed = {True: "with uncommitted changes", False: "no changes"}.get(fields["GitDirty"], "")
+    facts = ", ".join(filter(None, (str(fields["GitBranch"] or "detached"), changed)))
+    return f"{fields['GitCommit'] or 'no commit yet'} ({facts})"
 
 
 def _parameter_words(parameters: object) -> str:
@@ -127,26 +127,26 @@ def _tag_words(tags: object) -> str:
     return ", ".join(name if value is True else f"{name}={value}" for name, value in tags.items())
 
 
-def _pictures(found: list[Series], stream: TextIO) -> list[str]:
+def _pictures(logged: list[Series], stream: TextIO) -> list[str]:
     """A row per metric, then one chart of the series that have a shape to show."""
-    if not found:
+    if not logged:
         return []
     fancy = terminal_plot.can_draw(stream)
-    rows = [reader.digest(series) for series in found]
+    rows = [reader.digest(series) for series in logged]
     room = terminal.width(stream) if terminal.is_tty(stream) else 2 * terminal.DEFAULT_WIDTH
     widest = max(terminal.display_width(terminal.show(row.name)) for row in rows)
     width = max(6, min(widest, 40, room - _CELLS))
     picture = min(_SPARK, room - _CELLS - width - 2)
     lines = ["", f"{'metric':<{width}}  {'last':>10}  {'min':>10}  {'max':>10}  {'points':>8}"]
-    for series, row in list(zip(found, rows, strict=True))[:_SHOWN]:
+    for series, row in list(zip(logged, rows, strict=True))[:_SHOWN]:
         draws = row.points > 1 and picture >= 4
         spark = terminal_plot.sparkline(_numbers(series), picture, fancy=fancy) if draws else ""
         name = terminal.clip(terminal.show(row.name), width)
         cells = f"{_number(row.last):>10}  {_number(row.least):>10}  {_number(row.greatest):>10}  {row.points:>8}"
         lines.append(f"{name:<{width}}  {cells}  {spark}".rstrip())
-    if len(found) > _SHOWN:
-        lines.append(f"... and {len(found) - _SHOWN} more: holdfast info -o json")
-    shaped = [series for series in found if sum(map(math.isfinite, _numbers(series))) > 2][:2]
+    if len(logged) > _SHOWN:
+        lines.append(f"... and {len(logged) - _SHOWN} more: holdfast info -o json")
+    shaped = [series for series in logged if sum(map(math.isfinite, _numbers(series))) > 2][:2]
     for series in shaped:
         drawing = {series.name: (list(series.steps), _numbers(series))}
         lines += [

@@ -63,7 +63,7 @@ def neutralise(text: str) -> str:
     """
     import re
 
-    return re.sub(_ACTING, lambda found: _escaped(found.group()), text)
+    return re.sub(_ACTING, lambda match: _escaped(match.group()), text)
 
 
 def _escaped(text: str) -> str:
@@ -170,22 +170,22 @@ class EscapeFilter:
                     break
                 self._in_string = False
                 at = end.end()
-            found = self._special.search(text, at)
-            if found is None:
+            match = self._special.search(text, at)
+            if match is None:
                 kept.append(text[at:])
                 break
-            kept.append(text[at : found.start()])
-            at = found.end()
-            if found.lastgroup == "keep":
-                kept.append(found.group())
+            kept.append(text[at : match.start()])
+            at = match.end()
+            if match.lastgroup == "keep":
+                kept.append(match.group())
                 if text[at - 1] == "m":
-                    self._coloured = found.group() not in ("\x1b[m", "\x1b[0m")
-            elif found.lastgroup == "misleading":
-                kept.append(_escaped(found.group()))
-            elif found.lastgroup == "string":
+                    self._coloured = match.group() not in ("\x1b[m", "\x1b[0m")
+            elif match.lastgroup == "misleading":
+                kept.append(_escaped(match.group()))
+            elif match.lastgroup == "string":
                 self._in_string = True
-            elif found.lastgroup == "unfinished":
-                self._held = found.group()
+            elif match.lastgroup == "unfinished":
+                self._held = match.group()
         return "".join(kept)
 
 

@@ -49,29 +49,29 @@ def kept(path: "str") -> "bytes":
 
 def modules(folder: "str", prefix: "str" = "") -> "list[tuple[str, int, int, int]]":
     """Name, size, time of change and inode of each: writing to a file changes one of them."""
-    found = []
+    files = []
     for entry in os.scandir(folder):
         if entry.name.endswith(".py"):
             s = entry.stat()
-            found.append((prefix + entry.name, s.st_size, s.st_ctime_ns, s.st_ino))
+            files.append((prefix + entry.name, s.st_size, s.st_ctime_ns, s.st_ino))
         elif entry.name != "code" and entry.is_dir():
-            found += modules(entry.path, prefix + entry.name + "/")
-    return found
+            files += modules(entry.path, prefix + entry.name + "/")
+    return files
 
 
 def is_whole() -> "bool":
     """All files are read again only if one of them was written to since the last time."""
     if not os.path.isdir(place):
         return False
-    found, note = modules(top), os.path.join(top, "code", "state")
-    now = repr(found).encode("ascii", "replace")
+    files, note = modules(top), os.path.join(top, "code", "state")
+    now = repr(files).encode("ascii", "replace")
     if kept(note) == now:
         return True
     import hashlib
 
     digest = hashlib.sha256()
     try:
-        for name in sorted(module[0] for module in found):
+        for name in sorted(module[0] for module in files):
             with open(os.path.join(top, name), "rb") as source:
                 digest.update(name.encode() + b"\0" + hashlib.sha256(source.read()).digest())
     except OSError:

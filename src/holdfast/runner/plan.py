@@ -283,7 +283,7 @@ class _Fields:
         return value
 
     def objects(self, key: "str") -> "list[_Fields]":
-        return [_Fields(item, "%s[%d]" % (self._path(key), place)) for place, item in enumerate(self._list(key, 0))]
+        return [_Fields(item, "%s[%d]" % (self._path(key), index)) for index, item in enumerate(self._list(key, 0))]
 
     def optional_object(self, key: "str") -> "_Fields | None":
         value = self.source.get(key)
@@ -291,10 +291,10 @@ class _Fields:
 
     def _list(self, key: "str", least: "int") -> "list[Any]":
         value = self.source.get(key)
-        found = [] if value is None else value
-        if not isinstance(found, list) or len(found) < least:
+        items = [] if value is None else value
+        if not isinstance(items, list) or len(items) < least:
             raise self._refusal(key, "a list that is not empty" if least else "a list")
-        return found
+        return items
 
     def _path(self, key: "str") -> "str":
         return "%s.%s" % (self._name, key) if self._name else key

@@ -88,8 +88,8 @@ class Session:
             reply = mirror.Reply(1, self.reader, header.get("id"))
             verb = self._verbs.get(str(header.get("verb")))
             if verb is None:
-                words = "this runner does not support the verb %r" % (header.get("verb"),)
-                reply.end(error=words, error_code="unknown-verb")
+                message = "this runner does not support the verb %r" % (header.get("verb"),)
+                reply.end(error=message, error_code="unknown-verb")
                 continue
             signal.signal(signal.SIGALRM, reply.beat)
             signal.siginterrupt(signal.SIGALRM, False)
@@ -98,8 +98,8 @@ class Session:
                 verb(header, payload, reply)
             except (ImportError, OSError, ValueError, KeyError, TypeError, AttributeError, objects.Damaged) as error:
                 number = errno.errorcode.get(getattr(error, "errno", None) or 0)
-                words = "%s: %s" % (type(error).__name__, limits.told(error))
-                reply.end(error=words, errno=number, error_code=_code(error))
+                message = "%s: %s" % (type(error).__name__, limits.told(error))
+                reply.end(error=message, errno=number, error_code=_code(error))
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)
 
@@ -119,8 +119,8 @@ class Session:
     def _probe(self, _header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
         room = os.statvfs(self.home)
         free = room.f_bavail * room.f_frsize
-        found = {"cpus": os.cpu_count() or 1, "disk_free": free, "inodes_free": room.f_favail}
-        reply.end(facts=dict(found, gpus=store_health.gpus(self.home)))
+        facts = {"cpus": os.cpu_count() or 1, "disk_free": free, "inodes_free": room.f_favail}
+        reply.end(facts=dict(facts, gpus=store_health.gpus(self.home)))
 
     def _facts(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
         from .machine import facts
@@ -133,18 +133,18 @@ class Session:
         from .machine import facts
 
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        wish, name, python = header.get("engine"), str(header["image"]), str(header["python"])
+        kind, name, python = header.get("engine"), str(header["image"]), str(header["python"])
         try:
-            engine = engines.find(self.home, str(wish) if wish else "podman" if name.startswith("rootfs:") else None)
+            engine = engines.find(self.home, str(kind) if kind else "podman" if name.startswith("rootfs:") else None)
             build = header.get("build")
             if isinstance(build, dict):
                 from .container import image_build
 
                 self._arrivals.commit()
-                image_build.build(self.home, engine, name, build, lambda said: reply.send(b"", progress=said))
+                image_build.build(self.home, engine, name, build, lambda event: reply.send(b"", progress=event))
             image = {}  # type: dict[str, object]
             while not (image and images.use(self.home, str(image["id"]))):
-                image = engines.image(self.home, engine, name, python, lambda said: reply.send(b"", progress=said))
+                image = engines.image(self.home, engine, name, python, lambda event: reply.send(b"", progress=event))
         except engines.EngineTrouble as error:
             reply.end(failed=error.to_json())
             return
@@ -166,9 +166,9 @@ class Session:
         from .gpu import target_probe
 
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        wish, bare = header.get("container"), bool(header.get("bare"))
-        if isinstance(wish, dict):
-            reply.end(found=target_probe.in_container(self.home, wish, bare))
+        container, bare = header.get("container"), bool(header.get("bare"))
+        if isinstance(container, dict):
+            reply.end(found=target_probe.in_container(self.home, container, bare))
         else:
             reply.end(found=target_probe.directly(self.home, str(header["python"]), bare))
 
@@ -215,7 +215,7 @@ class Session:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         try:
             note = environment.ensure(
-                self.home, self.runner, wanted, log, lambda said: reply.send(b"", progress=said), lambda: False
+                self.home, self.runner, wanted, log, lambda event: reply.send(b"", progress=event), lambda: False
             )
             reply.end(ledger=note.get("ledger"))
         except environment.CannotBuild as error:
@@ -231,7 +231,7 @@ class Session:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         try:
             answer = environment_solve.solve(
-                self.home, self.runner, header, log, lambda said: reply.send(b"", progress=said)
+                self.home, self.runner, header, log, lambda event: reply.send(b"", progress=event)
             )
             reply.end(answer=answer, log=lossless(log))
         except environment.CannotBuild as error:

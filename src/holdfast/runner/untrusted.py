@@ -167,13 +167,13 @@ def inside(path: "AnyStr", folder: "AnyStr") -> "AnyStr":
     return path
 
 
-def _refuse_irregular(path: "AnyStr", found: "os.stat_result", limit: "int | None") -> "None":
-    if stat.S_ISDIR(found.st_mode):
+def _refuse_irregular(path: "AnyStr", status: "os.stat_result", limit: "int | None") -> "None":
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise SpecialFileError("%s: not a regular file" % _shown(path))
-    if limit is not None and found.st_size > limit:
-        raise TooLargeError("%s: %d bytes, at most %d are read" % (_shown(path), found.st_size, limit))
+    if limit is not None and status.st_size > limit:
+        raise TooLargeError("%s: %d bytes, at most %d are read" % (_shown(path), status.st_size, limit))
 
 
 def _encoded(name: "AnyStr") -> "bytes":

@@ -89,12 +89,12 @@ class _Glob:
     def matches(self, text: "bytes") -> "bool":
         if not text.startswith(self._plain):
             return False
-        wanted, found = self._names, text[len(self._plain) :].split(b"/")
+        wanted, parts = self._names, text[len(self._plain) :].split(b"/")
         at = here = begun = 0
         star = -1
-        while here < len(found):
+        while here < len(parts):
             name = wanted[at] if at < len(wanted) else None
-            if name is not None and name.matches(found[here]):
+            if name is not None and name.matches(parts[here]):
                 at, here = at + 1, here + 1
             elif at < len(wanted) and name is None:
                 star, begun, at = at, here, at + 1
@@ -133,10 +133,10 @@ class _Name:
         if end < at or self._first.find(name, 0, at) < 0 or self._last.find(name, end, len(name)) < 0:
             return False
         for piece in self._middle:
-            found = piece.find(name, at, end)
-            if found < 0:
+            position = piece.find(name, at, end)
+            if position < 0:
                 return False
-            at = found + piece.length
+            at = position + piece.length
         return True
 
 

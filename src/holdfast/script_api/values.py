@@ -277,8 +277,8 @@ def _columns_and_rows(value: "Any") -> "tuple[Any, Any]":
 
 
 def _listed(value: "Any") -> "list[Any]":
-    found = value.tolist() if hasattr(value, "tolist") else value
-    return list(found)
+    items = value.tolist() if hasattr(value, "tolist") else value
+    return list(items)
 
 
 def _is_frame(value: "Any") -> "bool":
@@ -304,10 +304,10 @@ def _described_frame(value: "Any") -> "Made":
 
 def _described_array(value: "Any") -> "dict[str, Any]":
     """What is kept of an array that is too long to be kept number by number."""
-    found = {"type": "array", "shape": [int(length) for length in value.shape], "dtype": str(value.dtype)}  # type: dict[str, Any]
+    fields = {"type": "array", "shape": [int(length) for length in value.shape], "dtype": str(value.dtype)}  # type: dict[str, Any]
     for name in ("min", "max", "mean"):
         try:
-            found[name] = float(getattr(value, name)())
+            fields[name] = float(getattr(value, name)())
         except Exception:
             continue  # text, or a tensor of whole numbers, which has no mean
-    return found
+    return fields

@@ -102,7 +102,7 @@ def secret_by_content(name: bytes, read_head: Callable[[], bytes]) -> str:
         return "a private key" if b"PRIVATE KEY-----" in read_head() else ""
     if name.endswith(b".json"):
         head = read_head()
-        return "a cloud credential" if any(all(word in head for word in words) for words in _TELLING_JSON) else ""
+        return "a cloud credential" if any(all(word in head for word in marks) for marks in _TELLING_JSON) else ""
     if name == b".npmrc":
         values = [
             line.partition(b"=")[2].strip()

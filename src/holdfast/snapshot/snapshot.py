@@ -140,9 +140,15 @@ class Pending:
         return self._snapshot(tree, writer.new_files, writer.new_bytes)._replace(syncs=batch.syncs)
 
     def _snapshot(self, tree: str, new_files: int, new_bytes: int) -> Snapshot:
-        found = self._findings
+        findings = self._findings
         return Snapshot(
-            tree, found.files, found.bytes, new_files, new_bytes, tuple(found.left_out), tuple(found.warnings)
+            tree,
+            findings.files,
+            findings.bytes,
+            new_files,
+            new_bytes,
+            tuple(findings.left_out),
+            tuple(findings.warnings),
         )
 
 

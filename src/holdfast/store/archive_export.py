@@ -38,18 +38,18 @@ def export(home: Home, chosen: list[Run], path: str, tell: Callable[[int, int], 
     if os.path.lexists(path):
         raise UsageError("this file already exists; nothing was written", where=path, hint="use --to for another file")
     left_out: list[str] = []
-    found = dict(_files(home, chosen, left_out))
-    problem = clash(found)
+    files = dict(_files(home, chosen, left_out))
+    problem = clash(files)
     if problem:
         raise UsageError("these runs cannot be in one archive", answer=problem, hint="export them one by one")
     note = {"v": 1, "kind": "holdfast-runs", "holdfast": _version.__version__, "runs": [run.uid for run in chosen]}
     size = 0
     with WholeFile(path, 0o666, UNSYNCED) as target, zipfile.ZipFile(target, "w") as archive:
         archive.writestr(zipfile.ZipInfo(NOTE), json.dumps(note, indent=1) + "\n")
-        for done, (name, source) in enumerate(found.items()):
-            tell(done, len(found))
+        for done, (name, source) in enumerate(files.items()):
+            tell(done, len(files))
             size += _add(archive, name, source)
-    return Exported(len(found), size, left_out)
+    return Exported(len(files), size, left_out)
 
 
 def _files(home: Home, chosen: list[Run], left_out: list[str]) -> Iterator[tuple[str, str]]:
@@ -73,8 +73,8 @@ def _of_run(run: Run) -> Iterator[str]:
         yield from (f"a{number}/{name}" for name in OF_AN_ATTEMPT)
         for folder in (*FOLDERS, "outputs"):
             top = os.path.join(layout.attempt(run.path, number), folder)
-            for place, _, names in os.walk(top):
-                below = os.path.relpath(place, top).replace(os.sep, "/")
+            for directory, _, names in os.walk(top):
+                below = os.path.relpath(directory, top).replace(os.sep, "/")
                 for name in sorted(names):
                     yield f"a{number}/{folder}/{name}" if below == "." else f"a{number}/{folder}/{below}/{name}"
 
@@ -95,7 +95,9 @@ def _objects(home: Home, run: Run, left_out: list[str]) -> Iterator[tuple[str, s
     except (objects.Damaged, ValueError) as error:
         left_out.append(f"{run.request.get('run_id')}: its code, which is incomplete here ({error})")
         return
-    yield from ((f"objects/{one[:2]}/{one[2:]}", os.fsdecode(objects.object_path(root, one))) for one in digests)
+    yield from (
+        (f"objects/{digest[:2]}/{digest[2:]}", os.fsdecode(objects.object_path(root, digest))) for digest in digests
+    )
 
 
 def needed(root: bytes, tree: str) -> set[str]:
@@ -103,13 +105,13 @@ def needed(root: bytes, tree: str) -> set[str]:
     absent = objects.missing(root, tree)
     if absent:
         raise objects.Damaged(absent[0], "missing")
-    found, waiting = {tree}, [tree]
+    digests, waiting = {tree}, [tree]
     while waiting:
         for entry in objects.read_tree(root, waiting.pop()):
-            if entry.kind != "link" and entry.digest not in found:
-                found.add(entry.digest)
+            if entry.kind != "link" and entry.digest not in digests:
+                digests.add(entry.digest)
                 waiting += [entry.digest] if entry.kind == "dir" else []
-    return found
+    return digests
 
 
 def _add(archive: zipfile.ZipFile, name: str, path: str) -> int:

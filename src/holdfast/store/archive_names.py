@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 NOTE = "holdfast-runs.json"
 OF_A_RUN = (layout.request.name, layout.client.name, layout.git_diff.name)
 OF_AN_ATTEMPT = tuple(
-    place.name
-    for place in (
+    file.name
+    for file in (
         *(layout.plan, layout.events, layout.control, layout.log, layout.runner_log),
         *(layout.environment_log, layout.engine_log, layout.manifest),
     )
 )
-FOLDERS = tuple(place.name for place in layout.mirrored_folders)
+FOLDERS = tuple(file.name for file in layout.mirrored_folders)
 _FILES = "|".join(map(re.escape, OF_AN_ATTEMPT))
 _NAME = re.compile(
     rf"{re.escape(NOTE)}|objects/[0-9a-f]{{2}}/[0-9a-f]{{62}}"

@@ -80,10 +80,10 @@ def link_of(project: Project, name: str) -> str:
 def read_link(path: str) -> Asset:
     """What a link says. It may come from anywhere: every field is checked."""
     try:
-        found = json.loads(untrusted.read_file(path, _LARGEST_LINK).decode("utf-8-sig"))
-        name, version = found["name"], str(found["version"])
-        uid, run_id, below, digest = (str(found.get(key) or "") for key in ("uid", "run_id", "path", "sha256"))
-        size = found.get("size")
+        link = json.loads(untrusted.read_file(path, _LARGEST_LINK).decode("utf-8-sig"))
+        name, version = link["name"], str(link["version"])
+        uid, run_id, below, digest = (str(link.get(key) or "") for key in ("uid", "run_id", "path", "sha256"))
+        size = link.get("size")
         asset = Asset(name, version, uid, run_id, below, digest, size if isinstance(size, int) else 0)
         _check_name(name)
     except FileNotFoundError:

@@ -83,20 +83,20 @@ class _Audit:
         self._names: dict[str, str] = {}
 
     def problems(self) -> list[Problem]:
-        found: list[Problem] = []
+        result: list[Problem] = []
         for uid in sorted(runs.uids(self._home)):
-            found += self._run(runs.read(self._home, uid))
+            result += self._run(runs.read(self._home, uid))
         for tree in os.listdir(self._home.saved) if os.path.isdir(self._home.saved) else ():
             self._use(tree, f"the saved state {tree[:12]}")
-        found += self._objects()
-        found += self._missing()
-        found += self._caches()
-        found += self._counters()
-        found += self._runners()
+        result += self._objects()
+        result += self._missing()
+        result += self._caches()
+        result += self._counters()
+        result += self._runners()
         path = self._home.settings
-        found += [Problem("settings", path, what, "fix or delete the file") for what in settings.problems(path)]
-        found += [Problem("index", self._home.index_file, what, _REPAIR) for what in index.problems(self._home)]
-        return found
+        result += [Problem("settings", path, what, "fix or delete the file") for what in settings.problems(path)]
+        result += [Problem("index", self._home.index_file, what, _REPAIR) for what in index.problems(self._home)]
+        return result
 
     def _run(self, run: Run) -> Iterator[Problem]:
         for path, what in self._run_files(run):
@@ -214,30 +214,30 @@ class _Audit:
             try:
                 path = self._home.counter(project)
                 with open(path, encoding="ascii", errors="replace") as source:
-                    said = source.read().strip()
+                    text = source.read().strip()
             except (OSError, ValueError):
                 continue  # found again from the runs
-            if not said.isdigit() or int(said) < highest:
-                yield Problem("number", path, f"it contains {said[:20]!r}, but the highest run is {highest}", _REPAIR)
+            if not text.isdigit() or int(text) < highest:
+                yield Problem("number", path, f"it contains {text[:20]!r}, but the highest run is {highest}", _REPAIR)
         if not run_numbers.is_note_intact(self._home):
             yield Problem("number", self._home.counter("seen"), "it is damaged", _REPAIR)
 
     def _runners(self) -> Iterator[Problem]:
         top = layout.runners(self._home.path)
         for name in sorted(os.listdir(top)) if os.path.isdir(top) else ():
-            place = os.path.join(top, name)
-            if len(name) == 64 and self._hash_runner(place) != name:
+            folder = os.path.join(top, name)
+            if len(name) == 64 and self._hash_runner(folder) != name:
                 todo = "delete this folder while no run is active; it is created again"
-                yield Problem("runner", place, "the installed runner was changed", todo)
+                yield Problem("runner", folder, "the installed runner was changed", todo)
 
-    def _hash_runner(self, place: str) -> str:
+    def _hash_runner(self, top: str) -> str:
         """The name that the runner's files would have now; as in runner/bootstrap.py."""
         whole = hashlib.sha256()
         paths = {}
-        for folder, folders, names in os.walk(place):
-            derived = ("__pycache__", "code") if folder == place else ("__pycache__",)  # checked before they are used
+        for folder, folders, names in os.walk(top):
+            derived = ("__pycache__", "code") if folder == top else ("__pycache__",)  # checked before they are used
             folders[:] = [name for name in folders if name not in derived]
-            inner = os.path.relpath(folder, place).replace(os.sep, "/")
+            inner = os.path.relpath(folder, top).replace(os.sep, "/")
             kept = [name for name in names if name not in derived]  # a file keeps Python from writing __pycache__
             paths.update({name if inner == "." else f"{inner}/{name}": os.path.join(folder, name) for name in kept})
         for name, path in sorted(paths.items()):
@@ -294,16 +294,16 @@ def _check_events(run: Run, alive: bool, is_here: bool) -> str:
     """Whether lines are missing at the end, which no checksum of a line can tell."""
     if alive:
         return ""
-    found = evidence.contradictions(os.fsencode(run.attempt), run.events, is_here)
+    problems = evidence.contradictions(os.fsencode(run.attempt), run.events, is_here)
     closed = next((event for event in run.events if event.get("type") == "closed"), {})
     for line in run.client:
         if line.get("type") == "ledger" and line.get("attempt", run.attempt_name) == run.attempt_name:
             outcome = line.get("outcome", closed.get("outcome"))
             if not closed:
-                found.append("a command saw the run end, but there is no event for it")
+                problems.append("a command saw the run end, but there is no event for it")
             elif outcome != closed.get("outcome"):
-                found.append(f"a command saw the run end as {outcome}, its events show {closed.get('outcome')}")
-    return f"lines are missing: {'; '.join(found)}" if found else ""
+                problems.append(f"a command saw the run end as {outcome}, its events show {closed.get('outcome')}")
+    return f"lines are missing: {'; '.join(problems)}" if problems else ""
 
 
 def _judge_request(lines: list[bytes]) -> str:

@@ -64,8 +64,8 @@ def prune(home: Home, keep: int, max_size: int | None, *, act: bool) -> list[Jso
 def _row(home: Home, key: str) -> Json:
     path = home.environment(key)
     note = runner.read_note(os.fsencode(path)) or {}
-    found = note.get("lock")
-    lock = found if isinstance(found, dict) else {}
+    recorded = note.get("lock")
+    lock = recorded if isinstance(recorded, dict) else {}
     return {
         "key": key,
         "python": (lock.get("python") or {}).get("version"),
@@ -94,8 +94,8 @@ def _size(path: str) -> int:
     total = 0
     for folder, _, names in os.walk(path):
         for name in names:
-            found = os.lstat(os.path.join(folder, name))
-            if (found.st_dev, found.st_ino) not in seen:
-                seen.add((found.st_dev, found.st_ino))
-                total += getattr(found, "st_blocks", found.st_size // 512) * 512
+            status = os.lstat(os.path.join(folder, name))
+            if (status.st_dev, status.st_ino) not in seen:
+                seen.add((status.st_dev, status.st_ino))
+                total += getattr(status, "st_blocks", status.st_size // 512) * 512
     return total

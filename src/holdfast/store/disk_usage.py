@@ -28,12 +28,12 @@ def measure(home: Home) -> list[Json]:
         part = _part(os.path.relpath(folder, home.path).split(os.sep))
         for name in names:
             try:
-                found = os.lstat(os.path.join(folder, name))
+                status = os.lstat(os.path.join(folder, name))
             except FileNotFoundError:
                 continue
-            if (found.st_dev, found.st_ino) not in seen:
-                seen.add((found.st_dev, found.st_ino))
-                totals[part][0] += getattr(found, "st_blocks", found.st_size // 512) * 512
+            if (status.st_dev, status.st_ino) not in seen:
+                seen.add((status.st_dev, status.st_ino))
+                totals[part][0] += getattr(status, "st_blocks", status.st_size // 512) * 512
                 totals[part][1] += 1
     return [{"what": name, "bytes": totals[name][0], "files": totals[name][1], "why": why} for name, why in _PARTS]
 
@@ -49,7 +49,7 @@ def size_of(path: str) -> int:
     return total
 
 
-def _part(words: list[str]) -> str:
-    if words[0] == "runs":
-        return words[3] if len(words) > 3 and words[3] in ("outputs", "work") else "logs"
-    return words[0] if words[0] in ("objects", "envs", "runner", "trash") else "other"
+def _part(parts: list[str]) -> str:
+    if parts[0] == "runs":
+        return parts[3] if len(parts) > 3 and parts[3] in ("outputs", "work") else "logs"
+    return parts[0] if parts[0] in ("objects", "envs", "runner", "trash") else "other"

@@ -87,8 +87,8 @@ def _record(run: Run, *, files: bool = True) -> Json:
     fixed.update({"parameters": parameters} if parameters else {})
     clashing = {name: value for name, value in values.items() if name in FIXED}
     others = {name: value for name, value in values.items() if name not in FIXED}
-    found: Json = {**others, **fixed, **({"metrics": clashing} if clashing else {})}
-    return dict(sorted(found.items()))
+    result: Json = {**others, **fixed, **({"metrics": clashing} if clashing else {})}
+    return dict(sorted(result.items()))
 
 
 def _logged(run: Run) -> tuple[Json, Json, Json]:
@@ -125,11 +125,11 @@ def state_words(record: Json) -> str:
 
 def tags(run: Run, script_tags: Json) -> Json:
     """Each ``tags`` object of client.jsonl adds to those before and to the script's own; null takes one away."""
-    found = dict(script_tags)
+    merged = dict(script_tags)
     for line in run.client:
-        said = line.get("tags")
-        found.update(said if isinstance(said, dict) else {})
-    return {name: value for name, value in found.items() if value is not None}
+        change = line.get("tags")
+        merged.update(change if isinstance(change, dict) else {})
+    return {name: value for name, value in merged.items() if value is not None}
 
 
 def reason(run: Run, *, outputs: bool = True) -> str:
@@ -138,13 +138,13 @@ def reason(run: Run, *, outputs: bool = True) -> str:
         return f"job {run.queued_job} waits in the queue of the target"
     if lifecycle.state_of(run.events) == lifecycle.QUEUED:
         return queue_words(next(event for event in reversed(run.events) if event.get("type") == "queued"))
-    words: list[object] = []
+    notes: list[object] = []
     for event in run.events:
         if event.get("type") == "log_stopped":
-            words.append(event.get("why"))
+            notes.append(event.get("why"))
         elif event.get("type") == "closed":
-            words += _few(output_manifest.problems(run)) if outputs else []
-            return "; ".join(str(part) for part in (event.get("reason"), *words) if part)
+            notes += _few(output_manifest.problems(run)) if outputs else []
+            return "; ".join(str(part) for part in (event.get("reason"), *notes) if part)
     return ""
 
 
@@ -153,7 +153,7 @@ def queue_words(queued: Json) -> str:
     position, why = queued.get("position"), queued.get("reason")
     ahead = queued.get("ahead")
     if not why and isinstance(ahead, list):
-        names = [f"run {one.get('run_id')} of {one.get('user')}" for one in ahead if isinstance(one, dict)]
+        names = [f"run {entry.get('run_id')} of {entry.get('user')}" for entry in ahead if isinstance(entry, dict)]
         why = f"behind {', '.join(names)}" if names else ""
     return ", ".join(str(part) for part in (f"position {position}" if position is not None else "", why) if part)
 
@@ -183,8 +183,8 @@ def gpu_receipt(run: Run) -> Json | None:
     if event is None:
         return None
     inner = event.get("receipt")
-    found = inner if isinstance(inner, dict) else event
-    return {name: value for name, value in found.items() if inner is found or name not in _ENVELOPE}
+    receipt = inner if isinstance(inner, dict) else event
+    return {name: value for name, value in receipt.items() if inner is receipt or name not in _ENVELOPE}
 
 
 def artifacts(run: Run) -> list[str]:
@@ -195,19 +195,19 @@ def artifacts(run: Run) -> list[str]:
 def artifact_paths(run: Run) -> dict[str, str]:
     """The same with the file behind each name."""
     logs = {"control_log": layout.runner_log(run.attempt), "driver_log": layout.log(run.attempt)}
-    found = {name: path for name, path in logs.items() if os.path.exists(path)}
+    paths = {name: path for name, path in logs.items() if os.path.exists(path)}
     for row in output_rows(run):
         name = output_manifest.name_of(row)
-        found[name if name.removesuffix(".txt") not in logs else f"./{name}"] = output_manifest.path_of(run, row)
-    return found
+        paths[name if name.removesuffix(".txt") not in logs else f"./{name}"] = output_manifest.path_of(run, row)
+    return paths
 
 
 def artifact_path(run: Run, name: str) -> str | None:
     """The file behind an artifact's name; None for a name this run does not have."""
     plain = {"driver_log": layout.log, "control_log": layout.runner_log}
-    place = plain.get(name[:-4] if name.endswith(".txt") else name)
-    if place is not None:
-        return place(run.attempt)
+    locate = plain.get(name[:-4] if name.endswith(".txt") else name)
+    if locate is not None:
+        return locate(run.attempt)
     paths = artifact_paths(run)
     return paths.get(name) or paths.get(name.removeprefix("./"))
 
@@ -274,11 +274,13 @@ def _labels(run: Run, script_tags: Json) -> Json:
 def _properties(request: Json) -> Json:
     """CommitId names the snapshot, as in the original: the first digits of its hash. Git's commit is GitCommit."""
     tree = str(request.get("tree", ""))
-    found: Json = {"CommitId": tree[:40], "Snapshot": tree}
+    properties: Json = {"CommitId": tree[:40], "Snapshot": tree}
     git = request.get("git")
     if isinstance(git, dict):
-        found.update({"GitCommit": git.get("commit"), "GitBranch": git.get("branch"), "GitDirty": git.get("dirty")})
-    return found
+        properties.update(
+            {"GitCommit": git.get("commit"), "GitBranch": git.get("branch"), "GitDirty": git.get("dirty")}
+        )
+    return properties
 
 
 def _outputs(run: Run) -> Json:

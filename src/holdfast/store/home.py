@@ -109,8 +109,8 @@ def _identity(path: str, create: bool) -> str:
     file = layout.identity(path)
     try:
         with open(file, encoding="utf-8") as source:
-            found = json.load(source)
-        version, identity = found["layout"], untrusted.hexadecimal(found["id"], 32)
+            document = json.load(source)
+        version, identity = document["layout"], untrusted.hexadecimal(document["id"], 32)
     except FileNotFoundError:
         return _make(path, file) if create else ""
     except (ValueError, KeyError, TypeError, RecursionError) as error:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from holdfast.model import Json
     from holdfast.store.home import Home
 
-_FILES = tuple(place.name for place in layout.mirrored)
-_FOLDERS = tuple(place.name for place in layout.mirrored_folders)
+_FILES = tuple(file.name for file in layout.mirrored)
+_FOLDERS = tuple(file.name for file in layout.mirrored_folders)
 _MB, _GB = 1000**2, 1000**3
 _LONGEST_LOG = 10 * _GB  # where the client did not set maxLogSize itself
 # Far beyond what a run of ours writes. What is read as a whole must fit in memory.
@@ -81,7 +81,7 @@ class Quota:
 def lengths(home: Home, uid: str, attempt: str) -> dict[str, int]:
     """How much of each file of the attempt we have: the cursor is the file itself."""
     folder_of = home.run(uid, attempt)
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for folder in ("", *_FOLDERS):
         try:
             entries = list(os.scandir(os.path.join(folder_of, folder)))
@@ -90,8 +90,8 @@ def lengths(home: Home, uid: str, attempt: str) -> dict[str, int]:
         for entry in entries:
             name = f"{folder}/{entry.name}" if folder else entry.name
             if entry.is_file(follow_symlinks=False) and is_mirrored(name):
-                found[name] = entry.stat(follow_symlinks=False).st_size
-    return found
+                sizes[name] = entry.stat(follow_symlinks=False).st_size
+    return sizes
 
 
 def append(home: Home, uid: str, attempt: str, header: Json, payload: bytes, quota: Quota) -> None:

@@ -71,23 +71,23 @@ def read(path: str) -> Iterator[MlflowRun]:
 
 
 def _of_folder(top: str) -> Iterator[MlflowRun]:
-    found = []
-    for place, experiment in _experiments(top):
-        for name in _listed(place):
-            folder = os.path.join(place, name)
+    candidates = []
+    for directory, experiment in _experiments(top):
+        for name in _listed(directory):
+            folder = os.path.join(directory, name)
             meta = _meta(top, folder)
             if meta.get("lifecycle_stage") == "active" and (meta.get("run_id") or meta.get("run_uuid")):
-                found.append((_whole(meta.get("start_time")), folder, meta, experiment))
-    for _, folder, meta, experiment in sorted(found, key=lambda one: one[:2]):
+                candidates.append((_whole(meta.get("start_time")), folder, meta, experiment))
+    for _, folder, meta, experiment in sorted(candidates, key=lambda row: row[:2]):
         yield _of_files(top, folder, meta, experiment)
 
 
 def _experiments(top: str) -> Iterator[tuple[str, str]]:
     for name in _listed(top):
-        place = os.path.join(top, name)
-        meta = _meta(top, place)
+        folder = os.path.join(top, name)
+        meta = _meta(top, folder)
         if "experiment_id" in meta and not name.startswith(".") and meta.get("lifecycle_stage") == "active":
-            yield place, str(meta.get("name") or name)
+            yield folder, str(meta.get("name") or name)
 
 
 def _listed(folder: str) -> list[str]:
@@ -130,9 +130,9 @@ def _texts(top: str, folder: str, limit: int) -> Iterator[tuple[str, str]]:
 
 
 def _point(line: str) -> Point | None:
-    words = line.split()
+    fields = line.split()
     try:
-        return int(words[0]), float(words[1]), int(words[2]) if len(words) > 2 else 0
+        return int(fields[0]), float(fields[1]), int(fields[2]) if len(fields) > 2 else 0
     except (ValueError, IndexError):
         return None
 
@@ -239,10 +239,10 @@ def _of_rows(db: sqlite3.Connection, folder: str) -> Iterator[MlflowRun]:
 
 def _series(db: sqlite3.Connection, uid: str) -> dict[str, list[Point]]:
     query = "SELECT key, timestamp, value, step, is_nan FROM metrics WHERE run_uuid = ? ORDER BY timestamp, step"
-    found: dict[str, list[Point]] = {}
+    series: dict[str, list[Point]] = {}
     for key, moment, value, step, is_nan in db.execute(query, (uid,)):
-        found.setdefault(str(key), []).append((_whole(moment), _number(value, bool(is_nan)), _whole(step)))
-    return found
+        series.setdefault(str(key), []).append((_whole(moment), _number(value, bool(is_nan)), _whole(step)))
+    return series
 
 
 def _number(value: object, is_nan: bool) -> float:
@@ -257,14 +257,14 @@ def _artifacts(folder: str, experiment: str, uid: str, uri: str) -> str:
     try:
         untrusted.hexadecimal(uid, 32)
         untrusted.component(experiment)
-        said = urlsplit(uri)
+        address = urlsplit(uri)
     except ValueError:
         return ""
-    named = unquote(said.path) if said.scheme in ("", "file") and not said.netloc else ""
+    named = unquote(address.path) if address.scheme in ("", "file") and not address.netloc else ""
     places = [os.path.join(folder, name, experiment, uid, "artifacts") for name in ("mlruns", "mlartifacts")]
     places += [os.path.join(folder, named)] if named else []
     own = os.path.join(os.sep, uid, "artifacts")
-    return next((place for place in places if os.path.isdir(place) and os.path.realpath(place).endswith(own)), "")
+    return next((path for path in places if os.path.isdir(path) and os.path.realpath(path).endswith(own)), "")
 
 
 def _whole(value: object) -> int:

@@ -120,8 +120,8 @@ def _leftovers(home: Home, clock: Clock, act: bool) -> Json:
 def _halves(home: Home) -> Iterator[str]:
     from glob import escape, iglob
 
-    for place in ("*", "*/*", "runs/*/*", "runner/*/code/*", "shims/*/*", "ssh/*/*"):
-        yield from filter(_is_half, iglob(os.path.join(escape(home.path), place)))
+    for pattern in ("*", "*/*", "runs/*/*", "runner/*/code/*", "shims/*/*", "ssh/*/*"):
+        yield from filter(_is_half, iglob(os.path.join(escape(home.path), pattern)))
 
 
 def _is_dead(path: str) -> bool:

@@ -34,10 +34,10 @@ _IN_PLAN = ("run_id", "run_number", "project", "project_id", "target", "script",
 def read(folder: str, uid: str) -> tuple[Json, str]:
     """The request, and why the run is damaged; empty where it is not."""
     path = layout.request(folder)
-    found, problem, intact = _read(path)
+    document, problem, intact = _read(path)
     if not problem:
-        request, odd = checked(found)
-        bad = [name for name in odd if name in _IDENTITY] + [name for name in _IDENTITY if name not in found]
+        request, odd = checked(document)
+        bad = [name for name in odd if name in _IDENTITY] + [name for name in _IDENTITY if name not in document]
         if not bad and not intact:
             plan = _from_plan(folder, uid)
             bad = [name for name in ("run_id", "run_number", "project_id") if request[name] != plan.get(name)]
@@ -56,11 +56,11 @@ def is_changed(folder: str) -> bool:
     return not problem and not intact
 
 
-def checked(found: Json) -> tuple[Json, list[str]]:
+def checked(document: Json) -> tuple[Json, list[str]]:
     """The fields whose types are right, and the names of the others."""
-    odd = [name for name, kind in _TYPES.items() if found.get(name) is not None and not _is(kind, found[name])]
-    odd += [name for name in _IDENTITY if name in found and found[name] is None]
-    return ({name: value for name, value in found.items() if name not in odd} if odd else found), odd
+    odd = [name for name, kind in _TYPES.items() if document.get(name) is not None and not _is(kind, document[name])]
+    odd += [name for name in _IDENTITY if name in document and document[name] is None]
+    return ({name: value for name, value in document.items() if name not in odd} if odd else document), odd
 
 
 def read_object(path: str) -> tuple[Json, str]:
@@ -72,11 +72,13 @@ def _read(path: str) -> tuple[Json, str, bool]:
     """The object, what is wrong with it, and whether its checksum is right."""
     try:
         data = untrusted.read_file(path, _LARGEST)
-        found = untrusted.loads(data)
+        document = untrusted.loads(data)
     except (OSError, ValueError) as error:
         return {}, f"{path}: {error}", False
     return (
-        (found, "", is_intact(data.rstrip(b"\n"))) if isinstance(found, dict) else ({}, f"{path}: not an object", False)
+        (document, "", is_intact(data.rstrip(b"\n")))
+        if isinstance(document, dict)
+        else ({}, f"{path}: not an object", False)
     )
 
 

@@ -131,10 +131,10 @@ def _seen(home: Home) -> Json:
     """What was noted last; nothing where the note is missing or not as it was written."""
     try:
         line = untrusted.read_file(home.counter(_SEEN), _LARGEST_NOTE).rstrip(b"\n")
-        found = json.loads(line) if is_intact(line) else {}
+        document = json.loads(line) if is_intact(line) else {}
     except (OSError, ValueError, RecursionError):
         return {}
-    return _object(found)
+    return _object(document)
 
 
 def _note(home: Home, seen: Json) -> None:
@@ -146,11 +146,11 @@ def _note(home: Home, seen: Json) -> None:
 def _counter(home: Home, name: str, most: int) -> int | None:
     """The last number given out by what the counter says; None where it says nothing."""
     try:
-        said = untrusted.read_file(home.counter(name), 100)
+        data = untrusted.read_file(home.counter(name), 100)
     except (OSError, ValueError):
         return None
-    digits = said[:-1]
-    return int(digits) if said.endswith(b"\n") and digits.isdigit() and int(digits) < most else None
+    digits = data[:-1]
+    return int(digits) if data.endswith(b"\n") and digits.isdigit() and int(digits) < most else None
 
 
 def _set_counter(home: Home, name: str, value: int) -> None:

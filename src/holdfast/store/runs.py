@@ -184,12 +184,12 @@ def _irregular(path: str) -> str:
 
 def _lines(path: str) -> list[Json]:
     """Lines that say what they are about, with numbers where there must be numbers."""
-    found = read_lines(as_bytes(path))
-    for line in found:
+    lines = read_lines(as_bytes(path))
+    for line in lines:
         for name in _NUMBERS:
             if name in line and not isinstance(line[name], int):
                 del line[name]
-    return [line for line in found if isinstance(line.get("type"), str)]
+    return [line for line in lines if isinstance(line.get("type"), str)]
 
 
 def attempt(run: Run, number: int) -> Run:
@@ -231,9 +231,9 @@ def last_attempt(path: str) -> int:
 def read_plan(run: Run) -> Json | None:
     """The plan of the newest attempt that has one here."""
     for number in range(run.attempt_number, 0, -1):
-        found, problem = request_file.read_object(layout.plan(layout.attempt(run.path, number)))
+        plan, problem = request_file.read_object(layout.plan(layout.attempt(run.path, number)))
         if not problem:
-            return found
+            return plan
     return None
 
 

@@ -68,15 +68,15 @@ class Staging:
     def publish(self, uid: str, run_id: str, request: Json) -> int | None:
         """Give the run its number and its place; None where the store has it already. ``settle`` comes first."""
         with self._home.lock("gather"):
-            place = self._home.run(uid)
-            if os.path.isdir(place):
+            folder = self._home.run(uid)
+            if os.path.isdir(folder):
                 return None
             project = Project("", str(request["project_id"]), str(request["project"]))
             identity = Identity(uid, run_id, run_numbers.claim(self._home, project).run_number)
             write_synced(layout.request(self.run(uid)), sealed({**request, **identity._asdict()}))
             fsync_path(self.run(uid))
             os.makedirs(self._home.runs, 0o700, exist_ok=True)
-            os.rename(self.run(uid), place)
+            os.rename(self.run(uid), folder)
             fsync_path(self._home.runs)
             run_numbers.note_created(self._home)
             return identity.run_number

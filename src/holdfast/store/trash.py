@@ -39,15 +39,15 @@ def uids(home: Home) -> list[str]:
 
 def rows(home: Home, project_id: str | None = None) -> list[Json]:
     """What is there (of a project), newest first."""
-    found = []
+    result = []
     for uid in uids(home):
         request = read(home, uid).request
         if project_id is None or request.get("project_id") == project_id:
             deleted = os.stat(_place(home, uid)).st_mtime_ns
             identity = {name: request.get(name) for name in ("run_number", "run_id")}
-            found.append({**identity, "uid": uid, "deleted_utc": history_record.utc(deleted), "deleted_ns": deleted})
-    found.sort(key=lambda row: int(str(row.pop("deleted_ns"))), reverse=True)
-    return found
+            result.append({**identity, "uid": uid, "deleted_utc": history_record.utc(deleted), "deleted_ns": deleted})
+    result.sort(key=lambda row: int(str(row.pop("deleted_ns"))), reverse=True)
+    return result
 
 
 def read(home: Home, uid: str) -> runs.Run:
@@ -57,16 +57,16 @@ def read(home: Home, uid: str) -> runs.Run:
 
 def find(home: Home, project_id: str, named: str) -> str:
     """The uid of a deleted run by its number in the project, its id, or the beginning of its uid."""
-    found = [
+    matches = [
         str(row["uid"])
         for row in rows(home)
         if named in (row["run_id"], row["uid"]) or (len(named) > 5 and str(row["uid"]).startswith(named))
     ]
-    found = found or [str(row["uid"]) for row in rows(home, project_id) if str(row["run_number"]) == named]
-    if len(found) == 1:
-        return found[0]
-    hint = "one of: " + ", ".join(found) if found else "holdfast history undelete shows what is in the trash"
-    raise UsageError(f"{len(found) or 'no'} deleted runs match {named!r}", where=home.trash, hint=hint)
+    matches = matches or [str(row["uid"]) for row in rows(home, project_id) if str(row["run_number"]) == named]
+    if len(matches) == 1:
+        return matches[0]
+    hint = "one of: " + ", ".join(matches) if matches else "holdfast history undelete shows what is in the trash"
+    raise UsageError(f"{len(matches) or 'no'} deleted runs match {named!r}", where=home.trash, hint=hint)
 
 
 def restore(home: Home, uid: str) -> None:

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 def begin(home: Home) -> None:
     """Make the file, so that machines which become known from now on do not count as known before."""
     if not os.path.exists(layout.trust(home.path)):
-        _change(home, lambda said: said)
+        _change(home, lambda stored: stored)
 
 
 def confirm(home: Home, rows: Iterable[Confirmation], folder: str = "") -> None:
     """Add confirmed values, and the folder of another user if one is named."""
 
-    def add(said: Confirmations) -> Confirmations:
-        new = [row for row in dict.fromkeys(rows) if row not in said.confirmed]
+    def add(stored: Confirmations) -> Confirmations:
+        new = [row for row in dict.fromkeys(rows) if row not in stored.confirmed]
         real = (os.path.realpath(folder),) if folder else ()
-        folders = (*said.folders, *(path for path in real if path not in said.folders))
-        return said._replace(confirmed=(*said.confirmed, *new), folders=folders)
+        folders = (*stored.folders, *(path for path in real if path not in stored.folders))
+        return stored._replace(confirmed=(*stored.confirmed, *new), folders=folders)
 
     _change(home, add)
 
@@ -41,14 +41,14 @@ def forget(home: Home, project: str, target: str = "", machine: str = "") -> int
     """
     count = 0
 
-    def drop(said: Confirmations) -> Confirmations:
+    def drop(stored: Confirmations) -> Confirmations:
         nonlocal count
-        gone = [row for row in said.confirmed if row.project == project and target in ("", row.target)]
-        folders = [path for path in said.folders if target or path != project]
-        machines = [name for name in said.machines if name != machine]
-        count = len(gone) + len(said.folders) - len(folders) + len(said.machines) - len(machines)
-        kept = tuple(row for row in said.confirmed if row not in gone)
-        return said._replace(confirmed=kept, folders=tuple(folders), machines=tuple(machines))
+        gone = [row for row in stored.confirmed if row.project == project and target in ("", row.target)]
+        folders = [path for path in stored.folders if target or path != project]
+        machines = [name for name in stored.machines if name != machine]
+        count = len(gone) + len(stored.folders) - len(folders) + len(stored.machines) - len(machines)
+        kept = tuple(row for row in stored.confirmed if row not in gone)
+        return stored._replace(confirmed=kept, folders=tuple(folders), machines=tuple(machines))
 
     _change(home, drop)
     return count
@@ -56,5 +56,5 @@ def forget(home: Home, project: str, target: str = "", machine: str = "") -> int
 
 def _change(home: Home, change: Callable[[Confirmations], Confirmations]) -> None:
     with home.lock("trust"):
-        said = change(confirmations.read(home.path))
-        write_whole(layout.trust(home.path), confirmations.to_json(said))
+        changed = change(confirmations.read(home.path))
+        write_whole(layout.trust(home.path), confirmations.to_json(changed))

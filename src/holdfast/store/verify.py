@@ -25,15 +25,15 @@ def differences(run: Run, closed: Json) -> list[str]:
 
 def damaged(run: Run, closed: Json) -> dict[str, str]:
     """What is wrong with each file of the closing event; of those in ``begun`` the beginning counts."""
-    found = {}
+    problems = {}
     for name, size, digest, whole in promised(closed):
         try:
             path = untrusted.below(run.attempt, name)
         except untrusted.Untrusted as error:
-            found[name] = str(error)
+            problems[name] = str(error)
         else:
-            found[name] = compare(path, size, digest, whole=whole)
-    return {name: problem for name, problem in found.items() if problem}
+            problems[name] = compare(path, size, digest, whole=whole)
+    return {name: problem for name, problem in problems.items() if problem}
 
 
 def promised(closed: Json) -> Iterator[tuple[str, object, object, bool]]:

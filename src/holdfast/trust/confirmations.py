@@ -34,15 +34,15 @@ class Confirmations(Record):
 def read(home: str) -> Confirmations:
     """``home`` is the store. A store without the file knows the machines that it keeps a login for."""
     path = layout.trust(home)
-    found = _object(path)
-    if found is None:
+    document = _object(path)
+    if document is None:
         return Confirmations(machines=_known_machines(home), old_commands=_old_commands(home))
-    rows = [row for row in _list(found.get("confirmed")) if isinstance(row, dict)]
+    rows = [row for row in _list(document.get("confirmed")) if isinstance(row, dict)]
     names = Confirmation._fields
     return Confirmations(
         confirmed=tuple(Confirmation(*(str(row.get(name, "")) for name in names)) for row in rows),
-        folders=tuple(map(str, _list(found.get("folders")))),
-        machines=tuple(map(str, _list(found.get("machines")))),
+        folders=tuple(map(str, _list(document.get("folders")))),
+        machines=tuple(map(str, _list(document.get("machines")))),
         old_commands=_old_commands(home),
     )
 
@@ -52,16 +52,16 @@ def is_trusted_folder(home: str, folder: str) -> bool:
     return os.path.realpath(folder) in read(home).folders
 
 
-def to_json(said: Confirmations) -> bytes:
-    rows = [row._asdict() for row in said.confirmed]
-    text = {"v": 1, "confirmed": rows, "folders": list(said.folders), "machines": list(said.machines)}
+def to_json(stored: Confirmations) -> bytes:
+    rows = [row._asdict() for row in stored.confirmed]
+    text = {"v": 1, "confirmed": rows, "folders": list(stored.folders), "machines": list(stored.machines)}
     return json.dumps(text, indent=1).encode() + b"\n"
 
 
 def _object(path: str) -> dict[str, object] | None:
     try:
         with open(path, encoding="utf-8") as source:
-            found = json.load(source)
+            document = json.load(source)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
@@ -69,7 +69,7 @@ def _object(path: str) -> dict[str, object] | None:
         raise StoreError(
             "the file with your confirmations cannot be read", where=path, answer=str(error), hint=hint
         ) from error
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _known_machines(home: str) -> tuple[str, ...]:
@@ -82,10 +82,10 @@ def _known_machines(home: str) -> tuple[str, ...]:
 
 def _old_commands(home: str) -> frozenset[str]:
     try:
-        found = _object(layout.old_trust(home))
+        commands = _object(layout.old_trust(home))
     except StoreError:
         return frozenset()
-    return frozenset(found or ())
+    return frozenset(commands or ())
 
 
 def _list(value: object) -> list[object]:

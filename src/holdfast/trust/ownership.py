@@ -57,9 +57,9 @@ def is_changeable_by_others(path: str) -> bool:
     above, is_missing = os.path.realpath(path), False
     while True:
         try:
-            found = os.stat(above)
-            is_open = found.st_mode & 0o002 and (is_missing or found.st_mode & 0o041000 != 0o041000)
-            if found.st_uid not in trusted or is_open:
+            status = os.stat(above)
+            is_open = status.st_mode & 0o002 and (is_missing or status.st_mode & 0o041000 != 0o041000)
+            if status.st_uid not in trusted or is_open:
                 return True
             is_missing = False
         except FileNotFoundError:

@@ -38,8 +38,8 @@ def promote(parsed: Parsed) -> int:
 def list_assets(parsed: Parsed) -> int:
     project = projects.find(parsed.text("project") or os.getcwd())
     columns = ("name", "version", "run_id", "path", "size", "promoted_utc")
-    found = assets.listed(open_home(), project.id)
-    emit(found, fmt=parsed.text("output"), query=parsed.text("query"), columns=columns)
+    rows = assets.listed(open_home(), project.id)
+    emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=columns)
     return 0
 
 

@@ -64,13 +64,13 @@ def _understand(parsed: Parsed) -> tuple[ComputeTarget, str]:
         raise UsageError(f"{name!r} is not a valid target name", hint="--name NAME")
     if name == "local":
         raise UsageError("the name local is reserved for this machine", hint="use another --name")
-    host, found = target_lookup.split_address(address, int(port) if port else None)
+    host, port_number = target_lookup.split_address(address, int(port) if port else None)
     compute = ComputeTarget(
         name=name,
         type=kind,
         address=host,
         username=parsed.text("username") or user or None,
-        port=found,
+        port=port_number,
         private_key_file=parsed.text("key_file"),
         root=parsed.text("root"),
     )
@@ -92,9 +92,9 @@ def _enter(home: Home, compute: ComputeTarget, secret: str | None, *, own_key: b
     except AuthenticationError:
         if secret is not None:
             raise
-        asked = _ask_password(compute)
-        if asked is not None:
-            _, entry = engine.enter(home, login, compute, asked, own_key=True)
+        password = _ask_password(compute)
+        if password is not None:
+            _, entry = engine.enter(home, login, compute, password, own_key=True)
             return entry
         if not own_key:
             raise
@@ -151,9 +151,12 @@ def _gpu_lines(entry: engine.Entry) -> list[tuple[str, str]]:
     test = entry.gpu_test
     if test is None:
         return []
-    said = f"FAILED: {test.found}" if test.state == "failed" else test.found
+    summary = f"FAILED: {test.found}" if test.state == "failed" else test.found
     fixes = test.fix.splitlines()
-    return [("gpu test", said), *(("", f"{'try: ' if number == 0 else ''}{fix}") for number, fix in enumerate(fixes))]
+    return [
+        ("gpu test", summary),
+        *(("", f"{'try: ' if number == 0 else ''}{fix}") for number, fix in enumerate(fixes)),
+    ]
 
 
 def found_lines(facts: Json) -> list[tuple[str, str]]:
@@ -168,16 +171,16 @@ def found_lines(facts: Json) -> list[tuple[str, str]]:
         lines.append(("disk", f"{human_bytes(_number(disk.get('free')))} free"))
     engines, gpus = facts.get("engines"), facts.get("gpus")
     named = (
-        [f"{name} {found.get('version') or found.get('error')}" for name, found in engines.items()]
+        [f"{name} {details.get('version') or details.get('error')}" for name, details in engines.items()]
         if isinstance(engines, dict)
         else []
     )
     lines.append(("engines", ", ".join(named) or "no docker, no podman"))
     if isinstance(gpus, list):
-        words = [
+        labels = [
             str(gpu.get("error") or f"{gpu.get('name')} ({gpu.get('memory')})") for gpu in gpus if isinstance(gpu, dict)
         ]
-        lines.append(("gpus", ", ".join(words) or "none"))
+        lines.append(("gpus", ", ".join(labels) or "none"))
     for key, word in (("locks", "locks"), ("ends_at_logout", "logout")):
         if facts.get(key):
             lines.append((word, f"WARNING: {facts[key]}"))
@@ -190,12 +193,12 @@ def _write(folder: str, compute: ComputeTarget, entry: engine.Entry | None) -> N
 
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, f"{compute.name}.compute")
-    said = engine.settings(compute, entry)
+    values = engine.settings(compute, entry)
     if os.path.exists(path):
-        update(path, {**said, "password": None})
+        update(path, {**values, "password": None})
         sys.stderr.write(f"changed {show(path)}\n")
     else:
-        save(path, new_compute(said).encode())
+        save(path, new_compute(values).encode())
         sys.stderr.write(f"created {show(path)}\n")
     runconfig = os.path.join(folder, f"{compute.name}.runconfig")
     if not os.path.exists(runconfig):
@@ -212,9 +215,13 @@ def _confirm(home: Home, folder: str, name: str) -> None:
         return  # the user's own files need none
     root = os.path.dirname(folder)
     compute = target_lookup.choose((folder,), "local", name).compute
-    asked = [one for one in trust_policy.wanted(compute, None, root) if one.key in trust_policy.ATTACHED]
+    needed = [
+        permission for permission in trust_policy.wanted(compute, None, root) if permission.key in trust_policy.ATTACHED
+    ]
     scope = confirmation.scope_of(home.path, root)
-    trust_file.confirm(home, [confirmations.Confirmation(scope, name, one.key, one.value) for one in asked])
+    trust_file.confirm(
+        home, [confirmations.Confirmation(scope, name, permission.key, permission.value) for permission in needed]
+    )
 
 
 def _number(value: object) -> float:

@@ -31,22 +31,22 @@ def clean(parsed: Parsed) -> int:
     target = target_lookup.resolve(compute, home.path)
     channel = connect(home, target, ASKING)
     try:
-        found = engine.look(home, target, channel)
-        if parsed.flag("dry_run") or not found.count:
-            _tell(parsed, found, f"{human_bytes(found.bytes)} on {target.name} could be freed")
+        findings = engine.look(home, target, channel)
+        if parsed.flag("dry_run") or not findings.count:
+            _tell(parsed, findings, f"{human_bytes(findings.bytes)} on {target.name} could be freed")
             return 0
-        _confirm(parsed, target.name, found)
-        gone = engine.remove(home, target, channel, found)
+        _confirm(parsed, target.name, findings)
+        gone = engine.remove(home, target, channel, findings)
     finally:
         channel.close()
     _tell(parsed, gone, f"{human_bytes(gone.bytes)} freed on {target.name}")
     return 0
 
 
-def _confirm(parsed: Parsed, name: str, found: engine.Findings) -> None:
+def _confirm(parsed: Parsed, name: str, findings: engine.Findings) -> None:
     if parsed.flag("yes"):
         return
-    sys.stderr.write("".join(f"{line}\n" for line in _lines(found)))
+    sys.stderr.write("".join(f"{line}\n" for line in _lines(findings)))
     if is_tty(sys.stdin) and is_tty(sys.stderr):
         sys.stderr.write(f"Remove this from {show(name)}? [y/N] ")
         sys.stderr.flush()
@@ -55,20 +55,20 @@ def _confirm(parsed: Parsed, name: str, found: engine.Findings) -> None:
     raise UsageError("nothing was removed", where=name, hint="--yes removes it; --dry-run only shows it")
 
 
-def _tell(parsed: Parsed, found: engine.Findings, sentence: str) -> None:
+def _tell(parsed: Parsed, findings: engine.Findings, sentence: str) -> None:
     if parsed.text("output") or parsed.text("query") or not is_tty(sys.stdout):
-        rows = [{**row, "why": _why(row)} for row in found.rows]
+        rows = [{**row, "why": _why(row)} for row in findings.rows]
         emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=_COLUMNS)
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in _lines(found)))
+        sys.stdout.write("".join(f"{line}\n" for line in _lines(findings)))
     sys.stdout.flush()
     sys.stderr.write(f"{show(sentence)}\n")
 
 
-def _lines(found: engine.Findings) -> list[str]:
+def _lines(findings: engine.Findings) -> list[str]:
     """One line of text for each row with a remark."""
     lines = []
-    for row in found.rows:
+    for row in findings.rows:
         stays = f"{row['stays']} stay" if row["stays"] else ""
         note = f"  ({', '.join(filter(None, (stays, _why(row))))})" if stays or _why(row) else ""
         if row["count"] or note:

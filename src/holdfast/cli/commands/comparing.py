@@ -26,12 +26,12 @@ def compare_runs(parsed: Parsed) -> int:
     """Exit code 0 whether they differ or not: that two runs differ is no mistake."""
     to = parsed.text("to")
     form = _form(parsed, to)
-    home, found = pick.runs_named(parsed)
-    if len(found) < 2:
+    home, chosen = pick.runs_named(parsed)
+    if len(chosen) < 2:
         raise UsageError("two or more runs are needed", hint="holdfast history compare -r 12 -r 13")
-    result = compare(home, found)
-    for one in result.logged:
-        for problem in one.problems:
+    result = compare(home, chosen)
+    for logged in result.logged:
+        for problem in logged.problems:
             sys.stderr.write(f"WARNING: {show(problem)}\n")
     show_all = parsed.flag("all")
     if form == "html":
@@ -48,11 +48,11 @@ def compare_runs(parsed: Parsed) -> int:
 
 
 def _form(parsed: Parsed, to: str | None) -> str:
-    said = parsed.text("output")
+    output = parsed.text("output")
     if to is None:
-        return said or ("table" if is_tty(sys.stdout) and parsed.text("query") is None else "json")
+        return output or ("table" if is_tty(sys.stdout) and parsed.text("query") is None else "json")
     named = _ENDINGS.get(os.path.splitext(to)[1].lower())
-    if named is None or said not in (None, named):
+    if named is None or output not in (None, named):
         raise UsageError(f"--to {to}: a comparison is written as .html or .json", hint="--to compare.html")
     return named
 

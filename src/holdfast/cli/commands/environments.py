@@ -37,8 +37,8 @@ def prepare(parsed: Parsed) -> int:
         with Progress(sys.stderr) as progress:
             ledger = bench.build(environment, progress)
     checked = round(time.monotonic() - started, 3)
-    told = {"already_there": True, "check_s": checked} if ledger is None else {"solve_s": solving, **ledger}
-    row = {"environment": environment.key, "source": environment.source, **told}
+    details = {"already_there": True, "check_s": checked} if ledger is None else {"solve_s": solving, **ledger}
+    row = {"environment": environment.key, "source": environment.source, **details}
     if ledger is None:
         sys.stderr.write(f"already built: environment {environment.key}, checked in {checked:.3f} s\n")
     if parsed.text("output") or parsed.text("query") or not is_tty(sys.stdout):
@@ -51,8 +51,8 @@ def prepare(parsed: Parsed) -> int:
 
 def show_declared(parsed: Parsed) -> int:
     with _bench(parsed) as bench:
-        found = bench.describe("")
-    emit(found, fmt=parsed.text("output"), query=parsed.text("query"))
+        description = bench.describe("")
+    emit(description, fmt=parsed.text("output"), query=parsed.text("query"))
     return 0
 
 
@@ -72,12 +72,12 @@ def lock(parsed: Parsed) -> int:
     from holdfast.environments.lock import lock_file, to_text
 
     with _bench(parsed) as bench:
-        found = bench.solve("")
+        solved = bench.solve("")
         name = lock_file(bench.chosen.config.name)
         path = os.path.join(bench.project.root, name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    save(path, to_text(found).encode())
-    sys.stderr.write(f"{show(name)}: {len(found.conda) + len(found.pip)} packages, exactly\n")
+    save(path, to_text(solved).encode())
+    sys.stderr.write(f"{show(name)}: {len(solved.conda) + len(solved.pip)} packages, exactly\n")
     return 0
 
 
@@ -98,10 +98,10 @@ def add(parsed: Parsed) -> int:
 
     project = _project(parsed)
     chosen = _chosen(parsed, project.root)
-    found = additions.added(project.root, chosen.config, parsed.texts("packages"))
-    if found.is_changed:
-        save(os.path.join(project.root, found.file), as_bytes(found.text))
-    sys.stderr.write("".join(f"{show(note)}\n" for note in found.notes))
+    change = additions.added(project.root, chosen.config, parsed.texts("packages"))
+    if change.is_changed:
+        save(os.path.join(project.root, change.file), as_bytes(change.text))
+    sys.stderr.write("".join(f"{show(note)}\n" for note in change.notes))
     return 0
 
 
@@ -152,6 +152,6 @@ def _project(parsed: Parsed) -> Project:
 
 def _chosen(parsed: Parsed, root: str) -> target_lookup.Chosen:
     home = location()
-    said = settings.read(layout.settings(home))
-    name = parsed.text("config") or parsed.text("target") or said["defaultTarget"]
+    configured = settings.read(layout.settings(home))
+    name = parsed.text("config") or parsed.text("target") or configured["defaultTarget"]
     return target_lookup.choose(target_lookup.folders(root, home), name, parsed.text("target"))

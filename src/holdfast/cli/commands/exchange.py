@@ -103,12 +103,12 @@ def take_in(parsed: Parsed) -> int:
             from holdfast.engine.transfer import import_mlflow
 
             project = projects.remember(project)
-            found = import_mlflow.bring(
+            result = import_mlflow.bring(
                 home, project, path, lambda at, _: progress.update(f"reading: {_count(at, 'run')}")
             )
-            new, here, going = found.new, found.here, found.going
+            new, here, going = result.new, result.here, result.going
             elsewhere = []
-            _tell_left_out(found.left_out)
+            _tell_left_out(result.left_out)
     _tell(new, here, going)
     if elsewhere:
         names = show(", ".join(elsewhere))
@@ -127,10 +127,10 @@ def _refuse_open(chosen: list[Run], ended: list[Run], everything: bool) -> None:
 def _tell(new: list[str], here: int, going: int) -> None:
     sys.stdout.write("".join(f"{show(name)}\n" for name in new))
     sys.stdout.flush()
-    words = [f"{_count(len(new), 'run')} imported"]
-    words += [f"{here} already present"] if here else []
-    words += [f"{going} skipped because they have not ended"] if going else []
-    sys.stderr.write(", ".join(words) + "\n")
+    parts = [f"{_count(len(new), 'run')} imported"]
+    parts += [f"{here} already present"] if here else []
+    parts += [f"{going} skipped because they have not ended"] if going else []
+    sys.stderr.write(", ".join(parts) + "\n")
 
 
 def _tell_left_out(lines: list[str]) -> None:

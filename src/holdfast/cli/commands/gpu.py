@@ -59,8 +59,8 @@ def gpu(parsed: Parsed) -> int:
 
 
 def _line(home: Home, target: Target, page: _Plain | Screen) -> Line:
-    def tell(words: str) -> None:
-        sys.stderr.write(f"{show(words)}\n")
+    def tell(message: str) -> None:
+        sys.stderr.write(f"{show(message)}\n")
         page.leave()
 
     def on_lost(error: UnreachableError) -> None:

@@ -81,10 +81,10 @@ def last(parsed: Parsed) -> int:
     try:
         uid = index.find(project.id, "last")
         pick.settle(home, index, [uid])
-        found = index.record(uid)
+        record = index.record(uid)
     finally:
         index.close()
-    emit(found, fmt=parsed.text("output"), query=parsed.text("query"))
+    emit(record, fmt=parsed.text("output"), query=parsed.text("query"))
     return 0
 
 
@@ -140,26 +140,26 @@ def delete(parsed: Parsed) -> int:
             raise UsageError("no run given", hint="holdfast history delete -r 12 -r 13")
         uids = [index.find(project.id, name) for name in names]
         pick.settle(home, index, uids)
-        found = [index.record(uid) for uid in uids]
-        going = [record for record in found if record["end_time_utc"] is None]
+        records = [index.record(uid) for uid in uids]
+        going = [record for record in records if record["end_time_utc"] is None]
         if going:
             hint = f"holdfast cancel -r {going[0]['run_number']}"
             raise UsageError(
                 "this run has not ended", where=str(going[0]["run_id"]), answer=str(going[0]["status"]), hint=hint
             )
-        _confirm(parsed, found)
-        for record in found:
+        _confirm(parsed, records)
+        for record in records:
             trash.put(home, str(record["uid"]))
             if parsed.flag("now"):
                 trash.purge(home, str(record["uid"]))
         index.refresh()
     finally:
         index.close()
-    count = f"{len(found)} run{'' if len(found) == 1 else 's'}"
+    count = f"{len(records)} run{'' if len(records) == 1 else 's'}"
     after = "holdfast store prune frees their disk space"
     if not parsed.flag("now"):
         kept = settings.read(home.settings)["keepTrash"]
-        after = f"in the trash for {kept}: holdfast history undelete -r {found[0]['run_number']} restores it"
+        after = f"in the trash for {kept}: holdfast history undelete -r {records[0]['run_number']} restores it"
     sys.stderr.write(f"deleted {count}; {after}\n")
     return 0
 
@@ -170,9 +170,9 @@ def undelete(parsed: Parsed) -> int:
     try:
         names = parsed.texts("runs")
         if not names:
-            found = trash.rows(home, None if parsed.flag("all") else project.id)
+            rows = trash.rows(home, None if parsed.flag("all") else project.id)
             columns = ("run_number", "run_id", "uid", "deleted_utc")
-            emit(found, fmt=parsed.text("output"), query=parsed.text("query"), columns=columns)
+            emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=columns)
             return 0
         uids = [trash.find(home, project.id, name) for name in names]
         for uid in dict.fromkeys(uids):
@@ -184,10 +184,10 @@ def undelete(parsed: Parsed) -> int:
     return 0
 
 
-def _confirm(parsed: Parsed, found: list[Json]) -> None:
+def _confirm(parsed: Parsed, records: list[Json]) -> None:
     if parsed.flag("yes"):
         return
-    names = ", ".join(show(str(record["run_id"])) for record in found)
+    names = ", ".join(show(str(record["run_id"])) for record in records)
     if is_tty(sys.stdin):
         sys.stderr.write(f"Delete {names} with logs, metrics and outputs? [y/N] ")
         sys.stderr.flush()

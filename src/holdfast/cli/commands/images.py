@@ -31,8 +31,8 @@ HERE = "this machine"
 def list_images(parsed: Parsed) -> int:
     with _Reached(parsed) as there:
         rows = image_transfer.listed(there.channel, there.engine, there.name)
-    asked = parsed.text("output") or parsed.text("query")
-    if not asked and is_tty(sys.stdout):
+    chosen_format = parsed.text("output") or parsed.text("query")
+    if not chosen_format and is_tty(sys.stdout):
         for row in rows:
             row.update(id=str(row["id"])[:12], size=human_bytes(int(str(row["bytes"]))))
         emit(rows, columns=("name", "id", "size", "brought"))
@@ -49,8 +49,8 @@ def import_image(parsed: Parsed) -> int:
         def tell(sent: int) -> None:
             progress.update(_words(f"to {there.name}", sent, source.size))
 
-        found = image_transfer.send(there.channel, there.engine, there.name, source.pieces(), tell)
-    for name in found:
+        image_names = image_transfer.send(there.channel, there.engine, there.name, source.pieces(), tell)
+    for name in image_names:
         sys.stdout.write(f"{show(name)}\n")
     return 0
 
@@ -143,9 +143,9 @@ def _check_name(name: str) -> None:
         )
 
 
-def _words(way: str, done: int, size: int) -> str:
+def _words(direction: str, done: int, size: int) -> str:
     of = f" of about {human_bytes(size)}" if size else ""
-    return f"{way}: {human_bytes(done)}{of}"
+    return f"{direction}: {human_bytes(done)}{of}"
 
 
 def _pour(pieces: Iterator[bytes]) -> int:

@@ -79,7 +79,7 @@ def forward(parsed: Parsed) -> int:
     try:
         lanes = [engine.open_lane(there, here) for there, here in wanted]
         _announce(target.name, [here for _, here in wanted], lanes)
-        engine.serve(target.host, lanes, lambda words: _tell(target.name, words))
+        engine.serve(target.host, lanes, lambda message: _tell(target.name, message))
     except KeyboardInterrupt:
         sys.stderr.write("\n")
     return 0
@@ -135,6 +135,6 @@ def _announce(name: str, wanted: list[int], lanes: list[Lane]) -> None:
     sys.stdout.flush()
 
 
-def _tell(name: str, words: str) -> None:
-    sys.stderr.write(f"{show(f'{name}: {words}')}\n")
+def _tell(name: str, message: str) -> None:
+    sys.stderr.write(f"{show(f'{name}: {message}')}\n")
     sys.stderr.flush()

@@ -43,11 +43,11 @@ def _add(parsed: Parsed, add: Callable[[Home, list[str]], None]) -> int:
     home, project, index = pick.here(parsed)
     try:
         names = parsed.texts("runs") or ("last",)
-        found = list(dict.fromkeys(index.find(project.id, name) for name in names))
-        add(home, found)
-        index.refresh(found)
-        told = [str(index.record(uid)["run_id"]) for uid in found]
+        uids = list(dict.fromkeys(index.find(project.id, name) for name in names))
+        add(home, uids)
+        index.refresh(uids)
+        run_ids = [str(index.record(uid)["run_id"]) for uid in uids]
     finally:
         index.close()
-    sys.stderr.write("".join(f"{show(run_id)}\n" for run_id in told))
+    sys.stderr.write("".join(f"{show(run_id)}\n" for run_id in run_ids))
     return 0

@@ -28,47 +28,49 @@ def list_runs(parsed: Parsed) -> int:
         if chosen:
             return _print_chosen(parsed, index, project.id, limit)
         headings = _headings(index)
-        found = index.of_store() if parsed.flag("all") else index.of_project(project.id)
-        found = [record for record in found if parsed.flag("archived") or not record["hidden"]]
+        records = index.of_store() if parsed.flag("all") else index.of_project(project.id)
+        records = [record for record in records if parsed.flag("archived") or not record["hidden"]]
     finally:
         index.close()
-    asked = parsed.text("output") or parsed.text("query")
-    if not found and not asked and is_tty(sys.stdout):
+    chosen_format = parsed.text("output") or parsed.text("query")
+    if not records and not chosen_format and is_tty(sys.stdout):
         sys.stderr.write("no runs yet; start one: holdfast submit -c local train.py\n")
         return 0
-    _emit_records(parsed, found, headings)
-    if not asked:
+    _emit_records(parsed, records, headings)
+    if not chosen_format:
         from holdfast.cli.commands.power import tell_idle
 
         sys.stdout.flush()
-        tell_idle(home, project, found)
+        tell_idle(home, project, records)
     return 0
 
 
 def _limit(parsed: Parsed) -> int | None:
-    asked = parsed.text("limit")
-    if asked is None:
+    text = parsed.text("limit")
+    if text is None:
         return None
-    if not (asked.isascii() and asked.isdigit() and len(asked) < 10):
-        raise UsageError(f"--limit {asked}: not a whole number", hint="for example --limit 20")
-    return int(asked)
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise UsageError(f"--limit {text}: not a whole number", hint="for example --limit 20")
+    return int(text)
 
 
 def _print_chosen(parsed: Parsed, index: Index, project_id: str, limit: int | None) -> int:
     from holdfast.store.index.select import Wish, select
 
     everywhere, columns, archived = parsed.flag("all"), parsed.text("columns"), parsed.flag("archived")
-    wish = Wish(None if everywhere else project_id, parsed.text("where"), parsed.text("sort"), limit, columns, archived)
-    found, titles = select(index, wish)
+    selection = Wish(
+        None if everywhere else project_id, parsed.text("where"), parsed.text("sort"), limit, columns, archived
+    )
+    rows, titles = select(index, selection)
     fmt, query = parsed.text("output"), parsed.text("query")
-    if not found and fmt is None and query is None and is_tty(sys.stdout):
+    if not rows and fmt is None and query is None and is_tty(sys.stdout):
         sys.stderr.write("no runs match\n")
     elif titles is None:
-        _emit_records(parsed, found, _headings(index))
+        _emit_records(parsed, rows, _headings(index))
     elif fmt == "tsv" and query is None:
-        emit([[row[title] for title in titles] for row in found], fmt=fmt)
+        emit([[row[title] for title in titles] for row in rows], fmt=fmt)
     else:
-        emit(found, fmt=fmt, query=query, columns=titles, capitals=parsed.compatible)
+        emit(rows, fmt=fmt, query=query, columns=titles, capitals=parsed.compatible)
     return 0
 
 
@@ -79,34 +81,34 @@ def _headings(index: Index) -> frozenset[str]:
     return free_headings(index) if is_tty(sys.stdout) else frozenset()
 
 
-def _emit_records(parsed: Parsed, found: list[Json], headings: frozenset[str]) -> None:
+def _emit_records(parsed: Parsed, records: list[Json], headings: frozenset[str]) -> None:
     """At a terminal the table for people; with a format, a query or as ``az ml ...`` the original's columns.
 
     A table shows missing outputs in its status column; other formats have ``outputs`` for that.
     """
     fmt, query = parsed.text("output"), parsed.text("query")
     if fmt is None and query is None and is_tty(sys.stdout) and not parsed.compatible:
-        _print_table(parsed, found, headings)
+        _print_table(parsed, records, headings)
         return
-    columns = _columns(parsed, found)
+    columns = _columns(parsed, records)
     if query is None and (fmt == "table" or (fmt is None and is_tty(sys.stdout))):
-        found = [{**record, "status": history_record.state_words(record)} for record in found]
-    emit(found, fmt=fmt, query=query, columns=columns, capitals=parsed.compatible)
+        records = [{**record, "status": history_record.state_words(record)} for record in records]
+    emit(records, fmt=fmt, query=query, columns=columns, capitals=parsed.compatible)
 
 
-def _print_table(parsed: Parsed, found: list[Json], headings: frozenset[str]) -> None:
+def _print_table(parsed: Parsed, records: list[Json], headings: frozenset[str]) -> None:
     import time
 
     from holdfast.present.run_table import table
 
     first = [name.strip().lstrip("+-") for name in (parsed.text("sort") or "").split(",")]
-    text = table(found, sys.stdout, time.time(), all_projects=parsed.flag("all"), first=first, headings=headings)
+    text = table(records, sys.stdout, time.time(), all_projects=parsed.flag("all"), first=first, headings=headings)
     sys.stdout.write(text)
 
 
-def _columns(parsed: Parsed, found: list[Json]) -> list[str] | None:
+def _columns(parsed: Parsed, records: list[Json]) -> list[str] | None:
     """The fixed columns of the original and every scalar metric, in ASCII order as it printed them; CSV has all."""
     if parsed.text("output") == "csv":
         return None
-    logged = {key for record in found for key, value in record.items() if isinstance(value, (int, float, str))}
+    logged = {key for record in records for key, value in record.items() if isinstance(value, (int, float, str))}
     return sorted(_COLUMNS | (logged - history_record.FIXED))

@@ -44,22 +44,22 @@ def pull(parsed: Parsed) -> int:
             def on_run(done: int, total: int) -> None:
                 progress.update(f"reading run {done + 1} of {total} on {target.name}")
 
-            found = pull_runs.gather(home, target, channel, project, on_run)
+            result = pull_runs.gather(home, target, channel, project, on_run)
     finally:
         channel.close()
     if parsed.text("output") or parsed.text("query"):
-        emit(found._asdict(), fmt=parsed.text("output"), query=parsed.text("query"))
-    known = f"{found.here} {'was' if found.here == 1 else 'were'} already known"
-    words = f"{_runs(len(found.new))} added from {target.name}, {known}"
-    if found.refused:
-        words += f"; {_runs(found.refused)} there cannot be read and were skipped"
-    if found.left_alone:
-        words += f"; {_runs(found.left_alone)} of other targets, or with other contents, were not changed"
-    if found.incomplete:
-        some = ", ".join(found.incomplete[:5]) + (", ..." if len(found.incomplete) > 5 else "")
-        words += f"; outputs of {_runs(len(found.incomplete))} are incomplete ({some}): see holdfast info -r RUN"
-    sys.stderr.write(f"{show(words)}\n")
-    return StoreError.exit_code if found.incomplete else 0
+        emit(result._asdict(), fmt=parsed.text("output"), query=parsed.text("query"))
+    known = f"{result.here} {'was' if result.here == 1 else 'were'} already known"
+    message = f"{_runs(len(result.new))} added from {target.name}, {known}"
+    if result.refused:
+        message += f"; {_runs(result.refused)} there cannot be read and were skipped"
+    if result.left_alone:
+        message += f"; {_runs(result.left_alone)} of other targets, or with other contents, were not changed"
+    if result.incomplete:
+        some = ", ".join(result.incomplete[:5]) + (", ..." if len(result.incomplete) > 5 else "")
+        message += f"; outputs of {_runs(len(result.incomplete))} are incomplete ({some}): see holdfast info -r RUN"
+    sys.stderr.write(f"{show(message)}\n")
+    return StoreError.exit_code if result.incomplete else 0
 
 
 def _runs(count: int) -> str:

@@ -40,37 +40,37 @@ def verify(parsed: Parsed) -> int:
         raise UsageError("use either --key or --signer, not both", hint="name one of them")
     if not os.path.isfile(path):
         raise UsageError("no such file", where=path)
-    found = check(path, key=key, signers=signers)
+    verdict = check(path, key=key, signers=signers)
     if parsed.text("output") or parsed.text("query"):
-        emit(_as_json(found), fmt=parsed.text("output"), query=parsed.text("query"))
+        emit(_as_json(verdict), fmt=parsed.text("output"), query=parsed.text("query"))
         return 0
-    said = found.manifest
+    manifest = verdict.manifest
     sys.stdout.write(
-        f"{show(path)} is unchanged since it was signed: {found.files} files, {human_bytes(found.bytes)}\n"
+        f"{show(path)} is unchanged since it was signed: {verdict.files} files, {human_bytes(verdict.bytes)}\n"
     )
-    for name, words in (
-        ("run", f"{said.get('run_id')}: {said.get('status')}, exit code {said.get('exit_code')}"),
-        ("signed", f"{said.get('signed_utc')}, by the signer's clock"),
+    for name, text in (
+        ("run", f"{manifest.get('run_id')}: {manifest.get('status')}, exit code {manifest.get('exit_code')}"),
+        ("signed", f"{manifest.get('signed_utc')}, by the signer's clock"),
         (
             "by",
-            f"{found.signer or 'an unverified key'} ({found.signature.kind} {found.signature.fingerprint})",
+            f"{verdict.signer or 'an unverified key'} ({verdict.signature.kind} {verdict.signature.fingerprint})",
         ),
-        ("code", f"matches the snapshot of the run, {str(said.get('tree'))[:12]}"),
+        ("code", f"matches the snapshot of the run, {str(manifest.get('tree'))[:12]}"),
     ):
-        sys.stdout.write(f"{name:>8} : {show(words)}\n")
-    if not found.signer:
+        sys.stdout.write(f"{name:>8} : {show(text)}\n")
+    if not verdict.signer:
         sys.stdout.flush()
         sys.stderr.write("WARNING: the signer was not verified; use --key PUB or --signer FILE\n")
     return 0
 
 
-def _as_json(found: Verdict) -> dict[str, object]:
-    told = {name: value for name, value in found.manifest.items() if name not in ("files", "code", "v", "kind")}
+def _as_json(verdict: Verdict) -> dict[str, object]:
+    fields = {name: value for name, value in verdict.manifest.items() if name not in ("files", "code", "v", "kind")}
     return {
-        **told,
-        "files": found.files,
-        "bytes": found.bytes,
-        "key": found.signature.fingerprint,
-        "key_type": found.signature.kind,
-        "signer": found.signer or None,
+        **fields,
+        "files": verdict.files,
+        "bytes": verdict.bytes,
+        "key": verdict.signature.fingerprint,
+        "key_type": verdict.signature.kind,
+        "signer": verdict.signer or None,
     }

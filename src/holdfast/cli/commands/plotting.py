@@ -22,17 +22,17 @@ _WIDEST = 120
 def plot_metrics(parsed: Parsed) -> int:
     to = parsed.text("to")
     render = picture_renderer("--to", to) if to is not None else None
-    _, found = pick.runs_named(parsed)
-    logged = metric_chart.read(found)
+    _, chosen = pick.runs_named(parsed)
+    logged = metric_chart.read(chosen)
     wanted = metric_chart.names(logged, parsed.texts("names"))
     over_time = parsed.text("x") == "time"
-    panels = metric_chart.panels(found, logged, wanted, over_time=over_time)
+    panels = metric_chart.panels(chosen, logged, wanted, over_time=over_time)
     if to is None or render is None:
         _show(panels, log=parsed.flag("log"), over_time=over_time)
         return 0
     from holdfast.present.drawing.curves import picture
 
-    title = str(found[0].request.get("project")) if len(found) > 1 else str(found[0].request.get("run_id"))
+    title = str(chosen[0].request.get("project")) if len(chosen) > 1 else str(chosen[0].request.get("run_id"))
     write_file(to, render(picture(panels, title=title, over_time=over_time, log=parsed.flag("log"))))
     sys.stdout.write(f"{terminal.show(to)}\n")
     return 0

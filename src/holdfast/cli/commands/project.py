@@ -63,11 +63,11 @@ def _template_folder(template: str) -> str:
     """A template of ours, one of the user's own (``templates`` in the store), or any folder named by its path."""
     if os.sep in template and os.path.isdir(template):
         return template
-    found = templates()
-    if template not in found:
-        hint = f"templates: {', '.join(found)}; or the path of a folder, with a {os.sep} in it"
+    folders = templates()
+    if template not in folders:
+        hint = f"templates: {', '.join(folders)}; or the path of a folder, with a {os.sep} in it"
         raise UsageError(f"no such template: {template!r}", hint=hint)
-    return found[template]
+    return folders[template]
 
 
 def list_samples(parsed: Parsed) -> int:
@@ -80,12 +80,12 @@ def list_samples(parsed: Parsed) -> int:
 
 def templates() -> dict[str, str]:
     """Name -> folder; a template of the user's own wins over ours of the same name."""
-    found = {}
-    for place in (_TEMPLATES, layout.templates(location())):
-        for name in sorted(os.listdir(place)) if os.path.isdir(place) else ():
-            if os.path.isdir(os.path.join(place, name)) and not name.startswith(("_", ".")):
-                found[name] = os.path.join(place, name)
-    return found
+    folders = {}
+    for parent in (_TEMPLATES, layout.templates(location())):
+        for name in sorted(os.listdir(parent)) if os.path.isdir(parent) else ():
+            if os.path.isdir(os.path.join(parent, name)) and not name.startswith(("_", ".")):
+                folders[name] = os.path.join(parent, name)
+    return folders
 
 
 def _summary(folder: str) -> str:

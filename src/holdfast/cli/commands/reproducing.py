@@ -92,10 +92,10 @@ def _recorded(run: Run) -> Json:
 
 def _chosen(parsed: Parsed, home: Home, run: Run, folder: str) -> Chosen:
     """The run configuration and target as the snapshot has them; with -c those of the project as it is now."""
-    asked = parsed.text("config")
-    if asked is not None:
+    config_name = parsed.text("config")
+    if config_name is not None:
         root = projects.find(parsed.text("project") or os.getcwd()).root
-        return choose(home.path, root, asked)
+        return choose(home.path, root, config_name)
     config, target = str(run.request.get("config")), str(run.request.get("target"))
     now = os.path.join(str(run.request.get("project_root")), "aml_config")
     places = (os.path.join(folder, "aml_config"), now, layout.targets(home.path))
@@ -111,23 +111,23 @@ def _chosen(parsed: Parsed, home: Home, run: Run, folder: str) -> Chosen:
 def _project(run: Run, folder: str) -> Project:
     """The project that the run was of; its names for the share path are in its files."""
     request = run.request
-    found = projects.find(folder)
+    project = projects.find(folder)
     named = Project(str(request.get("project_root")), str(request.get("project_id")), str(request.get("project")))
-    return named if found.root != folder else named._replace(account=found.account, workspace=found.workspace)
+    return named if project.root != folder else named._replace(account=project.account, workspace=project.workspace)
 
 
 def _given(parsed: Parsed) -> dict[str, str]:
-    found = {}
+    variables = {}
     for word in parsed.texts("env"):
         name, equals, value = word.partition("=")
         if not equals and name not in os.environ:
             raise UsageError(f"-e {name}: this shell has no variable {name}", hint=f"-e {name}=VALUE")
-        found[name] = value if equals else os.environ[name]
+        variables[name] = value if equals else os.environ[name]
     for name in parsed.texts("secret"):
         from holdfast.cli.dialog import TerminalDialog
 
-        found[name] = os.environ[name] if name in os.environ else TerminalDialog().secret(name)
-    return found
+        variables[name] = os.environ[name] if name in os.environ else TerminalDialog().secret(name)
+    return variables
 
 
 def _tell(parsed: Parsed, run: Run, again: Run, verdicts: list[Verdict], tolerance: float) -> None:
@@ -137,14 +137,14 @@ def _tell(parsed: Parsed, run: Run, again: Run, verdicts: list[Verdict], toleran
     if form in ("table", "tsv", "csv") or (form is None and sys.stdout.isatty()):
         emit(rows, fmt=form, query=parsed.text("query"), columns=_COLUMNS)
     else:
-        found: Json = {"run_id": again.request.get("run_id"), "reproduces": run.request.get("run_id"), "same": same}
-        emit({**found, "tolerance": tolerance, "metrics": rows}, fmt=form, query=parsed.text("query"))
+        document: Json = {"run_id": again.request.get("run_id"), "reproduces": run.request.get("run_id"), "same": same}
+        emit({**document, "tolerance": tolerance, "metrics": rows}, fmt=form, query=parsed.text("query"))
     sys.stdout.flush()
     apart = [verdict.name for verdict in verdicts if not verdict.same]
     limit = f"{tolerance * 100:g} %"
-    words = f"differ by more than {limit} in {', '.join(apart)}" if apart else f"equal within {limit}"
+    message = f"differ by more than {limit} in {', '.join(apart)}" if apart else f"equal within {limit}"
     numbers = f"run {again.request.get('run_number')}, of run {run.request.get('run_number')}"
-    sys.stderr.write(f"{numbers}: {show(words)}\n")
+    sys.stderr.write(f"{numbers}: {show(message)}\n")
 
 
 def _without_name(verdict: Verdict) -> Json:

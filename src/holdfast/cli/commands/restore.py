@@ -89,10 +89,10 @@ def diff(parsed: Parsed) -> int:
         names = parsed.texts("runs") or ("last",)
         if len(names) > 2:
             raise UsageError("at most two runs can be compared", hint="holdfast diff -r A -r B")
-        found = [runs.read(home, index.find(project.id, name)) for name in names]
+        chosen = [runs.read(home, index.find(project.id, name)) for name in names]
     finally:
         index.close()
-    lines = engine.difference(home, found[0], found[1] if len(found) > 1 else None, project, _agreeing(parsed))
+    lines = engine.difference(home, chosen[0], chosen[1] if len(chosen) > 1 else None, project, _agreeing(parsed))
     colour = use_colour(sys.stdout)
     count = 0
     for line in lines:

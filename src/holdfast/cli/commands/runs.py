@@ -49,13 +49,13 @@ def status(parsed: Parsed) -> int:
     state = {"state": record["status"]}
     if history_record.is_incomplete(record):
         state["outputs"] = "incomplete"
-    found = {**state, **{key: record[key] for key in keys if record[key] not in (None, "")}}
+    fields = {**state, **{key: record[key] for key in keys if record[key] not in (None, "")}}
     if record["status"] == lifecycle.LOST and not retrying.refusal(home, run):
-        found["hint"] = f"holdfast retry -r {record['run_number']} restarts it"
+        fields["hint"] = f"holdfast retry -r {record['run_number']} restarts it"
     if parsed.text("output") or parsed.text("query"):
-        emit(found, fmt=parsed.text("output"), query=parsed.text("query"))
+        emit(fields, fmt=parsed.text("output"), query=parsed.text("query"))
     else:
-        for key, value in found.items():
+        for key, value in fields.items():
             sys.stdout.write(f"{key} : {show(str(value))}\n")
     return 0
 
@@ -101,21 +101,21 @@ def logs(parsed: Parsed) -> int:
 
 def cancel(parsed: Parsed) -> int:
     home, run = pick.run_as_last_seen(parsed)
-    state, said = lifecycle.OUTCOMES.get(run.seen_outcome) or lifecycle.state_of(run.events), ""
+    state, answer = lifecycle.OUTCOMES.get(run.seen_outcome) or lifecycle.state_of(run.events), ""
     if state not in lifecycle.FINAL:
-        state, said = stop.cancel(home, run.uid, by=os.environ.get("USER", "the user"))
-    if state in lifecycle.FINAL and said != "ended":
+        state, answer = stop.cancel(home, run.uid, by=os.environ.get("USER", "the user"))
+    if state in lifecycle.FINAL and answer != "ended":
         sys.stderr.write(f"{show(str(run.request.get('run_id')))} has already ended: {state}\n")
         return 0
-    words = {
+    messages = {
         "asked": "canceling; its processes get SIGTERM now and SIGKILL after the grace period",
         "closed": "ended",
         "ended": f"ended by this command: {state}",
         "elsewhere": "canceling; another node that shares this folder runs it and reads the request within seconds",
     }
     if state == lifecycle.QUEUED:
-        words["asked"] = "removed from the queue; its script will not start"
-    sys.stderr.write(f"{show(str(run.request.get('run_id')))}: {show(words.get(said, said))}\n")
+        messages["asked"] = "removed from the queue; its script will not start"
+    sys.stderr.write(f"{show(str(run.request.get('run_id')))}: {show(messages.get(answer, answer))}\n")
     return 0
 
 

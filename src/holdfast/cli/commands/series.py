@@ -29,15 +29,15 @@ _AT_ONCE = 10_000
 def show_metrics(parsed: Parsed) -> int:
     parts = _parts(parsed)
     _, run = pick.run(parsed)
-    found = reader.read_attempts(runs.metric_folders(run))
-    for problem in found.problems:
+    metrics = reader.read_attempts(runs.metric_folders(run))
+    for problem in metrics.problems:
         sys.stderr.write(f"WARNING: {show(problem)}\n")
     name = parsed.text("name")
     if name is None:
-        rows = [_digest(series) for series in found.by_name.values()]
+        rows = [_digest(series) for series in metrics.by_name.values()]
         emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=_DIGEST)
         return 0
-    points = _points(_series(found, name, str(run.request.get("run_id"))), parts)
+    points = _points(_series(metrics, name, str(run.request.get("run_id"))), parts)
     if parsed.text("output") == "csv" and parsed.text("query") is None:
         _stream(points)
     else:
@@ -47,36 +47,36 @@ def show_metrics(parsed: Parsed) -> int:
 
 
 def _parts(parsed: Parsed) -> int | None:
-    asked = parsed.text("points")
-    if asked is None:
+    text = parsed.text("points")
+    if text is None:
         return None
-    if not (asked.isascii() and asked.isdigit() and 4 <= int(asked[:10]) <= 10**9):
-        raise UsageError(f"--points {asked}: not a number of points", hint="--points 1000, at least 4")
-    return int(asked[:10]) // 4
+    if not (text.isascii() and text.isdigit() and 4 <= int(text[:10]) <= 10**9):
+        raise UsageError(f"--points {text}: not a number of points", hint="--points 1000, at least 4")
+    return int(text[:10]) // 4
 
 
-def _series(found: Metrics, name: str, run_id: str) -> Series:
-    if name in found.by_name:
-        return found.by_name[name]
+def _series(metrics: Metrics, name: str, run_id: str) -> Series:
+    if name in metrics.by_name:
+        return metrics.by_name[name]
     from difflib import get_close_matches
 
-    near = get_close_matches(name, found.by_name, n=3, cutoff=0.4)
-    near = list(dict.fromkeys((*near, *found.by_name)))[:10]
+    near = get_close_matches(name, metrics.by_name, n=3, cutoff=0.4)
+    near = list(dict.fromkeys((*near, *metrics.by_name)))[:10]
     hint = f"it has: {', '.join(near)}" if near else "it has no metrics"
     raise UsageError(f"this run has no metric {name!r}", where=run_id, hint=hint)
 
 
 def _digest(series: Series) -> Json:
-    found = reader.digest(series)
+    digest = reader.digest(series)
     values = (
-        found.name,
-        found.points,
-        found.last,
-        found.least,
-        found.greatest,
-        found.best,
-        found.first_step,
-        found.last_step,
+        digest.name,
+        digest.points,
+        digest.last,
+        digest.least,
+        digest.greatest,
+        digest.best,
+        digest.first_step,
+        digest.last_step,
     )
     return dict(zip(_DIGEST, values, strict=True))
 

@@ -21,14 +21,16 @@ def config(parsed: Parsed) -> int:
     key, value = parsed.text("key"), parsed.text("value")
     if key and (value is not None or parsed.flag("unset")):
         with home.lock("settings"):
-            said = settings.change(home.settings, key, None if parsed.flag("unset") else value)
-            write_whole(home.settings, json.dumps(said, indent=2).encode() + b"\n")
+            changed = settings.change(home.settings, key, None if parsed.flag("unset") else value)
+            write_whole(home.settings, json.dumps(changed, indent=2).encode() + b"\n")
         return 0
-    found = settings.read(home.settings)
+    values = settings.read(home.settings)
     if key:
         settings.change(home.settings, key, None)
-        sys.stdout.write(f"{show(str(found[key]))}\n")
+        sys.stdout.write(f"{show(str(values[key]))}\n")
         return 0
-    rows = [{"setting": name, "value": found[name], "what": settings.SETTINGS[name].help} for name in settings.SETTINGS]
+    rows = [
+        {"setting": name, "value": values[name], "what": settings.SETTINGS[name].help} for name in settings.SETTINGS
+    ]
     emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=("setting", "value", "what"))
     return 0

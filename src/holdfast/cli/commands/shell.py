@@ -29,9 +29,9 @@ def shell(parsed: Parsed) -> int:
     home = open_home()
     project = remember(projects.find(parsed.text("project") or os.getcwd()))
     local = choose(home.path, project.root, "local")
-    found = choice.choose(project.root, local.compute, local.config, "", choice.Wanted(), os.environ)
-    if found is not None:
-        local = local._replace(compute=found.compute)
+    selected = choice.choose(project.root, local.compute, local.config, "", choice.Wanted(), os.environ)
+    if selected is not None:
+        local = local._replace(compute=selected.compute)
     managed = is_managed(local, project.root)
     python = _environment(home, project, local) if managed else None
     python = python or _interpreter(local.compute.python_location)
@@ -41,17 +41,17 @@ def shell(parsed: Parsed) -> int:
         "PATH": folder + os.pathsep + os.environ.get("PATH", os.defpath),
         "HOLDFAST_SHELL": project.name,
     }
-    words = list(parsed.rest) or _interactive(parsed.text("shell") or _users_shell(), folder, env)
+    command = list(parsed.rest) or _interactive(parsed.text("shell") or _users_shell(), folder, env)
     os.chdir(project.root)
     try:
         if os.name == "nt":
             import subprocess
 
-            return subprocess.call(words, env=env)
+            return subprocess.call(command, env=env)
         sys.stdout.flush()
-        os.execvpe(words[0], words, env)
+        os.execvpe(command[0], command, env)
     except FileNotFoundError as error:
-        raise UsageError(f"{words[0]} was not found", hint="use another one with --shell NAME") from error
+        raise UsageError(f"{command[0]} was not found", hint="use another one with --shell NAME") from error
 
 
 def _environment(home: Home, project: Project, local: Chosen) -> str | None:
@@ -60,11 +60,15 @@ def _environment(home: Home, project: Project, local: Chosen) -> str | None:
 
     try:
         with Bench(home, project, local) as bench:
-            found = bench.describe("")
+            description = bench.describe("")
     except HoldfastError as error:  # the user may want to correct it in this shell
         sys.stderr.write(f"WARNING: {show(str(error))}\n")
         return None
-    return os.path.join(home.environment(str(found["environment"])), "bin", "python") if found.get("built") else None
+    return (
+        os.path.join(home.environment(str(description["environment"])), "bin", "python")
+        if description.get("built")
+        else None
+    )
 
 
 def _interpreter(location: str | None) -> str | None:

@@ -58,12 +58,10 @@ def du(parsed: Parsed) -> int:
 
 def prune(parsed: Parsed) -> int:
     home = open_home()
-    asked = parsed.text("keep_days")
-    if asked is not None and not asked.isdigit():
-        raise UsageError(f"--keep-days {asked}: not a number of days")
-    keep = daily_cleanup.kept(
-        home, None if asked is None else float(asked), clock_is_right=parsed.flag("clock_is_right")
-    )
+    days = parsed.text("keep_days")
+    if days is not None and not days.isdigit():
+        raise UsageError(f"--keep-days {days}: not a number of days")
+    keep = daily_cleanup.kept(home, None if days is None else float(days), clock_is_right=parsed.flag("clock_is_right"))
     if keep.clock.doubt:
         sys.stderr.write(f"WARNING: {keep.clock.doubt}; age-based deletion is suspended.\n")
         sys.stderr.write("         if the date is right: holdfast store prune --clock-is-right\n")

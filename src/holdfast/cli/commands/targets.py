@@ -30,9 +30,9 @@ def show_target(parsed: Parsed) -> int:
     places = _places(parsed)
     name = name_of(parsed)
     chosen = target_lookup.choose(places, "local", name)
-    found = {key: value for key, value in chosen.compute._asdict().items() if value not in (None, {})}
-    found["file"] = target_lookup.find(places, f"{name}.compute")
-    emit(found, fmt=parsed.text("output"), query=parsed.text("query"))
+    fields = {key: value for key, value in chosen.compute._asdict().items() if value not in (None, {})}
+    fields["file"] = target_lookup.find(places, f"{name}.compute")
+    emit(fields, fmt=parsed.text("output"), query=parsed.text("query"))
     return 0
 
 
@@ -146,16 +146,16 @@ def _purge(compute: ComputeTarget, *, sure: bool) -> None:
 
 
 def _told(gone: Purged) -> str:
-    words = f"{gone.runs} run{'' if gone.runs == 1 else 's'} of this client"
+    summary = f"{gone.runs} run{'' if gone.runs == 1 else 's'} of this client"
     if not gone.left:
-        return f"{words} and all other Holdfast data were removed there"
-    words += f" {'was' if gone.runs == 1 else 'were'} removed there; {gone.place} is kept"
+        return f"{summary} and all other Holdfast data were removed there"
+    summary += f" {'was' if gone.runs == 1 else 'were'} removed there; {gone.place} is kept"
     others = f"{gone.others} other client{' that uses' if gone.others == 1 else 's that use'} it"
     if gone.labels:
         others += f" ({', '.join(gone.labels)})"
     kept = f"{gone.kept} run{' that was' if gone.kept == 1 else 's that were'} not submitted from this client"
     why = " and ".join(([others] if gone.others else []) + ([kept] if gone.kept else []))
-    return f"{words} for {why}" if why else f"{words}: some files could not be removed"
+    return f"{summary} for {why}" if why else f"{summary}: some files could not be removed"
 
 
 def _places(parsed: Parsed) -> tuple[str, ...]:

@@ -34,10 +34,10 @@ def trust(parsed: Parsed) -> int:
     folder = _folder(parsed, word)
     if parsed.flag("forget"):
         return _forget(parsed, word, folder)
-    found = _of_folder(folder) if folder else _of_name(parsed, word)
-    if not found:
+    pending = _of_folder(folder) if folder else _of_name(parsed, word)
+    if not pending:
         sys.stderr.write(f"{show(word)}: nothing left to confirm\n")
-    for shown in dict.fromkeys(one.shown for open_ in found for one in open_.missing):
+    for shown in dict.fromkeys(permission.shown for open_ in pending for permission in open_.missing):
         sys.stderr.write(f"confirmed: {show(shown)}\n")
     return 0
 
@@ -66,10 +66,10 @@ def _of_name(parsed: Parsed, name: str) -> list[Open]:
     chosen = [target_lookup.choose(places, name)]
     if name in target_lookup.targets(places):
         chosen.append(target_lookup.choose(places, name, name))
-    found = [engine.look(home.path, root, one, everything=True) for one in chosen]
-    asked = [one for one in found if one is not None]
-    trust_file.confirm(home, [row for one in asked for row in one.rows])
-    return asked
+    results = [engine.look(home.path, root, item, everything=True) for item in chosen]
+    pending = [item for item in results if item is not None]
+    trust_file.confirm(home, [row for item in pending for row in item.rows])
+    return pending
 
 
 def _of_folder(folder: str) -> list[Open]:
@@ -81,17 +81,17 @@ def _of_folder(folder: str) -> list[Open]:
         trust_file.confirm(home, (), folder)
         sys.stderr.write(f"confirmed: use {show(folder)}, which another user can change\n")
     root = projects.find(folder).root
-    asked = engine.every(home.path, root)
-    trust_file.confirm(home, [row for one in asked for row in one.rows])
-    return asked
+    pending = engine.every(home.path, root)
+    trust_file.confirm(home, [row for item in pending for row in item.rows])
+    return pending
 
 
 def _list(parsed: Parsed) -> int:
-    said = confirmations.read(location())
-    rows = [{**row._asdict(), "value": _readable(row), "stored": row.value} for row in said.confirmed]
-    rows += [{"project": path, "target": "", "key": "its owner", "value": "may be used"} for path in said.folders]
+    stored = confirmations.read(location())
+    rows = [{**row._asdict(), "value": _readable(row), "stored": row.value} for row in stored.confirmed]
+    rows += [{"project": path, "target": "", "key": "its owner", "value": "may be used"} for path in stored.folders]
     rows += [
-        {"project": "", "target": "", "key": "address", "value": f"known before: {name}"} for name in said.machines
+        {"project": "", "target": "", "key": "address", "value": f"known before: {name}"} for name in stored.machines
     ]
     emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=_COLUMNS)
     return 0

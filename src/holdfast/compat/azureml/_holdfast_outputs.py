@@ -22,15 +22,15 @@ def write_new(name: "str", ending: "str", content: "bytes") -> "str":
     stem = _inner_name(name)
     if stem.endswith(ending):
         stem = stem[: len(stem) - len(ending)]
-    found, number = stem + ending, 0
+    filename, number = stem + ending, 0
     while True:
         try:
-            with open(place_for(found), "xb") as target:
+            with open(place_for(filename), "xb") as target:
                 target.write(content)
-            return f"outputs/{found}"
+            return f"outputs/{filename}"
         except FileExistsError:
             number += 1
-            found = f"{stem}-{number}{ending}"
+            filename = f"{stem}-{number}{ending}"
 
 
 def name_within(path: "str") -> "str | None":

@@ -9,9 +9,9 @@ def get_local_path(link_file: "str") -> "str":
     name, version = _asset(link_file)
     folder, link_name = os.path.split(os.path.abspath(link_file))
     places = [os.path.join(folder, name), os.path.join(folder, os.path.splitext(link_name)[0])]
-    for place in places:
-        if os.path.isfile(place):
-            return place
+    for path in places:
+        if os.path.isfile(path):
+            return path
     raise FileNotFoundError(
         f"{link_file!a} stands for the asset {name!a}, version {version!a}, whose file is not here, and assets are not "
         f"fetched by themselves yet: put the file at {places[0]!a}"

@@ -25,14 +25,14 @@ def digest(note: str) -> str:
     signature = _signature(sources)
     try:
         with open(note, encoding="ascii") as source:
-            remembered, found, checksum = source.read().split("\n")[:3]
-        if remembered == signature and checksum == _checksum(signature, found):
-            return found
+            remembered, content_hash, checksum = source.read().split("\n")[:3]
+        if remembered == signature and checksum == _checksum(signature, content_hash):
+            return content_hash
     except (OSError, ValueError):
         pass
-    found = _digest(sources)
-    _remember(note, f"{signature}\n{found}\n{_checksum(signature, found)}\n")
-    return found
+    content_hash = _digest(sources)
+    _remember(note, f"{signature}\n{content_hash}\n{_checksum(signature, content_hash)}\n")
+    return content_hash
 
 
 def to_zip() -> bytes:
@@ -51,12 +51,12 @@ def boot_words() -> str:
     return as_word(_read(os.path.join(PACKAGE, "runner", "bootstrap.py")))
 
 
-def standalone(name: str, asked: Json) -> tuple[str, ...]:
+def standalone(name: str, payload: Json) -> tuple[str, ...]:
     """Arguments for a Python that runs a program of the runner's tree where the runner may not be installed."""
     import json
 
     program = _read(os.path.join(PACKAGE, *name.split("/")))
-    return "-I", "-S", "-c", UNPACK, as_word(program), as_word(json.dumps(asked).encode("ascii"))
+    return "-I", "-S", "-c", UNPACK, as_word(program), as_word(json.dumps(payload).encode("ascii"))
 
 
 def as_word(data: bytes) -> str:
@@ -88,11 +88,11 @@ def _sources() -> dict[str, str]:
 def _python_files(package: str, name: str = "") -> dict[str, str]:
     """Every module of a package with its name in the bundle, where the package may have another name."""
     top = os.path.join(PACKAGE, package)
-    found = {}
+    files = {}
     for folder, _, names in os.walk(top):
         inner = (name or package) + folder[len(top) :].replace(os.sep, "/")
-        found.update({f"{inner}/{file}": os.path.join(folder, file) for file in names if file.endswith(".py")})
-    return found
+        files.update({f"{inner}/{file}": os.path.join(folder, file) for file in names if file.endswith(".py")})
+    return files
 
 
 def _binding() -> str:
@@ -108,13 +108,13 @@ def _binding() -> str:
 
 def _signature(sources: dict[str, str]) -> str:
     stats = [(name, os.stat(path)) for name, path in sorted(sources.items())]
-    return ";".join(f"{name},{found.st_mtime_ns},{found.st_size},{found.st_ino}" for name, found in stats)
+    return ";".join(f"{name},{status.st_mtime_ns},{status.st_size},{status.st_ino}" for name, status in stats)
 
 
-def _checksum(signature: str, found: str) -> str:
+def _checksum(signature: str, content_hash: str) -> str:
     import binascii
 
-    return f"{binascii.crc32(f'{signature} {found}'.encode()):08x}"
+    return f"{binascii.crc32(f'{signature} {content_hash}'.encode()):08x}"
 
 
 def _digest(sources: dict[str, str]) -> str:

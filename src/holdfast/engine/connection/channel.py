@@ -130,14 +130,14 @@ class RunnerChannel:
         """Who is there: protocol, runner, store id, boot id, host name, Python version."""
         if not self._hello:
             began = now_ns()
-            said = self._await_nonce()
-            if said == "need":
+            answer = self._await_nonce()
+            if answer == "need":
                 self._hang_up()
                 self._begin(bundle.to_zip())
                 self._early = {self._send(request): request for request in self._early.values()}
-                said = self._await_nonce()
-            if said != "ready":
-                raise self._refused(said)
+                answer = self._await_nonce()
+            if answer != "ready":
+                raise self._refused(answer)
             header, _ = self._frame()
             if header.get("refused"):
                 raise self._refused(f"refused {header['refused']}")
@@ -239,10 +239,18 @@ class RunnerChannel:
     def _begin(self, parcel: bytes) -> None:
         self._nonce = os.urandom(8).hex()
         self.began = time.time()
-        asked = {"home": self._home, "runner": self._runner, "nonce": self._nonce, "size": len(parcel)}
-        words = (self._python, "-I", "-S", "-c", bundle.UNPACK, bundle.boot_words(), bundle.as_word(wire.dumps(asked)))
+        handshake = {"home": self._home, "runner": self._runner, "nonce": self._nonce, "size": len(parcel)}
+        argv = (
+            self._python,
+            "-I",
+            "-S",
+            "-c",
+            bundle.UNPACK,
+            bundle.boot_words(),
+            bundle.as_word(wire.dumps(handshake)),
+        )
         try:
-            self._transport = Transport(self._host.run(words), self._until, self._tell_quiet)
+            self._transport = Transport(self._host.run(argv), self._until, self._tell_quiet)
         except OSError as error:
             if limits.explain(error):
                 what, hint = "a resource limit of this machine was reached", limits.explain(error)
@@ -287,14 +295,14 @@ class RunnerChannel:
         except Overdue as error:
             raise self._failure(error) from error
 
-    def _refused(self, said: str) -> StoreError:
+    def _refused(self, answer: str) -> StoreError:
         """The login succeeded, but the store cannot be created in its folder."""
-        _, name, place = [*said.split(" ", 2), "", ""][:3]
-        where = _path(place) or self._name
+        _, name, folder = [*answer.split(" ", 2), "", ""][:3]
+        where = _path(folder) or self._name
         hint = "set a writable folder as root: in the .compute file, for example root: /scratch/me/holdfast"
         if not name:
             what = "the runner was sent but is still reported as missing"
-            return StoreError(what, where=f"{self._name}: {where}", answer=said[:_MOST_QUOTED], hint=hint)
+            return StoreError(what, where=f"{self._name}: {where}", answer=answer[:_MOST_QUOTED], hint=hint)
         what = "no store can be created on the target"
         return NoPlaceError(what, where=f"{self._name}: {where}", answer=name, hint=hint)
 

@@ -43,9 +43,9 @@ def switch(home: Home, root: str, compute: ComputeTarget, *, on: bool) -> None:
         raise ConfigError(f"{key} of {compute.name} is not confirmed on this machine", answer=command, hint=hint)
     done = subprocess.run(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode:
-        said = readable(done.stderr or done.stdout).strip()
+        output = readable(done.stderr or done.stdout).strip()
         raise UnreachableError(
-            f"{key} of {compute.name} failed with code {done.returncode}", answer=said[-2000:], hint=command
+            f"{key} of {compute.name} failed with code {done.returncode}", answer=output[-2000:], hint=command
         )
 
 

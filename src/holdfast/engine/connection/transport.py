@@ -135,15 +135,15 @@ class Transport:
 
     def stderr(self) -> str:
         """What it wrote to stderr so far. Others may hold that pipe open: its end is not waited for."""
-        found = b""
+        output = b""
         if not self._is_timed:
             return ""
-        while len(found) < _MOST_STDERR and _is_ready(self._stream.stderr, 0.05 if self._status is not None else 0.2):
+        while len(output) < _MOST_STDERR and _is_ready(self._stream.stderr, 0.05 if self._status is not None else 0.2):
             block = os.read(self._stream.stderr, 4000)
             if not block:
                 break
-            found += block
-        return readable(found).strip()
+            output += block
+        return readable(output).strip()
 
     def stop(self) -> None:
         """End the command on this side: an ssh whose remote command hangs would wait for it."""
@@ -230,11 +230,11 @@ def run_to_end(host: Host, argv: tuple[str, ...], limit: float) -> Ended:
 
 
 def _drain(fd: int) -> bytes:
-    found = b""
+    content = b""
     while block := os.read(fd, 65536):
-        found += block
+        content += block
     os.close(fd)
-    return found
+    return content
 
 
 def _is_ready(fd: int, seconds: float | None, *, writing: bool = False) -> bool:

@@ -60,7 +60,7 @@ def offered_key(login: Login) -> str:
     openssh.check(login)
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "known_hosts")
-        said = {
+        options = {
             **openssh.pinned(file),
             "StrictHostKeyChecking": "accept-new",
             "BatchMode": "yes",
@@ -70,8 +70,8 @@ def offered_key(login: Login) -> str:
             "ControlPath": "none",
             "HashKnownHosts": "no",
         }
-        words = [word for name, value in said.items() for word in ("-o", f"{name}={value}")]
-        done = run_here(["ssh", "-T", *words, *openssh.destination(login), "true"])
+        arguments = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+        done = run_here(["ssh", "-T", *arguments, *openssh.destination(login), "true"])
         try:
             with open(file, encoding="ascii") as source:
                 _, kind, key = source.readline().split()[:3]
@@ -84,14 +84,14 @@ def offered_key(login: Login) -> str:
 
 def is_known(login: Login, key: str) -> bool:
     """Whether the user's own known hosts have this very key for this machine."""
-    said = readable(run_here(["ssh", "-G", *openssh.destination(login)]).stdout)
-    config = dict(line.partition(" ")[::2] for line in said.splitlines())
+    output = readable(run_here(["ssh", "-G", *openssh.destination(login)]).stdout)
+    config = dict(line.partition(" ")[::2] for line in output.splitlines())
     host, port = config.get("hostname", login.address), config.get("port", "22")
     name = config.get("hostkeyalias") or (host if port == "22" else f"[{host}]:{port}")
     files = f"{config.get('userknownhostsfile', '')} {config.get('globalknownhostsfile', '')}".split()
     for file in files:
-        found = readable(run_here(["ssh-keygen", "-F", name, "-f", os.path.expanduser(file)]).stdout)
-        if any(key in line for line in found.splitlines() if not line.startswith("#")):
+        matches = readable(run_here(["ssh-keygen", "-F", name, "-f", os.path.expanduser(file)]).stdout)
+        if any(key in line for line in matches.splitlines() if not line.startswith("#")):
             return True
     return False
 
@@ -122,10 +122,10 @@ def enter(
     try:
         clients = tuple(answers.texts(channel.ask("register", client=home.id, label=_label()), "clients", login.name))
         facts = answers.table(channel.ask("survey"), "facts", login.name)
-        way = "with your SSH key or agent"
+        method = "with your SSH key or agent"
         if own_key or secret is not None:
-            login, way = _install_key(home, login, channel, python, root, secret)
-        return login, Entry(facts, clients, python, way, _test_gpu(channel, compute, facts, python))
+            login, method = _install_key(home, login, channel, python, root, secret)
+        return login, Entry(facts, clients, python, method, _test_gpu(channel, compute, facts, python))
     finally:
         channel.close()
 
@@ -133,10 +133,10 @@ def enter(
 def _test_gpu(channel: RunnerChannel, compute: ComputeTarget, facts: Json, python: str) -> gpu_probe.Outcome | None:
     """With the settings that the .compute file will have."""
     if compute.kind.in_container:
-        found = _container_settings(facts)
-        engine = str(found["engine"]) if "engine" in found else None
+        values = _container_settings(facts)
+        engine = str(values["engine"]) if "engine" in values else None
         image = compute.base_docker_image or IMAGE
-        compute = compute._replace(engine=engine, base_docker_image=image, nvidia_docker=bool(found["nvidiaDocker"]))
+        compute = compute._replace(engine=engine, base_docker_image=image, nvidia_docker=bool(values["nvidiaDocker"]))
     due = compute.kind.is_available and gpu_probe.is_due(compute, facts)
     return gpu_probe.trial(channel, compute, python) if due else None
 
@@ -171,10 +171,10 @@ def _container_settings(facts: Json) -> dict[str, str | bool]:
     engines, gpus = facts.get("engines"), facts.get("gpus")
     rows = engines.items() if isinstance(engines, dict) else ()
     usable = [name for name, row in rows if isinstance(row, dict) and "version" in row and name in _ENGINES]
-    found: dict[str, str | bool] = {"engine": usable[0]} if usable else {}
+    values: dict[str, str | bool] = {"engine": usable[0]} if usable else {}
     first = gpus[0] if isinstance(gpus, list) and gpus else None
-    found["nvidiaDocker"] = isinstance(first, dict) and "error" not in first
-    return found
+    values["nvidiaDocker"] = isinstance(first, dict) and "error" not in first
+    return values
 
 
 def _absolute(entry: Entry) -> str | None:
@@ -229,8 +229,8 @@ def _install_key(
     with open(os.path.join(login.folder, "asks"), "w", encoding="ascii"):
         pass
     kept = secret is not None and askpass.keep(login, secret)
-    way = "with a password from your keyring" if kept else "with a password, prompted for each time"
-    return login._replace(asks=True), f"{way}: the machine accepts no public keys"
+    method = "with a password from your keyring" if kept else "with a password, prompted for each time"
+    return login._replace(asks=True), f"{method}: the machine accepts no public keys"
 
 
 def _label() -> str:

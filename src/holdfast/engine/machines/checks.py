@@ -61,9 +61,9 @@ def examine(home: Home, compute: ComputeTarget) -> Iterator[Tick]:
                 if tick.state == FAILED:
                     return
         except HoldfastError as error:
-            found = f"{error.what}: {' '.join(error.answer.split())}" if error.answer else error.what
+            message = f"{error.what}: {' '.join(error.answer.split())}" if error.answer else error.what
             code = error.exit_code if isinstance(error, (UnreachableError, HostKeyError)) else ConfigError.exit_code
-            yield Tick(name, FAILED, found, error.hint, code)
+            yield Tick(name, FAILED, message, error.hint, code)
             return
 
 
@@ -89,8 +89,8 @@ class _Examination:
         self._skew = 0.0
 
     def steps(self) -> list[tuple[str, Callable[[], Iterator[Tick]]]]:
-        way = [("dns", self._name), ("tcp", self._port_answers), ("host key", self._key), ("login", self._enter)]
-        return [*(way if self._compute.kind.over_ssh else []), ("python", self._python), ("disk", self._store)]
+        ssh_steps = [("dns", self._name), ("tcp", self._port_answers), ("host key", self._key), ("login", self._enter)]
+        return [*(ssh_steps if self._compute.kind.over_ssh else []), ("python", self._python), ("disk", self._store)]
 
     def _name(self) -> Iterator[Tick]:
         config = _effective(self._login)
@@ -101,12 +101,12 @@ class _Examination:
             return
         host, self._port = config.get("hostname", self._login.address), int(config.get("port", "22"))
         try:
-            found = socket.getaddrinfo(host, self._port, type=socket.SOCK_STREAM)
+            addresses = socket.getaddrinfo(host, self._port, type=socket.SOCK_STREAM)
         except OSError as error:
             fix = f"check the address and the network. Another address: {self._again()}"
             yield Tick("dns", FAILED, f"{host} cannot be resolved: {error.strerror}", fix, UnreachableError.exit_code)
             return
-        self._addresses = list(dict.fromkeys((family, str(place[0])) for family, _, _, _, place in found))
+        self._addresses = list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in addresses))
         yield Tick("dns", OK, f"{host} is {' and '.join(address for _, address in self._addresses)}")
 
     def _port_answers(self) -> Iterator[Tick]:
@@ -133,11 +133,18 @@ class _Examination:
 
     def _key(self) -> Iterator[Tick]:
         """As far as a login would begin, and no further."""
-        words = SshHost(self._login, shared=False).words()
-        argv = [words[0], "-o", "PreferredAuthentications=none", *words[1:], *openssh.destination(self._login), "true"]
+        command = SshHost(self._login, shared=False).words()
+        argv = [
+            command[0],
+            "-o",
+            "PreferredAuthentications=none",
+            *command[1:],
+            *openssh.destination(self._login),
+            "true",
+        ]
         done = run_here(argv)
-        said = readable(done.stderr)
-        meant = openssh.meaning(self._login, said, done.returncode) if done.returncode else None
+        message = readable(done.stderr)
+        meant = openssh.meaning(self._login, message, done.returncode) if done.returncode else None
         if meant is not None and not isinstance(meant, AuthenticationError):
             raise meant
         if self._login.host_key:
@@ -148,46 +155,46 @@ class _Examination:
     def _enter(self) -> Iterator[Tick]:
         mark = os.urandom(8).hex()
         anew = SshHost(self._login, shared=False)  # an open connection would hide that new logins are refused
-        said = _ask(anew, ("sh", "-c", f"echo {mark} $SHELL"), mark)
+        answer = _ask(anew, ("sh", "-c", f"echo {mark} $SHELL"), mark)
         anew.close()
-        if said.status == openssh.OWN_STATUS and not said.words:
-            meant = self._target.host.meaning(said.complaint, said.status)
-            error = meant or UnreachableError("SSH login failed", answer=_last_line(said.complaint))
+        if answer.status == openssh.OWN_STATUS and not answer.words:
+            meant = self._target.host.meaning(answer.complaint, answer.status)
+            error = meant or UnreachableError("SSH login failed", answer=_last_line(answer.complaint))
             fix = self._let_in() if isinstance(error, AuthenticationError) else error.hint
             yield Tick("login", FAILED, f"{error.what}: {error.answer}", fix, error.exit_code)
             return
         yield Tick("login", OK, self._way_in())
-        if said.was_late:
+        if answer.was_late:
             fix = "check the shell's startup files: ssh -v"
             yield Tick("shell", FAILED, f"no command ended within {ANSWER_S:.0f} s", fix, UnreachableError.exit_code)
-        elif not said.words:
+        elif not answer.words:
             fix = f"set a shell that runs commands: chsh -s /bin/sh {self._login.user or ''}".rstrip()
-            shown = f"exit status {said.status}: {_last_line(said.complaint)}"
-            found = f"the login shell does not run commands: {shown}"
-            yield Tick("shell", FAILED, found, fix, ConfigError.exit_code)
+            shown = f"exit status {answer.status}: {_last_line(answer.complaint)}"
+            message = f"the login shell does not run commands: {shown}"
+            yield Tick("shell", FAILED, message, fix, ConfigError.exit_code)
         else:
-            noise = f"; its startup files print {said.noise} bytes, which is harmless" if said.noise else ""
-            yield Tick("shell", OK, f"{' '.join(said.words)}{noise}")
+            noise = f"; its startup files print {answer.noise} bytes, which is harmless" if answer.noise else ""
+            yield Tick("shell", OK, f"{' '.join(answer.words)}{noise}")
 
     def _python(self) -> Iterator[Tick]:
         mark = os.urandom(8).hex()
         before = time.time()
-        said = _ask(self._target.host, (self._target.runner_python, "-c", _ASK_PYTHON.format(mark)), mark)
+        answer = _ask(self._target.host, (self._target.runner_python, "-c", _ASK_PYTHON.format(mark)), mark)
         after = time.time()
-        there = _seconds(said.words)
+        there = _seconds(answer.words)
         if there is None:
-            if said.status == openssh.OWN_STATUS and self._compute.kind.over_ssh:
-                meant = self._target.host.meaning(said.complaint, said.status)
-                raise meant or UnreachableError("the SSH connection ended", answer=_last_line(said.complaint))
-            found = f"{self._target.runner_python} does not run: {_last_line(said.complaint)}"
-            if said.was_late:
-                found = f"{self._target.runner_python} did not respond within {ANSWER_S:.0f} s"
-            yield Tick("python", FAILED, found, self._other_python(), ConfigError.exit_code)
+            if answer.status == openssh.OWN_STATUS and self._compute.kind.over_ssh:
+                meant = self._target.host.meaning(answer.complaint, answer.status)
+                raise meant or UnreachableError("the SSH connection ended", answer=_last_line(answer.complaint))
+            message = f"{self._target.runner_python} does not run: {_last_line(answer.complaint)}"
+            if answer.was_late:
+                message = f"{self._target.runner_python} did not respond within {ANSWER_S:.0f} s"
+            yield Tick("python", FAILED, message, self._other_python(), ConfigError.exit_code)
             return
-        version, path = said.words[1], " ".join(said.words[2:])
+        version, path = answer.words[1], " ".join(answer.words[2:])
         if [int(digits) for digits in version.split(".")[:2] if digits.isdigit()] < [3, 6]:
-            found = f"{path} is {version}, but 3.6 or newer is required"
-            yield Tick("python", FAILED, found, self._other_python(), ConfigError.exit_code)
+            message = f"{path} is {version}, but 3.6 or newer is required"
+            yield Tick("python", FAILED, message, self._other_python(), ConfigError.exit_code)
             return
         self._skew = there - after if there > after else min(0.0, there - before)
         yield Tick("python", OK, f"{version} at {path}")
@@ -195,11 +202,11 @@ class _Examination:
     def _store(self) -> Iterator[Tick]:
         channel = connect(self._home, self._target, ASKING)
         try:
-            place = str(channel.hello()["home"])
+            folder = str(channel.hello()["home"])
             facts = answers.table(channel.ask("survey"), "facts")
-            yield _disk(facts, place)
+            yield _disk(facts, folder)
             yield _clock(self._skew)
-            yield _locks(facts, place)
+            yield _locks(facts, folder)
             yield _logout(facts)
             yield _gpus(facts)
             yield _engines(facts, self._compute)
@@ -228,7 +235,7 @@ class _Examination:
 
     def _again(self) -> str:
         login = self._login
-        words = [
+        command = [
             "holdfast computetarget attach",
             self._compute.kind.name,
             "--name",
@@ -236,39 +243,39 @@ class _Examination:
             "--address",
             login.address,
         ]
-        words += ["--port", str(login.port)] if login.port else []
-        words += ["--username", login.user] if login.user else []
-        return " ".join(words)
+        command += ["--port", str(login.port)] if login.port else []
+        command += ["--username", login.user] if login.user else []
+        return " ".join(command)
 
     def _other_python(self) -> str:
         try:
-            found = find_python(self._target.host)
+            path = find_python(self._target.host)
         except HoldfastError as error:
             return error.hint
-        return f"pythonLocation: {found} in {self._compute.name}.compute"
+        return f"pythonLocation: {path} in {self._compute.name}.compute"
 
 
-def _disk(facts: Json, place: str) -> Tick:
+def _disk(facts: Json, folder: str) -> Tick:
     room = facts.get("disk")
     free, inodes = (_number(room.get(key)) for key in ("free", "inodes")) if isinstance(room, dict) else (0, 0)
-    found = f"{free / 1e9:.1f} GB and {inodes} files free in {place}"
+    message = f"{free / 1e9:.1f} GB and {inodes} files free in {folder}"
     if free < LITTLE_BYTES or 0 < inodes < LITTLE_INODES:
-        return Tick("disk", WARNING, found, "free disk space there, or set another root: in the .compute file")
-    return Tick("disk", OK, found)
+        return Tick("disk", WARNING, message, "free disk space there, or set another root: in the .compute file")
+    return Tick("disk", OK, message)
 
 
 def _clock(skew: float) -> Tick:
     if abs(skew) <= SKEW_S:
         return Tick("clock", OK, "as here")
-    found = f"{abs(skew):.0f} s {'ahead' if skew > 0 else 'behind'}"
-    return Tick("clock", WARNING, found, "set one of the two: sudo timedatectl set-ntp true")
+    message = f"{abs(skew):.0f} s {'ahead' if skew > 0 else 'behind'}"
+    return Tick("clock", WARNING, message, "set one of the two: sudo timedatectl set-ntp true")
 
 
-def _locks(facts: Json, place: str) -> Tick:
+def _locks(facts: Json, folder: str) -> Tick:
     if not facts.get("locks"):
         return Tick("locks", OK, "locking and appending work")
     fix = "set a folder on a local disk as root: in the .compute file"
-    return Tick("locks", FAILED, f"{place}: {facts['locks']}", fix, ConfigError.exit_code)
+    return Tick("locks", FAILED, f"{folder}: {facts['locks']}", fix, ConfigError.exit_code)
 
 
 def _logout(facts: Json) -> Tick:
@@ -284,19 +291,19 @@ def _engines(facts: Json, compute: ComputeTarget) -> Tick:
     rows = (
         {str(name): row for name, row in engines.items() if isinstance(row, dict)} if isinstance(engines, dict) else {}
     )
-    found = ", ".join(f"{name} {row.get('version') or row.get('error')}" for name, row in rows.items())
-    found = found or "no docker, no podman"
+    message = ", ".join(f"{name} {row.get('version') or row.get('error')}" for name, row in rows.items())
+    message = message or "no docker, no podman"
     usable = [name for name, row in rows.items() if row.get("version")]
     wanted = compute.kind.in_container
     if (compute.engine in usable if wanted and compute.engine else usable) or not (wanted or rows):
-        return Tick("engines", OK, found)
+        return Tick("engines", OK, message)
     state, code = (FAILED, ConfigError.exit_code) if wanted else (WARNING, 0)
     if not rows:
-        return Tick("engines", state, found, "install one there: sudo apt-get install podman uidmap", code)
+        return Tick("engines", state, message, "install one there: sudo apt-get install podman uidmap", code)
     fix = f"check that its service runs and that you may use it: sudo usermod -aG docker {facts.get('user')}"
     if usable:
         fix = f"use the other one: engine: {usable[0]} in {compute.name}.compute"
-    return Tick("engines", state, found, fix, code)
+    return Tick("engines", state, message, fix, code)
 
 
 def _gpus(facts: Json) -> Tick:
@@ -330,14 +337,14 @@ def _effective(login: Login) -> dict[str, str]:
 def _ask(host: Host, argv: tuple[str, ...], mark: str) -> _Said:
     """One command, given so much time; whatever shells print before its answer is only counted."""
     ended = run_to_end(host, argv, ANSWER_S)
-    noise, found, words = readable(ended.out).partition(mark)
+    noise, separator, text = readable(ended.out).partition(mark)
     complaint = ended.stderr or noise  # some shells tell why they end on stdout
-    return _Said(words.split() if found else [], len(noise), complaint, ended.status, ended.is_late)
+    return _Said(text.split() if separator else [], len(noise), complaint, ended.status, ended.is_late)
 
 
-def _seconds(words: list[str]) -> float | None:
+def _seconds(fields: list[str]) -> float | None:
     try:
-        return float(words[0]) if len(words) >= 3 else None
+        return float(fields[0]) if len(fields) >= 3 else None
     except ValueError:
         return None
 

@@ -44,18 +44,18 @@ def look(home: Home, target: Target, channel: RunnerChannel) -> Findings:
     return _ask(home, target, channel, at_home, only_there, act=False)
 
 
-def remove(home: Home, target: Target, channel: RunnerChannel, found: Findings) -> Findings:
+def remove(home: Home, target: Target, channel: RunnerChannel, findings: Findings) -> Findings:
     """The rows say what went; what came into use meanwhile has stayed."""
-    return _ask(home, target, channel, found.runs, found.only_there, act=True)
+    return _ask(home, target, channel, findings.runs, findings.only_there, act=True)
 
 
 def _ended_runs(home: Home, channel: RunnerChannel) -> tuple[list[str], int]:
     """Runs of ours there that have ended: those that are all here, and how many are not."""
     if channel.hello()["store"] == home.id:
         return [], 0
-    found = offered(home, channel)
-    mine = {str(run.get("uid")): run.get("attempts") for run in found}
-    unsafe = {str(run.get("uid")) for run in found if unlisted(run)[0]}
+    listed = offered(home, channel)
+    mine = {str(run.get("uid")): run.get("attempts") for run in listed}
+    unsafe = {str(run.get("uid")) for run in listed if unlisted(run)[0]}
     known = [runs.read(home, uid) for uid in mine]
     reconcile.settle(home, [run for run in known if not _has_ended(run)])
     ended = [run for run in (runs.read(home, uid) for uid in mine) if _has_ended(run)]
@@ -65,15 +65,15 @@ def _ended_runs(home: Home, channel: RunnerChannel) -> tuple[list[str], int]:
 
 def offered(home: Home, channel: RunnerChannel) -> list[Json]:
     """Runs of our history that the target has."""
-    found = [run for run in pull_runs.listed(channel) if isinstance(run, dict)]
-    return [run for run in found if _is_ours(home, run)]
+    listed = [run for run in pull_runs.listed(channel) if isinstance(run, dict)]
+    return [run for run in listed if _is_ours(home, run)]
 
 
 def unlisted(run: Json) -> tuple[int, int]:
     """Number and bytes of the outputs that a run has there and no manifest lists."""
-    said = run.get("unlisted")
-    said = said if isinstance(said, dict) else {}
-    return (answers.number(said, "files"), answers.number(said, "bytes")) if said else (0, 0)
+    counts = run.get("unlisted")
+    counts = counts if isinstance(counts, dict) else {}
+    return (answers.number(counts, "files"), answers.number(counts, "bytes")) if counts else (0, 0)
 
 
 def _is_ours(home: Home, run: Json) -> bool:
@@ -106,18 +106,23 @@ def _is_attempt_here(run: Run) -> bool:
 def _ask(
     home: Home, target: Target, channel: RunnerChannel, whole: list[str], only_there: int, *, act: bool
 ) -> Findings:
-    asked = {"client": home.id, "runs": whole, "contained": target.kind.in_container, "engine": target.compute.engine}
-    said = answers.rows(channel.ask("clean", act=act, **asked), "rows", target.name)
-    rows = [_row(row, only_there) for row in said]
+    parameters = {
+        "client": home.id,
+        "runs": whole,
+        "contained": target.kind.in_container,
+        "engine": target.compute.engine,
+    }
+    answer = answers.rows(channel.ask("clean", act=act, **parameters), "rows", target.name)
+    rows = [_row(row, only_there) for row in answer]
     return Findings(rows, whole, only_there)
 
 
-def _row(said: Json, only_there: int) -> Json:
-    count, size, stays = (answers.number(said, name) for name in _NUMBERS)
-    why = "; ".join(line.strip() for line in str(said.get("why") or "").splitlines() if line.strip())
-    if said.get("kind") == "runs" and only_there:
+def _row(answer: Json, only_there: int) -> Json:
+    count, size, stays = (answers.number(answer, name) for name in _NUMBERS)
+    why = "; ".join(line.strip() for line in str(answer.get("why") or "").splitlines() if line.strip())
+    if answer.get("kind") == "runs" and only_there:
         stays += only_there
         why = "; ".join(filter(None, (why, "with outputs that exist only there: holdfast experiment return -r RUN")))
-    young, young_bytes = (answers.number(said, name) if name in said else 0 for name in ("young", "young_bytes"))
-    row: Json = {"what": str(said.get("what")), "count": count, "bytes": size, "stays": stays, "why": why}
+    young, young_bytes = (answers.number(answer, name) if name in answer else 0 for name in ("young", "young_bytes"))
+    row: Json = {"what": str(answer.get("what")), "count": count, "bytes": size, "stays": stays, "why": why}
     return {**row, "young": young, "young_bytes": young_bytes}

@@ -38,8 +38,8 @@ def trial(channel: RunnerChannel, compute: ComputeTarget, python: str | None = N
     if compute.kind.in_container and not compute.nvidia_docker:
         fix = f"nvidiaDocker: true in {compute.name}.compute"
         return Outcome(SKIPPED, "the machine has a GPU, but containers of this target cannot use it", fix)
-    found = channel.ask("touch", **question(compute, python)).get("found")
-    return outcome(found if isinstance(found, dict) else {})
+    answer = channel.ask("touch", **question(compute, python)).get("found")
+    return outcome(answer if isinstance(answer, dict) else {})
 
 
 def question(compute: ComputeTarget, python: str | None = None) -> Json:
@@ -47,24 +47,24 @@ def question(compute: ComputeTarget, python: str | None = None) -> Json:
     bare = not compute.user_managed_environment
     if not compute.kind.in_container:
         return {"python": compute.script_python or python or "python", "bare": bare}
-    asked = container.question(compute)
-    wish: Json = {**asked, "user": compute.container_user, "arguments": list(compute.docker_arguments or ())}
+    base = container.question(compute)
+    settings: Json = {**base, "user": compute.container_user, "arguments": list(compute.docker_arguments or ())}
     if compute.dockerfile:
-        wish["image"] = ""  # its name is that of its content, which is not known before a submit
-    return {"container": wish, "bare": bare}
+        settings["image"] = ""  # its name is that of its content, which is not known before a submit
+    return {"container": settings, "bare": bare}
 
 
-def outcome(found: Json) -> Outcome:
-    """As text; ``found`` comes from the target."""
-    facts = found.get("facts")
+def outcome(answer: Json) -> Outcome:
+    """As text; ``answer`` comes from the target."""
+    facts = answer.get("facts")
     trials = facts.get("trials") if isinstance(facts, dict) else None
     rows = [row for row in trials if isinstance(row, dict)] if isinstance(trials, list) else []
-    where, why = (" ".join(str(found.get(name) or "").split()) for name in ("where", "why"))
-    fix = "\n".join(line.strip() for line in str(found.get("fix") or "").splitlines())
-    if found.get("skipped"):
-        return Outcome(SKIPPED, str(found["skipped"]))
+    where, why = (" ".join(str(answer.get(name) or "").split()) for name in ("where", "why"))
+    fix = "\n".join(line.strip() for line in str(answer.get("fix") or "").splitlines())
+    if answer.get("skipped"):
+        return Outcome(SKIPPED, str(answer["skipped"]))
     reached = bool(rows) and all(row.get("ok") is True for row in rows)
-    if reached and found.get("ok") is not True:
+    if reached and answer.get("ok") is not True:
         return Outcome(UNSUITED, f"{_cards(rows)}, {where}, but {why}", fix)
     if reached:
         notes = dict.fromkeys(str(row["note"]) for row in rows if row.get("note"))

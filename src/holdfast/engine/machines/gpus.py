@@ -88,51 +88,53 @@ class Looker:
 
     def look(self, channel: RunnerChannel) -> Machine:
         answer = channel.ask("gpus")
-        said = answer.get("facts")
-        facts = said if isinstance(said, dict) else {}
+        reported = answer.get("facts")
+        facts = reported if isinstance(reported, dict) else {}
         return Machine(
             state=_text(facts.get("state")) or "unmeasured",
             source=_text(facts.get("source")) or "",
             driver=_text(facts.get("driver")) or "",
             cuda=_text(facts.get("cuda")) or "",
-            cards=[self._card(card, place) for place, card in enumerate(_objects(facts.get("gpus")))],
+            cards=[self._card(card, position) for position, card in enumerate(_objects(facts.get("gpus")))],
             trouble=_text(facts.get("trouble")) or "",
-            queue=[self._ticket(one) for one in _objects(answer.get("queue"))],
+            queue=[self._ticket(entry) for entry in _objects(answer.get("queue"))],
         )
 
-    def _ticket(self, said: Json) -> Ticket:
-        run_id, user, uid = (_text(said.get(name)) or "" for name in ("run_id", "user", "uid"))
-        count, taken = said.get("count"), said.get("taken")
+    def _ticket(self, entry: Json) -> Ticket:
+        run_id, user, uid = (_text(entry.get(name)) or "" for name in ("run_id", "user", "uid"))
+        count, taken = entry.get("count"), entry.get("taken")
         uuids = [str(uuid) for uuid in taken] if isinstance(taken, list) else None
         return Ticket(run_id, user, _whole(count) if count != "all" else "all", uuids, self._number(uid))
 
-    def _card(self, said: Json, place: int) -> Card:
-        index, told = _whole(said.get("index")), said.get("processes")
+    def _card(self, entry: Json, position: int) -> Card:
+        index, processes = _whole(entry.get("index")), entry.get("processes")
         return Card(
-            index=place if index is None else index,
-            name=_text(said.get("name")),
-            uuid=_text(said.get("uuid")),
-            pci=_text(said.get("pci")),
-            major=_whole(said.get("major")),
-            minor=_whole(said.get("minor")),
-            memory_clock_mhz=_number(said.get("memory_clock_mhz")),
-            core_clock_mhz=_number(said.get("core_clock_mhz")),
-            memory_total=_whole(said.get("memory_total")),
-            memory_free=_whole(said.get("memory_free")),
-            memory_used=_whole(said.get("memory_used")),
-            busy_percent=_number(said.get("busy_percent")),
-            power_watts=_number(said.get("power_watts")),
-            celsius=_number(said.get("celsius")),
-            ecc=_switch(said.get("ecc")),
-            mig=_switch(said.get("mig")),
-            processes=[self._holder(one) for one in _objects(told)] if isinstance(told, list) else None,
-            trouble=_text(said.get("trouble")) or "",
+            index=position if index is None else index,
+            name=_text(entry.get("name")),
+            uuid=_text(entry.get("uuid")),
+            pci=_text(entry.get("pci")),
+            major=_whole(entry.get("major")),
+            minor=_whole(entry.get("minor")),
+            memory_clock_mhz=_number(entry.get("memory_clock_mhz")),
+            core_clock_mhz=_number(entry.get("core_clock_mhz")),
+            memory_total=_whole(entry.get("memory_total")),
+            memory_free=_whole(entry.get("memory_free")),
+            memory_used=_whole(entry.get("memory_used")),
+            busy_percent=_number(entry.get("busy_percent")),
+            power_watts=_number(entry.get("power_watts")),
+            celsius=_number(entry.get("celsius")),
+            ecc=_switch(entry.get("ecc")),
+            mig=_switch(entry.get("mig")),
+            processes=[self._holder(process) for process in _objects(processes)]
+            if isinstance(processes, list)
+            else None,
+            trouble=_text(entry.get("trouble")) or "",
         )
 
-    def _holder(self, said: Json) -> Holder:
-        user, program, run, run_id = (_text(said.get(name)) for name in ("user", "program", "run", "run_id"))
+    def _holder(self, entry: Json) -> Holder:
+        user, program, run, run_id = (_text(entry.get(name)) for name in ("user", "program", "run", "run_id"))
         number = self._number(run) if run else None
-        return Holder(_whole(said.get("pid")) or 0, _whole(said.get("memory")), user, program, run, run_id, number)
+        return Holder(_whole(entry.get("pid")) or 0, _whole(entry.get("memory")), user, program, run, run_id, number)
 
     def _number(self, uid: str) -> int | None:
         if uid not in self._numbers:

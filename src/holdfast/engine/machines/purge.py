@@ -46,7 +46,7 @@ def purge(home: Home, compute: ComputeTarget, agree: Callable[[int, int], None])
     channel = connect(home, target, ASKING)
     try:
         _refuse_our_own(home, compute, channel)
-        place = str(channel.hello()["home"])
+        folder = str(channel.hello()["home"])
         there = cleanup.offered(home, channel)
         mine = _runs_on(home, compute, {str(run["uid"]) for run in there})
         reconcile.settle(home, [run for run in mine if lifecycle.state_of(run.events) not in lifecycle.FINAL])
@@ -58,7 +58,7 @@ def purge(home: Home, compute: ComputeTarget, agree: Callable[[int, int], None])
         raise UnreachableError(what, where=error.where, answer=error.answer, hint=hint) from error
     finally:
         channel.close()
-    purged = _understood(gone, compute, place)
+    purged = _understood(gone, compute, folder)
     target.host.sever()
     remove_tree(os.fsencode(target_lookup.login(compute, home.path).folder))
     return purged
@@ -92,8 +92,8 @@ def _bring_home(
     for run in mine:
         if output_manifest.is_missing(run):
             outputs.list_late(home, run, channel)
-    found = [cleanup.unlisted(run) for run in there]
-    count, size = sum(files for files, _ in found), sum(total for _, total in found)
+    unlisted = [cleanup.unlisted(run) for run in there]
+    count, size = sum(files for files, _ in unlisted), sum(total for _, total in unlisted)
     for run in mine:
         outputs.bring_by_policy(home, channel, run)
         missing = [
@@ -105,7 +105,7 @@ def _bring_home(
         agree(count, size)
 
 
-def _understood(gone: Json, compute: ComputeTarget, place: str) -> Purged:
+def _understood(gone: Json, compute: ComputeTarget, folder: str) -> Purged:
     live = answers.texts(gone, "live", compute.name) if gone.get("live") is not None else []
     if live:
         what = "your runs are still active on it; nothing was removed"
@@ -114,4 +114,4 @@ def _understood(gone: Json, compute: ComputeTarget, place: str) -> Purged:
     runs_gone, others = (answers.number(gone, name, compute.name) for name in ("runs", "others"))
     kept = answers.number(gone, "kept", compute.name)
     labels = answers.texts(gone, "labels", compute.name) if gone.get("labels") is not None else []
-    return Purged(runs_gone, others, labels, kept, gone.get("left") is True, place)
+    return Purged(runs_gone, others, labels, kept, gone.get("left") is True, folder)

@@ -41,8 +41,8 @@ def look(home: Home) -> Budget:
     lines = jsonl.read_lines(os.fsencode(_path(home)))
     known = {str(line["asked"]): str(line["uid"]) for line in lines if "uid" in line}
     refused = {str(line["asked"]) for line in lines if line.get("refused")}
-    asked = [line for line in lines if "gpus" in line and str(line.get("asked")) not in refused]
-    recent = [line for line in asked if _number(line.get("at")) >= began]
+    requests = [line for line in lines if "gpus" in line and str(line.get("asked")) not in refused]
+    recent = [line for line in requests if _number(line.get("at")) >= began]
     return Budget(allowed, sum(_hours(home, line, known.get(str(line.get("asked")))) for line in recent))
 
 

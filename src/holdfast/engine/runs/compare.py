@@ -71,21 +71,21 @@ class Comparison(Record):
         }
 
 
-def compare(home: Home, found: Sequence[Run]) -> Comparison:
+def compare(home: Home, chosen: Sequence[Run]) -> Comparison:
     """All that is known of these runs, row by row."""
-    plans = [runs.read_plan(run) or {} for run in found]
-    values = tuple(reader.read_attempts(runs.metric_folders(run)) for run in found)
-    code, lines = _code(home, found)
+    plans = [runs.read_plan(run) or {} for run in chosen]
+    values = tuple(reader.read_attempts(runs.metric_folders(run)) for run in chosen)
+    code, lines = _code(home, chosen)
     sections = (
-        Section("run", _rows([_facts(run) for run in found])),
-        Section("parameters", _rows(list(map(_parameters, found, values)))),
-        Section("metrics", _rows([_metrics(one) for one in values])),
-        _environment(home, found, plans),
+        Section("run", _rows([_facts(run) for run in chosen])),
+        Section("parameters", _rows(list(map(_parameters, chosen, values)))),
+        Section("metrics", _rows([_metrics(metrics) for metrics in values])),
+        _environment(home, chosen, plans),
         code,
-        Section("outputs", _rows([_outputs(run) for run in found])),
-        Section("GPU", _rows([dict(_gpu(run)) for run in found])),
+        Section("outputs", _rows([_outputs(run) for run in chosen])),
+        Section("GPU", _rows([dict(_gpu(run)) for run in chosen])),
     )
-    return Comparison(tuple(found), values, sections, lines)
+    return Comparison(tuple(chosen), values, sections, lines)
 
 
 def _rows(columns: Sequence[Mapping[str, object]]) -> tuple[Row, ...]:
@@ -98,39 +98,39 @@ def _rows(columns: Sequence[Mapping[str, object]]) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def _same(one: object, other: object) -> bool:
+def _same(first: object, other: object) -> bool:
     """NaN is the same as NaN; true is not 1."""
-    if isinstance(one, bool) is not isinstance(other, bool):
+    if isinstance(first, bool) is not isinstance(other, bool):
         return False
-    return one == other or (one != one and other != other)  # noqa: PLR0124 - that is how NaN is known
+    return first == other or (first != first and other != other)  # noqa: PLR0124 - that is how NaN is known
 
 
 def _facts(run: Run) -> Json:
     record = history_record.record(run)
     events = {str(event.get("type")): event for event in reversed(run.events)}
     length = history_record.length_ns(events.get("started") or events.get("accepted"), events.get("exited"))
-    found: Json = {name: record[name] for name in _FACTS if record[name] not in (None, "")}
+    facts: Json = {name: record[name] for name in _FACTS if record[name] not in (None, "")}
     git = run.request.get("git")
     if isinstance(git, dict):
-        found.update({name: git[name] for name in ("commit", "branch", "dirty") if git.get(name) is not None})
+        facts.update({name: git[name] for name in ("commit", "branch", "dirty") if git.get(name) is not None})
     if length is not None and "closed" in events:
-        found["duration, s"] = round(length / 1e9, 3)
-    return found
+        facts["duration, s"] = round(length / 1e9, 3)
+    return facts
 
 
 def _parameters(run: Run, logged: Metrics) -> Json:
     arguments = run.request.get("arguments")
-    words = [word for word in arguments if isinstance(word, str)] if isinstance(arguments, list) else []
+    tokens = [word for word in arguments if isinstance(word, str)] if isinstance(arguments, list) else []
     return {
-        **parameters.read(words),
+        **parameters.read(tokens),
         **logged.parameters,
-        **({"(all arguments)": " ".join(words)} if words else {}),
+        **({"(all arguments)": " ".join(tokens)} if tokens else {}),
     }
 
 
-def _metrics(found: Metrics) -> Json:
+def _metrics(metrics: Metrics) -> Json:
     row: Json = {}
-    for series in found.by_name.values():
+    for series in metrics.by_name.values():
         digest = reader.digest(series)
         row[series.name] = _plain(digest.last)
         if digest.points > 1 and digest.least is not None:
@@ -156,16 +156,16 @@ def _environment(home: Home, found: Sequence[Run], plans: Sequence[Json]) -> Sec
     columns: list[Json] = []
     lost = []
     for run, plan in zip(found, plans, strict=True):
-        said = plan.get("environment")
+        environment = plan.get("environment")
         container = plan.get("container")
         column: Json = {}
         if isinstance(container, dict):
             column["image"] = container.get("image")
-        if isinstance(said, dict):
-            column.update(environment=said.get("key"), declared=said.get("source"))
-        packages = _recorded(run) or (_packages(home, plan) if isinstance(said, dict) else {})
+        if isinstance(environment, dict):
+            column.update(environment=environment.get("key"), declared=environment.get("source"))
+        packages = _recorded(run) or (_packages(home, plan) if isinstance(environment, dict) else {})
         column.update(packages or {})
-        lost += [str(said.get("key"))] if packages is None and isinstance(said, dict) else []
+        lost += [str(environment.get("key"))] if packages is None and isinstance(environment, dict) else []
         columns.append(column)
     note = f"the lock of {', '.join(dict.fromkeys(lost))} is not stored here" if lost else ""
     return Section("environment", _rows(columns), note)
@@ -188,19 +188,19 @@ def _packages(home: Home, plan: Json) -> Json | None:
     text = environment_lock(home, plan)
     if not text:
         return None
-    found = lock.from_text(text, "the environment's lock")
-    packages: Json = {"python": found.python.version}
-    packages.update({one.name: one.version for one in found.conda})
-    for line in found.pip:
+    locked = lock.from_text(text, "the environment's lock")
+    packages: Json = {"python": locked.python.version}
+    packages.update({package.name: package.version for package in locked.conda})
+    for line in locked.pip:
         name, equals, version = line.split(" --hash", 1)[0].strip().partition("==")
         packages[name] = version if equals else line.split(" --hash", 1)[0].strip()
     return packages
 
 
-def _code(home: Home, found: Sequence[Run]) -> tuple[Section, tuple[tuple[str, ...], ...]]:
+def _code(home: Home, chosen: Sequence[Run]) -> tuple[Section, tuple[tuple[str, ...], ...]]:
     columns: list[Json] = []
     note = ""
-    for run in found:
+    for run in chosen:
         column: Json = {"snapshot": str(run.request.get("tree") or "")[:12]}
         try:
             for path, entry in restore.files(home, run).items():
@@ -212,8 +212,8 @@ def _code(home: Home, found: Sequence[Run]) -> tuple[Section, tuple[tuple[str, .
         columns.append(column)
     section = Section("code", _rows(columns), note)
     if note or not any(row.differs for row in section.rows):
-        return section, ((),) * (len(found) - 1)
-    return section, tuple(tuple(_difference(home, found[0], run)) for run in found[1:])
+        return section, ((),) * (len(chosen) - 1)
+    return section, tuple(tuple(_difference(home, chosen[0], run)) for run in chosen[1:])
 
 
 def _difference(home: Home, old: Run, new: Run) -> Iterator[str]:
@@ -225,12 +225,12 @@ def _difference(home: Home, old: Run, new: Run) -> Iterator[str]:
 
 
 def _outputs(run: Run) -> Json:
-    found: Json = {}
+    files: Json = {}
     for row in history_record.output_rows(run):
         digest = str(row.get("sha256") or "")[:12]
         name = str(row["path"]) if output_manifest.is_output(row) else f"./{row['project']}"
-        found[name] = f"{row.get('size')} bytes {digest}".rstrip() if digest else f"-> {row.get('link')}"
-    return found
+        files[name] = f"{row.get('size')} bytes {digest}".rstrip() if digest else f"-> {row.get('link')}"
+    return files
 
 
 def _gpu(run: Run) -> Iterator[tuple[str, object]]:
@@ -239,13 +239,13 @@ def _gpu(run: Run) -> Iterator[tuple[str, object]]:
         yield "verdict", receipt["verdict"]
     cards = receipt.get("gpus")
     energy = [0.0]
-    for place, card in enumerate(cards if isinstance(cards, list) else ()):
+    for position, card in enumerate(cards if isinstance(cards, list) else ()):
         if not isinstance(card, dict):
             continue
-        yield f"GPU {place}", card.get("name")
-        for key, words in _CARD:
+        yield f"GPU {position}", card.get("name")
+        for key, label in _CARD:
             if isinstance(card.get(key), (int, float)):
-                yield f"GPU {place} {words}", card[key]
+                yield f"GPU {position} {label}", card[key]
         if isinstance(card.get("energy_j"), (int, float)):
             energy.append(float(card["energy_j"]))
     if len(energy) > 1:

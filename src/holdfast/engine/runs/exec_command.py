@@ -30,9 +30,9 @@ def execute(
 ) -> int:
     """Run it to its end. ``write`` gets what it says, with 1 or 2 for the stream; ``stdin``, if any, is handed on."""
     speaker = _Speaker(channel, stdin)
-    asked = {"uid": run.uid, "attempt": run.attempt_name, "argv": list(argv), "input": stdin is not None}
+    parameters = {"uid": run.uid, "attempt": run.attempt_name, "argv": list(argv), "input": stdin is not None}
     try:
-        for header, payload in channel.stream("exec", patience=PATIENCE_S, **asked):
+        for header, payload in channel.stream("exec", patience=PATIENCE_S, **parameters):
             if header.get("refused"):
                 what = f"{run.request.get('run_id')} is not running there"
                 raise UsageError(what, answer=answers.text(header, "refused"), code=answers.error_code(header))

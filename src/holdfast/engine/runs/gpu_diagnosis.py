@@ -25,7 +25,11 @@ _DEPTH = 6
 
 def lines_for(home: Home, run: Run) -> list[str]:
     """Two lines of text for each cause; none where all is well or the cause is unknown. Never raises."""
-    return [line for found in of_run(home, run) for line in (f"{found.where}: {found.what}", f"    try: {found.fix}")]
+    return [
+        line
+        for finding in of_run(home, run)
+        for line in (f"{finding.where}: {finding.what}", f"    try: {finding.fix}")
+    ]
 
 
 def of_run(home: Home, run: Run) -> list[Finding]:
@@ -74,18 +78,18 @@ def _check(run: Run) -> Json | None:
     if event is None:
         return None
     facts = probe_verdict.parsed(json.dumps(event.get("facts")).encode())
-    words = {name: probe_verdict.plain(event.get(name)) for name in ("why", "fix")}
-    return {"ok": event.get("ok") is not False, **words, "facts": facts or {}}
+    texts = {name: probe_verdict.plain(event.get(name)) for name in ("why", "fix")}
+    return {"ok": event.get("ok") is not False, **texts, "facts": facts or {}}
 
 
 def _texts(home: Home, run: Run) -> Iterator[tuple[str, str]]:
     """Sources and declarations of the snapshot, the script first, then from the top of the project down."""
     root = os.fsencode(home.objects)
     script = _script(run)
-    found: list[tuple[int, str, objects.Entry]] = []
-    _collect(root, str(run.request.get("tree")), b"", found)
-    found.sort(key=lambda item: (item[1] != script, item[0], item[1]))
-    for _, name, entry in found[:MOST_FILES]:
+    files: list[tuple[int, str, objects.Entry]] = []
+    _collect(root, str(run.request.get("tree")), b"", files)
+    files.sort(key=lambda item: (item[1] != script, item[0], item[1]))
+    for _, name, entry in files[:MOST_FILES]:
         text = readable(objects.read(root, entry.digest))
         yield name, _cells(text) if name.endswith(".ipynb") else text
 
@@ -107,12 +111,12 @@ def _cells(text: str) -> str:
         return ""
 
 
-def _collect(root: bytes, tree: str, below: bytes, found: list[tuple[int, str, objects.Entry]]) -> None:
+def _collect(root: bytes, tree: str, below: bytes, files: list[tuple[int, str, objects.Entry]]) -> None:
     depth = below.count(b"/") + 1 if below else 0
     for entry in objects.read_tree(root, tree, below):
         path = os.path.join(below, entry.name)
         name = readable(path)
         if entry.kind == "dir" and depth < _DEPTH:
-            _collect(root, entry.digest, path, found)
+            _collect(root, entry.digest, path, files)
         elif entry.kind == "file" and name.endswith(_READ) and entry.size <= MOST_BYTES:
-            found.append((depth, name, entry))
+            files.append((depth, name, entry))

@@ -73,11 +73,11 @@ def bring(home: Home, run: Run, names: list[str] | None = None) -> Problems:
             problems.update(_fetch_all(home, channel, run, rows))
         finally:
             channel.close()
-    asked = {str(row["path"]) for row in rows} | set(problems)
+    covered = {str(row["path"]) for row in rows} | set(problems)
     _note(
         home,
         run,
-        {**{name: why for name, why in output_manifest.not_brought(run).items() if name not in asked}, **problems},
+        {**{name: why for name, why in output_manifest.not_brought(run).items() if name not in covered}, **problems},
     )
     return problems
 
@@ -157,8 +157,14 @@ def _receive(channel: RunnerChannel, run: Run, row: Json, part: str) -> None:
 
 def _append(channel: RunnerChannel, run: Run, row: Json, target: BinaryIO, state: hashlib._Hash) -> None:
     size = int(str(row["size"]))
-    asked = {"uid": run.uid, "attempt": run.attempt_name, "path": row["path"], "offset": target.tell(), "size": size}
-    answers = channel.stream("fetch", **asked)
+    parameters = {
+        "uid": run.uid,
+        "attempt": run.attempt_name,
+        "path": row["path"],
+        "offset": target.tell(),
+        "size": size,
+    }
+    answers = channel.stream("fetch", **parameters)
     try:
         for header, payload in answers:
             if header.get("end"):
@@ -176,8 +182,8 @@ def _append(channel: RunnerChannel, run: Run, row: Json, target: BinaryIO, state
 def _refuse_without_room(path: str, needed: int) -> None:
     if not hasattr(os, "statvfs"):
         return
-    found = os.statvfs(os.path.dirname(path))
-    free = found.f_bavail * found.f_frsize
+    status = os.statvfs(os.path.dirname(path))
+    free = status.f_bavail * status.f_frsize
     if needed > free:
         raise _CannotFetch(f"{os.strerror(errno.ENOSPC)} ({needed} bytes are needed, {free} are free)")
 
@@ -190,10 +196,10 @@ def _folded(name: str) -> str:
     return normalize("NFC", normalize("NFC", name).casefold())
 
 
-def _is_one_file(run: Run, one: str, other: str) -> bool:
+def _is_one_file(run: Run, first: str, other: str) -> bool:
     try:
         return os.path.samestat(
-            *(os.lstat(output_manifest.path_of(run, {"path": name})) for name in (one, other)),
+            *(os.lstat(output_manifest.path_of(run, {"path": name})) for name in (first, other)),
         )
     except (OSError, ValueError):
         return False

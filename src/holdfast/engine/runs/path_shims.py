@@ -45,8 +45,8 @@ def for_shell(home: Home, project_id: str, python: str | None, *, managed: bool 
         programs["pip"] = programs["pip3"] = Program((python, "-m", "pip"), {})
     if managed:
         built = python if python and python.startswith(layout.environment(home.path, "")) else ""
-        words = (sys.executable, "-I", "-m", "holdfast.cli.pip", built)
-        programs["pip"] = programs["pip3"] = Program(words, {"HOLDFAST_HOME": home.path})
+        argv = (sys.executable, "-I", "-m", "holdfast.cli.pip", built)
+        programs["pip"] = programs["pip3"] = Program(argv, {"HOLDFAST_HOME": home.path})
     return _write(home.shims(project_id), programs)
 
 

@@ -54,8 +54,8 @@ def serve(host: Host, lanes: list[Lane], tell: Callable[[str], None]) -> None:
     while True:
         for listener in select.select(list(lane_of), [], [])[0]:
             connection, _ = listener.accept()
-            told = (host, lane_of[listener].there, connection, tell)
-            threading.Thread(target=_connect, args=told, daemon=True).start()
+            arguments = (host, lane_of[listener].there, connection, tell)
+            threading.Thread(target=_connect, args=arguments, daemon=True).start()
 
 
 def _connect(host: Host, port: int, connection: socket.socket, tell: Callable[[str], None]) -> None:

@@ -42,17 +42,17 @@ if TYPE_CHECKING:
 _LIMIT_S = 8.0  # for all targets together; as LOOKING says for each
 
 
-def settle(home: Home, found: list[Run], tell: Callable[[str], None] | None = None) -> None:
+def settle(home: Home, open_runs: list[Run], tell: Callable[[str], None] | None = None) -> None:
     """Bring open runs up to date. All targets are asked at once, and each of them for itself.
 
     What a target does not tell within seconds stays as it was last seen, and ``tell`` hears why.
     """
     groups: dict[tuple[str, str], list[Run]] = {}
-    for run in found:
+    for run in open_runs:
         if not run.problem and not _is_being_submitted(home, run):
             reached = f"{run.request.get('reached_by')}{run.request.get('home')}"
             groups.setdefault((str(run.request.get("target")), reached), []).append(run)
-    if len(groups) == 1 and len(found) == 1:
+    if len(groups) == 1 and len(open_runs) == 1:
         ((name, _), group) = next(iter(groups.items()))
         messages = [_settle_group(home, name, group)]
     else:
@@ -90,7 +90,7 @@ def _settle_group(home: Home, name: str, group: list[Run]) -> str:
     """Settle the runs of one target; returns why they could not all be. Nothing here concerns other targets."""
     try:
         elsewhere, refused = _settle_on(home, target_of(group[0].request, home.path), group)
-        ended = [words for words in (_ended_by_client(home, run) for run in group) if words]
+        ended = [message for message in (_ended_by_client(home, run) for run in group) if message]
         unlink_quietly(os.fsencode(_silence(home, name)))
         return "; ".join(filter(None, (_on_other_nodes(elsewhere), *ended, _on_refused(name, refused))))
     except UnfinishedError:
@@ -234,8 +234,8 @@ def _is_cancel_pending(run: Run) -> bool:
 
 def _submitted_on(run: Run) -> Json:
     """The mark of the node that submitted the run; empty in runs of older versions."""
-    found = run.request.get("node")
-    return found if isinstance(found, dict) else {}
+    mark = run.request.get("node")
+    return mark if isinstance(mark, dict) else {}
 
 
 def _is_being_submitted(home: Home, run: Run) -> bool:

@@ -94,9 +94,9 @@ def between(home: Home, old: Run, new: Run) -> Iterator[str]:
 
 def _difference(home: Home, before: dict[bytes, Entry], after: dict[bytes, Entry]) -> Iterator[str]:
     for path in sorted({*before, *after}):
-        one, other = before.get(path), after.get(path)
-        if one != other:
-            yield from _diff_of(home, os.fsdecode(path), one, other)
+        first, other = before.get(path), after.get(path)
+        if first != other:
+            yield from _diff_of(home, os.fsdecode(path), first, other)
 
 
 def _over(home: Home, project: Project, tree: str, agree: Agree) -> Restored:
@@ -140,7 +140,7 @@ def _check_room(folder: str, needed: int) -> None:
 
 def _files(home: Home, tree: str, below: bytes = b"") -> dict[bytes, Entry]:
     """Every file and link of a tree by its path."""
-    found: dict[bytes, Entry] = {}
+    result: dict[bytes, Entry] = {}
     try:
         entries = objects.read_tree(_root(home), tree, below)
     except objects.Damaged as error:
@@ -148,10 +148,10 @@ def _files(home: Home, tree: str, below: bytes = b"") -> dict[bytes, Entry]:
     for entry in entries:
         path = os.path.join(below, entry.name)
         if entry.kind == "dir":
-            found.update(_files(home, entry.digest, path))
+            result.update(_files(home, entry.digest, path))
         else:
-            found[path] = entry
-    return found
+            result[path] = entry
+    return result
 
 
 def _content(home: Home, entry: Entry) -> bytes:
@@ -196,18 +196,18 @@ def _remove_empty(root: bytes, removed: list[bytes]) -> None:
             folder = os.path.dirname(folder)
 
 
-def _diff_of(home: Home, path: str, one: Entry | None, other: Entry | None) -> Iterator[str]:
+def _diff_of(home: Home, path: str, first: Entry | None, other: Entry | None) -> Iterator[str]:
     import difflib
 
-    texts = [_lines(home, entry) for entry in (one, other)]
+    texts = [_lines(home, entry) for entry in (first, other)]
     if None in texts:
-        yield f"binary {path}: {_size(one)} -> {_size(other)}"
+        yield f"binary {path}: {_size(first)} -> {_size(other)}"
         return
-    names = [f"{side}/{path}" if entry else "/dev/null" for side, entry in (("a", one), ("b", other))]
+    names = [f"{side}/{path}" if entry else "/dev/null" for side, entry in (("a", first), ("b", other))]
     before, after = texts
     changed = list(difflib.unified_diff(before or [], after or [], names[0], names[1], lineterm=""))
     yield from changed or [
-        f"mode {path}: executable {bool(one and one.executable)} -> {bool(other and other.executable)}"
+        f"mode {path}: executable {bool(first and first.executable)} -> {bool(other and other.executable)}"
     ]
 
 

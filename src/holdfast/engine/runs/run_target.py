@@ -20,13 +20,13 @@ _REACHED_BY = ("address", "username", "port", "host_key", "private_key_file", "p
 
 def remembered(target: Target) -> Json:
     """What a run keeps of its target, so that it can be found again."""
-    found: Json = {"kind": target.kind.name, "home": target.home}
+    fields: Json = {"kind": target.kind.name, "home": target.home}
     if target.compute.own_settings:
-        found["settings"] = target.compute.own_settings
+        fields["settings"] = target.compute.own_settings
     if target.kind.is_remote:
         reached = {name: getattr(target.compute, name) for name in _REACHED_BY}
-        found["reached_by"] = {name: value for name, value in reached.items() if value is not None}
-    return found
+        fields["reached_by"] = {name: value for name, value in reached.items() if value is not None}
+    return fields
 
 
 def target_of(request: Json, home: str) -> Target:
@@ -66,6 +66,6 @@ def _as_it_is_now(compute: ComputeTarget, root: str, home: str) -> ComputeTarget
             return None  # changed, and not confirmed: the run knows how it was reached
     except (HoldfastError, OSError):
         return None
-    found = chosen.compute
-    same = (found.kind, found.host_key) == (compute.kind, compute.host_key)
-    return found._replace(root=compute.root) if same else None
+    current = chosen.compute
+    same = (current.kind, current.host_key) == (compute.kind, compute.host_key)
+    return current._replace(root=compute.root) if same else None

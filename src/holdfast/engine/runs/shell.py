@@ -26,15 +26,15 @@ def words(target: Target, run: Run | None) -> tuple[str, ...]:
     store = os.fsencode(target.home or os.path.join("~", ".holdfast"))
     attempt = os.fsencode(os.path.join(layout.run("", run.uid), run.attempt_name)) if run is not None else b""
     folders = [layout.work(attempt), attempt] if attempt else []
-    asked: Json = {"store": lossless(store), "folders": list(map(lossless, folders)), "command": _joined(run)}
-    return target.host.at_terminal((target.runner_python, *bundle.standalone("runner/run/login_shell.py", asked)))
+    parameters: Json = {"store": lossless(store), "folders": list(map(lossless, folders)), "command": _joined(run)}
+    return target.host.at_terminal((target.runner_python, *bundle.standalone("runner/run/login_shell.py", parameters)))
 
 
 def _joined(run: Run | None) -> list[str]:
     """The command that opens a shell in the container of a running run; empty for any other."""
     plan = read_plan(run) if run is not None and lifecycle.state_of(run.events) not in lifecycle.FINAL else None
-    wish = plan.get("container") if plan else None
-    if run is None or not isinstance(wish, dict):
+    container = plan.get("container") if plan else None
+    if run is None or not isinstance(container, dict):
         return []
     name = argv.name_of(run.uid, run.attempt_name)
-    return [str(wish["program"]), "exec", name, "/bin/sh", "-c", _SHELL]
+    return [str(container["program"]), "exec", name, "/bin/sh", "-c", _SHELL]

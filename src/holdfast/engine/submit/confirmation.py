@@ -52,7 +52,7 @@ class Open(Record):
     def subject(self) -> str:
         """Which file asks: the run configuration where it is the one, else the target."""
         config = self.chosen.config
-        by_config = config.container is not None or any(one.is_in_runconfig for one in self.missing)
+        by_config = config.container is not None or any(permission.is_in_runconfig for permission in self.missing)
         return config.name if by_config else self.name
 
     @property
@@ -60,8 +60,8 @@ class Open(Record):
         """What confirms it."""
         from shlex import quote
 
-        words = ["holdfast", "trust", quote(self.subject)]
-        return " ".join(words if _is_here(self.root) else [*words, "--project", quote(self.root)])
+        argv = ["holdfast", "trust", quote(self.subject)]
+        return " ".join(argv if _is_here(self.root) else [*argv, "--project", quote(self.root)])
 
 
 def look(
@@ -75,39 +75,49 @@ def look(
     compute = chosen.compute
     if not compute.kind.is_available:
         return None  # refused for that, whatever else it asks for
-    asked = [*trust_policy.wanted(compute, chosen.config, root), *_redirected(home, root, chosen)]
-    if not asked:
+    needed = [*trust_policy.wanted(compute, chosen.config, root), *_redirected(home, root, chosen)]
+    if not needed:
         return None
-    said, scope = confirmations.read(home), scope_of(home, root)
+    stored, scope = confirmations.read(home), scope_of(home, root)
     own = _own(home, root, compute)
-    missing = [one for one in asked if not _is_confirmed(said, scope, compute, home, one) and not _is_among(own, one)]
+    missing = [
+        permission
+        for permission in needed
+        if not _is_confirmed(stored, scope, compute, home, permission) and not _is_among(own, permission)
+    ]
     if keys is not None:
-        counts = [one for one in missing if one.key in keys]
+        counts = [permission for permission in missing if permission.key in keys]
     else:
-        counts = [one for one in missing if everything or one.key not in SWITCHES]
+        counts = [permission for permission in missing if everything or permission.key not in SWITCHES]
     if not counts:
         return None
-    rows = tuple(Confirmation(scope, compute.name, one.key, one.value) for one in asked)
+    rows = tuple(Confirmation(scope, compute.name, permission.key, permission.value) for permission in needed)
     return Open(compute.name, root, tuple(missing), rows, chosen)
 
 
-def refusal(home: str, found: Open) -> ConfigError:
+def refusal(home: str, pending: Open) -> ConfigError:
     """The error for what is not confirmed, with the command that confirms it."""
-    answer = "\n".join(f"{one.key}: {one.shown}" for one in found.missing)
-    what = f"{found.subject} needs permissions that are not confirmed on this machine; nothing was sent"
-    where = place(home, found, found.missing[0])
-    return ConfigError(what, where=where, answer=answer, hint=f"to allow this: {found.command}")
+    answer = "\n".join(f"{permission.key}: {permission.shown}" for permission in pending.missing)
+    what = f"{pending.subject} needs permissions that are not confirmed on this machine; nothing was sent"
+    where = place(home, pending, pending.missing[0])
+    return ConfigError(what, where=where, answer=answer, hint=f"to allow this: {pending.command}")
 
 
-def place(home: str, found: Open, one: Wanted) -> str:
+def place(home: str, pending: Open, permission: Wanted) -> str:
     """``file:line:column`` of the key, in the .compute file or in the run configuration that overrides it."""
     from holdfast.amlconfig.check import key_place
 
-    folders = target_lookup.folders(found.root, home)
-    compute, config = f"{found.name}.compute", f"{found.chosen.config.name}.runconfig"
-    names = [config, compute] if one.is_in_runconfig or found.chosen.config.container is not None else [compute]
+    folders = target_lookup.folders(pending.root, home)
+    compute, config = f"{pending.name}.compute", f"{pending.chosen.config.name}.runconfig"
+    names = (
+        [config, compute] if permission.is_in_runconfig or pending.chosen.config.container is not None else [compute]
+    )
     paths = [path for path in (target_lookup.find(folders, name) for name in names) if path is not None]
-    keys = [(one.key,)] if not one.key.startswith("docker") else [(one.key,), ("environment", "docker", "arguments")]
+    keys = (
+        [(permission.key,)]
+        if not permission.key.startswith("docker")
+        else [(permission.key,), ("environment", "docker", "arguments")]
+    )
     for path in paths:
         for names_of_key in keys:
             where = key_place(path, *names_of_key)
@@ -125,10 +135,10 @@ def scope_of(home: str, root: str) -> str:
         return real
     try:
         with open(layout.request(layout.run(home, uid)), encoding="utf-8") as source:
-            found = json.load(source).get("project_root")
+            recorded = json.load(source).get("project_root")
     except (OSError, ValueError, AttributeError, RecursionError):
         return real
-    return os.path.realpath(found) if isinstance(found, str) and found else real
+    return os.path.realpath(recorded) if isinstance(recorded, str) and recorded else real
 
 
 def _is_here(root: str) -> bool:
@@ -149,22 +159,28 @@ def _is_uid(text: str) -> bool:
 
 def is_confirmed(home: str, root: str, compute: ComputeTarget, key: str) -> bool:
     """Whether the value that a target has for this key may be used."""
-    said, scope, own = confirmations.read(home), scope_of(home, root), _own(home, root, compute)
-    asked = [one for one in trust_policy.wanted(compute, None, root) if one.key == key]
-    return all(_is_confirmed(said, scope, compute, home, one) or _is_among(own, one) for one in asked)
+    stored, scope, own = confirmations.read(home), scope_of(home, root), _own(home, root, compute)
+    needed = [permission for permission in trust_policy.wanted(compute, None, root) if permission.key == key]
+    return all(
+        _is_confirmed(stored, scope, compute, home, permission) or _is_among(own, permission) for permission in needed
+    )
 
 
-def _is_confirmed(said: Confirmations, scope: str, compute: ComputeTarget, home: str, one: Wanted) -> bool:
-    if one.key in trust_policy.ATTACHED and compute.kind.is_remote and machine_of(home, compute) in said.machines:
+def _is_confirmed(stored: Confirmations, scope: str, compute: ComputeTarget, home: str, permission: Wanted) -> bool:
+    if (
+        permission.key in trust_policy.ATTACHED
+        and compute.kind.is_remote
+        and machine_of(home, compute) in stored.machines
+    ):
         return True
-    if one.key in SWITCHES and said.old_commands:
+    if permission.key in SWITCHES and stored.old_commands:
         import hashlib
 
-        if hashlib.sha256(as_bytes(one.value)).hexdigest() in said.old_commands:
+        if hashlib.sha256(as_bytes(permission.value)).hexdigest() in stored.old_commands:
             return True
     return any(
-        (row.project, row.target, row.key) == (scope, compute.name, one.key) and covers(row.value, one)
-        for row in said.confirmed
+        (row.project, row.target, row.key) == (scope, compute.name, permission.key) and covers(row.value, permission)
+        for row in stored.confirmed
     )
 
 
@@ -184,8 +200,8 @@ def _own(home: str, root: str, compute: ComputeTarget) -> list[Wanted]:
         return []
 
 
-def _is_among(own: Sequence[Wanted], one: Wanted) -> bool:
-    return any(mine.key == one.key and covers(mine.value, one) for mine in own)
+def _is_among(own: Sequence[Wanted], permission: Wanted) -> bool:
+    return any(mine.key == permission.key and covers(mine.value, permission) for mine in own)
 
 
 def _redirected(home: str, root: str, chosen: Chosen) -> list[Wanted]:
@@ -205,8 +221,8 @@ def _redirected(home: str, root: str, chosen: Chosen) -> list[Wanted]:
 def confirms_target(home: str, root: str, chosen: Chosen) -> list[Confirmation]:
     """The confirmation of the target that a run configuration names, for one that this user has just made."""
     scope = scope_of(home, root)
-    asked = _redirected(home, root, chosen)
-    return [Confirmation(scope, chosen.compute.name, one.key, one.value) for one in asked]
+    needed = _redirected(home, root, chosen)
+    return [Confirmation(scope, chosen.compute.name, permission.key, permission.value) for permission in needed]
 
 
 def unconfirmed(home: str, root: str) -> list[Finding]:
@@ -214,14 +230,14 @@ def unconfirmed(home: str, root: str) -> list[Finding]:
     from holdfast.amlconfig.types import Finding
 
     findings = _foreign_findings(home, root)
-    for found in every(home, root):
-        for one in found.missing:
-            path, _, column = place(home, found, one).rpartition(":")
+    for pending in every(home, root):
+        for permission in pending.missing:
+            path, _, column = place(home, pending, permission).rpartition(":")
             path, _, line = path.rpartition(":")
             shown = os.path.relpath(path, root).replace(os.sep, "/")
-            message = f"not confirmed on this machine: {one.shown}"
+            message = f"not confirmed on this machine: {permission.shown}"
             numbers = (int(line), int(column)) if line.isdigit() and column.isdigit() else (0, 0)
-            findings.append(Finding("warning", shown, *numbers, message, found.command))
+            findings.append(Finding("warning", shown, *numbers, message, pending.command))
     return list(dict.fromkeys(findings))
 
 
@@ -256,10 +272,10 @@ def every(home: str, root: str) -> list[Open]:
     places = target_lookup.folders(root, home)
     names: list[tuple[str, str | None]] = [(name, None) for name in target_lookup.configurations(places[:1])]
     names += [(name, name) for name in target_lookup.targets(places[:1])]
-    found = []
+    results = []
     for name, target in names:
         try:
-            found.append(look(home, root, target_lookup.choose(places, name, target), everything=True))
+            results.append(look(home, root, target_lookup.choose(places, name, target), everything=True))
         except HoldfastError:
             continue
-    return [one for one in found if one is not None]
+    return [item for item in results if item is not None]

@@ -48,17 +48,17 @@ def settle(
     home: Home, project: Project, compute: ComputeTarget, channel: RunnerChannel, tell: Callable[[Json], None]
 ) -> Container:
     """Ask the target; it fetches or builds the image where it has none, and tells how far it is."""
-    asked = question(compute)
-    name = str(asked["image"])
+    parameters = question(compute)
+    name = str(parameters["image"])
     if compute.dockerfile:
         tree = _send_recipe(home, project, compute.dockerfile, channel)
         name = f"holdfast-built:{tree[:32]}"
         file = os.path.basename(compute.dockerfile)
-        asked.update(image=name, build={"tree": tree, "file": file, "network": compute.network})
-    for header, _ in channel.stream("image", **asked):
-        said = header.get("progress")
-        if isinstance(said, dict):
-            tell(said)
+        parameters.update(image=name, build={"tree": tree, "file": file, "network": compute.network})
+    for header, _ in channel.stream("image", **parameters):
+        event = header.get("progress")
+        if isinstance(event, dict):
+            tell(event)
         if header.get("failed") is not None:
             raise _failure(compute, answers.table(header, "failed", compute.name))
         if header.get("end"):
@@ -76,15 +76,15 @@ def _failure(compute: ComputeTarget, failed: Json) -> ConfigError:
 
 
 def wish(
-    compute: ComputeTarget, image: str, engine: Json, found: Json, python: str, *, gpu: bool | None = None
+    compute: ComputeTarget, image: str, engine: Json, details: Json, python: str, *, gpu: bool | None = None
 ) -> Json:
     """The container part of a plan. ``python`` is the path in the container; ``gpu``: the run requests one."""
     return {
         "engine": engine["name"],
         "program": engine["program"],
         "image": image,
-        "image_id": found["id"],
-        "digest": found["digest"],
+        "image_id": details["id"],
+        "digest": details["digest"],
         "python": python,
         "user": compute.container_user,
         "network": compute.network,
@@ -126,10 +126,10 @@ def _send_recipe(home: Home, project: Project, dockerfile: str, channel: RunnerC
 
 
 def _understood(name: str, header: Json) -> Container:
-    engine, found, facts = (answers.table(header, field) for field in ("engine", "image", "facts"))
+    engine, details, facts = (answers.table(header, field) for field in ("engine", "image", "facts"))
     for field in ("name", "program"):
         answers.text(engine, field)
-    answers.text(found, "id")
+    answers.text(details, "id")
     for field in ("digest", "python"):
-        answers.optional_text(found, field)
-    return Container(name, engine, found, facts)
+        answers.optional_text(details, field)
+    return Container(name, engine, details, facts)

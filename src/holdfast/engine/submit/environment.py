@@ -76,10 +76,10 @@ class Environment(Record):
         ``project`` is the folder with the project's own files; a run has its own copy of them.
         """
         own = (project or True) if self.needs_project else False
-        told: Json = {"key": self.key, "lock": self.lock, "interpreter": self.interpreter, "own_package": own}
+        fields: Json = {"key": self.key, "lock": self.lock, "interpreter": self.interpreter, "own_package": own}
         if self.pip_configuration:
-            told["pip_configuration"] = self.pip_configuration
-        return {**told, "container": self.container} if self.container else told
+            fields["pip_configuration"] = self.pip_configuration
+        return {**fields, "container": self.container} if self.container else fields
 
     def in_plan(self) -> Json:
         """For the plan, which is stored: the lock as it may be kept."""
@@ -92,10 +92,10 @@ def is_managed(chosen: Chosen, root: str) -> bool:
     With ``aml_config``, local and remote targets use the interpreter as it is where their file says nothing; so did the
     original. In containers it was the other way round.
     """
-    said = chosen.compute.user_managed_environment
-    if said is None:
+    setting = chosen.compute.user_managed_environment
+    if setting is None:
         return chosen.compute.kind.in_container or is_bare(root)
-    return not said
+    return not setting
 
 
 def ask(
@@ -156,26 +156,28 @@ def fixed(project: Project, chosen: Chosen, channel: RunnerChannel, *, gpu: bool
     return declared.file, before, applied(before, here)
 
 
-def place(asked: Asked, found: lock.Lock, project: Project, target_home: str) -> Environment:
+def place(requirements: Asked, locked: lock.Lock, project: Project, target_home: str) -> Environment:
     """Where a lock's environment is on the target; in a container it has the same path."""
     folder = layout.environments(target_home)
-    key = lock.env_key(found, folder) + _own_mark(found, project)
+    key = lock.env_key(locked, folder) + _own_mark(locked, project)
     prefix = os.path.join(folder, key)
-    whole = _restored(found.to_json(), asked.spec)
-    why = asked.declared.why
-    interpreter = asked.python if not found.conda else None
-    python, needs_project = f"{prefix}/bin/python", lock.needs_project(found)
+    whole = _restored(locked.to_json(), requirements.spec)
+    why = requirements.declared.why
+    interpreter = requirements.python if not locked.conda else None
+    python, needs_project = f"{prefix}/bin/python", lock.needs_project(locked)
     return Environment(
         key,
         prefix,
         python,
-        asked.declared.file,
+        requirements.declared.file,
         why,
         whole,
         interpreter,
         needs_project,
-        asked.build,
-        pip_configuration.portable(asked.pip_configuration or {}) if asked.is_remote else asked.pip_configuration,
+        requirements.build,
+        pip_configuration.portable(requirements.pip_configuration or {})
+        if requirements.is_remote
+        else requirements.pip_configuration,
     )
 
 
@@ -194,8 +196,8 @@ def _understood(answer: Json) -> tuple[Facts, Interpreter | None, str | None]:
 
 
 def _machine(answer: Json) -> Facts:
-    said = answers.table(answer, "virtual")
-    virtual = {name: None if said[name] is None else answers.text(said, name) for name in said}
+    table = answers.table(answer, "virtual")
+    virtual = {name: None if table[name] is None else answers.text(table, name) for name in table}
     if answer.get("gpu") is None:
         return Facts(answers.text(answer, "platform"), virtual, "", ())
     cards = answers.table(answer, "gpu")
@@ -228,9 +230,9 @@ def _refuse(findings: list[Finding]) -> None:
         raise ConfigError(first.message, where=place_of(first), answer=render(others).rstrip("\n"), hint=first.hint)
 
 
-def _own_mark(found: lock.Lock, project: Project) -> str:
+def _own_mark(locked: lock.Lock, project: Project) -> str:
     """The project's own package is part of the environment: its commands and its name are not in the lock."""
-    if not found.own_package:
+    if not locked.own_package:
         return ""
     text = text_of(os.path.join(project.root, "pyproject.toml"), project.root) or ""
     return "-" + hashlib.sha256(as_bytes(text)).hexdigest()[:8]

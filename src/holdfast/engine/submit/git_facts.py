@@ -66,15 +66,15 @@ class Begun:
         """
         if self._repository is None:
             return None
-        found: Json = {"commit": self._commit, "branch": self._branch}
+        facts: Json = {"commit": self._commit, "branch": self._branch}
         if self._comparison is not None:
-            told, patch = self._comparison.result(self._until)
-            found.update(told)
+            changes, patch = self._comparison.result(self._until)
+            facts.update(changes)
             self._diff = patch[:LONGEST_DIFF]
         if self._diff:
             digest = hashlib.sha256(self._diff).hexdigest()
-            found["diff"] = {"bytes": len(self._diff), "sha256": digest, "whole": len(patch) <= LONGEST_DIFF}
-        return found
+            facts["diff"] = {"bytes": len(self._diff), "sha256": digest, "whole": len(patch) <= LONGEST_DIFF}
+        return facts
 
     def keep(self, folder: str) -> None:
         """Put the difference into the run's folder, as ``git.diff``."""
@@ -105,19 +105,19 @@ class _Comparison:
     def result(self, until: float) -> tuple[Json, bytes]:
         """What run.json says of it, and the difference."""
         new = self._new.answer(until, 0)
-        said = self._changed.answer(until, _LONGEST_LIST + LONGEST_DIFF) if self._changed else b""
-        if new is None or said is None:
+        output = self._changed.answer(until, _LONGEST_LIST + LONGEST_DIFF) if self._changed else b""
+        if new is None or output is None:
             return ({"dirty": True} if new else {}), b""
-        paths, patch = _split(said)
+        paths, patch = _split(output)
         filtered = self._filtered(paths, until) if paths else []
         if filtered:
             patch = self._without(filtered, until)
-        told: Json = {"filtered": len(filtered)} if filtered else {}
+        facts: Json = {"filtered": len(filtered)} if filtered else {}
         if new or len(paths) > len(filtered):
-            told["dirty"] = True
+            facts["dirty"] = True
         elif not filtered:
-            told["dirty"] = False
-        return told, patch
+            facts["dirty"] = False
+        return facts, patch
 
     def _filtered(self, paths: list[bytes], until: float) -> list[bytes]:
         """Those whose content in a commit is made by a program that the repository names, which is not started."""
@@ -132,8 +132,8 @@ class _Comparison:
         child = self._start(self._root, *_DIFF, str(self._commit), "--", ".", *left_out)
         return _split(child.answer(until, _LONGEST_LIST + LONGEST_DIFF) or b"")[1]
 
-    def _start(self, folder: str, *words: str) -> _Child:
-        return _Child((*self._git, "-C", folder, *words), self._environment)
+    def _start(self, folder: str, *arguments: str) -> _Child:
+        return _Child((*self._git, "-C", folder, *arguments), self._environment)
 
 
 class _Child:
@@ -150,19 +150,19 @@ class _Child:
 
     def answer(self, until: float, limit: int) -> bytes | None:
         """All it said, or a little more than ``limit``; None where it failed or took too long."""
-        said = b""
+        output = b""
         ended = not self._pid
-        while not ended and len(said) <= limit:
+        while not ended and len(output) <= limit:
             ready = select.select([self._source], [], [], max(0.0, until - time.monotonic()))[0]
             if not ready:
                 break
             block = os.read(self._source, 1 << 16)
-            said += block
+            output += block
             ended = not block
         os.close(self._source)
-        enough = len(said) > limit
+        enough = len(output) > limit
         failed = self._end(ended)
-        return None if not enough and (not ended or failed) else said
+        return None if not enough and (not ended or failed) else output
 
     def _end(self, by_itself: bool) -> bool:
         if not self._pid:
@@ -235,18 +235,18 @@ def _environment(repository: Repository, folder: str) -> dict[str, str]:
     }
 
 
-def _split(said: bytes) -> tuple[list[bytes], bytes]:
+def _split(output: bytes) -> tuple[list[bytes], bytes]:
     """The paths of ``--raw -z``, relative to the work tree, and the patch behind them."""
     paths: list[bytes] = []
     at = 0
-    while said.startswith(b":", at):
-        begin = said.find(b"\0", at) + 1
-        end = said.find(b"\0", begin)
+    while output.startswith(b":", at):
+        begin = output.find(b"\0", at) + 1
+        end = output.find(b"\0", begin)
         if not begin or end < 0:
             return paths, b""  # the list alone was too long
-        paths.append(said[begin:end])
+        paths.append(output[begin:end])
         at = end + 1
-    return paths, said[at + 1 :]
+    return paths, output[at + 1 :]
 
 
 def _as_arguments(paths: list[bytes]) -> list[bytes]:

@@ -52,24 +52,24 @@ class Repository(Record):
         if not ref.startswith("refs/") or not _is_name(ref) or _has_reftable(self.common):
             return None, None
         branch = ref.removeprefix("refs/heads/")
-        for place in (self.folder, self.common):
-            found = _commit(_text(os.path.join(place, ref), within=self.common).strip())
-            if found:
-                return found, branch
+        for folder in (self.folder, self.common):
+            commit = _commit(_text(os.path.join(folder, ref), within=self.common).strip())
+            if commit:
+                return commit, branch
         return self._packed(ref), branch
 
     def settings(self) -> dict[str, str]:
         """Options for git that describe the work tree, and the files that the user's own configuration names."""
-        found = dict(_users())
-        found.update(
+        options = dict(_users())
+        options.update(
             (name, value)
             for name, value in _entries(os.path.join(self.common, "config"), self.common)
             if name.startswith("core.") and name[5:] in _DESCRIBING and re.fullmatch(_PLAIN, value)
         )
         attributes = os.path.join(self.common, "info", "attributes")
         if os.path.isfile(attributes):
-            found["core.attributesFile"] = attributes
-        return found
+            options["core.attributesFile"] = attributes
+        return options
 
     def excludes(self) -> list[str]:
         """Files with more ignore patterns."""
@@ -135,8 +135,8 @@ def _is_ours(path: str) -> bool:
 
 def _is_declared_safe(work_tree: str) -> bool:
     """By the user's own configuration, as git reads it."""
-    said = [value for path in _user_files() for name, value in _entries(path) if name == "safe.directory"]
-    return "*" in said or work_tree in said
+    directories = [value for path in _user_files() for name, value in _entries(path) if name == "safe.directory"]
+    return "*" in directories or work_tree in directories
 
 
 def _users() -> Iterator[tuple[str, str]]:

@@ -22,8 +22,8 @@ def make_wish(
     config: RunConfig, file: str, *, gpus: str | None = None, require: bool = False, wait: str | None = None
 ) -> GpuWish:
     """The command line wins. A number there replaces the file's; the file's conditions on the GPUs stay."""
-    said = config.gpus
-    count: int | str | None = said.number if said is not None else None
+    requested = config.gpus
+    count: int | str | None = requested.number if requested is not None else None
     if gpus is not None:
         count = _count(gpus)
     require = require or bool(config.require_gpu)
@@ -36,33 +36,33 @@ def make_wish(
         )
     return GpuWish(
         count=count,
-        memory=said.memory if said is not None else None,
-        name=said.name if said is not None else None,
-        shared=said.shared if said is not None else False,
+        memory=requested.memory if requested is not None else None,
+        name=requested.name if requested is not None else None,
+        shared=requested.shared if requested is not None else False,
         wait_s=_wait(wait) if wait is not None else config.wait_for_gpu,
         require=require,
         grace_s=config.gpu_grace or GpuWish.grace_s,
     )
 
 
-def refuse_two_masters(wish: GpuWish, places: Mapping[str, str], gpus: str | None, file: str) -> None:
+def refuse_two_masters(wanted: GpuWish, places: Mapping[str, str], gpus: str | None, file: str) -> None:
     """A run that reserves GPUs gets their numbers from the reservation; its own CUDA_VISIBLE_DEVICES would contradict.
 
     ``places`` tells where each variable of the run was set.
     """
-    place = places.get(VISIBLE)
-    if place is None or not wish.count:
+    origin = places.get(VISIBLE)
+    if origin is None or not wanted.count:
         return
-    if place == file:
+    if origin == file:
         from holdfast.amlconfig.check import key_place
 
-        place = key_place(file, "EnvironmentVariables", VISIBLE)
+        origin = key_place(file, "EnvironmentVariables", VISIBLE)
     claim = _place_of_count(gpus, file)
     raise _contradiction(
-        f"the run requests GPUs ({claim}) and also sets {VISIBLE} ({place}); use only one of the two",
-        place,
+        f"the run requests GPUs ({claim}) and also sets {VISIBLE} ({origin}); use only one of the two",
+        origin,
         f"remove {VISIBLE}: the run sees the GPUs reserved for it. Or remove the number: no GPU is reserved",
-        usage=gpus is not None or place.startswith("-"),
+        usage=gpus is not None or origin.startswith("-"),
     )
 
 

@@ -51,7 +51,7 @@ class Asked(Record):
 
 
 def make_job(
-    asked: Asked,
+    given: Asked,
     project: Project,
     config: RunConfig,
     target: str,
@@ -59,34 +59,34 @@ def make_job(
     ask: Callable[[str], str],
 ) -> Job:
     """``settings`` are those of the user; ``ask`` prompts for a secret that is not in the environment."""
-    words = asked.words or config.argument_vector or ()
+    command = given.words or config.argument_vector or ()
     file = os.path.join(project.root, "aml_config", f"{config.name}.runconfig")
-    if not words or words[0] == "$file":
+    if not command or command[0] == "$file":
         raise UsageError("no script given", hint="holdfast submit -c local train.py")
     _refuse_spark(config, file)
-    env, places = _environment(asked, config, file, ask)
+    env, places = _environment(given, config, file, ask)
     return Job(
-        **_runnable(asked, project.root, words),
+        **_runnable(given, project.root, command),
         config=config.name,
         target=target,
         env=env,
-        links=tuple(_link(project, asked.folder, name) for name in asked.links)
+        links=tuple(_link(project, given.folder, name) for name in given.links)
         + tuple(_link(project, project.root, name) for name in config.links or ()),
-        timeout_s=seconds(asked.timeout, "--timeout") if asked.timeout else config.timeout,
-        grace_s=seconds(asked.grace, "--grace") if asked.grace else config.grace if config.grace is not None else 30.0,
+        timeout_s=seconds(given.timeout, "--timeout") if given.timeout else config.timeout,
+        grace_s=seconds(given.grace, "--grace") if given.grace else config.grace if config.grace is not None else 30.0,
         max_log=config.max_log_size or 10 * 1000**3,
-        keep_work=asked.keep_work,
-        on_end=asked.notify or settings["onEnd"],
+        keep_work=given.keep_work,
+        on_end=given.notify or settings["onEnd"],
         fetch_outputs=config.fetch_outputs or "small",
         parent_run_id=os.environ.get("HOLDFAST_RUN_ID"),
-        retries=_count(asked.retries) if asked.retries else 0,
-        gpu=_gpu_wish(asked, config, file, places),
-        scalars=asked.scalars or bool(config.scalars),
-        keep=_keep(asked, project, config, settings),
-        name=asked.name,
-        tags=asked.tags,
-        files=asked.files,
-        capture=not asked.no_capture and config.capture is not False,
+        retries=_count(given.retries) if given.retries else 0,
+        gpu=_gpu_wish(given, config, file, places),
+        scalars=given.scalars or bool(config.scalars),
+        keep=_keep(given, project, config, settings),
+        name=given.name,
+        tags=given.tags,
+        files=given.files,
+        capture=not given.no_capture and config.capture is not False,
     )
 
 
@@ -141,16 +141,16 @@ def _keep_ignore(root: str) -> list[str]:
     return [line for line in texts if line.strip() and not line.startswith("#")]
 
 
-def _gpu_wish(asked: Asked, config: RunConfig, file: str, places: Mapping[str, str]) -> GpuWish:
+def _gpu_wish(given: Asked, config: RunConfig, file: str, places: Mapping[str, str]) -> GpuWish:
     """Most runs request no GPUs, and the module for it is not imported for them."""
-    said = (config.gpus, config.require_gpu, config.gpu_grace, config.wait_for_gpu, asked.gpus, asked.wait_for_gpu)
-    if said == (None,) * 6 and not asked.require_gpu:
+    values = (config.gpus, config.require_gpu, config.gpu_grace, config.wait_for_gpu, given.gpus, given.wait_for_gpu)
+    if values == (None,) * 6 and not given.require_gpu:
         return GpuWish()
     from holdfast.engine.submit.gpu_request import make_wish, refuse_two_masters
 
-    wish = make_wish(config, file, gpus=asked.gpus, require=asked.require_gpu, wait=asked.wait_for_gpu)
-    refuse_two_masters(wish, places, asked.gpus, file)
-    return wish
+    wanted = make_wish(config, file, gpus=given.gpus, require=given.require_gpu, wait=given.wait_for_gpu)
+    refuse_two_masters(wanted, places, given.gpus, file)
+    return wanted
 
 
 def _count(text: str) -> int:
@@ -160,19 +160,19 @@ def _count(text: str) -> int:
 
 
 def _environment(
-    asked: Asked, config: RunConfig, file: str, ask: Callable[[str], str]
+    given: Asked, config: RunConfig, file: str, ask: Callable[[str], str]
 ) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Values, and where each was set. Later ones win: the run configuration, --env-file, -e, --secret."""
     values = dict(config.environment_variables or {})
     places = dict.fromkeys(values, file)
-    for path in asked.env_files:
+    for path in given.env_files:
         for name, (value, number) in _env_file(path).items():
             values[name], places[name] = value, f"{path}:{number}"
-    for word in asked.env:
+    for word in given.env:
         name, equals, value = word.partition("=")
         values[_name(name, "-e")] = value if equals else _from_shell(name)
         places[name] = f"-e {name}"
-    for name in asked.secrets:
+    for name in given.secrets:
         values[_name(name, "--secret")] = os.environ[name] if name in os.environ else ask(name)
         places[name] = f"--secret {name}"
     return values, places

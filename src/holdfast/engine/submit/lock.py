@@ -38,30 +38,30 @@ def place_of(channel: RunnerChannel, image: str) -> str:
     return hashlib.sha256(as_bytes(f"{channel.hello()['store']} {image}")).hexdigest()[:16]
 
 
-def remembered(home: Home, project: Project, asked: Asked, config: str) -> lock.Lock | None:
+def remembered(home: Home, project: Project, requirements: Asked, config: str) -> lock.Lock | None:
     """The lock beside the run configuration if it is for this very spec, else the one that was solved for it before."""
     name = lock.lock_file(config)
     text = text_of(os.path.join(project.root, name), project.root)
     committed = lock.from_text(text, name) if text is not None else None
-    if committed is not None and lock.matches(committed, asked.key):
+    if committed is not None and lock.matches(committed, requirements.key):
         return committed
-    for path in (_solved(home, asked.key, HERE), _solved(home, asked.key, asked.place)):
-        found = _derived(path)
-        if found is not None and lock.matches(found, asked.key):
-            return found
+    for path in (_solved(home, requirements.key, HERE), _solved(home, requirements.key, requirements.place)):
+        derived = _derived(path)
+        if derived is not None and lock.matches(derived, requirements.key):
+            return derived
     return None
 
 
-def is_outdated(project: Project, asked: Asked, config: str) -> bool:
+def is_outdated(project: Project, requirements: Asked, config: str) -> bool:
     """Whether a lock is committed that no longer matches what it was made from."""
     text = text_of(os.path.join(project.root, lock.lock_file(config)), project.root)
-    return text is not None and not lock.matches(lock.from_text(text, lock.lock_file(config)), asked.key)
+    return text is not None and not lock.matches(lock.from_text(text, lock.lock_file(config)), requirements.key)
 
 
 def solve(
     home: Home,
     project: Project,
-    asked: Asked,
+    requirements: Asked,
     channel: RunnerChannel,
     tell: Callable[[Json], None],
     *,
@@ -71,38 +71,38 @@ def solve(
 
     Without ``may_build``, BuildNeededError is raised where a package would have to be built.
     """
-    request, log = _request(project, asked), layout.solve_log(home.path)
-    place = HERE
-    answer = _ask_here(home, asked, {**request, "no_build": not (asked.is_here and may_build)}, log, tell)
+    request, log = _request(project, requirements), layout.solve_log(home.path)
+    location = HERE
+    answer = _ask_here(home, requirements, {**request, "no_build": not (requirements.is_here and may_build)}, log, tell)
     if answer.get("kind") in ("build", "login") and answer.get("event") != "done":
-        if not may_build or asked.is_here:
-            raise _build_needed(asked, answer)
-        place = asked.place
-        answer, log = _ask_there(home, project, asked, request, answer, channel, tell)
+        if not may_build or requirements.is_here:
+            raise _build_needed(requirements, answer)
+        location = requirements.place
+        answer, log = _ask_there(home, project, requirements, request, answer, channel, tell)
     if answer.get("event") != "done":
-        raise _failure(asked, answer, log)
-    found = lock.from_json(answer.get("lock"), "the builder's answer")
-    if not lock.matches(found, asked.key):
-        raise ConfigError("the target sent a lock of another environment", where=asked.declared.file)
-    _remember(_solved(home, asked.key, place), found)
-    return found
+        raise _failure(requirements, answer, log)
+    locked = lock.from_json(answer.get("lock"), "the builder's answer")
+    if not lock.matches(locked, requirements.key):
+        raise ConfigError("the target sent a lock of another environment", where=requirements.declared.file)
+    _remember(_solved(home, requirements.key, location), locked)
+    return locked
 
 
-def _request(project: Project, asked: Asked) -> Json:
-    facts: Json = {"platform": asked.facts.platform, "virtual": dict(asked.facts.virtual)}
-    if asked.elsewhere is not None:
-        facts["python"] = asked.elsewhere
+def _request(project: Project, requirements: Asked) -> Json:
+    facts: Json = {"platform": requirements.facts.platform, "virtual": dict(requirements.facts.virtual)}
+    if requirements.elsewhere is not None:
+        facts["python"] = requirements.elsewhere
     return {
-        "spec": asked.spec.to_json(),
-        "spec_key": asked.key,
+        "spec": requirements.spec.to_json(),
+        "spec_key": requirements.key,
         "facts": facts,
-        "python": asked.python if asked.spec.kind == "pip" and asked.is_here else None,
+        "python": requirements.python if requirements.spec.kind == "pip" and requirements.is_here else None,
         "project": project.root,
-        "pip_configuration": asked.pip_configuration,
+        "pip_configuration": requirements.pip_configuration,
     }
 
 
-def _ask_here(home: Home, asked: Asked, request: Json, log: str, tell: Callable[[Json], None]) -> Json:
+def _ask_here(home: Home, requirements: Asked, request: Json, log: str, tell: Callable[[Json], None]) -> Json:
     from holdfast.runner.machine import environment as runner
 
     cache = layout.packages(home.path)
@@ -112,41 +112,45 @@ def _ask_here(home: Home, asked: Asked, request: Json, log: str, tell: Callable[
     try:
         return runner.ask_builder(os.fsencode(home.path), program, whole, os.fsencode(log), tell, lambda: False)
     except runner.CannotBuild as error:
-        raise ConfigError("the environment cannot be solved", where=asked.declared.file, answer=str(error)) from error
+        raise ConfigError(
+            "the environment cannot be solved", where=requirements.declared.file, answer=str(error)
+        ) from error
 
 
 def _ask_there(
     home: Home,
     project: Project,
-    asked: Asked,
+    requirements: Asked,
     request: Json,
     refused: Json,
     channel: RunnerChannel,
     tell: Callable[[Json], None],
 ) -> tuple[Json, str]:
     """The builder's answer on the target, and where its log is."""
-    wanted, tree = {**request, "python": asked.python}, None
-    if asked.is_remote:
-        wanted["pip_configuration"] = pip_configuration.portable(asked.pip_configuration or {})
+    wanted, tree = {**request, "python": requirements.python}, None
+    if requirements.is_remote:
+        wanted["pip_configuration"] = pip_configuration.portable(requirements.pip_configuration or {})
     if channel.hello()["store"] != home.id:
         wanted["project"] = None
-        tree = _send_packages(home, project, asked, channel)
-    for header, _ in channel.stream("solve", request=wanted, container=asked.build, tree=tree):
-        said = header.get("progress")
-        if isinstance(said, dict):
-            tell(said)
+        tree = _send_packages(home, project, requirements, channel)
+    for header, _ in channel.stream("solve", request=wanted, container=requirements.build, tree=tree):
+        event = header.get("progress")
+        if isinstance(event, dict):
+            tell(event)
         if header.get("failed"):
-            error = _build_needed(asked, refused)
+            error = _build_needed(requirements, refused)
             raise ConfigError(error.what, where=error.where, answer=str(header["failed"]), hint=error.hint)
         answer = header.get("answer")
         if header.get("end") and isinstance(answer, dict):
             return answer, f"{header.get('log')} on the target"
-    raise InternalError("the runner sent no solved environment", where=asked.declared.file)
+    raise InternalError("the runner sent no solved environment", where=requirements.declared.file)
 
 
-def _send_packages(home: Home, project: Project, asked: Asked, channel: RunnerChannel) -> str | None:
+def _send_packages(home: Home, project: Project, requirements: Asked, channel: RunnerChannel) -> str | None:
     """The packages among the project's files, sent to the target; None where there are none."""
-    named = [entry.text.split(" ")[0] for entry in asked.spec.pip] + list(asked.spec.pip_options.find_links)
+    named = [entry.text.split(" ")[0] for entry in requirements.spec.pip] + list(
+        requirements.spec.pip_options.find_links
+    )
     paths = sorted({name[2:] for name in named if name.startswith("./")})
     if not paths:
         return None
@@ -169,27 +173,27 @@ def _send_packages(home: Home, project: Project, asked: Asked, channel: RunnerCh
     return tree
 
 
-def _build_needed(asked: Asked, answer: Json) -> BuildNeededError:
+def _build_needed(requirements: Asked, answer: Json) -> BuildNeededError:
     if answer.get("kind") == "login":
-        return _login_needed(asked, answer)
+        return _login_needed(requirements, answer)
     from packaging.utils import canonicalize_name
 
     package = str(answer.get("package") or "")
     name = canonicalize_name(package)
-    entry = next((entry for entry in asked.spec.pip if name and _name(entry.text) == name), None)
-    where = f"{entry.file}:{entry.line}" if entry is not None and entry.line else asked.declared.file
+    entry = next((entry for entry in requirements.spec.pip if name and _name(entry.text) == name), None)
+    where = f"{entry.file}:{entry.line}" if entry is not None and entry.line else requirements.declared.file
     what = f"{package or 'a package'} has no wheel for this target, so it would have to be built from source"
     hint = "pin a version that has a wheel, or put a wheel into the project: pip wheel -w wheels NAME"
     return BuildNeededError(what, where=where, answer=secrets.scrub(str(answer.get("what") or "")), hint=hint)
 
 
-def _login_needed(asked: Asked, answer: Json) -> BuildNeededError:
+def _login_needed(requirements: Asked, answer: Json) -> BuildNeededError:
     """The user's keys and passwords are not used for an address that a project names."""
-    by_git = [entry for entry in asked.spec.pip if "git+" in entry.text]
+    by_git = [entry for entry in requirements.spec.pip if "git+" in entry.text]
     entry = next((entry for entry in by_git if "git+ssh:" in entry.text), by_git[0] if by_git else None)
-    where = f"{entry.file}:{entry.line}" if entry is not None and entry.line else asked.declared.file
+    where = f"{entry.file}:{entry.line}" if entry is not None and entry.line else requirements.declared.file
     what = "a repository requires a login, and this machine does not send credentials to addresses named by a project"
-    at = "" if asked.is_here else " on the target, with the target's credentials"
+    at = "" if requirements.is_here else " on the target, with the target's credentials"
     hint = f"submit fetches it{at}; or name a public https address, or put a wheel into the project"
     return BuildNeededError(what, where=where, answer=secrets.scrub(str(answer.get("what") or "")), hint=hint)
 
@@ -204,27 +208,27 @@ def _name(text: str) -> str:
     return canonicalize_name(file.rpartition("-")[0] or file)
 
 
-def _failure(asked: Asked, answer: Json, log: str) -> ConfigError:
+def _failure(requirements: Asked, answer: Json, log: str) -> ConfigError:
     last = answer.get("tail")
-    words = [str(line) for line in last[-30:]] if isinstance(last, list) else []
+    lines = [str(line) for line in last[-30:]] if isinstance(last, list) else []
     hint = str(answer.get("hint") or "")
     return ConfigError(
         str(answer.get("what")),
-        where=str(answer.get("where") or asked.declared.file),
-        answer=secrets.scrub("\n".join(words)),
+        where=str(answer.get("where") or requirements.declared.file),
+        answer=secrets.scrub("\n".join(lines)),
         hint=f"{hint}\nthe whole log: {log}".strip(),
     )
 
 
-def _remember(path: str, found: lock.Lock) -> None:
+def _remember(path: str, locked: lock.Lock) -> None:
     from holdfast.runner.store.files import write_whole
 
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-    write_whole(path, lock.to_text(found).encode())
+    write_whole(path, lock.to_text(locked).encode())
 
 
-def _solved(home: Home, key: str, place: str) -> str:
-    return home.solved(f"{key}-{place}" if place else key)
+def _solved(home: Home, key: str, location: str) -> str:
+    return home.solved(f"{key}-{location}" if location else key)
 
 
 def _derived(path: str) -> lock.Lock | None:

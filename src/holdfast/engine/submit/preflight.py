@@ -112,52 +112,52 @@ class Preflight:
 
     def ticks(self, taken: Snapshot, environment: Environment | None, job: Job) -> list[Tick]:
         hello = self._channel.hello()
-        found = [Tick("reach", OK, f"{hello.get('host')}, with Python {hello.get('python')}")]
+        result = [Tick("reach", OK, f"{hello.get('host')}, with Python {hello.get('python')}")]
         if not self._is_here:
-            found += [self._disk(need_of(taken, environment)), self._locks(), self._clock()]
+            result += [self._disk(need_of(taken, environment)), self._locks(), self._clock()]
         # Whether a container can share all that there is, is its engine's to say.
         if job.gpu.count not in (None, 0) and not (job.gpu.shared and job.gpu.count == "all"):
-            found.append(self._gpus(job))
-        return found
+            result.append(self._gpus(job))
+        return result
 
     def _disk(self, need: Need) -> Tick:
         """All checks of the store's folder in one tick: another folder fixes every problem."""
-        fit, place = self._fit(), str(self._channel.hello()["home"])
+        fit, folder = self._fit(), str(self._channel.hello()["home"])
         free, inodes = _number(fit.get("free")), fit.get("inodes")
-        words = f"{_size(free)} and {'any number of' if inodes is None else inodes} files free in {place}"
+        message = f"{_size(free)} and {'any number of' if inodes is None else inodes} files free in {folder}"
         if _suffices(free, inodes, *need.room()) and not self._forbids(fit, need):
-            return Tick("disk", OK, words)
+            return Tick("disk", OK, message)
         look = _ask_more(self._target, need.prefix)
         lacking = self._lacking() if self._lacking is not None else None
         wanted = need.room(lacking=lacking, clones=bool(look.get("clones")), built=bool(look.get("built")))
         if fit.get("read_only"):
-            words = f"{place} is read-only"
+            message = f"{folder} is read-only"
         elif fit.get("no_exec") and need.is_executed:
-            words = f"{place} is mounted noexec: programs of an environment cannot run from there"
+            message = f"{folder} is mounted noexec: programs of an environment cannot run from there"
         elif _suffices(free, inodes, *wanted):
-            return Tick("disk", OK, words)
+            return Tick("disk", OK, message)
         else:
-            words = f"{_size(wanted[0])} and {wanted[1]} files are needed, {words}"
-        return Tick("disk", FAILED, words, self._elsewhere(look, wanted, need), StoreError.exit_code)
+            message = f"{_size(wanted[0])} and {wanted[1]} files are needed, {message}"
+        return Tick("disk", FAILED, message, self._elsewhere(look, wanted, need), StoreError.exit_code)
 
     def _forbids(self, fit: Json, need: Need) -> bool:
         return bool(fit.get("read_only") or (fit.get("no_exec") and need.is_executed))
 
     def _locks(self) -> Tick:
-        trouble, place = str(self._fit().get("locks") or ""), str(self._channel.hello()["home"])
+        trouble, folder = str(self._fit().get("locks") or ""), str(self._channel.hello()["home"])
         if not trouble:
             return Tick("locks", OK, "locking and appending work")
         none = Need(0, 0)
         fix = self._elsewhere(_ask_more(self._target, ""), none.room(), none)
-        return Tick("locks", FAILED, f"{place}: {trouble}", fix, ConfigError.exit_code)
+        return Tick("locks", FAILED, f"{folder}: {trouble}", fix, ConfigError.exit_code)
 
     def _clock(self) -> Tick:
         there, now = _number(self._fit().get("clock_ns")) / 1e9, time.time()
         skew = there - now if there > now else min(0.0, there - self._channel.began)
         if abs(skew) <= SKEW_S:
             return Tick("clock", OK, "as here")
-        words = f"{abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} this machine's"
-        return Tick("clock", WARNING, words, there_run(self._target.compute, "sudo timedatectl set-ntp true"))
+        message = f"{abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} this machine's"
+        return Tick("clock", WARNING, message, there_run(self._target.compute, "sudo timedatectl set-ntp true"))
 
     def _gpus(self, job: Job) -> Tick:
         facts = self._channel.ask("probe").get("facts")
@@ -169,21 +169,21 @@ class Preflight:
         fix = f"use --gpus {there}, or another target: -t NAME"
         if line:
             fix = f"write in {self._config}{line}: gpus: {there}"
-        words = f"{job.gpu.count} requested, but this machine has {there or 'none'}"
-        return Tick("gpus", FAILED, words, fix, ConfigError.exit_code)
+        message = f"{job.gpu.count} requested, but this machine has {there or 'none'}"
+        return Tick("gpus", FAILED, message, fix, ConfigError.exit_code)
 
     def _elsewhere(self, look: Json, wanted: tuple[int, int], need: Need) -> str:
         """A folder there that will do; the first one, as the most lasting ones are asked first."""
-        for place in _lists(look.get("places")):
-            name, free, inodes, read_only, no_exec = place
+        for candidate in _lists(look.get("places")):
+            name, free, inodes, read_only, no_exec = candidate
             fits = _suffices(_number(free), inodes, *wanted) and not read_only
             if fits and not (no_exec and need.is_executed):
                 return f"write in {self._file}{_line_of(self._file, 'root')}: root: {name}"
         return there_run(self._target.compute, f"du -xsh {self._channel.hello()['home']}/*   # then free disk space")
 
     def _fit(self) -> Json:
-        found = self._channel.hello().get("fit")
-        return found if isinstance(found, dict) else {}
+        fit = self._channel.hello().get("fit")
+        return fit if isinstance(fit, dict) else {}
 
 
 def there_run(compute: ComputeTarget, command: str) -> str:
@@ -240,10 +240,10 @@ def _ask_more(target: Target, prefix: str) -> Json:
     argv = bundle.standalone("runner/machine/store_locations.py", {"home": target.home, "prefix": prefix})
     printed = run_to_end(target.host, (target.runner_python, *argv), _LOOK_S).out
     try:
-        found = json.loads(printed.rstrip().rpartition(b"\n")[2])
+        answer = json.loads(printed.rstrip().rpartition(b"\n")[2])
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return answer if isinstance(answer, dict) else {}
 
 
 def _suffices(free: int, inodes: object, size: int, files: int) -> bool:
@@ -257,8 +257,8 @@ def _line_of(file: str, key: str, value: str = "") -> str:
     except (OSError, ValueError):
         return ""
     for number, line in enumerate(lines, 1):
-        name, _, said = line.partition(":")
-        if name.strip() == key and value in ("", said.strip()):
+        name, _, text = line.partition(":")
+        if name.strip() == key and value in ("", text.strip()):
             return f":{number}"
     return ""
 

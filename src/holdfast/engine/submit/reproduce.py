@@ -65,8 +65,8 @@ class _Told(Begun):
         self._run = run
 
     def result(self) -> Json | None:
-        found = self._run.request.get("git")
-        return found if isinstance(found, dict) else None
+        facts = self._run.request.get("git")
+        return facts if isinstance(facts, dict) else None
 
     def keep(self, folder: str) -> None:
         path = layout.git_diff(self._run.path)
@@ -86,7 +86,7 @@ def job_again(run: Run, plan: Json, *, config: str, target: str, env: Mapping[st
         config=config,
         target=target,
         env=env,
-        links=tuple(Link(str(one["name"]), str(one["target"])) for one in _list(plan.get("links"))),  # type: ignore[index]
+        links=tuple(Link(str(link["name"]), str(link["target"])) for link in _list(plan.get("links"))),  # type: ignore[index]
         timeout_s=_number(plan.get("timeout")),
         grace_s=_number(plan.get("grace")) or Job.grace_s,
         max_log=int(_number(plan.get("max_log")) or Job.max_log),
@@ -107,12 +107,12 @@ def _keep(said: object) -> Json | None:
 
 def _interpreter(plan: Json, target: str) -> dict[str, Any]:
     """The interpreter that the run used as it was, if it is submitted to the same target again."""
-    told, argv = plan.get("interpreter"), _list(plan.get("argv"))
-    if not isinstance(told, dict) or not argv:
+    recorded, argv = plan.get("interpreter"), _list(plan.get("argv"))
+    if not isinstance(recorded, dict) or not argv:
         return {}
     python = plan.get("python") or argv[0]
-    is_own = told.get("origin") in ("active", "path") and target == plan.get("target")
-    return {"python": str(python) if is_own else None, "interpreter": told}
+    is_own = recorded.get("origin") in ("active", "path") and target == plan.get("target")
+    return {"python": str(python) if is_own else None, "interpreter": recorded}
 
 
 def variables(plan: Json, kept: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
@@ -125,13 +125,13 @@ def variables(plan: Json, kept: Mapping[str, str], given: Mapping[str, str]) -> 
     return {**{name: kept[name] for name in names if name in kept}, **given}
 
 
-def names_to_judge(found: Metrics, asked: Sequence[str]) -> list[str]:
+def names_to_judge(metrics: Metrics, requested: Sequence[str]) -> list[str]:
     """The metrics whose last value is a number, without those of time and speed; or just those requested."""
-    numbers = [name for name, series in found.by_name.items() if _is_number(series.values[-1])]
-    unknown = [name for name in asked if name not in numbers]
+    numbers = [name for name, series in metrics.by_name.items() if _is_number(series.values[-1])]
+    unknown = [name for name in requested if name not in numbers]
     if unknown:
         raise UsageError(f"this run has no metric named {unknown[0]!r}", hint=f"it has: {', '.join(numbers[:10])}")
-    judged = list(asked) or [name for name in numbers if not is_of_time(name)]
+    judged = list(requested) or [name for name in numbers if not is_of_time(name)]
     if not judged:
         hint = "--metric NAME compares a metric of time or speed" if numbers else "log some with holdfast.log"
         raise UsageError("this run logged no metric to compare", hint=hint)
@@ -146,19 +146,19 @@ def is_of_time(name: str) -> bool:
 def judge(before: Metrics, after: Metrics, names: Sequence[str], tolerance: float) -> list[Verdict]:
     verdicts = []
     for name in names:
-        one: float = before.by_name[name].values[-1]  # type: ignore[assignment]
+        first: float = before.by_name[name].values[-1]  # type: ignore[assignment]
         series = after.by_name.get(name)
         other = series.values[-1] if series is not None and _is_number(series.values[-1]) else None
-        apart = None if other is None else _apart(one, other)  # type: ignore[arg-type]
-        verdicts.append(Verdict(name, one, other, apart, apart is not None and apart <= tolerance))  # type: ignore[arg-type]
+        apart = None if other is None else _apart(first, other)  # type: ignore[arg-type]
+        verdicts.append(Verdict(name, first, other, apart, apart is not None and apart <= tolerance))  # type: ignore[arg-type]
     return verdicts
 
 
-def _apart(one: float, other: float) -> float:
+def _apart(first: float, other: float) -> float:
     """As a share of the larger one. NaN is like NaN and like nothing else."""
-    if one == other or (one != one and other != other):  # noqa: PLR0124 - that is how NaN is known
+    if first == other or (first != first and other != other):  # noqa: PLR0124 - that is how NaN is known
         return 0.0
-    apart = abs(one - other) / max(abs(one), abs(other))
+    apart = abs(first - other) / max(abs(first), abs(other))
     return apart if apart == apart else float("inf")  # noqa: PLR0124
 
 
@@ -166,17 +166,17 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float))
 
 
-def _gpu(said: object) -> GpuWish:
-    if not isinstance(said, dict):
+def _gpu(recorded: object) -> GpuWish:
+    if not isinstance(recorded, dict):
         return GpuWish()
-    grace = _number(said.get("grace_s"))
+    grace = _number(recorded.get("grace_s"))
     return GpuWish(
-        count=said.get("count"),
-        memory=said.get("memory"),
-        name=said.get("name"),
-        shared=bool(said.get("shared")),
-        wait_s=said.get("wait_s"),
-        require=bool(said.get("require")),
+        count=recorded.get("count"),
+        memory=recorded.get("memory"),
+        name=recorded.get("name"),
+        shared=bool(recorded.get("shared")),
+        wait_s=recorded.get("wait_s"),
+        require=bool(recorded.get("require")),
         grace_s=GpuWish.grace_s if grace is None else grace,
     )
 

@@ -70,11 +70,11 @@ def start_again(home: Home, target: Target, channel: RunnerChannel, run: Run) ->
         raise UsageError("this run cannot be restarted", where=str(run.request.get("run_id")), answer=reason, hint=hint)
     name = f"a{run.attempt_number + 1}"
     plan = {**plan, "attempt": name}
-    told: Json = {"env": {}, "on_end": ""}
+    secrets: Json = {"env": {}, "on_end": ""}
     if channel.hello()["store"] != home.id:
         os.makedirs(home.run(run.uid, name), 0o700, exist_ok=True)
-        told = {**told, "request": run.request}
-    ticket = target.launcher.start(channel, plan, told)
+        secrets = {**secrets, "request": run.request}
+    ticket = target.launcher.start(channel, plan, secrets)
     runs.append_client(home, run.uid, "ticket", ticket=ticket)
     _reopen_in_index(home, run.uid)
 

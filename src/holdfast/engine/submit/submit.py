@@ -162,12 +162,12 @@ class Submitter:
 
             path_shims.for_runs(home, target.shims)
         self._stopwatch.lap("other")
-        told: Json = {"env": dict(job.env), "on_end": job.on_end}
+        secrets: Json = {"env": dict(job.env), "on_end": job.on_end}
         if environment is not None:
-            told["environment"] = environment.to_build()
+            secrets["environment"] = environment.to_build()
         while True:
             try:
-                ticket = self._ship_and_start(plan, told, request)
+                ticket = self._ship_and_start(plan, secrets, request)
                 break
             except UnreachableError as error:
                 self._line.again(error)
@@ -190,16 +190,16 @@ class Submitter:
         except (HoldfastError, OSError):
             return  # the next command that reaches the target closes it
 
-    def _ship_and_start(self, plan: Plan, told: Json, request: Json) -> str:
+    def _ship_and_start(self, plan: Plan, secrets: Json, request: Json) -> str:
         """Where the target keeps another store, the run and its content go there too."""
         channel, launcher = self._line.channel, self._target.launcher
         if channel.hello()["store"] == self._home.id:
-            ticket = launcher.start(channel, plan.to_json(), told)
+            ticket = launcher.start(channel, plan.to_json(), secrets)
             self._stopwatch.lap("start")
             return ticket
         from holdfast.engine.submit.upload import Shipment
 
-        told = {**told, "request": request}
+        secrets = {**secrets, "request": request}
         shipment = Shipment(self._home, channel, plan.project_id, self._on_upload)
         shipment.send_ahead(plan.tree)
         self._stopwatch.lap("ship")
@@ -207,7 +207,7 @@ class Submitter:
         for _ in range(_TRIES):
             follow.ask_early(channel, plan.uid)
             try:
-                ticket = launcher.start(channel, plan.to_json(), told)
+                ticket = launcher.start(channel, plan.to_json(), secrets)
                 self._stopwatch.lap("start")
                 shipment.remember(plan.tree)
                 return ticket
@@ -253,10 +253,10 @@ def _plan(
 ) -> Plan:
     python = environment.python if environment is not None else container.python if container is not None else None
     gpu = plan_gpu(job.gpu, handed_in=target.kind.in_container and bool(target.compute.nvidia_docker))
-    wish = _wish(target, container, python, gpu is not None and gpu["count"] != 0)
+    container_plan = _wish(target, container, python, gpu is not None and gpu["count"] != 0)
     kept = environment.in_plan() if environment is not None else None
     interpreter = python or job.python or target.compute.python_location or "python"
-    parts = RuntimeParts(interpreter, target.compute.to_settings(), kept, wish, gpu)
+    parts = RuntimeParts(interpreter, target.compute.to_settings(), kept, container_plan, gpu)
     plan = make_plan(
         job,
         project,
@@ -267,7 +267,7 @@ def _plan(
         shims=target.shims,
         environment=kept,
         idle=_idle(target),
-        container=wish,
+        container=container_plan,
         gpu=gpu,
     )
     return plan._replace(python=interpreter)

@@ -127,21 +127,21 @@ TABLE = (
 def wanted(compute: ComputeTarget, config: RunConfig | None = None, root: str = "") -> list[Wanted]:
     """What must be confirmed before the target is used, or one of its commands is run, for the project in ``root``."""
     contained = compute.kind.in_container
-    found = [*_login(compute, contained), *_places(compute, root, contained)]
+    needed = [*_login(compute, contained), *_places(compute, root, contained)]
     if contained:
-        found += _container(compute)
-        found += _links(config, root) if config is not None else ()
+        needed += _container(compute)
+        needed += _links(config, root) if config is not None else ()
     commands = (("startCommand", compute.start_command), ("stopCommand", compute.stop_command))
-    found += [Wanted(key, text, f"run on this machine: {text}") for key, text in commands if text]
-    found += [Wanted(key, str(value), f"use {value}") for key, value in compute.own_settings.items()]
+    needed += [Wanted(key, text, f"run on this machine: {text}") for key, text in commands if text]
+    needed += [Wanted(key, str(value), f"use {value}") for key, value in compute.own_settings.items()]
     if compute.stop_on_target:
-        found.append(Wanted("stopOnTarget", compute.stop_on_target, f"run on the target: {compute.stop_on_target}"))
-    return found
+        needed.append(Wanted("stopOnTarget", compute.stop_on_target, f"run on the target: {compute.stop_on_target}"))
+    return needed
 
 
-def covers(value: str, asked: Wanted) -> bool:
+def covers(value: str, permission: Wanted) -> bool:
     """Whether a confirmed value of the same key allows this request: without a container covers within one."""
-    return asked.value == value or (asked.key == "address" and asked.value == f"{value}{IN_CONTAINER}")
+    return permission.value == value or (permission.key == "address" and permission.value == f"{value}{IN_CONTAINER}")
 
 
 IN_CONTAINER = " in a container"  # at the end of a stored address; part of the file's format

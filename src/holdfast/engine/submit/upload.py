@@ -94,10 +94,10 @@ class Shipment:
     def _last(self) -> str:
         try:
             with open(self._note, encoding="ascii") as source:
-                found = source.read(65)
+                text = source.read(65)
         except (OSError, ValueError):
             return ""
-        return found if len(found) == 64 and found.isalnum() else ""
+        return text if len(text) == 64 and text.isalnum() else ""
 
     def _check_room(self, parts: list[Part], free: object) -> None:
         needed = sum(part.size for part in parts)
@@ -115,15 +115,15 @@ class Shipment:
 
     def _send(self, parts: list[Part], begun: dict[str, int]) -> None:
         total = sum(part.size for part in parts)
-        done = told = 0
+        done = reported = 0
         for part in parts:
             for size in self._pieces(part, begun.get(part.digest, 0)):
                 done += 0 if part.is_tree else size
-                if done - told >= _TOGETHER:
-                    told = done
+                if done - reported >= _TOGETHER:
+                    reported = done
                     self._tell(done, total)
         self._send_together()
-        if done > told:
+        if done > reported:
             self._tell(done, total)
 
     def _pieces(self, part: Part, start: int) -> Iterator[int]:
@@ -247,15 +247,15 @@ def difference(old: bytes, new: bytes, end: bytes) -> tuple[list[list[int]], byt
     fresh = []
     following = 0
     for piece in _pieces_of(new, end):
-        place = following if old.startswith(piece, following) else known.get(piece, -1)
-        if place < 0:
+        position = following if old.startswith(piece, following) else known.get(piece, -1)
+        if position < 0:
             fresh.append(piece)
-        if spans and place == (-1 if spans[-1][0] < 0 else following):
+        if spans and position == (-1 if spans[-1][0] < 0 else following):
             spans[-1][1] += len(piece)
         else:
-            spans.append([place, len(piece)])
-        if place >= 0:
-            following = place + len(piece)
+            spans.append([position, len(piece)])
+        if position >= 0:
+            following = position + len(piece)
     return spans, b"".join(fresh)
 
 

@@ -63,18 +63,18 @@ def gather(home: Home, project: Project, run: Run | None, *, with_log: bool) -> 
     length = sum(map(len, values))
     values = values if length <= _LONGEST_ARGUMENTS else []
     redactor = Redactor([*secrets, *values], os.path.expanduser("~"))
-    found: dict[str, str] = {
+    contents: dict[str, str] = {
         "about.json": _json(redactor.value(_about(home))),
         "settings.json": _json(redactor.value(_settings(home))),
         **{name: redactor.text(_outline(text)) for name, text in files.items()},
         "solve.log": redactor.text(_tail(layout.solve_log(home.path))),
     }
     if run is not None:
-        found.update(_of_run(run, redactor, with_log))
+        contents.update(_of_run(run, redactor, with_log))
     if length > _LONGEST_ARGUMENTS:
         note = f"omitted: the arguments of the run have {length} characters, too many to search for in this file\n"
-        found.update({name: note for name in found if name.startswith("run/") and not name.endswith(_STRUCTURED)})
-    return {name: text.encode("utf-8", "backslashreplace") for name, text in found.items() if text}
+        contents.update({name: note for name in contents if name.startswith("run/") and not name.endswith(_STRUCTURED)})
+    return {name: text.encode("utf-8", "backslashreplace") for name, text in contents.items() if text}
 
 
 def _about(home: Home) -> Json:
@@ -95,10 +95,10 @@ def _about(home: Home) -> Json:
 
 def _settings(home: Home) -> Json:
     try:
-        found = settings.read(home.settings)
+        stored = settings.read(home.settings)
     except HoldfastError as error:
         return {"unreadable": scrub(error.answer)}
-    return {name: value if name in _PLAIN_SETTINGS or not value else GONE for name, value in found.items()}
+    return {name: value if name in _PLAIN_SETTINGS or not value else GONE for name, value in stored.items()}
 
 
 def _configuration(home: Home, project: Project) -> Iterator[tuple[str, str]]:
@@ -116,9 +116,9 @@ def _outline(text: str) -> str:
     """A configuration file reduced to its keys and the values that identify no person or machine."""
     lines = []
     for line in text.splitlines():
-        found = _key(line)
-        if found:
-            indent, key, value = found[1], found[2], found[3] or ""
+        match = _key(line)
+        if match:
+            indent, key, value = match[1], match[2], match[3] or ""
             plain = key.lower() in _PLAIN_KEYS and _PLAIN_VALUE.fullmatch(value)
             shown = value if plain or not value else GONE
             lines.append(f"{indent}{key}: {shown}".rstrip())
@@ -130,11 +130,11 @@ def _outline(text: str) -> str:
 def _hidden(text: str) -> Iterator[str]:
     """What the outline of a file leaves out: it may come again in a log."""
     for line in text.splitlines():
-        found = _key(line)
-        if found is None:
+        match = _key(line)
+        if match is None:
             yield line.strip().strip("-\"', ")
-        elif found[3] and found[2].lower() not in _PLAIN_KEYS:
-            yield found[3].split(" #")[0].strip("\"', ")
+        elif match[3] and match[2].lower() not in _PLAIN_KEYS:
+            yield match[3].split(" #")[0].strip("\"', ")
 
 
 def _key(line: str) -> re.Match[str] | None:
@@ -147,10 +147,10 @@ def _of_environment() -> Iterator[str]:
 
 def _of_settings(home: Home) -> Iterator[str]:
     try:
-        found = settings.read(home.settings)
+        stored = settings.read(home.settings)
     except HoldfastError:
         return
-    yield from (value for name, value in found.items() if name not in _PLAIN_SETTINGS)
+    yield from (value for name, value in stored.items() if name not in _PLAIN_SETTINGS)
 
 
 def _of_run(run: Run, redactor: Redactor, with_log: bool) -> Iterator[tuple[str, str]]:
@@ -195,14 +195,14 @@ def _plan(plan: Json) -> Json:
 
 def _sizes(folder: str) -> Json:
     """Of the files that every run has; what the script called its own is its own."""
-    found: Json = {}
+    sizes: Json = {}
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name)
         if os.path.isfile(path):
-            found[name] = os.lstat(path).st_size
+            sizes[name] = os.lstat(path).st_size
         elif os.path.isdir(path) and not os.path.islink(path):
-            found[f"{name}/"] = sum(len(names) for _, _, names in os.walk(path))
-    return found
+            sizes[f"{name}/"] = sum(len(names) for _, _, names in os.walk(path))
+    return sizes
 
 
 def _tail(path: str) -> str:
@@ -220,10 +220,10 @@ def _tail(path: str) -> str:
 
 def _read_json(path: str) -> Json:
     try:
-        found = json.loads(untrusted.read_file(path, _LARGEST, follow=False))
+        document = json.loads(untrusted.read_file(path, _LARGEST, follow=False))
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _json(value: object) -> str:

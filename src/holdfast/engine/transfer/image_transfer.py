@@ -26,8 +26,8 @@ def listed(channel: RunnerChannel, engine: str | None, where: str) -> list[Json]
     """One row per image: ``name`` (the first), ``names``, ``id``, ``bytes`` and whether we ``brought`` it."""
     answer = channel.ask("images", engine=engine)
     _raise_failed(answer, where)
-    found = answer.get("images")
-    rows = [image for image in found if isinstance(image, dict)] if isinstance(found, list) else []
+    images = answer.get("images")
+    rows = [image for image in images if isinstance(image, dict)] if isinstance(images, list) else []
     return sorted((_row(image) for image in rows), key=lambda row: (row["name"] is None, str(row["name"])))
 
 

@@ -116,19 +116,21 @@ def _let_in(home: Home, project: Project, stage: Staging, path: str) -> Imported
     by_age = sorted(offers, key=lambda offer: int(offer.run_id.rpartition("_")[2]))
     given = taken_ids(home)
     new, elsewhere = [], set()
-    for one in by_age:
-        run_id = free_id(one.run_id, given)
-        if stage.publish(one.uid, run_id, _request(project, one)) is not None:
+    for candidate in by_age:
+        run_id = free_id(candidate.run_id, given)
+        if stage.publish(candidate.uid, run_id, _request(project, candidate)) is not None:
             given.add(run_id)
             new.append(run_id)
-            elsewhere |= {str(one.request.get("project"))} if one.request["project_id"] != project.id else set()
+            elsewhere |= (
+                {str(candidate.request.get("project"))} if candidate.request["project_id"] != project.id else set()
+            )
     return Imported(new, _count(path) - len(new), sorted(elsewhere))
 
 
 def _offer(stage: Staging, uid: str, path: str) -> Offer:
     """A run that makes sense, has ended, and has the files that it ended with."""
-    place = Home(stage.path, "")
-    run = runs.read(place, uid)
+    staged = Home(stage.path, "")
+    run = runs.read(staged, uid)
     attempts = [f"a{number}" for number in range(1, run.attempt_number + 1)]
     code = {} if run.request.get("tree") else {"tree": _NO_CODE}
     offer = understand({"uid": uid, "request": {**run.request, **code}, "attempts": attempts})
@@ -173,7 +175,7 @@ def _parts(home: Home, stage: Staging, tree: str, path: str) -> list[str]:
     here, there = os.fsencode(home.objects), os.fsencode(layout.objects(stage.path))
     if objects.has(here, tree) or not objects.has(there, tree):
         return []
-    found: list[str] = []
+    digests: list[str] = []
     seen: set[str] = set()
 
     def walk(digest: str) -> None:
@@ -185,15 +187,15 @@ def _parts(home: Home, stage: Staging, tree: str, path: str) -> list[str]:
                 elif not objects.has(here, entry.digest):
                     seen.add(entry.digest)
                     os.stat(objects.object_path(there, entry.digest))
-                    found.append(entry.digest)
+                    digests.append(entry.digest)
         if not objects.has(here, digest):
-            found.append(digest)
+            digests.append(digest)
 
     try:
         walk(tree)
     except (objects.Damaged, FileNotFoundError, ValueError, RecursionError) as error:
         raise refused(path, f"the code {tree[:12]} is incomplete: {error}") from None
-    return found
+    return digests
 
 
 def _adopt(home: Home, stage: Staging, parts: list[str]) -> None:

@@ -91,9 +91,9 @@ class _Names:
 
 def _publish(stage: Staging, waiting: list[tuple[str, str, Json]]) -> list[str]:
     stage.settle()
-    found = [run_id for uid, run_id, request in waiting if stage.publish(uid, run_id, request) is not None]
+    run_ids = [run_id for uid, run_id, request in waiting if stage.publish(uid, run_id, request) is not None]
     waiting.clear()
-    return found
+    return run_ids
 
 
 def _uid(run: MlflowRun) -> str:
@@ -209,8 +209,8 @@ def _copy(source: str, target: str) -> tuple[int, str, int]:
 def _refuse_without_room(folder: str, needed: int) -> None:
     if not hasattr(os, "statvfs"):
         return
-    found = os.statvfs(folder)
-    free = found.f_bavail * found.f_frsize
+    status = os.statvfs(folder)
+    free = status.f_bavail * status.f_frsize
     if needed > free - _SPARE:
         raise _NoRoom(f"{needed} bytes, and the store's disk has {free} free")
 
@@ -229,7 +229,7 @@ def _length_and_hash(path: str) -> list[object]:
 def _events(run: MlflowRun, files: dict[str, list[object]]) -> bytes:
     outcome, code = _OUTCOMES[run.status]
     start, end = run.start * _MS, max(run.end, run.start) * _MS
-    told: list[tuple[int, Json]] = [
+    events: list[tuple[int, Json]] = [
         (start, {"type": "accepted", "host": ""}),
         (start, {"type": "started"}),
         (end, {"type": "exited", "code": code}),
@@ -241,7 +241,7 @@ def _events(run: MlflowRun, files: dict[str, list[object]]) -> bytes:
     ]
     return b"".join(
         sealed({"seq": number, "wall_ns": moment, "mono_ns": moment, "boot_id": "mlflow", **event})
-        for number, (moment, event) in enumerate(told)
+        for number, (moment, event) in enumerate(events)
     )
 
 

@@ -81,8 +81,8 @@ def gather(
 def _offers(channel: RunnerChannel) -> tuple[list[Offer], int]:
     """Runs in the order in which they were made, and how many made no sense."""
     offers, refused = [], 0
-    for said in listed(channel):
-        offer = understand(said)
+    for entry in listed(channel):
+        offer = understand(entry)
         if offer is not None:
             offers.append(offer)
         else:
@@ -112,10 +112,10 @@ def is_same_run(run: Run, offer: Offer, target: Target) -> bool:
     return same and run.request.get("run_id") == offer.run_id and _is_of(run.request, run_target.remembered(target))
 
 
-def _is_of(request: Json, place: Json) -> bool:
+def _is_of(request: Json, store: Json) -> bool:
     """Whether a run is in this store, by what was written down here when it became known."""
-    theirs, ours = request.get("reached_by") or {}, place.get("reached_by") or {}
-    if not isinstance(theirs, dict) or not isinstance(ours, dict) or request.get("home") != place.get("home"):
+    theirs, ours = request.get("reached_by") or {}, store.get("reached_by") or {}
+    if not isinstance(theirs, dict) or not isinstance(ours, dict) or request.get("home") != store.get("home"):
         return False
     if theirs.get("username") != ours.get("username") or bool(theirs) != bool(ours):
         return False
@@ -124,25 +124,25 @@ def _is_of(request: Json, place: Json) -> bool:
     return all(theirs.get(name) == ours.get(name) for name in _MACHINE)
 
 
-def understand(said: object) -> Offer | None:
+def understand(entry: object) -> Offer | None:
     """A run as a target tells it, or None where that is not how runs are."""
-    request = said.get("request") if isinstance(said, dict) else None
-    if not isinstance(said, dict) or not isinstance(request, dict):
+    request = entry.get("request") if isinstance(entry, dict) else None
+    if not isinstance(entry, dict) or not isinstance(request, dict):
         return None
-    uid, run_id, number = said.get("uid"), request.get("run_id"), request.get("run_number")
+    uid, run_id, number = entry.get("uid"), request.get("run_id"), request.get("run_number")
     if not (isinstance(uid, str) and runs.is_uid(uid) and request.get("uid") == uid):
         return None
     if not (isinstance(run_id, str) and _is_run_id(run_id) and _is_count(number)):
         return None
-    kept, attempts = dict(_fields(request)), _attempts(said.get("attempts"))
+    kept, attempts = dict(_fields(request)), _attempts(entry.get("attempts"))
     if not attempts or not set(kept) >= _NEEDED:
         return None
     return Offer(uid, run_id, int(str(number)), kept, attempts)
 
 
-def _attempts(said: object) -> tuple[str, ...]:
-    names = tuple(f"a{count}" for count in range(1, len(said) + 1)) if isinstance(said, list) else ()
-    return names if list(names) == said and len(names) <= _MOST_ATTEMPTS else ()
+def _attempts(value: object) -> tuple[str, ...]:
+    names = tuple(f"a{count}" for count in range(1, len(value) + 1)) if isinstance(value, list) else ()
+    return names if list(names) == value and len(names) <= _MOST_ATTEMPTS else ()
 
 
 def _fields(request: Json) -> Iterator[tuple[str, object]]:

@@ -14,8 +14,8 @@ def numbers(low: float, high: float, most: int = 8) -> list[tuple[float, str]]:
     if step == 0:
         return [(low, f"{low:.6g}")]
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    found = [step * count for count in range(first, last + 1)]
-    return [(value, _label(value, step)) for value in found] or [(value, f"{value:.6g}") for value in (low, high)]
+    values = [step * count for count in range(first, last + 1)]
+    return [(value, _label(value, step)) for value in values] or [(value, f"{value:.6g}") for value in (low, high)]
 
 
 def _power(exponent: float) -> str:
@@ -28,8 +28,8 @@ def powers(low: float, high: float) -> list[tuple[float, str]]:
     first, last = math.floor(low + 1e-9), math.ceil(high - 1e-9)
     every = max(1, math.ceil((last - first) / 8))
     digits = (1, 2, 5) if high - low <= 2.2 else (1,)
-    found = [power + math.log10(digit) for power in range(first, last + 1, every) for digit in digits]
-    inside = [value for value in found if low - 1e-9 <= value <= high + 1e-9]
+    values = [power + math.log10(digit) for power in range(first, last + 1, every) for digit in digits]
+    inside = [value for value in values if low - 1e-9 <= value <= high + 1e-9]
     return [(value, _power(value)) for value in inside or (low, high)]
 
 

@@ -76,8 +76,8 @@ def _panel(panel: Panel, top: float, *, over_time: bool, log: bool) -> Shapes:
     base = top + _PANEL
     shapes: Shapes = [Words(_LEFT, top - 8, _cut(panel.title, 100), _INK), Box(_LEFT, top, _WIDE, _PANEL, _GROUND)]
     if not points:
-        words = "no value above 0" if log else "no numbers"
-        return [*shapes, Words(_LEFT + _WIDE / 2, top + _PANEL / 2, words, _FAINT, "middle")]
+        message = "no value above 0" if log else "no numbers"
+        return [*shapes, Words(_LEFT + _WIDE / 2, top + _PANEL / 2, message, _FAINT, "middle")]
     left, right = _span([0.0, *(x for x, _ in points)] if over_time else [x for x, _ in points], 0.0)
     low, high = _span([y for _, y in points], 0.04)
     for value, label in axes.powers(low, high) if log else axes.numbers(low, high):

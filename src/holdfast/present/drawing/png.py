@@ -57,11 +57,11 @@ def _draw(canvas: ImageDraw, shape: Box | Line | Area) -> None:
         canvas.polygon(_scaled((first, shape.base), *shape.points, (last, shape.base)), shape.colour)
 
 
-def _write(canvas: ImageDraw, words: Words, font: ImageFont.ImageFont | ImageFont.FreeTypeFont) -> None:
+def _write(canvas: ImageDraw, label: Words, font: ImageFont.ImageFont | ImageFont.FreeTypeFont) -> None:
     """What is not printable ASCII becomes a question mark: the built-in font has little else."""
-    text = "".join(sign if sign.isascii() and sign.isprintable() else "?" for sign in words.text)
-    [place] = _scaled((words.x, words.y))
-    canvas.text(place, text, words.colour, font, _ANCHORS[words.anchor])
+    text = "".join(sign if sign.isascii() and sign.isprintable() else "?" for sign in label.text)
+    [position] = _scaled((label.x, label.y))
+    canvas.text(position, text, label.colour, font, _ANCHORS[label.anchor])
 
 
 def _scaled(*points: Point) -> list[Point]:

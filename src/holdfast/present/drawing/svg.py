@@ -29,8 +29,8 @@ def render(picture: Picture) -> bytes:
 
 def _shape(shape: Box | Line | Area | Words) -> str:
     if isinstance(shape, Box):
-        place = f'x="{shape.left:g}" y="{shape.top:g}" width="{shape.width:g}" height="{shape.height:g}"'
-        return f'<rect {place} fill="{shape.colour}"/>'
+        attributes = f'x="{shape.left:g}" y="{shape.top:g}" width="{shape.width:g}" height="{shape.height:g}"'
+        return f'<rect {attributes} fill="{shape.colour}"/>'
     if isinstance(shape, Line):
         style = f'fill="none" stroke="{shape.colour}" stroke-width="{shape.width:g}" stroke-linejoin="round"'
         return f'<polyline points="{_points(shape.points)}" {style}/>'
@@ -39,8 +39,8 @@ def _shape(shape: Box | Line | Area | Words) -> str:
         corners = ((first, shape.base), *shape.points, (last, shape.base))
         return f'<polygon points="{_points(corners)}" fill="{shape.colour}"/>'
     bold = ' font-size="14" font-weight="bold"' if shape.large else ""
-    place = f'x="{shape.x:g}" y="{shape.y:g}" text-anchor="{shape.anchor}"'
-    return f'<text {place} fill="{shape.colour}"{bold}>{_text(shape.text)}</text>'
+    attributes = f'x="{shape.x:g}" y="{shape.y:g}" text-anchor="{shape.anchor}"'
+    return f'<text {attributes} fill="{shape.colour}"{bold}>{_text(shape.text)}</text>'
 
 
 def _points(points: Iterable[Point]) -> str:

@@ -77,16 +77,16 @@ class Part:
         }
 
 
-def clean(home: "bytes", asked: "dict[str, object]") -> "list[dict[str, object]]":
+def clean(home: "bytes", parameters: "dict[str, object]") -> "list[dict[str, object]]":
     """A row for each kind of thing.
 
-    ``asked``: the ``client``, ``runs`` of it that it has everything of, whether to ``act``, and for a target of
+    ``parameters``: the ``client``, ``runs`` of it that it has everything of, whether to ``act``, and for a target of
     containers (``contained``) which ``engine``.
     """
-    act, client = asked.get("act") is True, str(asked["client"])
-    whole = {str(uid) for uid in asked.get("runs") or ()}  # type: ignore[attr-defined]
-    wish = asked.get("engine")
-    rows = _of_engine(home, str(wish) if wish else None, act) if asked.get("contained") else []
+    act, client = parameters.get("act") is True, str(parameters["client"])
+    whole = {str(uid) for uid in parameters.get("runs") or ()}  # type: ignore[attr-defined]
+    engine_name = parameters.get("engine")
+    rows = _of_engine(home, str(engine_name) if engine_name else None, act) if parameters.get("contained") else []
     sizes, now = _Sizes(), clock.look(home)
     is_history = server.store_identity(home) == client
     runs, going = _runs(home, client, is_history, whole, sizes)
@@ -97,10 +97,10 @@ def clean(home: "bytes", asked: "dict[str, object]") -> "list[dict[str, object]]
     return rows
 
 
-def _of_engine(home: "bytes", wish: "str | None", act: "bool") -> "list[dict[str, object]]":
+def _of_engine(home: "bytes", engine_name: "str | None", act: "bool") -> "list[dict[str, object]]":
     containers, images = Part("containers"), Part("images")
     try:
-        engine = engines.find(home, wish)
+        engine = engines.find(home, engine_name)
         going = unused_containers.containers(home, engine, containers)
         row = containers.row(act)
         unused_containers.brought_images(home, engine, going, images)
@@ -129,34 +129,34 @@ class _Sizes:
 
     def _add(self, path: "bytes") -> "int":
         try:
-            found = os.lstat(path)
+            status = os.lstat(path)
         except OSError:
             return 0
-        is_new = (found.st_dev, found.st_ino) not in self._seen
-        self._seen.add((found.st_dev, found.st_ino))
-        return found.st_blocks * 512 if is_new else 0
+        is_new = (status.st_dev, status.st_ino) not in self._seen
+        self._seen.add((status.st_dev, status.st_ino))
+        return status.st_blocks * 512 if is_new else 0
 
 
 def _environments(home: "bytes", sizes: "_Sizes") -> "Part":
     part = Part("environments")
     free, elsewhere = [], run_list.environments_elsewhere(home)
-    for place in _inside(home, b"envs"):
-        key = os.path.basename(place).decode("ascii", "replace")
-        if is_temporary(place):
+    for folder in _inside(home, b"envs"):
+        key = os.path.basename(folder).decode("ascii", "replace")
+        if is_temporary(folder):
             continue
         if key in elsewhere or is_used(environment.use_lock(home, key)):
-            sizes.of(place)  # what it shares with the cache is not given back either
+            sizes.of(folder)  # what it shares with the cache is not given back either
             part.leave("in use")
         else:
-            free.append((place, key))
-    for place, key in free:
-        part.add(sizes.of(place), lambda place=place, key=key: _remove_environment(home, place, key))  # type: ignore[misc]
+            free.append((folder, key))
+    for folder, key in free:
+        part.add(sizes.of(folder), lambda folder=folder, key=key: _remove_environment(home, folder, key))  # type: ignore[misc]
     return part
 
 
-def _remove_environment(home: "bytes", place: "bytes", key: "str") -> "None":
-    with Alone(environment.use_lock(home, key)), Alone(_build_lock(home, place)):
-        gone = _out_of_sight(place)
+def _remove_environment(home: "bytes", folder: "bytes", key: "str") -> "None":
+    with Alone(environment.use_lock(home, key)), Alone(_build_lock(home, folder)):
+        gone = _out_of_sight(folder)
     remove_tree(gone)
 
 
@@ -165,20 +165,20 @@ def _tools(home: "bytes", sizes: "_Sizes") -> "Iterator[Part]":
     packages = [layout.packages(home)]
     for what, places in (("package cache", packages), ("builder tools", _inside(home, b"builder"))):
         part = Part(what)
-        for place in places:
-            if is_temporary(place) or not _is_folder(place):
+        for folder in places:
+            if is_temporary(folder) or not _is_folder(folder):
                 continue
             if _is_building(home):
                 part.leave("an environment is being built")
             else:
-                part.add(sizes.of(place), lambda place=place: _remove_tools(home, place))  # type: ignore[misc]
+                part.add(sizes.of(folder), lambda folder=folder: _remove_tools(home, folder))  # type: ignore[misc]
         yield part
 
 
-def _remove_tools(home: "bytes", place: "bytes") -> "None":
+def _remove_tools(home: "bytes", folder: "bytes") -> "None":
     if _is_building(home):
         raise InUse("an environment is being built")
-    remove_tree(_out_of_sight(place))
+    remove_tree(_out_of_sight(folder))
 
 
 def _is_building(home: "bytes") -> "bool":
@@ -204,20 +204,20 @@ def _runs(
         if not is_history and request.get("client_store") != client:  # type: ignore[attr-defined]
             continue
         attempts = [launch.attempt_path(home, uid, str(name)) for name in run["attempts"]]  # type: ignore[attr-defined]
-        worked_in = [place for place in (layout.work(attempt) for attempt in attempts) if _is_folder(place)]
+        worked_in = [directory for directory in (layout.work(attempt) for attempt in attempts) if _is_folder(directory)]
         if not all(map(_has_ended, attempts)):
             if worked_in:
                 work.leave("of an active run")
         elif uid in whole and not is_history:
             folder = os.path.dirname(attempts[0])
             going.add(os.path.basename(folder))
-            runs.add(sizes.of(folder), lambda one=folder: remove_tree(_out_of_sight(one, b".deleted")))  # type: ignore[misc]
+            runs.add(sizes.of(folder), lambda target=folder: remove_tree(_out_of_sight(target, b".deleted")))  # type: ignore[misc]
         else:
-            for place in worked_in:
-                if outputs.unlisted(os.path.dirname(place))[0]:
+            for directory in worked_in:
+                if outputs.unlisted(os.path.dirname(directory))[0]:
                     work.leave("with outputs that exist only here")
                     continue
-                work.add(sizes.of(place), lambda one=place: remove_tree(one))  # type: ignore[misc]
+                work.add(sizes.of(directory), lambda target=directory: remove_tree(target))  # type: ignore[misc]
     return ([work] if is_history else [runs, work]), going
 
 
@@ -228,32 +228,32 @@ def _has_ended(attempt: "bytes") -> "bool":
 def _leftovers(home: "bytes", sizes: "_Sizes", now: "clock.Clock") -> "Part":
     """What was begun and never finished, or was being removed."""
     part = Part("leftovers")
-    for place in _inside(home, b"arriving"):
-        part.add_aged(now, place, lambda one=place: unlink_quietly(one))  # type: ignore[misc]
-    for place in _inside(home, b"envs"):
-        is_theirs = b".on-" in os.path.basename(place) and not place.endswith(node.own_ending())
-        if is_theirs and not now.is_older(place, DAY_S):
+    for path in _inside(home, b"arriving"):
+        part.add_aged(now, path, lambda target=path: unlink_quietly(target))  # type: ignore[misc]
+    for path in _inside(home, b"envs"):
+        is_theirs = b".on-" in os.path.basename(path) and not path.endswith(node.own_ending())
+        if is_theirs and not now.is_older(path, DAY_S):
             continue  # another node may be making it
-        if is_temporary(place) and not is_used(_build_lock(home, place)):
-            part.add(sizes.of(place), lambda one=place: _remove_unfinished(home, one))  # type: ignore[misc]
+        if is_temporary(path) and not is_used(_build_lock(home, path)):
+            part.add(sizes.of(path), lambda target=path: _remove_unfinished(home, target))  # type: ignore[misc]
     for folder in (b"runs", b"cache", b"builder"):
-        for place in _inside(home, folder):
-            remove = remove_tree if os.path.isdir(place) else unlink_quietly
-            if place.endswith(b".deleted"):
-                part.add(sizes.of(place), lambda one=place, remove=remove: remove(one))  # type: ignore[misc]
-            elif is_temporary(place):
-                part.add_aged(now, place, lambda one=place, remove=remove: remove(one), sizes.of(place))  # type: ignore[misc]
+        for path in _inside(home, folder):
+            remove = remove_tree if os.path.isdir(path) else unlink_quietly
+            if path.endswith(b".deleted"):
+                part.add(sizes.of(path), lambda target=path, remove=remove: remove(target))  # type: ignore[misc]
+            elif is_temporary(path):
+                part.add_aged(now, path, lambda target=path, remove=remove: remove(target), sizes.of(path))  # type: ignore[misc]
     return part
 
 
-def _remove_unfinished(home: "bytes", place: "bytes") -> "None":
-    with Alone(_build_lock(home, place)):
-        remove_tree(place)
+def _remove_unfinished(home: "bytes", folder: "bytes") -> "None":
+    with Alone(_build_lock(home, folder)):
+        remove_tree(folder)
 
 
-def _build_lock(home: "bytes", place: "bytes") -> "bytes":
+def _build_lock(home: "bytes", folder: "bytes") -> "bytes":
     """The lock of the process that builds this environment."""
-    return layout.build_lock(home, os.path.basename(place).split(b".")[0])
+    return layout.build_lock(home, os.path.basename(folder).split(b".")[0])
 
 
 def _inside(home: "bytes", folder: "bytes") -> "list[bytes]":
@@ -270,8 +270,8 @@ def _is_folder(path: "bytes") -> "bool":
     return os.path.isdir(path) and not os.path.islink(path)
 
 
-def _out_of_sight(place: "bytes", ending: "bytes" = b"") -> "bytes":
+def _out_of_sight(path: "bytes", ending: "bytes" = b"") -> "bytes":
     """Its name is free again at once; what is left of it, if we are killed, is a leftover."""
-    gone = place + b".%d" % os.getpid() + ending if ending else temporary_beside(place)
-    os.rename(place, gone)
+    gone = path + b".%d" % os.getpid() + ending if ending else temporary_beside(path)
+    os.rename(path, gone)
     return gone

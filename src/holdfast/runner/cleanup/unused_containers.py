@@ -27,47 +27,47 @@ class Container:
         self.name = name
         self.size = size
         self.mounted = mounted
-        words = name.split("-")
-        is_run = len(words) == 3 and words[0] == "holdfast"
-        self.uid, self.attempt = (words[1], words[2]) if is_run else ("", "")
+        parts = name.split("-")
+        is_run = len(parts) == 3 and parts[0] == "holdfast"
+        self.uid, self.attempt = (parts[1], parts[2]) if is_run else ("", "")
 
     def is_live(self, home: "bytes") -> "bool":
         """Its run's watchers are there, or the process that builds in it is."""
         if self.uid:
             return run_files.may_live(launch.attempt_path(home, self.uid, self.attempt))
-        words = self.name.split("-")
-        return len(words) != 4 or not words[2].isdigit() or bool(processes.start_time(int(words[2])))
+        parts = self.name.split("-")
+        return len(parts) != 4 or not parts[2].isdigit() or bool(processes.start_time(int(parts[2])))
 
 
 def containers(home: "bytes", engine: "dict[str, object]", part: "Part") -> "set[str]":
     """Adds those without a live run to ``part``; their ids."""
     program = str(engine["program"])
-    found = set()
+    ids = set()
     for container in ours(home, program):
         if container.is_live(home):
             part.leave("of an active run")
         else:
-            found.add(container.id)
-            part.add(container.size, lambda one=container.id: monitor.remove(program, one, REMOVE_S))  # type: ignore[misc]
-    return found
+            ids.add(container.id)
+            part.add(container.size, lambda identity=container.id: monitor.remove(program, identity, REMOVE_S))  # type: ignore[misc]
+    return ids
 
 
 def ours(home: "bytes", program: "str") -> "list[Container]":
     """Containers of this store: an engine serves all users of a machine, each with runs of their own."""
     ids = engines.ask(program, "ps", "--all", "--no-trunc", "--quiet", "--filter", "label=%s" % LABEL).split()
-    found = [container for container in (_inspect(program, one) for one in ids) if container is not None]
-    return [container for container in found if _belongs(home, container)]
+    inspected = [container for container in (_inspect(program, identity) for identity in ids) if container is not None]
+    return [container for container in inspected if _belongs(home, container)]
 
 
 def _inspect(program: "str", identity: "str") -> "Container | None":
     form = "{{.SizeRw}} {{.Name}} {{json .Mounts}}"
     try:
-        said = engines.ask(program, "inspect", "--type", "container", "--size", "--format", form, identity)
+        output = engines.ask(program, "inspect", "--type", "container", "--size", "--format", form, identity)
     except engines.EngineTrouble as error:
         if error.code == engines.NOT_FOUND:
             return None
         raise
-    size, name, mounts = said.strip().split(" ", 2)
+    size, name, mounts = output.strip().split(" ", 2)
     sources = [str(mount.get("Source")) for mount in json.loads(mounts) or ()]
     return Container(identity, name.lstrip("/"), int(size) if size.isdigit() else 0, sources)
 
@@ -76,8 +76,8 @@ def _belongs(home: "bytes", container: "Container") -> "bool":
     uid = container.uid
     if uid and uid.isalnum() and os.path.isdir(layout.run(home, uid.encode("ascii"))):
         return True
-    place = lossless(home)
-    return any((source + "/").startswith(place + "/") for source in container.mounted)
+    folder = lossless(home)
+    return any((source + "/").startswith(folder + "/") for source in container.mounted)
 
 
 def end(home: "bytes", uids: "set[str]", last: "bool") -> "None":
@@ -112,18 +112,18 @@ def brought_images(home: "bytes", engine: "dict[str, object]", going: "set[str]"
             part.leave("it has another name")
         else:
             size = int(str(image["bytes"]))
-            part.add(size, lambda one=identity: _remove_image(home, engine, one))  # type: ignore[misc]
+            part.add(size, lambda target=identity: _remove_image(home, engine, target))  # type: ignore[misc]
 
 
 def _in_live_plans(home: "bytes") -> "set[str]":
-    found = set()
+    image_ids = set()
     for run in run_list.runs(home):
         for attempt in run["attempts"]:  # type: ignore[attr-defined]
-            place = launch.attempt_path(home, str(run["uid"]), str(attempt))
-            plan = read_plan(place) if run_files.may_live(place) else None
+            path = launch.attempt_path(home, str(run["uid"]), str(attempt))
+            plan = read_plan(path) if run_files.may_live(path) else None
             if plan is not None and plan.container is not None:
-                found.add(plan.container.image_id)
-    return found
+                image_ids.add(plan.container.image_id)
+    return image_ids
 
 
 def _remove_image(home: "bytes", engine: "dict[str, object]", identity: "str") -> "bool":

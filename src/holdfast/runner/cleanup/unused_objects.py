@@ -48,22 +48,22 @@ def _find(home: "bytes", part: "Part", now: "Clock", going: "set[bytes]") -> "No
         return
     for path, digest in object_removal.stored(root):
         if digest not in needed:
-            part.add_aged(now, path, lambda one=path: os.unlink(one))  # type: ignore[misc]
+            part.add_aged(now, path, lambda target=path: os.unlink(target))  # type: ignore[misc]
 
 
 def _needed(home: "bytes", root: "bytes", going: "set[bytes]") -> "set[str]":
     """The digests of everything below the trees of all runs here, of all clients."""
-    found = set()  # type: set[str]
+    digests = set()  # type: set[str]
     folder = layout.runs(home)
     names = os.listdir(folder) if os.path.isdir(folder) else []
     for name in names:
         if name not in going and not name.endswith(b".deleted") and not is_temporary(name):
             try:
                 for tree in _trees(os.path.join(folder, name)):
-                    object_removal.mark(root, tree, found)
+                    object_removal.mark(root, tree, digests)
             except ValueError as error:
                 raise Unknown("the snapshot of the run %s: %s" % (os.fsdecode(name), error)) from None
-    return found
+    return digests
 
 
 def _trees(run: "bytes") -> "set[str]":
@@ -73,12 +73,12 @@ def _trees(run: "bytes") -> "set[str]":
             return {str(json.loads(source.read().decode("utf-8"))["tree"])}
     except (OSError, ValueError, KeyError, TypeError):
         pass
-    found = set()
+    trees = set()
     for name in os.listdir(run):
         attempt = os.path.join(run, name)
         if os.path.lexists(layout.plan(attempt)):
             plan = read_plan(attempt)
             if plan is None:
                 raise Unknown("the plan of the run %s cannot be read" % os.fsdecode(os.path.basename(run)))
-            found.add(plan.tree)
-    return found
+            trees.add(plan.tree)
+    return trees

@@ -48,49 +48,54 @@ class Places:
 
     def mounts(self) -> "list[tuple[str, str, bool]]":
         """(here, there, read-only)"""
-        found = [(os.path.join(self.attempt, part), os.path.join(self.attempt, part), False) for part in PARTS]
-        found.append((self.runner, self.runner, True))
+        result = [(os.path.join(self.attempt, part), os.path.join(self.attempt, part), False) for part in PARTS]
+        result.append((self.runner, self.runner, True))
         if self.prefix:
-            found.append((self.prefix, self.prefix, True))
+            result.append((self.prefix, self.prefix, True))
         if self.share:
-            found.append((self.share, SHARE, False))
-        return found + [(link, link, False) for link in self.links]
+            result.append((self.share, SHARE, False))
+        return result + [(link, link, False) for link in self.links]
 
 
 PARTS = ("work", "metrics", "inside")
 
 
 def words(
-    engine: "dict[str, object]", wish: "Container", places: "Places", name: "str", gpu: "list[str]"
+    engine: "dict[str, object]", container: "Container", places: "Places", name: "str", gpu: "list[str]"
 ) -> "list[str]":
-    """``wish`` is the plan's own part on the container. Whatever is secret comes on the container's stdin."""
-    found = [str(engine["program"]), "create" if wish.copied else "run", "--name", name, "--interactive"]
-    found += ["--label", "%s=%s" % (LABEL, name)]
-    if wish.gpu:  # by which its processes are known on a card
-        found += ["--cidfile", layout.container_id(places.attempt)]
-    found += user_words(engine, wish.user, places.ours)
-    found += ["--workdir", "/"]
-    if not wish.image_id.startswith("rootfs:"):
-        found += ["--pull", "never"]
-    if not wish.copied:
-        found += ["--log-driver", "none"]
+    """``container`` is the plan's own part on the container. Whatever is secret comes on the container's stdin."""
+    argv = [str(engine["program"]), "create" if container.copied else "run", "--name", name, "--interactive"]
+    argv += ["--label", "%s=%s" % (LABEL, name)]
+    if container.gpu:  # by which its processes are known on a card
+        argv += ["--cidfile", layout.container_id(places.attempt)]
+    argv += user_words(engine, container.user, places.ours)
+    argv += ["--workdir", "/"]
+    if not container.image_id.startswith("rootfs:"):
+        argv += ["--pull", "never"]
+    if not container.copied:
+        argv += ["--log-driver", "none"]
         for here, there, read_only in places.mounts():
-            found += ["--mount", mount(here, there, read_only)]
+            argv += ["--mount", mount(here, there, read_only)]
     if places.selinux:
-        found += ["--security-opt", "label=disable"]
-    limits = (("--network", wish.network), ("--shm-size", wish.shm), ("--memory", wish.memory), ("--cpus", wish.cpus))
+        argv += ["--security-opt", "label=disable"]
+    limits = (
+        ("--network", container.network),
+        ("--shm-size", container.shm),
+        ("--memory", container.memory),
+        ("--cpus", container.cpus),
+    )
     for option, value in limits:
         if value:
-            found += [option, str(value)]
-    found += gpu
-    found += wish.arguments
-    found += ["--entrypoint", wish.python]
-    found += image_words(wish.image_id)
-    return [*found, *INIT, layout.container_init(places.runner)]
+            argv += [option, str(value)]
+    argv += gpu
+    argv += container.arguments
+    argv += ["--entrypoint", container.python]
+    argv += image_words(container.image_id)
+    return [*argv, *INIT, layout.container_init(places.runner)]
 
 
 def beside(
-    wish: "Container",
+    container: "Container",
     name: "str",
     argv: "list[bytes]",
     work: "bytes",
@@ -98,18 +103,18 @@ def beside(
     first: "dict[bytes, list[bytes]]",
 ) -> "list[bytes]":
     """A command in the container of a running run; its arguments are on a command line and are not secret."""
-    found = [as_bytes(wish.program), b"exec", b"--interactive", b"--workdir", work]
-    told = {**variables, b"HOME": b"/tmp"}
-    if b"AZUREML_NATIVE_SHARE_DIRECTORY" in told:
-        told[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = SHARE.encode() + b"/"
-    told[b"PYTHONPATH"] = b":".join(first[b"PYTHONPATH"])
-    for variable, value in sorted(told.items()):
-        found += [b"--env", variable + b"=" + value]
-    found.append(as_bytes(name))
+    command = [as_bytes(container.program), b"exec", b"--interactive", b"--workdir", work]
+    env = {**variables, b"HOME": b"/tmp"}
+    if b"AZUREML_NATIVE_SHARE_DIRECTORY" in env:
+        env[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = SHARE.encode() + b"/"
+    env[b"PYTHONPATH"] = b":".join(first[b"PYTHONPATH"])
+    for variable, value in sorted(env.items()):
+        command += [b"--env", variable + b"=" + value]
+    command.append(as_bytes(name))
     if not first[b"PATH"]:
-        return found + argv
+        return command + argv
     look_first = b'PATH="$1:$PATH"; export PATH; shift; exec "$@"'
-    return [*found, b"/bin/sh", b"-c", look_first, b"sh", b":".join(first[b"PATH"]), *argv]
+    return [*command, b"/bin/sh", b"-c", look_first, b"sh", b":".join(first[b"PATH"]), *argv]
 
 
 def image_words(image_id: "str") -> "list[str]":
@@ -137,12 +142,12 @@ def mount(here: "str", there: "str", read_only: "bool") -> "str":
     return ",".join('"%s"' % field.replace('"', '""') if set(field) & set(',"\n') else field for field in fields)
 
 
-def user_words(engine: "dict[str, object]", asked: "str", ours: "tuple[int, int]") -> "list[str]":
+def user_words(engine: "dict[str, object]", user: "str", ours: "tuple[int, int]") -> "list[str]":
     """The caller, so that what is written is theirs. Where the engine is the caller's own, root is the caller."""
     if engine.get("rootless") and engine["name"] == "docker":
-        return ["--user", asked or "0:0"]
-    keep = ["--userns", "keep-id"] if engine.get("rootless") and not is_root(asked) else []
-    return [*keep, "--user", asked or "%d:%d" % ours]
+        return ["--user", user or "0:0"]
+    keep = ["--userns", "keep-id"] if engine.get("rootless") and not is_root(user) else []
+    return [*keep, "--user", user or "%d:%d" % ours]
 
 
 def has_selinux() -> "bool":

@@ -51,11 +51,11 @@ class EngineTrouble(Exception):
         return {name: getattr(self, name) for name in ("code", "what", "answer", "hint", "fix")}
 
 
-def find(home: "bytes", wish: "str | None") -> "dict[str, object]":
+def find(home: "bytes", engine_name: "str | None") -> "dict[str, object]":
     """``name`` (docker or podman), ``program``, ``version``, ``rootless`` of the engine to use."""
     note = layout.engines(home)
     complaints, fix = [], ""
-    for name in [wish] if wish else ENGINES:
+    for name in [engine_name] if engine_name else ENGINES:
         program = facts.which(str(name))
         if program is None:
             complaints.append("%s is not installed" % name)
@@ -65,49 +65,51 @@ def find(home: "bytes", wish: "str | None") -> "dict[str, object]":
         if known:
             return known[-1]
         try:
-            found = dict(_ask_about(program), state=state, program=program)
+            engine = dict(_ask_about(program), state=state, program=program)
         except EngineTrouble as error:
             complaints.append("%s: %s" % (name, error))
             fix = fix or error.fix
             continue
         os.makedirs(os.path.dirname(note), 0o700, exist_ok=True)
-        jsonl.append_line(note, found)
-        return found
-    raise EngineTrouble("no usable container engine", "\n".join(complaints), _how_to_get(wish), fix or _install())
+        jsonl.append_line(note, engine)
+        return engine
+    raise EngineTrouble(
+        "no usable container engine", "\n".join(complaints), _how_to_get(engine_name), fix or _install()
+    )
 
 
 def _ask_about(program: "str") -> "dict[str, object]":
     """Both print JSON; an engine that calls itself docker may be podman."""
-    said = json.loads(ask(program, "info", "--format", "{{json .}}"))
-    if said.get("ServerErrors"):  # before version 23 docker reports success all the same
-        raise meaning(program, "\n".join(map(str, said["ServerErrors"])))
-    if "ServerVersion" in said:
-        rootless = any("rootless" in str(option) for option in said.get("SecurityOptions") or ())
-        runtimes = sorted(said.get("Runtimes") or ())
-        cdi = said.get("CDISpecDirs") or []
+    info = json.loads(ask(program, "info", "--format", "{{json .}}"))
+    if info.get("ServerErrors"):  # before version 23 docker reports success all the same
+        raise meaning(program, "\n".join(map(str, info["ServerErrors"])))
+    if "ServerVersion" in info:
+        rootless = any("rootless" in str(option) for option in info.get("SecurityOptions") or ())
+        runtimes = sorted(info.get("Runtimes") or ())
+        cdi = info.get("CDISpecDirs") or []
         return {
             "name": "docker",
-            "version": said["ServerVersion"],
+            "version": info["ServerVersion"],
             "rootless": rootless,
             "runtimes": runtimes,
             "cdi": cdi,
         }
-    host = said.get("host") or {}
+    host = info.get("host") or {}
     rootless = bool((host.get("security") or {}).get("rootless"))
-    version = str((said.get("version") or {}).get("Version", ""))
+    version = str((info.get("version") or {}).get("Version", ""))
     return {"name": "podman", "version": version, "rootless": rootless, "runtimes": [], "cdi": []}
 
 
-def ask(program: "str", *words: "str", said: "bytes" = b"", patience: "float" = PATIENCE_S) -> "str":
+def ask(program: "str", *arguments: "str", stdin: "bytes" = b"", patience: "float" = PATIENCE_S) -> "str":
     """What the engine prints; EngineTrouble where it refuses or does not answer."""
-    argv = [program, *words]
+    argv = [program, *arguments]
     try:
         done = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        out, err = done.communicate(said, timeout=patience)
+        out, err = done.communicate(stdin, timeout=patience)
     except subprocess.TimeoutExpired:
         done.kill()
         done.communicate()
-        raise EngineTrouble("%s did not respond within %d s" % (words[0], patience)) from None
+        raise EngineTrouble("%s did not respond within %d s" % (arguments[0], patience)) from None
     except OSError as error:
         raise EngineTrouble("%s cannot be started: %s" % (program, error)) from error
     if done.returncode:
@@ -122,12 +124,12 @@ def meaning(program: "str", complaint: "str") -> "EngineTrouble":
     if "permission denied" in text and "sock" in text:
         fix = "sudo usermod -aG docker %s" % pwd.getpwuid(os.getuid()).pw_name
         hint = "run `sudo usermod -aG docker $USER` (this is equivalent to root access there), or use podman"
-    elif any(words in text for words in _NOBODY):
+    elif any(phrase in text for phrase in _NOBODY):
         fix = "sudo systemctl start docker"
         hint = "start it: sudo systemctl start docker; or use podman, which needs no daemon (engine: podman)"
     elif "/dev/net/tun" in text:
         hint = "a separate network is not available there: write network: host, or network: none"
-    elif any(words in text for words in ("access denied", "is denied", "unauthorized", "authentication required")):
+    elif any(phrase in text for phrase in ("access denied", "is denied", "unauthorized", "authentication required")):
         hint = "log in on that machine: %s login REGISTRY" % name
     elif "no such host" in text or "i/o timeout" in text or "connection refused" in text or "dial tcp" in text:
         hint = "the target cannot reach the registry; holdfast image import copies an image over your connection"
@@ -140,7 +142,7 @@ def meaning(program: "str", complaint: "str") -> "EngineTrouble":
 
 
 def _code(complaint: "str") -> "str":
-    if any(words in complaint for words in _ABSENT):
+    if any(phrase in complaint for phrase in _ABSENT):
         return NOT_FOUND
     if "/bin/sh" in complaint and ("no such file" in complaint or "not found" in complaint):
         return _NO_SHELL
@@ -151,22 +153,22 @@ def image(
     home: "bytes", engine: "dict[str, object]", name: "str", python: "str", tell: "Callable[[dict[str, object]], None]"
 ) -> "dict[str, object]":
     """What an image is and brings, after fetching it if it is not here: ``id``, ``digest``, ``python``, ``glibc``."""
-    found = inspect(str(engine["program"]), name)
-    if found is None:
+    details = inspect(str(engine["program"]), name)
+    if details is None:
         pull(str(engine["program"]), name, tell)
-        found = inspect(str(engine["program"]), name)
-        if found is None:
+        details = inspect(str(engine["program"]), name)
+        if details is None:
             raise EngineTrouble("%s was pulled but is missing" % name)
-        remember(home, engine, str(found["id"]), "fetched")
+        remember(home, engine, str(details["id"]), "fetched")
     note = images_note(home)
     for line in jsonl.read_lines(note):
-        if line.get("id") == found["id"] and line.get("asked") == python:
-            return dict(line, digest=found["digest"])
+        if line.get("id") == details["id"] and line.get("asked") == python:
+            return dict(line, digest=details["digest"])
     tell({"phase": "image", "name": "inspecting %s" % name})
-    found.update(_look_into(str(engine["program"]), str(found["id"]), python), asked=python)
+    details.update(_look_into(str(engine["program"]), str(details["id"]), python), asked=python)
     os.makedirs(os.path.dirname(note), 0o700, exist_ok=True)
-    jsonl.append_line(note, found)
-    return found
+    jsonl.append_line(note, details)
+    return details
 
 
 def remember(home: "bytes", engine: "dict[str, object]", image_id: "str", brought: "str") -> "None":
@@ -183,18 +185,18 @@ def images_note(home: "bytes") -> "bytes":
 def inspect(program: "str", name: "str") -> "dict[str, object] | None":
     """An image: its id and digest; None where it is not here."""
     if name.startswith(ROOTFS):
-        place = name[len(ROOTFS) :]
-        if not os.path.isdir(os.path.join(place, "usr")):
-            raise EngineTrouble("%s is not a root file system" % place, "", "it needs at least usr/ and etc/")
-        about = os.stat(place)
+        path = name[len(ROOTFS) :]
+        if not os.path.isdir(os.path.join(path, "usr")):
+            raise EngineTrouble("%s is not a root file system" % path, "", "it needs at least usr/ and etc/")
+        about = os.stat(path)
         return {"id": name, "digest": "%d-%d" % (about.st_ino, about.st_mtime_ns)}
     try:
-        said = ask(program, "image", "inspect", "--format", "{{.Id}} {{json .RepoDigests}}", name)
+        output = ask(program, "image", "inspect", "--format", "{{.Id}} {{json .RepoDigests}}", name)
     except EngineTrouble as error:
         if error.code == NOT_FOUND:
             return None
         raise
-    name, _, digests = said.strip().partition(" ")
+    name, _, digests = output.strip().partition(" ")
     known = json.loads(digests or "null") or [""]
     return {"id": name, "digest": known[0]}
 
@@ -230,29 +232,29 @@ def pull(program: "str", name: "str", tell: "Callable[[dict[str, object]], None]
 
 def _look_into(program: "str", image_id: "str", python: "str") -> "dict[str, object]":
     """Its Python and C library, asked in a container without a network; nothing where it has no shell to ask."""
-    words = ["run", "--rm", "--network", "none", "--entrypoint", "/bin/sh"]
-    words += ["--rootfs", image_id[len(ROOTFS) :] + ":O"] if image_id.startswith(ROOTFS) else [image_id]
-    found = {"python": None, "version": None, "glibc": None}  # type: dict[str, object]
+    arguments = ["run", "--rm", "--network", "none", "--entrypoint", "/bin/sh"]
+    arguments += ["--rootfs", image_id[len(ROOTFS) :] + ":O"] if image_id.startswith(ROOTFS) else [image_id]
+    details = {"python": None, "version": None, "glibc": None}  # type: dict[str, object]
     try:
-        said = ask(program, *words, "-c", _LOOK, "sh", python)
+        output = ask(program, *arguments, "-c", _LOOK, "sh", python)
     except EngineTrouble as error:
         if error.code == _NO_SHELL:
-            return found
+            return details
         raise EngineTrouble("no container can be started from %s" % image_id, error.answer, error.hint) from error
-    for line in said.splitlines():
+    for line in output.splitlines():
         name, _, value = line.partition(" ")
         if name in ("python", "version") and value:
-            found[name] = value
+            details[name] = value
         if name == "libc" and value.startswith("glibc "):
-            found["glibc"] = value.split()[1]
-    return found
+            details["glibc"] = value.split()[1]
+    return details
 
 
-def _how_to_get(wish: "str | None") -> "str":
+def _how_to_get(engine_name: "str | None") -> "str":
     command = _install()
     return (
-        "%s; or use the other engine: engine: %s" % (command, "podman" if wish == "docker" else "docker")
-        if wish
+        "%s; or use the other engine: engine: %s" % (command, "podman" if engine_name == "docker" else "docker")
+        if engine_name
         else command
     )
 

@@ -31,9 +31,9 @@ def load(charge: "Charge", places: "argv.Places") -> "None":
             _parents(parcel, there, made)
             parcel.add(here, there.lstrip("/"), filter=lambda entry: _owned(entry, places))
     copier.stdin.close()  # type: ignore[union-attr]
-    said = readable(copier.stderr.read())  # type: ignore[union-attr]
+    message = readable(copier.stderr.read())  # type: ignore[union-attr]
     if copier.wait():
-        raise engines.meaning(charge.program, said)
+        raise engines.meaning(charge.program, message)
 
 
 def fetch(charge: "Charge", places: "argv.Places") -> "str":
@@ -81,37 +81,37 @@ def _take_all(stream: "IO[bytes]", folder: "str") -> "list[str]":
 
 def _take(parcel: "tarfile.TarFile", entry: "tarfile.TarInfo", folder: "str") -> "None":
     """Only files in the run's own folder, and nothing through a link from the archive."""
-    place = os.path.normpath(os.path.join(folder, entry.name))
-    real, above = os.path.realpath(folder), os.path.realpath(os.path.dirname(place))
+    path = os.path.normpath(os.path.join(folder, entry.name))
+    real, above = os.path.realpath(folder), os.path.realpath(os.path.dirname(path))
     if above != real and not above.startswith(real + os.sep):
         return
     if entry.isdir():
-        os.makedirs(place, 0o700, exist_ok=True)
+        os.makedirs(path, 0o700, exist_ok=True)
     elif entry.isfile() or entry.issym() or entry.islnk():
-        if os.path.lexists(place):
-            os.unlink(place)
+        if os.path.lexists(path):
+            os.unlink(path)
         if entry.issym():
-            os.symlink(entry.linkname, place)
+            os.symlink(entry.linkname, path)
             return
         if entry.islnk():
-            _link(os.path.normpath(os.path.join(folder, entry.linkname)), place, real)
+            _link(os.path.normpath(os.path.join(folder, entry.linkname)), path, real)
             return
         source = parcel.extractfile(entry)
-        with open(place, "wb") as target:
+        with open(path, "wb") as target:
             while True:
                 block = source.read(1 << 20)  # type: ignore[union-attr]
                 if not block:
                     break
                 target.write(block)
-        os.chmod(place, entry.mode & 0o777 | 0o600)
-        os.utime(place, (entry.mtime, entry.mtime))
+        os.chmod(path, entry.mode & 0o777 | 0o600)
+        os.utime(path, (entry.mtime, entry.mtime))
 
 
-def _link(first: "str", place: "str", top: "str") -> "None":
+def _link(first: "str", path: "str", top: "str") -> "None":
     """Another name of a file that the archive brought before."""
     if not os.path.realpath(first).startswith(top + os.sep) or os.path.islink(first):
         raise OSError(errno.EXDEV, "a hard link to a file that was not copied")
-    os.link(first, place)
+    os.link(first, path)
 
 
 def _parents(parcel: "tarfile.TarFile", there: "str", made: "set[str]") -> "None":

@@ -34,21 +34,21 @@ def choose(
     make it better. ``given`` are the cards to hand over, by UUID, index and minor number; None means all.
     """
     if machine["driver"]:
-        for way in (_by_cdi, _by_hook, _by_runtime, _by_hand):
-            chosen = way(engine, machine, given)
+        for method in (_by_cdi, _by_hook, _by_runtime, _by_hand):
+            chosen = method(engine, machine, given)
             if chosen is not None:
                 return chosen
     return _way([], "", refused=_refusal(engine, machine))
 
 
 def _way(
-    words: "list[str]",
+    arguments: "list[str]",
     how: "str",
     environment: "dict[str, str] | None" = None,
     advice: "str" = "",
     refused: "str" = "",
 ) -> "dict[str, Any]":
-    return {"words": words, "environment": environment or {}, "how": how, "advice": advice, "refused": refused}
+    return {"words": arguments, "environment": environment or {}, "how": how, "advice": advice, "refused": refused}
 
 
 def _by_cdi(
@@ -60,10 +60,10 @@ def _by_cdi(
     # Docker has a switch for it, and says its folders only where that is on.
     if engine["name"] == "docker" and not engine.get("cdi"):
         return None
-    words = []  # type: list[str]
+    arguments = []  # type: list[str]
     for name in _cdi_names(spec["names"], given):
-        words += ["--device", "nvidia.com/gpu=%s" % name]
-    return _way(words, "with CDI, as in %s" % spec["file"])
+        arguments += ["--device", "nvidia.com/gpu=%s" % name]
+    return _way(arguments, "with CDI, as in %s" % spec["file"])
 
 
 def _cdi_names(known: "list[str]", given: "list[dict[str, Any]] | None") -> "list[str]":
@@ -89,8 +89,8 @@ def _by_runtime(
         return None
     # An image that does not say what it wants gets nvidia-smi and no CUDA from older runtimes.
     which = ",".join(card["uuid"] for card in given) if given is not None else "all"
-    asked = ["-e", "NVIDIA_VISIBLE_DEVICES=%s" % which, "-e", "NVIDIA_DRIVER_CAPABILITIES=compute,utility"]
-    return _way(["--runtime", "nvidia", *asked], "with docker's runtime nvidia")
+    options = ["-e", "NVIDIA_VISIBLE_DEVICES=%s" % which, "-e", "NVIDIA_DRIVER_CAPABILITIES=compute,utility"]
+    return _way(["--runtime", "nvidia", *options], "with docker's runtime nvidia")
 
 
 def _by_hand(
@@ -98,20 +98,20 @@ def _by_hand(
 ) -> "dict[str, Any] | None":
     if _missing_nodes(machine) or "libcuda.so.1" not in machine["libraries"]:
         return None
-    words = []  # type: list[str]
+    arguments = []  # type: list[str]
     nodes = [node for node in machine["nodes"] if _is_given(node, given)]
     for node in nodes:
-        words += ["--device", node]
+        arguments += ["--device", node]
     places = {"%s/%s" % (FOLDER, name): path for name, path in machine["libraries"].items()}
     # Some look for it by the name that only the driver's headers bring.
     places["%s/libcuda.so" % FOLDER] = machine["libraries"]["libcuda.so.1"]
     if machine["nvidia_smi"]:
         places["/usr/bin/nvidia-smi"] = machine["nvidia_smi"]
-    for place in sorted(places):
-        words += ["--mount", "type=bind,source=%s,target=%s,readonly" % (places[place], place)]
-    found = len(nodes), len(machine["libraries"])
-    how = "%d device nodes and %d libraries of the driver" % found
-    return _way(words, how, {"LD_LIBRARY_PATH": FOLDER}, _advice(engine, machine))
+    for target in sorted(places):
+        arguments += ["--mount", "type=bind,source=%s,target=%s,readonly" % (places[target], target)]
+    counts = len(nodes), len(machine["libraries"])
+    how = "%d device nodes and %d libraries of the driver" % counts
+    return _way(arguments, how, {"LD_LIBRARY_PATH": FOLDER}, _advice(engine, machine))
 
 
 def _is_given(node: "str", given: "list[dict[str, Any]] | None") -> "bool":
@@ -150,14 +150,16 @@ def _refusal(engine: "dict[str, Any]", machine: "dict[str, Any]") -> "str":
     if not machine["driver"] and machine["cards"] == 0:
         return "this machine has no NVIDIA GPU: write nvidiaDocker: false, or use another target"
     if not machine["driver"]:
-        said = "this machine has no driver for its NVIDIA GPU. Install it, restart, then the container toolkit:\n%s"
-        return said % _indented([*driver_lines(machine), "sudo reboot", *toolkit_lines(engine, machine)])
+        message = "this machine has no driver for its NVIDIA GPU. Install it, restart, then the container toolkit:\n%s"
+        return message % _indented([*driver_lines(machine), "sudo reboot", *toolkit_lines(engine, machine)])
     if machine["driver"] == "kernel" and _missing_nodes(machine):
-        said = "NVIDIA's driver is loaded, but %s is missing. On that machine:\n%s"
-        return said % (", ".join(_missing_nodes(machine)), _indented(["sudo nvidia-modprobe -u -c 0"]))
+        message = "NVIDIA's driver is loaded, but %s is missing. On that machine:\n%s"
+        return message % (", ".join(_missing_nodes(machine)), _indented(["sudo nvidia-modprobe -u -c 0"]))
     if machine["driver"] == "kernel":
-        said = "NVIDIA's driver is loaded, but its library libcuda.so.1 cannot be found. Install the whole driver:\n%s"
-        return said % _indented(driver_lines(machine))
+        message = (
+            "NVIDIA's driver is loaded, but its library libcuda.so.1 cannot be found. Install the whole driver:\n%s"
+        )
+        return message % _indented(driver_lines(machine))
     return _advice(engine, machine)
 
 
@@ -165,8 +167,8 @@ def toolkit_lines(engine: "dict[str, Any]", machine: "dict[str, Any]") -> "list[
     """What to type on this distribution so that the engine can hand cards to containers."""
     install = [] if machine["toolkit"] else _TOOLKIT.get(_family(machine), [_TOOLKIT_ANYWHERE])
     if engine["name"] == "podman" or (machine["cdi"] and engine.get("cdi")):
-        place = machine["cdi"]["file"] if machine["cdi"] else "/etc/cdi/nvidia.yaml"
-        return [*install, "sudo nvidia-ctk cdi generate --output=%s" % place]
+        path = machine["cdi"]["file"] if machine["cdi"] else "/etc/cdi/nvidia.yaml"
+        return [*install, "sudo nvidia-ctk cdi generate --output=%s" % path]
     return [*install, "sudo nvidia-ctk runtime configure --runtime=docker", "sudo systemctl restart docker"]
 
 

@@ -21,7 +21,7 @@ def build(
     home: "bytes",
     engine: "dict[str, object]",
     name: "str",
-    asked: "dict[str, object]",
+    options: "dict[str, object]",
     tell: "Callable[[dict[str, object]], None]",
 ) -> "None":
     """Nothing is done where that content was built before. An image is named when it is whole."""
@@ -31,8 +31,8 @@ def build(
     folder = os.path.join(layout.cache(home), b"build-%d" % os.getpid())
     remove_tree(folder)
     try:
-        checkout.checkout(layout.objects(home), str(asked["tree"]), folder)
-        _run(program, name, os.fsdecode(folder), asked, tell)
+        checkout.checkout(layout.objects(home), str(options["tree"]), folder)
+        _run(program, name, os.fsdecode(folder), options, tell)
         made = engines.inspect(program, name)
         if made is not None:
             engines.remember(home, engine, str(made["id"]), "built")
@@ -46,16 +46,16 @@ def _run(
     program: "str",
     name: "str",
     folder: "str",
-    asked: "dict[str, object]",
+    options: "dict[str, object]",
     tell: "Callable[[dict[str, object]], None]",
     plain: "bool" = False,
 ) -> "None":
-    words = [program, "build", "--tag", name, "--file", os.path.join(folder, str(asked["file"]))]
-    words += ["--force-rm"]  # also of what failed
-    words += ["--network", str(asked["network"])] if asked.get("network") else []
+    argv = [program, "build", "--tag", name, "--file", os.path.join(folder, str(options["file"]))]
+    argv += ["--force-rm"]  # also of what failed
+    argv += ["--network", str(options["network"])] if options.get("network") else []
     env = dict(os.environ, DOCKER_BUILDKIT="0") if plain else None
     builder = subprocess.Popen(
-        [*words, folder], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env
+        [*argv, folder], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env
     )
     last = []  # type: list[str]
     for raw in builder.stdout:  # type: ignore[union-attr]
@@ -65,9 +65,11 @@ def _run(
         if step:
             tell({"phase": "image", "name": step.group(3), "done": int(step.group(1)), "total": int(step.group(2))})
     if builder.wait():
-        said = "\n".join(last)
-        if "buildx component is missing" in said and not plain:
-            _run(program, name, folder, asked, tell, plain=True)
+        output = "\n".join(last)
+        if "buildx component is missing" in output and not plain:
+            _run(program, name, folder, options, tell, plain=True)
             return
-        hint = engines.meaning(program, said).hint
-        raise engines.EngineTrouble("the image could not be built from %s" % asked["file"], "\n".join(last[-12:]), hint)
+        hint = engines.meaning(program, output).hint
+        raise engines.EngineTrouble(
+            "the image could not be built from %s" % options["file"], "\n".join(last[-12:]), hint
+        )

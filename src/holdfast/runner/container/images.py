@@ -25,15 +25,15 @@ _LOADED = "Loaded image"
 _REMOVAL_S = 600.0  # for the engine to remove an image
 
 
-def answer(home: "bytes", asked: "dict[str, object]", reader: "wire.FrameReader", reply: "Reply") -> "None":
+def answer(home: "bytes", parameters: "dict[str, object]", reader: "wire.FrameReader", reply: "Reply") -> "None":
     """The verbs images, save and load."""
-    wish, name = asked.get("engine"), str(asked.get("image") or "")
+    engine_name, name = parameters.get("engine"), str(parameters.get("image") or "")
     try:
-        if asked["verb"] == "save":
-            save(home, str(wish) if wish else None, name, reply)
+        if parameters["verb"] == "save":
+            save(home, str(engine_name) if engine_name else None, name, reply)
             return
-        engine = engines.find(home, str(wish) if wish else None)
-        if asked["verb"] == "images":
+        engine = engines.find(home, str(engine_name) if engine_name else None)
+        if parameters["verb"] == "images":
             reply.end(engine=engine["name"], images=listed(home, engine))
         else:
             reply.end(engine=engine["name"], names=load(engine, reader, reply))
@@ -45,19 +45,19 @@ def listed(home: "bytes", engine: "dict[str, object]") -> "list[dict[str, object
     """``id``, ``names``, ``bytes``, and whether Holdfast ``brought`` it: fetched, built, or None."""
     program, ours = str(engine["program"]), brought(home, engine)
     ids = set(engines.ask(program, "image", "ls", "--quiet", "--no-trunc").split())
-    found = [about(program, image) for image in sorted(ids)]
-    return [dict(image, brought=ours.get(str(image["id"]))) for image in found if image is not None]
+    images = [about(program, image) for image in sorted(ids)]
+    return [dict(image, brought=ours.get(str(image["id"]))) for image in images if image is not None]
 
 
 def about(program: "str", image: "str") -> "dict[str, object] | None":
     """``id``, ``names`` and ``bytes``; None where there is no such image."""
     try:
-        said = engines.ask(program, "image", "inspect", "--format", "{{.Id}} {{.Size}} {{json .RepoTags}}", image)
+        output = engines.ask(program, "image", "inspect", "--format", "{{.Id}} {{.Size}} {{json .RepoTags}}", image)
     except engines.EngineTrouble as error:
         if error.code == engines.NOT_FOUND:
             return None
         raise
-    identity, size, names = said.strip().split(" ", 2)
+    identity, size, names = output.strip().split(" ", 2)
     return {"id": identity, "names": json.loads(names) or [], "bytes": int(size)}
 
 
@@ -92,9 +92,9 @@ def use(home: "bytes", image: "str") -> "bool":
     return False
 
 
-def save(home: "bytes", wish: "str | None", name: "str", reply: "Reply") -> "None":
+def save(home: "bytes", engine_name: "str | None", name: "str", reply: "Reply") -> "None":
     """The image as an archive that either engine can load, in frames."""
-    program, image = _who_has(home, wish, name)
+    program, image = _who_has(home, engine_name, name)
     # What podman writes by itself depends on its configuration.
     kind = ["--format", "docker-archive"] if os.path.basename(program) == "podman" else []
     saver = _start([program, "save", *kind, "--", name], subprocess.DEVNULL)
@@ -113,23 +113,23 @@ def save(home: "bytes", wish: "str | None", name: "str", reply: "Reply") -> "Non
     reply.end(bytes=sent)
 
 
-def _who_has(home: "bytes", wish: "str | None", name: "str") -> "tuple[str, dict[str, object]]":
+def _who_has(home: "bytes", engine_name: "str | None", name: "str") -> "tuple[str, dict[str, object]]":
     """Without a wish the image decides: a machine may well have both engines."""
-    asked = []
-    for each in [wish] if wish else engines.ENGINES:
+    reasons = []
+    for each in [engine_name] if engine_name else engines.ENGINES:
         try:
             program = str(engines.find(home, each)["program"])
         except engines.EngineTrouble as error:
-            if wish:
+            if engine_name:
                 raise
-            asked.append("%s: %s" % (each, error.answer or error.what))
+            reasons.append("%s: %s" % (each, error.answer or error.what))
             continue
         image = about(program, name)
         if image is not None:
             return program, image
-        asked.append("%s has no such image" % each)
+        reasons.append("%s has no such image" % each)
     hint = "holdfast image list shows the images"
-    raise engines.EngineTrouble("no such image %s" % name, "\n".join(asked), hint, code="no-such-image")
+    raise engines.EngineTrouble("no such image %s" % name, "\n".join(reasons), hint, code="no-such-image")
 
 
 def _blocks(fd: "int") -> "Iterator[bytes]":

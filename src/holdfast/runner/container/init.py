@@ -32,26 +32,26 @@ _SAID = 65536
 
 def main():
     # type: () -> None
-    told = json.loads(_line())
+    settings = json.loads(_line())
     _tell_all.asked = []  # type: ignore[attr-defined]
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _tell_all)
-    _own(told, told.get("before"))
-    if told.get("touch"):
-        _touch(told)
+    _own(settings, settings.get("before"))
+    if settings.get("touch"):
+        _touch(settings)
     early = list(_tell_all.asked)  # type: ignore[attr-defined]
-    pid, trouble = _start(told)
-    lister = _list_packages(told) if told.get("packages") and not trouble else 0
+    pid, trouble = _start(settings)
+    lister = _list_packages(settings) if settings.get("packages") and not trouble else 0
     for number in early:
         _tell(number)
-    note = {"trouble": trouble} if trouble else {"status": _watch(pid, told)}  # type: dict[str, Any]
+    note = {"trouble": trouble} if trouble else {"status": _watch(pid, settings)}  # type: dict[str, Any]
     _await(lister, TOUCH_S)  # it is no process that the script left
-    note["left"] = _end_leftovers(float(told["grace"]), str(told["env"].get("HOLDFAST_RUN_UID")))
+    note["left"] = _end_leftovers(float(settings["grace"]), str(settings["env"].get("HOLDFAST_RUN_UID")))
     note["told"] = _tell_all.asked  # type: ignore[attr-defined]
     note["out_of_memory"] = _out_of_memory()
-    _own(told, told.get("after"))
-    _write(told["note"], note, told.get("after"))
-    _say_so(told.get("ended"))
+    _own(settings, settings.get("after"))
+    _write(settings["note"], note, settings.get("after"))
+    _say_so(settings.get("ended"))
     status = note.get("status")
     if status is None:
         os._exit(127)
@@ -60,16 +60,16 @@ def main():
 
 def _line():
     # type: () -> str
-    found = b""
-    while not found.endswith(b"\n"):
+    data = b""
+    while not data.endswith(b"\n"):
         block = os.read(0, 65536)
         if not block:
             sys.exit("holdfast: no input on stdin")
-        found += block
-    return found.decode("ascii")
+        data += block
+    return data.decode("ascii")
 
 
-def _touch(told):
+def _touch(settings):
     # type: (dict[str, Any]) -> None
     """Is the GPU reached from here? Whatever comes of it, the script is started."""
     try:
@@ -78,13 +78,13 @@ def _touch(told):
         if pid == 0:
             try:
                 os.close(heard)
-                _become(told, saying, told["touch"])
+                _become(settings, saying, settings["touch"])
             finally:
                 os._exit(127)
         os.close(saying)
-        said, is_late = _hear(heard, time.time() + TOUCH_S)
+        output, is_late = _hear(heard, time.time() + TOUCH_S)
         os.close(heard)
-        _leave_word(told, "touch", {"said": said.decode("utf-8", "replace"), "late": is_late})
+        _leave_word(settings, "touch", {"said": output.decode("utf-8", "replace"), "late": is_late})
         if is_late:
             os.kill(pid, signal.SIGKILL)
         _await(pid, GONE_S)  # one that hangs in the driver is collected with the orphans, if ever
@@ -95,22 +95,22 @@ def _touch(told):
 def _hear(source, until):
     # type: (int, float) -> tuple[bytes, bool]
     """The output, its end if it is long, and whether the time limit was reached."""
-    said = b""
+    output = b""
     while True:
         try:
             if not select.select([source], [], [], max(0.0, until - time.time()))[0]:
-                return said, True
+                return output, True
             block = os.read(source, 65536)
         except (OSError, select.error) as error:
             if error.args[0] != errno.EINTR:
                 raise
             continue
         if not block:
-            return said, False
-        said = (said + block)[-_SAID:]
+            return output, False
+        output = (output + block)[-_SAID:]
 
 
-def _start(told):
+def _start(settings):
     # type: (dict[str, Any]) -> tuple[int, str]
     """The script's pid, and why it could not be started."""
     trouble, report = os.pipe()
@@ -118,7 +118,7 @@ def _start(told):
     if pid == 0:
         try:
             os.close(trouble)
-            _become(told, report, told["argv"])
+            _become(settings, report, settings["argv"])
         except BaseException:
             os.write(report, str(sys.exc_info()[1]).encode("utf-8", "replace")[:4000])
         finally:
@@ -151,11 +151,11 @@ def _await(pid, seconds):
         return  # it was collected before
 
 
-def _become(told, report, argv):
+def _become(settings, report, argv):
     # type: (dict[str, Any], int, list[str]) -> None
     import fcntl
 
-    is_script = argv is told["argv"]  # who only touches the GPU says so to us, and nothing to the log
+    is_script = argv is settings["argv"]  # who only touches the GPU says so to us, and nothing to the log
     fcntl.fcntl(report, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
     os.setsid()
     for number in range(1, signal.NSIG):
@@ -164,31 +164,31 @@ def _become(told, report, argv):
         except (OSError, RuntimeError, ValueError):
             continue
     nothing = os.open(os.devnull, os.O_RDONLY)
-    stream = told.get("stream")
+    stream = settings.get("stream")
     output = report if not is_script else os.open(_name(stream), os.O_WRONLY) if stream else 1
     os.dup2(nothing, 0)
     os.dup2(output, 1)
     os.dup2(1, 2)  # one stream, so that the order of the output is kept
-    os.umask(told["umask"])
-    os.chdir(_name(told["folder"]))
+    os.umask(settings["umask"])
+    os.chdir(_name(settings["folder"]))
     env = dict(os.environ)
-    for name, places in told["first"].items():
+    for name, places in settings["first"].items():
         known = [env[_name(name)]] if env.get(_name(name)) else []
         if places:
-            env[_name(name)] = os.pathsep.join([_name(place) for place in places] + known)
-    env.update((_name(name), _name(value)) for name, value in told["env"].items())
+            env[_name(name)] = os.pathsep.join([_name(folder) for folder in places] + known)
+    env.update((_name(name), _name(value)) for name, value in settings["env"].items())
     os.environ.clear()
     os.environ.update(env)  # where the program is looked for
     exec_errors.replace_process([_name(word) for word in argv])
 
 
-def _watch(pid, told):
+def _watch(pid, settings):
     # type: (int, dict[str, Any]) -> int
     """Wait for the script; an alarm checks the GPUs meanwhile, so that orphans are collected without delay."""
-    nodes = _nodes() if told.get("touch") else []
+    nodes = _nodes() if settings.get("touch") else []
     if not nodes:
         return _wait_for(pid)
-    signal.signal(signal.SIGALRM, lambda _number, _frame: _look_at(nodes, told))
+    signal.signal(signal.SIGALRM, lambda _number, _frame: _look_at(nodes, settings))
     signal.setitimer(signal.ITIMER_REAL, NODES_S, NODES_S)
     try:
         return _wait_for(pid)
@@ -199,11 +199,11 @@ def _watch(pid, told):
 def _nodes():
     # type: () -> list[str]
     """The device nodes that can be opened. The kernel answers that without the driver, which may hang."""
-    found = ["/dev/" + name for name in sorted(os.listdir("/dev")) if name.startswith("nvidia")]
-    return [path for path in found if not os.path.isdir(path) and os.access(path, os.R_OK | os.W_OK)]
+    paths = ["/dev/" + name for name in sorted(os.listdir("/dev")) if name.startswith("nvidia")]
+    return [path for path in paths if not os.path.isdir(path) and os.access(path, os.R_OK | os.W_OK)]
 
 
-def _look_at(nodes, told):
+def _look_at(nodes, settings):
     # type: (list[str], dict[str, Any]) -> None
     """Report once that a device was taken away, as control groups do after ``systemctl daemon-reload``."""
     for node in nodes:
@@ -212,15 +212,15 @@ def _look_at(nodes, told):
         why = "it can no longer be opened" if os.path.exists(node) else "it no longer exists"
         signal.setitimer(signal.ITIMER_REAL, 0)
         try:
-            _leave_word(told, "gpu-lost", {"node": node, "why": why, "time": time.time()})
+            _leave_word(settings, "gpu-lost", {"node": node, "why": why, "time": time.time()})
         except Exception:
             return
         return
 
 
-def _leave_word(told, name, word):
+def _leave_word(settings, name, word):
     # type: (dict[str, Any], str, dict[str, Any]) -> None
-    _write(os.path.join(os.path.dirname(told["note"]), name), word, told.get("after"))
+    _write(os.path.join(os.path.dirname(settings["note"]), name), word, settings.get("after"))
 
 
 def _wait_for(wanted):
@@ -269,14 +269,14 @@ def _family(own):
         return [], False  # the machine's own processes are in sight (--pid host): who is whose cannot be said from here
     parents = {int(name): nested_runs.parent_of(int(name)) for name in os.listdir("/proc") if name.isdigit()}
     apart = {pid for pid in parents if pid != 1 and nested_runs.is_other_run(pid, own)}
-    found = []
+    pids = []
     for pid in parents:
         line = pid
         while line > 1 and line not in apart:
             line = parents.get(line, 0)
         if pid != 1 and line not in apart:
-            found.append(pid)
-    return found, bool(apart)
+            pids.append(pid)
+    return pids, bool(apart)
 
 
 def _kill(pids, number):
@@ -325,13 +325,13 @@ def _tell(number):
         return
 
 
-def _own(told, owner):
+def _own(settings, owner):
     # type: (dict[str, Any], Any) -> None
     """Change the owner of the run's folders; if the container's user is root, the caller gets them back at the end."""
     if not owner:
         return
-    for place in told["folders"]:
-        for folder, folders, files in os.walk(_name(place)):
+    for root in settings["folders"]:
+        for folder, folders, files in os.walk(_name(root)):
             for name in [folder] + [os.path.join(folder, each) for each in folders + files]:
                 os.lchown(name, owner[0], owner[1])
 
@@ -342,11 +342,11 @@ def _out_of_memory():
     for path in ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"):
         try:
             with open(path) as source:
-                words = source.read().split()
+                fields = source.read().split()
         except (IOError, OSError):
             continue
-        if "oom_kill" in words:
-            return int(words[words.index("oom_kill") + 1])
+        if "oom_kill" in fields:
+            return int(fields[fields.index("oom_kill") + 1])
     return 0
 
 
@@ -389,9 +389,9 @@ def _surrogates_undone(text):
     return re.sub(b"\xed[\xb2\xb3][\x80-\xbf]", _meant, text)
 
 
-def _meant(found):
+def _meant(match):
     # type: (Any) -> bytes
-    _, high, low = bytearray(found.group())
+    _, high, low = bytearray(match.group())
     return bytes(bytearray([(high & 3) << 6 | low & 63]))
 
 

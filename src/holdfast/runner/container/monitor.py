@@ -33,10 +33,10 @@ NOTE_SIZE = 1 << 20
 class Charge:
     """A container to monitor. ``line`` is sent to its first process; ``limit`` is its memory limit as text."""
 
-    def __init__(self, program: "str", name: "str", words: "list[str]", line: "bytes", attempt: "bytes") -> "None":
+    def __init__(self, program: "str", name: "str", argv: "list[str]", line: "bytes", attempt: "bytes") -> "None":
         self.program = program
         self.name = name
-        self.words = words
+        self.words = argv
         self.line = line
         self.uid = os.path.basename(os.path.dirname(attempt))
         self.note = layout.script_end(layout.inside(attempt))
@@ -62,8 +62,8 @@ def begin(charge: "Charge", again: "bool") -> "tuple[int, int]":
     try:
         _let_go(parent, sorted({saying, charge.output} - {-1}))
         os.setsid()
-        said = _Tender(charge).tend(again)
-        wire.write_all(saying, json.dumps(said).encode("ascii"))
+        result = _Tender(charge).tend(again)
+        wire.write_all(saying, json.dumps(result).encode("ascii"))
         os._exit(0)
     except BaseException:
         import traceback
@@ -121,28 +121,28 @@ class _Tender:
         code = None if again else self._run()
         state = self._await_end(code)
         lost = self._charge.fetch() if self._charge.fetch is not None else ""
-        said = judge(read_note(self._charge.note), state, self._charge, self._broken, self._asked["stop"])
-        return dict(said, not_copied=lost)
+        result = judge(read_note(self._charge.note), state, self._charge, self._broken, self._asked["stop"])
+        return dict(result, not_copied=lost)
 
     def _run(self) -> "int":
         charge = self._charge
-        words = charge.words
+        argv = charge.words
         if charge.load is not None:
-            created = self._client(words, b"", subprocess.DEVNULL)
+            created = self._client(argv, b"", subprocess.DEVNULL)
             if created:
                 return created
             charge.load()
-            words = [charge.program, "start", "--attach", "--interactive", charge.name]
-        return self._client(words, charge.line, charge.output if charge.output >= 0 else subprocess.DEVNULL)
+            argv = [charge.program, "start", "--attach", "--interactive", charge.name]
+        return self._client(argv, charge.line, charge.output if charge.output >= 0 else subprocess.DEVNULL)
 
-    def _client(self, words: "list[str]", line: "bytes", output: "int") -> "int":
+    def _client(self, argv: "list[str]", line: "bytes", output: "int") -> "int":
         """The engine's client, waited for; what it complains about is kept."""
         with open(self._charge.complaints, "ab") as complaints:
             folder = os.path.dirname(self._charge.complaints)  # where podman leaves word of an end for want of memory
             # Marked, so that one that outlives all who wait for it is ended before it can start anything.
             env = {**os.environb, b"HOLDFAST_RUN_UID": self._charge.uid}
             client = subprocess.Popen(
-                words, stdin=subprocess.PIPE, stdout=output, stderr=complaints, cwd=folder, env=env
+                argv, stdin=subprocess.PIPE, stdout=output, stderr=complaints, cwd=folder, env=env
             )
         try:
             client.stdin.write(line)  # type: ignore[union-attr]
@@ -203,7 +203,7 @@ class _Tender:
 
     def _inspect(self) -> "dict[str, object]":
         try:
-            said = engines.ask(
+            output = engines.ask(
                 self._charge.program, "inspect", "--type", "container", "--format", "{{json .State}}", self._charge.name
             )
         except engines.EngineTrouble as error:
@@ -211,19 +211,19 @@ class _Tender:
                 return {"Status": "absent"}
             raise
         try:
-            found = json.loads(said)
+            state = json.loads(output)
         except ValueError:
-            raise engines.EngineTrouble("the engine's answer cannot be read", said[:200]) from None
-        return found if isinstance(found, dict) else {}
+            raise engines.EngineTrouble("the engine's answer cannot be read", output[:200]) from None
+        return state if isinstance(state, dict) else {}
 
 
 def judge(
-    note: "dict[str, object] | None", state: "dict[str, object]", charge: "Charge", broken: "bool", asked: "bool"
+    note: "dict[str, object] | None", state: "dict[str, object]", charge: "Charge", broken: "bool", requested: "bool"
 ) -> "dict[str, object]":
     """``code`` as a script's own (minus the signal), ``reason`` where others ended it, ``lost`` where it is unknown."""
     engine = os.path.basename(charge.program)
     if note is not None:
-        return _by_note(note, charge, engine, broken, asked)
+        return _by_note(note, charge, engine, broken, requested)
     status = state.get("Status")
     if status == "unknown":
         reason = "%s stopped responding and the script's outcome is unknown: %s" % (engine, state.get("why"))
@@ -235,7 +235,7 @@ def judge(
         return {"code": 125, "reason": reason, "lost": True}
     if status == "absent" and (broken or state.get("client") not in (125, 126, 127)):
         who = "stopped by %s, which was shut down" % engine if broken else "killed or removed externally"
-        return {"code": -9, "reason": "" if asked else "the container was %s" % who}
+        return {"code": -9, "reason": "" if requested else "the container was %s" % who}
     if status in NOT_STARTED:
         trouble = engines.meaning(charge.program, _text(charge.complaints))
         reason = "the container could not be started: %s" % "\n".join(
@@ -245,37 +245,37 @@ def judge(
     code = int(str(state.get("ExitCode") or 0))
     if state.get("OOMKilled") or os.path.exists(os.path.join(os.path.dirname(charge.complaints), b"oom")):
         return {"code": -9, "reason": out_of_memory(charge.limit)}
-    if broken and not asked:
+    if broken and not requested:
         return {
             "code": code,
             "reason": "the container was stopped by %s, which was shut down (exit code %d)" % (engine, code),
         }
-    if code == 137 and not asked:
+    if code == 137 and not requested:
         return {"code": -9, "reason": "the container was killed externally, or by the kernel when memory ran out"}
     reason = "the container's first process ended with code %d without a status of the script" % code
-    return {"code": code, "reason": "" if asked else reason}
+    return {"code": code, "reason": "" if requested else reason}
 
 
 def _by_note(
-    note: "dict[str, object]", charge: "Charge", engine: "str", broken: "bool", asked: "bool"
+    note: "dict[str, object]", charge: "Charge", engine: "str", broken: "bool", requested: "bool"
 ) -> "dict[str, object]":
-    said = {"reason": "", "left": note["left"]}  # type: dict[str, object]
+    result = {"reason": "", "left": note["left"]}  # type: dict[str, object]
     if note["status"] is None:
-        said.update(code=127, reason="the script could not be started in the container: %s" % note["trouble"])
-        return said
+        result.update(code=127, reason="the script could not be started in the container: %s" % note["trouble"])
+        return result
     status = int(str(note["status"]))
     code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-    said["code"] = code
+    result["code"] = code
     if code and note["out_of_memory"]:
-        said["reason"] = out_of_memory(charge.limit)
+        result["reason"] = out_of_memory(charge.limit)
         if code != -9:
-            said["reason"] = "%s; the script then exited with code %d" % (said["reason"], code)
-    elif code and note["told"] and not asked:
+            result["reason"] = "%s; the script then exited with code %d" % (result["reason"], code)
+    elif code and note["told"] and not requested:
         down = broken or not _answers(charge.program)
         or_by = ", or by docker when it was restarted" if engine == "docker" else ""  # podman has no daemon
         who = "%s, which was shut down" % engine if down else "another program" + or_by
-        said["reason"] = "the container was stopped by %s" % who
-    return said
+        result["reason"] = "the container was stopped by %s" % who
+    return result
 
 
 def out_of_memory(limit: "str") -> "str":
@@ -296,20 +296,20 @@ def read_note(path: "bytes") -> "dict[str, object] | None":
     It comes from within the container, where the script may have put anything in its place.
     """
     try:
-        found = json.loads(readable(plain_content(path)))
+        document = json.loads(readable(plain_content(path)))
     except (OSError, ValueError, RecursionError):
         return None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         return None
-    status, trouble, left = found.get("status"), found.get("trouble"), found.get("left")
+    status, trouble, left = document.get("status"), document.get("trouble"), document.get("left")
     if not _is_end(status) and not isinstance(trouble, str):
         return None
     return {
         "status": status if _is_end(status) else None,
         "trouble": str(trouble or ""),
         "left": [str(command)[:200] for command in left[:1000]] if isinstance(left, list) else [],
-        "told": bool(found.get("told")),
-        "out_of_memory": bool(found.get("out_of_memory")),
+        "told": bool(document.get("told")),
+        "out_of_memory": bool(document.get("out_of_memory")),
     }
 
 

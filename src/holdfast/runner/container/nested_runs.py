@@ -43,7 +43,7 @@ def parent_of(pid):
 def _held_attempts(pid, own):
     # type: (int, str) -> list[str]
     """Folders of attempts whose ``alive`` file this process holds locked."""
-    found = []
+    attempts = []
     folder = "/proc/%d/fd" % pid
     try:
         names = os.listdir(folder)
@@ -51,13 +51,13 @@ def _held_attempts(pid, own):
         return []
     for name in names:
         try:
-            place = os.readlink(os.path.join(folder, name))
+            path = os.readlink(os.path.join(folder, name))
         except OSError:
             continue
-        match = _LOCK.match(place)
+        match = _LOCK.match(path)
         if match and match.group("uid") != own and _is_run(match) and _is_locked(pid, name):
-            found.append(os.path.dirname(place))
-    return found
+            attempts.append(os.path.dirname(path))
+    return attempts
 
 
 def _is_run(match):
@@ -72,16 +72,16 @@ def _is_locked(pid, name):
     """The kernel lists locks by the open file, so that a descriptor that was inherited counts."""
     lines = _read("/proc/%d/fdinfo/%s" % (pid, name)).splitlines()
     locks = [line.split() for line in lines if line.startswith(b"lock:")]
-    return any(b"FLOCK" in words and b"WRITE" in words for words in locks)
+    return any(b"FLOCK" in fields and b"WRITE" in fields for fields in locks)
 
 
 def _first_event(attempt):
     # type: (str) -> dict[str, Any]
     try:
-        found = json.loads(_read(os.path.join(attempt, "events.jsonl")).split(b"\n")[0].decode("utf-8"))
+        event = json.loads(_read(os.path.join(attempt, "events.jsonl")).split(b"\n")[0].decode("utf-8"))
     except (ValueError, RuntimeError):  # nested too deeply
         return {}
-    return found if isinstance(found, dict) and found.get("type") == "accepted" else {}
+    return event if isinstance(event, dict) and event.get("type") == "accepted" else {}
 
 
 def _start_time(pid):

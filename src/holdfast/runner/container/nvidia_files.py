@@ -53,11 +53,11 @@ def facts(cdi_folders: "Iterable[str]" = (), root: "bytes" = b"/") -> "dict[str,
 
 
 def _os(root: "bytes") -> "dict[str, Any]":
-    found = {}  # type: dict[str, str]
+    fields = {}  # type: dict[str, str]
     for line in _text(root, "/etc/os-release").splitlines():
         name, _, value = line.partition("=")
-        found[name] = value.strip("\"' \t").lower()
-    return {"id": found.get("ID", ""), "like": found.get("ID_LIKE", "").split()}
+        fields[name] = value.strip("\"' \t").lower()
+    return {"id": fields.get("ID", ""), "like": fields.get("ID_LIKE", "").split()}
 
 
 def _cards(root: "bytes") -> "int | None":
@@ -83,26 +83,26 @@ def _driver(root: "bytes") -> "str":
 
 
 def _nodes(root: "bytes") -> "list[str]":
-    found = ["/dev/" + name for name in _names(root, "/dev") if _NODES.fullmatch(name)]
+    nodes = ["/dev/" + name for name in _names(root, "/dev") if _NODES.fullmatch(name)]
     parts = ["/dev/nvidia-caps/" + name for name in _names(root, "/dev/nvidia-caps")]
     # Some of these are root's, for dividing a card; an engine of the caller's own would fail on them.
-    return found + [path for path in parts if os.access(_at(root, path), os.R_OK)]
+    return nodes + [path for path in parts if os.access(_at(root, path), os.R_OK)]
 
 
 def _libraries(root: "bytes") -> "dict[str, str]":
     """The name under which a program asks for a library -> its file; the first folder that has it wins."""
-    found = {}  # type: dict[str, str]
+    libraries = {}  # type: dict[str, str]
     for folder in _library_folders(root):
-        asked = {}  # type: dict[str, str]
+        names = {}  # type: dict[str, str]
         for name in _names(root, folder):
             if _LIBRARIES.fullmatch(name) and _is_elf_64(root, "%s/%s" % (folder, name)):
                 real = _real(root, "%s/%s" % (folder, name))
                 # Of the names of one file, the shortest is the one that programs were linked with.
-                if real not in asked or len(name) < len(asked[real]):
-                    asked[real] = name
-        for real, name in asked.items():
-            found.setdefault(name, real)
-    return found
+                if real not in names or len(name) < len(names[real]):
+                    names[real] = name
+        for real, name in names.items():
+            libraries.setdefault(name, real)
+    return libraries
 
 
 def _library_folders(root: "bytes") -> "list[str]":
@@ -139,15 +139,15 @@ def _program(root: "bytes", name: "str") -> "str":
 
 def _cdi(root: "bytes", folders: "Iterable[str]") -> "dict[str, Any] | None":
     """A specification of NVIDIA's with the device ``all``: one that fits the machine if there is any."""
-    found = []  # type: list[dict[str, Any]]
+    specs = []  # type: list[dict[str, Any]]
     for folder in folders:
         for name in _names(root, folder):
             text = _text(root, "%s/%s" % (folder, name)) if name.endswith((".json", ".yaml", ".yml")) else ""
             if _says(text, "kind", r"nvidia\.com/gpu") and _says(text, "name", "all"):
                 names = re.findall(r"\bname[\"']?\s*:\s*[\"']?([\w.:-]+)", text)
                 spec = {"file": "%s/%s" % (folder, name), "missing": _first_missing(root, text)}
-                found.append(dict(spec, names=names))
-    return min(found, key=lambda spec: bool(spec["missing"])) if found else None
+                specs.append(dict(spec, names=names))
+    return min(specs, key=lambda spec: bool(spec["missing"])) if specs else None
 
 
 def _says(text: "str", key: "str", value: "str") -> "bool":

@@ -26,20 +26,20 @@ def card(**known: "object") -> "dict[str, Any]":
     return dict(dict.fromkeys(_CARD), trouble="", **known)
 
 
-def five_lines(found: "dict[str, Any]") -> "list[str]":
+def five_lines(gpu: "dict[str, Any]") -> "list[str]":
     """A card as the original's guide shows it, in the very form that TensorFlow printed."""
-    clock = found["memory_clock_mhz"]
+    clock = gpu["memory_clock_mhz"]
     return [
-        "name: %s" % _or_unknown(found["name"]),
+        "name: %s" % _or_unknown(gpu["name"]),
         "major: %s minor: %s memoryClockRate (GHz) %s"
         % (
-            _or_unknown(found["major"]),
-            _or_unknown(found["minor"]),
+            _or_unknown(gpu["major"]),
+            _or_unknown(gpu["minor"]),
             "unknown" if clock is None else "%.4f" % (clock / 1000.0),
         ),
-        "pciBusID %s" % _or_unknown(found["pci"]),
-        "Total memory: %s" % _gib(found["memory_total"]),
-        "Free memory: %s" % _gib(found["memory_free"]),
+        "pciBusID %s" % _or_unknown(gpu["pci"]),
+        "Total memory: %s" % _gib(gpu["memory_total"]),
+        "Free memory: %s" % _gib(gpu["memory_free"]),
     ]
 
 

@@ -116,8 +116,10 @@ class Claim:
     ) -> "list[Ticket]":
         """Those who were here before and wait for a card that we could take as well."""
         ours = {card["uuid"] for card in mine}
-        waiting = [one for one in tickets if one.place < (self.number, self._uid) and one.taken is None]
-        return [one for one in waiting if ours & {card["uuid"] for card in matching.fitting(cards, one.request)}]
+        waiting = [ticket for ticket in tickets if ticket.place < (self.number, self._uid) and ticket.taken is None]
+        return [
+            ticket for ticket in waiting if ours & {card["uuid"] for card in matching.fitting(cards, ticket.request)}
+        ]
 
     def _take(self, mine: "list[dict[str, Any]]", tickets: "list[Ticket]", folder: "Folder | None") -> "Answer":
         wanted = self._request.count if isinstance(self._request.count, int) else len(mine)
@@ -163,9 +165,9 @@ class Claim:
                 os.close(self._files.pop(uuid))
 
     def _who_holds(self, uuid: "str", tickets: "list[Ticket]") -> "str":
-        for one in tickets:
-            if uuid in (one.taken or ()) and one.uid != self._uid:
-                return "is reserved by %s of %s" % (one.run_id, one.user)
+        for ticket in tickets:
+            if uuid in (ticket.taken or ()) and ticket.uid != self._uid:
+                return "is reserved by %s of %s" % (ticket.run_id, ticket.user)
         return "is reserved by a run without a ticket (%s)" % reservation.shown(self._folder, uuid)
 
     def _note_taken(self, uuids: "list[str]") -> "None":
@@ -181,7 +183,7 @@ def listing() -> "list[dict[str, Any]]":
     """Who holds cards and who waits, in order, for people; nothing is made or taken."""
     try:
         with gpu_tickets.Folder(place(), create=False) as folder:
-            return [dict(one.brief(), uid=one.uid, taken=one.taken) for one in folder.tickets()]
+            return [dict(ticket.brief(), uid=ticket.uid, taken=ticket.taken) for ticket in folder.tickets()]
     except gpu_tickets.Unusable:
         return []
 
@@ -200,7 +202,9 @@ def place() -> "bytes":
 
 def _stranger(card: "dict[str, Any]", shared: "bool") -> "str":
     """A process that is not of a run with a reservation, or that has not ended yet, uses the card."""
-    for one in () if shared else card.get("processes") or ():
-        who = one.get("run_id") or " ".join(str(part) for part in (one.get("user"), one.get("program")) if part)
-        return "is in use by %s (pid %s)" % (who or "another process", one.get("pid"))
+    for process in () if shared else card.get("processes") or ():
+        who = process.get("run_id") or " ".join(
+            str(part) for part in (process.get("user"), process.get("program")) if part
+        )
+        return "is in use by %s (pid %s)" % (who or "another process", process.get("pid"))
     return ""

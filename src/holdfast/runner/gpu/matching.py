@@ -26,9 +26,9 @@ def impossible(cards: "list[dict[str, Any]]", request: "GpuRequest") -> "str":
     wanted = request.count if isinstance(request.count, int) else 1
     if len(fits) >= wanted:
         return ""
-    asked = "%d GPU%s" % (wanted, "s" if wanted > 1 else "")
-    asked += " named %s" % request.name if request.name else ""
-    asked += " with %.3g GB" % (request.memory / 1e9) if request.memory else ""
+    description = "%d GPU%s" % (wanted, "s" if wanted > 1 else "")
+    description += " named %s" % request.name if request.name else ""
+    description += " with %.3g GB" % (request.memory / 1e9) if request.memory else ""
     there = ", ".join(
         "%s (%.3g GB%s%s)"
         % (
@@ -39,20 +39,20 @@ def impossible(cards: "list[dict[str, Any]]", request: "GpuRequest") -> "str":
         )
         for card in cards
     )
-    return "%s requested, but this machine has %s" % (asked, there or "none")
+    return "%s requested, but this machine has %s" % (description, there or "none")
 
 
-def visible(cards: "list[dict[str, Any]]", said: "str | None") -> "list[dict[str, Any]]":
+def visible(cards: "list[dict[str, Any]]", setting: "str | None") -> "list[dict[str, Any]]":
     """Those that CUDA_VISIBLE_DEVICES leaves us: numbers, or beginnings of UUIDs; as in CUDA a bad one ends it."""
-    if said is None:
+    if setting is None:
         return cards
-    found = []  # type: list[dict[str, Any]]
-    for word in said.split(","):
+    chosen = []  # type: list[dict[str, Any]]
+    for word in setting.split(","):
         match = [card for card in cards if _is_named(card, word.strip())]
-        if len(match) != 1 or match[0] in found:
+        if len(match) != 1 or match[0] in chosen:
             break
-        found += match
-    return found
+        chosen += match
+    return chosen
 
 
 def _is_named(card: "dict[str, Any]", word: "str") -> "bool":

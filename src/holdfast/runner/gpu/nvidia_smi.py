@@ -24,15 +24,15 @@ class Program:
         self._path = path
 
     def look(self) -> "dict[str, Any]":
-        said, rows = self._query("gpu", list(_FIELDS))
+        output, rows = self._query("gpu", list(_FIELDS))
         if not rows:
-            return gpu_model.nothing(gpu_model.UNMEASURED, "nvidia-smi: %s" % (said or "nothing"))
+            return gpu_model.nothing(gpu_model.UNMEASURED, "nvidia-smi: %s" % (output or "nothing"))
         cuda = re.search(r"CUDA (?:\w+ )?Version *: *(\d+\.\d+)", self._said([]))
         holders_by_card = self._holders()
         cards = [_card(row, holders_by_card.get(row["uuid"], [])) for row in rows]
-        found = gpu_model.nothing(gpu_model.MEASURED, "")
+        result = gpu_model.nothing(gpu_model.MEASURED, "")
         driver = rows[0].get("driver_version", "")
-        return dict(found, source="nvidia-smi", driver=driver, cuda=cuda.group(1) if cuda else "", gpus=cards)
+        return dict(result, source="nvidia-smi", driver=driver, cuda=cuda.group(1) if cuda else "", gpus=cards)
 
     def tick(self, index: "int", _thorough: "bool" = True) -> "dict[str, Any]":
         """As in ``nvml``; it is slow, so frequent callers wait longer between two calls."""
@@ -40,7 +40,7 @@ class Program:
         if card is None:
             raise gpu_model.Trouble("nvidia-smi no longer lists GPU %d" % index)
         seen = {"busy": card["busy_percent"], "memory": card["memory_used"], "watts": card["power_watts"]}
-        pids = {one["pid"]: one["memory"] for one in card["processes"]}
+        pids = {process["pid"]: process["memory"] for process in card["processes"]}
         return dict(seen, celsius=card["celsius"], throttle=0, pids=pids)
 
     def counters(self, _index: "int") -> "dict[str, Any]":
@@ -50,28 +50,28 @@ class Program:
         return []
 
     def _holders(self) -> "dict[str, list[dict[str, Any]]]":
-        found = {}  # type: dict[str, list[dict[str, Any]]]
+        holders = {}  # type: dict[str, list[dict[str, Any]]]
         for row in self._query("compute-apps", list(_APPS))[1]:
             memory = _number(row.get("used_memory"))
-            one = process_owner.holder(int(row["pid"]), None if memory is None else int(memory) * _MIB)
-            found.setdefault(row["gpu_uuid"], []).append(one)
-        return found
+            holder = process_owner.holder(int(row["pid"]), None if memory is None else int(memory) * _MIB)
+            holders.setdefault(row["gpu_uuid"], []).append(holder)
+        return holders
 
     def _query(self, what: "str", fields: "list[str]") -> "tuple[str, list[dict[str, str]]]":
         """What it said, and rows of field -> value. Older ones know fewer fields, and name the first that they lack."""
         while True:
-            said = self._said(["--query-%s=%s" % (what, ",".join(fields)), "--format=csv,noheader,nounits"])
-            unknown = _UNKNOWN_FIELD.search(said)
+            output = self._said(["--query-%s=%s" % (what, ",".join(fields)), "--format=csv,noheader,nounits"])
+            unknown = _UNKNOWN_FIELD.search(output)
             if unknown is None or unknown.group(1) not in fields:
                 break
             fields.remove(unknown.group(1))
-        rows = [[word.strip() for word in line.split(",")] for line in said.splitlines()]
-        return said, [_named(fields, row) for row in rows if len(row) == len(fields)]
+        rows = [[word.strip() for word in line.split(",")] for line in output.splitlines()]
+        return output, [_named(fields, row) for row in rows if len(row) == len(fields)]
 
-    def _said(self, words: "list[str]") -> "str":
+    def _said(self, arguments: "list[str]") -> "str":
         """Its output: failures are printed there as well. No time limit here; the caller has one."""
         nothing, pipe, same = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
-        done = subprocess.run([self._path, *words], check=False, stdin=nothing, stdout=pipe, stderr=same)
+        done = subprocess.run([self._path, *arguments], check=False, stdin=nothing, stdout=pipe, stderr=same)
         return readable(done.stdout).strip()
 
 
@@ -114,10 +114,10 @@ def _pci(word: "str") -> "str | None":
 def _number(word: "str | None") -> "float | None":
     """None where it prints [N/A] or [Not Supported]."""
     try:
-        found = float(word or "")
+        number = float(word or "")
     except ValueError:
         return None
-    return int(found) if found == int(found) else found
+    return int(number) if number == int(number) else number
 
 
 def _switch(word: "str | None") -> "bool | None":

@@ -144,8 +144,8 @@ def look_with(source: "Any") -> "tuple[Any, dict[str, Any]]":
 def _answer(asks: "int", answers: "int") -> "None":
     source = None  # type: Any
     while os.read(asks, 1):
-        source, found = look_with(source)
-        wire.write_all(answers, wire.dumps(found) + b"\n")
+        source, answer = look_with(source)
+        wire.write_all(answers, wire.dumps(answer) + b"\n")
 
 
 def opened() -> "Any":
@@ -215,13 +215,13 @@ class Library:
         except nvml.NVMLError as error:
             raise gpu_model.Trouble(_meaning(error)) from error
         cuda = self._ask("nvmlSystemGetCudaDriverVersion_v2")
-        found = gpu_model.nothing(gpu_model.MEASURED, "")
-        found.update(source="nvml", driver=self._ask("nvmlSystemGetDriverVersion") or "")
-        found.update(cuda="%d.%d" % (cuda // 1000, cuda % 1000 // 10) if cuda else "")
-        found.update(gpus=[self._card(index) for index in range(count)])
+        result = gpu_model.nothing(gpu_model.MEASURED, "")
+        result.update(source="nvml", driver=self._ask("nvmlSystemGetDriverVersion") or "")
+        result.update(cuda="%d.%d" % (cuda // 1000, cuda % 1000 // 10) if cuda else "")
+        result.update(gpus=[self._card(index) for index in range(count)])
         if not count:
-            found["trouble"] = "NVIDIA's driver is loaded but shows no GPU"
-        return found
+            result["trouble"] = "NVIDIA's driver is loaded but shows no GPU"
+        return result
 
     def tick(self, index: "int", thorough: "bool" = True) -> "dict[str, Any]":
         """What changes all the time, for those who ask often; Trouble if the card is gone.
@@ -261,7 +261,7 @@ class Library:
     def xids(self) -> "list[tuple[str, int]]":
         """UUID and number of each critical error since the last question; the first one only begins to listen."""
         nvml = self._nvml
-        found = []  # type: list[tuple[str, int]]
+        errors = []  # type: list[tuple[str, int]]
         try:
             if self._events is None:
                 self._events = nvml.nvmlEventSetCreate()
@@ -272,9 +272,9 @@ class Library:
             while True:
                 event = nvml.nvmlEventSetWait_v2(self._events, 0)
                 # A card that is lost does not tell its name any more.
-                found.append((self._uuids.get(_address(event.device), ""), int(event.eventData)))
+                errors.append((self._uuids.get(_address(event.device), ""), int(event.eventData)))
         except nvml.NVMLError:
-            return found  # no more, or a card or driver that does not tell
+            return errors  # no more, or a card or driver that does not tell
 
     def _card(self, index: "int") -> "dict[str, Any]":
         nvml = self._nvml
@@ -332,15 +332,17 @@ class Library:
 
     def _pids(self, handle: "Any") -> "dict[int, int | None] | None":
         """Who computes on it, and with how much memory."""
-        said = self._ask("nvmlDeviceGetComputeRunningProcesses_v3", handle)
-        if said is None:
-            said = self._ask("nvmlDeviceGetComputeRunningProcesses_v2", handle)  # drivers before 510
-        if said is None:
+        listed = self._ask("nvmlDeviceGetComputeRunningProcesses_v3", handle)
+        if listed is None:
+            listed = self._ask("nvmlDeviceGetComputeRunningProcesses_v2", handle)  # drivers before 510
+        if listed is None:
             return None
         memory = {}  # type: dict[int, int | None]
-        for one in said:  # a process in several parts of a divided card is there several times
-            known = memory.get(one.pid, 0)
-            memory[one.pid] = None if known is None or one.usedGpuMemory is None else known + one.usedGpuMemory
+        for process in listed:  # a process in several parts of a divided card is there several times
+            known = memory.get(process.pid, 0)
+            memory[process.pid] = (
+                None if known is None or process.usedGpuMemory is None else known + process.usedGpuMemory
+            )
         return memory
 
     def _ask(self, function: "str", *arguments: "object") -> "Any":
@@ -364,7 +366,7 @@ def _meaning(error: "Any") -> "str":
     """The library's own words are for those who wrote it."""
     from . import pynvml  # type: ignore[attr-defined]
 
-    words = {
+    meanings = {
         pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: "NVIDIA's driver and its library are of different versions, as "
         "after an update without a restart: restart the machine",
         pynvml.NVML_ERROR_GPU_IS_LOST: "the GPU is lost: it has fallen off the bus or its driver gave it up; the "
@@ -375,4 +377,4 @@ def _meaning(error: "Any") -> "str":
         pynvml.NVML_ERROR_UNKNOWN: "NVIDIA's driver reports an unknown error; in a container this means that the "
         "container lost access to the GPU, for example by systemctl daemon-reload: restart the container",
     }
-    return words.get(error.value) or "NVIDIA's library: %s" % error
+    return meanings.get(error.value) or "NVIDIA's library: %s" % error

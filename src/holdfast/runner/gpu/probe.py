@@ -71,17 +71,17 @@ class Refused(Exception):
         return {"step": self.step, "code": self.code, "name": self.name}
 
 
-def main(words):
+def main(argv):
     # type: (list[str]) -> None
     here = os.path.dirname(os.path.abspath(globals().get("__file__", "")))  # none where it is read from stdin
     if sys.path and os.path.abspath(sys.path[0]) == here:
         del sys.path[0]  # no script finds our own modules there
     began = time.time()
-    found = look()
-    if words[1:] == ["run"]:
-        found["trials"] = _trials(found)
-    found["seconds"] = round(time.time() - began, 3)
-    sys.stdout.write("%s%s\n" % (MARK, json.dumps(found)))
+    facts = look()
+    if argv[1:] == ["run"]:
+        facts["trials"] = _trials(facts)
+    facts["seconds"] = round(time.time() - began, 3)
+    sys.stdout.write("%s%s\n" % (MARK, json.dumps(facts)))
     sys.stdout.flush()
     # The driver's threads are not waited for: what it does at a regular end can hang with a broken card.
     os._exit(0)
@@ -90,7 +90,7 @@ def main(words):
 def look():
     # type: () -> dict[str, Any]
     """What the driver shows without a context on any card, and the builds of this Python's packages."""
-    found = {
+    facts = {
         "python": "%d.%d.%d" % sys.version_info[:3],
         "program": sys.executable,
         "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
@@ -104,15 +104,15 @@ def look():
     try:
         driver = Driver()
     except (OSError, AttributeError):
-        found["library"] = str(sys.exc_info()[1])
-        return found
-    found["cuda"] = driver.version()
+        facts["library"] = str(sys.exc_info()[1])
+        return facts
+    facts["cuda"] = driver.version()
     try:
         driver.call("cuInit", ctypes.c_uint(0))
-        found["devices"] = driver.devices()
+        facts["devices"] = driver.devices()
     except Refused as error:
-        found["refused"] = error.as_dict()
-    return found
+        facts["refused"] = error.as_dict()
+    return facts
 
 
 class Driver:
@@ -160,9 +160,9 @@ class Driver:
 
     def handle(self, index):
         # type: (int) -> Any
-        found = ctypes.c_int(0)
-        self.call("cuDeviceGet", ctypes.byref(found), ctypes.c_int(index))
-        return found
+        device = ctypes.c_int(0)
+        self.call("cuDeviceGet", ctypes.byref(device), ctypes.c_int(index))
+        return device
 
     def _uuid(self, handle):
         # type: (Any) -> str | None
@@ -189,41 +189,41 @@ class Driver:
 
     def _name(self, code):
         # type: (int) -> str
-        said = ctypes.c_char_p()
+        name = ctypes.c_char_p()
         try:
-            if self._library.cuGetErrorName(ctypes.c_int(code), ctypes.byref(said)) == 0 and said.value:
-                return said.value.decode("ascii", "replace")
+            if self._library.cuGetErrorName(ctypes.c_int(code), ctypes.byref(name)) == 0 and name.value:
+                return name.value.decode("ascii", "replace")
         except AttributeError:
             pass  # drivers before CUDA 6
         return "CUDA error %d" % code
 
 
-def _trials(found):
+def _trials(facts):
     # type: (dict[str, Any]) -> list[dict[str, Any]]
     """One for each card that the driver shows; one that fails does not keep the others from being tried."""
-    if found["library"] or found["refused"]:
+    if facts["library"] or facts["refused"]:
         return []
     driver = Driver()
-    return [_trial(driver, device) for device in found["devices"]]
+    return [_trial(driver, device) for device in facts["devices"]]
 
 
 def _trial(driver, device):
     # type: (Driver, dict[str, Any]) -> dict[str, Any]
-    said = {"index": device["index"], "name": device["name"], "uuid": device["uuid"]}  # type: dict[str, Any]
-    said.update(ok=False, bytes=0, how="", note="", refused=None)
+    result = {"index": device["index"], "name": device["name"], "uuid": device["uuid"]}  # type: dict[str, Any]
+    result.update(ok=False, bytes=0, how="", note="", refused=None)
     began = time.time()
     try:
         handle, context = driver.handle(device["index"]), ctypes.c_void_p()
         driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), handle)
         driver.call("cuCtxSetCurrent", context)
-        memory, said["bytes"] = _take_memory(driver)
-        _compute(driver, device, memory, said)
+        memory, result["bytes"] = _take_memory(driver)
+        _compute(driver, device, memory, result)
         driver.call("cuMemFree_v2", memory)
         driver.call("cuDevicePrimaryCtxRelease", handle)
     except Refused as error:
-        said.update(ok=False, refused=error.as_dict())
-    said["seconds"] = round(time.time() - began, 3)
-    return said
+        result.update(ok=False, refused=error.as_dict())
+    result["seconds"] = round(time.time() - began, 3)
+    return result
 
 
 def _take_memory(driver):
@@ -239,21 +239,21 @@ def _take_memory(driver):
     raise AssertionError("one of the two has returned or raised")
 
 
-def _compute(driver, device, memory, said):
+def _compute(driver, device, memory, result):
     # type: (Driver, dict[str, Any], Any, dict[str, Any]) -> None
     """Fill the memory, let the card add to it by a program of ours, and see whether the sums are right."""
-    count = said["bytes"] // 4
+    count = result["bytes"] // 4
     driver.call("cuMemsetD32_v2", memory, ctypes.c_uint(SEED), ctypes.c_size_t(count))
     step = 0
     try:
         _launch(driver, "sm_50" if device["major"] >= 5 else "sm_30", memory, count)
-        said["how"], step = "kernel", 1
+        result["how"], step = "kernel", 1
     except _Untranslated as error:
-        said.update(how="memset", note="no kernel was run, as the driver could not translate ours: %s" % error)
+        result.update(how="memset", note="no kernel was run, as the driver could not translate ours: %s" % error)
     wrong = _wrong(driver, memory, count, step)
-    said["ok"] = not wrong
+    result["ok"] = not wrong
     if wrong:
-        said["note"] = wrong
+        result["note"] = wrong
 
 
 class _Untranslated(Exception):
@@ -271,9 +271,9 @@ def _launch(driver, target, memory, count):
     driver.call("cuModuleGetFunction", ctypes.byref(kernel), module, ctypes.c_char_p(b"add_index"))
     number = ctypes.c_uint(count)
     given = (ctypes.c_void_p * 2)(ctypes.addressof(memory), ctypes.addressof(number))
-    one, none = ctypes.c_uint(1), ctypes.c_void_p()
+    dim, none = ctypes.c_uint(1), ctypes.c_void_p()
     grid, block = ctypes.c_uint((count + BLOCK - 1) // BLOCK), ctypes.c_uint(BLOCK)
-    driver.call("cuLaunchKernel", kernel, grid, one, one, block, one, one, ctypes.c_uint(0), none, given, none)
+    driver.call("cuLaunchKernel", kernel, grid, dim, dim, block, dim, dim, ctypes.c_uint(0), none, given, none)
     driver.call("cuCtxSynchronize")
     driver.call("cuModuleUnload", module)
 
@@ -282,8 +282,8 @@ def _wrong(driver, memory, count, step):
     # type: (Driver, Any, int, int) -> str
     """The first number that is not what it must be, of some that are spread over the memory."""
     here = (ctypes.c_uint * PER_PLACE)()
-    for place in range(PLACES):
-        first = (count - PER_PLACE) * place // (PLACES - 1)
+    for sample in range(PLACES):
+        first = (count - PER_PLACE) * sample // (PLACES - 1)
         there = ctypes.c_uint64(memory.value + 4 * first)
         driver.call("cuMemcpyDtoH_v2", ctypes.byref(here), there, ctypes.c_size_t(4 * PER_PLACE))
         for at, number in enumerate(here, first):
@@ -308,9 +308,9 @@ def packages(path):
     for folder in folders:
         for name, version in _installed(folder):
             versions.setdefault(name, version)
-    found = [_torch(folders, versions), _tensorflow(folders, versions), _jax(versions)]
-    found += [_package(name, versions[name], "cuda", None) for name in sorted(versions) if _OTHERS.match(name)]
-    return [one for one in found if one]
+    candidates = [_torch(folders, versions), _tensorflow(folders, versions), _jax(versions)]
+    candidates += [_package(name, versions[name], "cuda", None) for name in sorted(versions) if _OTHERS.match(name)]
+    return [package for package in candidates if package]
 
 
 def _installed(folder):
@@ -319,8 +319,8 @@ def _installed(folder):
         names = os.listdir(folder)
     except OSError:
         return []
-    found = (re.match(r"(.+?)-([^-]+)(?:-py[\d.]+)?\.(?:dist|egg)-info$", name) for name in names)
-    return [(match.group(1).lower().replace("_", "-"), match.group(2)) for match in found if match]
+    matches = (re.match(r"(.+?)-([^-]+)(?:-py[\d.]+)?\.(?:dist|egg)-info$", name) for name in names)
+    return [(match.group(1).lower().replace("_", "-"), match.group(2)) for match in matches if match]
 
 
 def _torch(folders, versions):
@@ -328,11 +328,11 @@ def _torch(folders, versions):
     text = _first_text(folders, "torch/version.py")
     if not text:
         return None
-    said = re.search(r"^__version__\s*=\s*['\"]([^'\"]+)", text, re.M)
+    version = re.search(r"^__version__\s*=\s*['\"]([^'\"]+)", text, re.M)
     cuda = re.search(r"^cuda\s*(?::[^=\n]*)?=\s*['\"]([\d.]+)", text, re.M)
     rocm = re.search(r"^hip\s*(?::[^=\n]*)?=\s*['\"]", text, re.M)
     build = "cuda" if cuda else "rocm" if rocm else "cpu"
-    return _package("torch", said.group(1) if said else versions.get("torch"), build, cuda and cuda.group(1))
+    return _package("torch", version.group(1) if version else versions.get("torch"), build, cuda and cuda.group(1))
 
 
 def _tensorflow(folders, versions):
@@ -349,9 +349,9 @@ def _tensorflow(folders, versions):
     build = "cpu" if name in ("tensorflow-cpu", "tensorflow-intel") else ""
     if is_cuda and not build:
         build = "cuda" if is_cuda.group(1) == "True" else "cpu"
-    said = _package(name, versions.get(name), build, cuda and cuda.group(1))
-    said["cudnn"] = _has_cudnn(folders)
-    return said
+    package = _package(name, versions.get(name), build, cuda and cuda.group(1))
+    package["cudnn"] = _has_cudnn(folders)
+    return package
 
 
 def _has_cudnn(folders):
@@ -359,10 +359,10 @@ def _has_cudnn(folders):
     """It comes with packages of NVIDIA's, with conda or the machine; without it tensorflow leaves the GPU alone."""
     if any(os.path.isdir(os.path.join(folder, "nvidia", "cudnn", "lib")) for folder in folders):
         return True
-    places = [place for place in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if place]
+    places = [path for path in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if path]
     places += [os.path.join(sys.prefix, "lib"), "/usr/local/cuda/lib64", "/usr/lib64", "/usr/lib"]
     places += ["/usr/lib/%s-linux-gnu" % os.uname()[4]]
-    return any(name.startswith("libcudnn.so") for place in places if os.path.isdir(place) for name in os.listdir(place))
+    return any(name.startswith("libcudnn.so") for path in places if os.path.isdir(path) for name in os.listdir(path))
 
 
 def _jax(versions):

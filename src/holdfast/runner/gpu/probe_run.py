@@ -40,25 +40,25 @@ def run(
 
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     try:
-        asked = subprocess.Popen(argv, cwd=folder, env=env, start_new_session=True, **pipes)  # type: ignore[call-overload]
+        process = subprocess.Popen(argv, cwd=folder, env=env, start_new_session=True, **pipes)  # type: ignore[call-overload]
     except OSError as error:
         if argv[0] == b"python" and isinstance(error, FileNotFoundError):
             return run([b"python3", *argv[1:]], env, folder, limit_s, program)  # as ``child`` starts scripts
         return unknown("the GPU test could not be started: %s" % error)
     try:
-        said = asked.communicate(program, timeout=limit_s)[0]
+        output = process.communicate(program, timeout=limit_s)[0]
     except subprocess.TimeoutExpired:
-        _end(asked)
+        _end(process)
         return _judged_silence(limit_s)
     except (OSError, ValueError) as error:
-        _end(asked)
+        _end(process)
         return unknown("the output of the GPU test could not be read: %s" % error)
-    return understood(said)
+    return understood(output)
 
 
-def understood(said: "bytes") -> "dict[str, Any]":
+def understood(output: "bytes") -> "dict[str, Any]":
     """What was printed, judged."""
-    lines = said.splitlines()
+    lines = output.splitlines()
     marked = [line[len(MARK) :] for line in lines if line.startswith(MARK)]
     facts = probe_verdict.parsed(marked[-1]) if marked else None
     if facts is None:
@@ -73,27 +73,27 @@ def unknown(why: "str") -> "dict[str, Any]":
 
 def told(attempt: "bytes") -> "dict[str, Any] | None":
     """The answer of the probe in the container of a run; None before it has run."""
-    found = _read(layout.gpu_touch(layout.inside(attempt)))
-    if found is None:
+    note = _read(layout.gpu_touch(layout.inside(attempt)))
+    if note is None:
         return None
-    if found.get("late") is True:
+    if note.get("late") is True:
         return _judged_silence(LOOK_S, contained=True)
-    said = found.get("said")
-    answer = understood(said.encode("utf-8", "replace") if isinstance(said, str) else b"")
+    output = note.get("said")
+    answer = understood(output.encode("utf-8", "replace") if isinstance(output, str) else b"")
     facts = answer["facts"]
     return dict(probe_verdict.judge(facts, contained=True), facts=facts) if facts else answer
 
 
 def lost(attempt: "bytes") -> "dict[str, Any] | None":
     """``node``, ``why`` and ``time`` (seconds since 1970) of a card that was taken from a run's container."""
-    found = _read(layout.gpu_lost(layout.inside(attempt)))
-    if found is None:
+    note = _read(layout.gpu_lost(layout.inside(attempt)))
+    if note is None:
         return None
-    when = found.get("time")
+    when = note.get("time")
     is_time = isinstance(when, (int, float)) and not isinstance(when, bool) and 0 <= when < 1e11
     return {
-        "node": probe_verdict.plain(found.get("node")),
-        "why": probe_verdict.plain(found.get("why")),
+        "node": probe_verdict.plain(note.get("node")),
+        "why": probe_verdict.plain(note.get("why")),
         "time": when if is_time else time.time(),
     }
 
@@ -109,16 +109,16 @@ def _judged_silence(limit_s: "float", contained: "bool" = False) -> "dict[str, A
     }
 
 
-def _end(asked: "subprocess.Popen[bytes]") -> "None":
+def _end(process: "subprocess.Popen[bytes]") -> "None":
     """One that hangs in the driver cannot be ended, and is not waited for."""
     import subprocess
 
     try:
-        os.killpg(asked.pid, signal.SIGKILL)
-        asked.wait(_KILLED_S)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(_KILLED_S)
     except (OSError, subprocess.TimeoutExpired):
-        asked.returncode = -signal.SIGKILL  # as far as we care
-    for pipe in (asked.stdin, asked.stdout):
+        process.returncode = -signal.SIGKILL  # as far as we care
+    for pipe in (process.stdin, process.stdout):
         try:
             pipe.close()  # type: ignore[union-attr]
         except OSError:
@@ -129,7 +129,7 @@ def _read(path: "bytes") -> "dict[str, Any] | None":
     from ..container import monitor
 
     try:
-        found = json.loads(readable(monitor.plain_content(path)))
+        document = json.loads(readable(monitor.plain_content(path)))
     except (OSError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None

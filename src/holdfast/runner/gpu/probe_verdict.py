@@ -35,21 +35,21 @@ def too_new(cuda: "str", driver: "str") -> "bool":
 def parsed(text: "bytes") -> "dict[str, Any] | None":
     """The facts of ``probe.py``: known names and types only."""
     try:
-        found = json.loads(readable(text))
+        document = json.loads(readable(text))
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict) or not isinstance(found.get("devices"), list):
+    if not isinstance(document, dict) or not isinstance(document.get("devices"), list):
         return None
-    facts = {name: plain(found.get(name)) for name in ("python", "program", "library")}  # type: dict[str, Any]
-    facts.update({name: _text_or_none(found.get(name)) for name in ("visible", "cuda")})
-    facts["nodes"] = [plain(node) for node in _listed(found.get("nodes"))]
-    facts["refused"] = _refused(found.get("refused"))
-    facts["seconds"] = _number(found.get("seconds"))
-    facts["devices"] = [_of(one, _DEVICE) for one in _listed(found["devices"]) if isinstance(one, dict)]
-    facts["packages"] = [_of(one, _PACKAGE) for one in _listed(found.get("packages")) if isinstance(one, dict)]
-    if isinstance(found.get("trials"), list):
-        trials = [one for one in _listed(found["trials"]) if isinstance(one, dict)]
-        facts["trials"] = [dict(_of(one, _TRIAL), refused=_refused(one.get("refused"))) for one in trials]
+    facts = {name: plain(document.get(name)) for name in ("python", "program", "library")}  # type: dict[str, Any]
+    facts.update({name: _text_or_none(document.get(name)) for name in ("visible", "cuda")})
+    facts["nodes"] = [plain(node) for node in _listed(document.get("nodes"))]
+    facts["refused"] = _refused(document.get("refused"))
+    facts["seconds"] = _number(document.get("seconds"))
+    facts["devices"] = [_of(item, _DEVICE) for item in _listed(document["devices"]) if isinstance(item, dict)]
+    facts["packages"] = [_of(item, _PACKAGE) for item in _listed(document.get("packages")) if isinstance(item, dict)]
+    if isinstance(document.get("trials"), list):
+        trials = [item for item in _listed(document["trials"]) if isinstance(item, dict)]
+        facts["trials"] = [dict(_of(item, _TRIAL), refused=_refused(item.get("refused"))) for item in trials]
     return facts
 
 
@@ -88,8 +88,8 @@ def _no_device(facts: "dict[str, Any]", contained: "bool") -> "tuple[str, str]":
     visible = facts["visible"]
     if visible is not None:
         hides = "hides every GPU" if visible in ("", "-1", "none", "NoDevFiles") else "selects no existing GPU"
-        said = "CUDA_VISIBLE_DEVICES=%s %s" % (visible, hides)
-        return said, "unset CUDA_VISIBLE_DEVICES, or select an existing GPU; the first one is 0"
+        message = "CUDA_VISIBLE_DEVICES=%s %s" % (visible, hides)
+        return message, "unset CUDA_VISIBLE_DEVICES, or select an existing GPU; the first one is 0"
     if contained and not facts["nodes"]:
         fix = "write nvidiaDocker: true in the .compute file; `holdfast computetarget test` shows what is missing"
         return "there is no GPU in the container: no /dev/nvidia* is in it", fix
@@ -110,13 +110,13 @@ def _failed_trials(facts: "dict[str, Any]", _contained: "bool") -> "tuple[str, s
             fix = "`holdfast gpu` shows its processes; wait, or use another GPU"
             return "%s has no memory left, not even 1 MB" % trial["name"], fix
         if refused:
-            said = "%s cannot be used: %s says %s (%d)" % (
+            message = "%s cannot be used: %s says %s (%d)" % (
                 trial["name"],
                 refused["step"],
                 refused["name"],
                 refused["code"],
             )
-            return said, _REFUSALS.get(refused["code"], ("", "run nvidia-smi there; restart the machine"))[1]
+            return message, _REFUSALS.get(refused["code"], ("", "run nvidia-smi there; restart the machine"))[1]
         return "%s computes wrongly: %s" % (trial["name"], trial["note"]), "do not use this GPU; have it tested"
     return "", ""
 
@@ -129,19 +129,19 @@ def _builds(facts: "dict[str, Any]", _contained: "bool") -> "tuple[str, str]":
 
 def _trouble_of(package: "dict[str, Any]", cuda: "str | None") -> "tuple[str, str]":
     name, version, build = package["name"], package["version"], package["build"]
-    said = ("%s %s" % (name, version)).strip()
+    label = ("%s %s" % (name, version)).strip()
     if build == "cpu":
         fix = _GPU_BUILDS.get(name, "install its build for CUDA")
         if name.startswith("tensorflow") and version.startswith("1."):
             fix = "write tensorflow-gpu==%s" % version
-        return "%s is built without CUDA and cannot use the GPU" % said, fix
+        return "%s is built without CUDA and cannot use the GPU" % label, fix
     if build == "rocm":
-        return "%s is built for AMD GPUs and cannot use this GPU" % said, _GPU_BUILDS.get(name, "")
+        return "%s is built for AMD GPUs and cannot use this GPU" % label, _GPU_BUILDS.get(name, "")
     if build == "cuda" and package["cuda"] and cuda and too_new(package["cuda"], cuda):
-        why = "%s is built for CUDA %s, but this driver supports %s and older" % (said, package["cuda"], cuda)
+        why = "%s is built for CUDA %s, but this driver supports %s and older" % (label, package["cuda"], cuda)
         return why, "install a build of %s for CUDA %s, or a newer driver" % (name, cuda.split(".")[0])
     if name.startswith("tensorflow") and package["cudnn"] is False and version.startswith("2."):
-        return "%s finds no cuDNN here and cannot use the GPU" % said, "write tensorflow[and-cuda]==%s" % version
+        return "%s finds no cuDNN here and cannot use the GPU" % label, "write tensorflow[and-cuda]==%s" % version
     return "", ""
 
 
@@ -186,27 +186,27 @@ _TRIAL = {
 }  # type: dict[str, type]
 
 
-def _of(found: "dict[str, Any]", kinds: "dict[str, Any]") -> "dict[str, Any]":
-    said = {}  # type: dict[str, Any]
+def _of(source: "dict[str, Any]", kinds: "dict[str, Any]") -> "dict[str, Any]":
+    result = {}  # type: dict[str, Any]
     for name, kind in kinds.items():
-        value = found.get(name)
+        value = source.get(name)
         if kind is str:
-            said[name] = plain(value)
+            result[name] = plain(value)
         elif kind is bool:
-            said[name] = value if isinstance(value, bool) else None
+            result[name] = value if isinstance(value, bool) else None
         elif kind is None:
-            said[name] = _text_or_none(value)
+            result[name] = _text_or_none(value)
         else:
-            said[name] = kind(_number(value))
-    return said
+            result[name] = kind(_number(value))
+    return result
 
 
-def _refused(found: "object") -> "dict[str, Any] | None":
-    return _of(found, {"step": str, "code": int, "name": str}) if isinstance(found, dict) else None
+def _refused(value: "object") -> "dict[str, Any] | None":
+    return _of(value, {"step": str, "code": int, "name": str}) if isinstance(value, dict) else None
 
 
-def _listed(found: "object") -> "list[Any]":
-    return found[:_MOST] if isinstance(found, list) else []
+def _listed(value: "object") -> "list[Any]":
+    return value[:_MOST] if isinstance(value, list) else []
 
 
 def _number(value: "object") -> "float":

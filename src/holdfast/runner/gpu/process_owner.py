@@ -40,8 +40,8 @@ def is_of(pid: "int", uid: "bytes", container: "bytes") -> "bool":
 
 def _run_of(pid: "int") -> "tuple[str | None, str | None]":
     pairs = [part.partition(b"=") for part in _read(pid, "environ").split(b"\0")]
-    found = {name: readable(value) for name, _, value in pairs}
-    return found.get(b"HOLDFAST_RUN_UID"), found.get(b"HOLDFAST_RUN_ID")
+    variables = {name: readable(value) for name, _, value in pairs}
+    return variables.get(b"HOLDFAST_RUN_UID"), variables.get(b"HOLDFAST_RUN_ID")
 
 
 def _user(pid: "int") -> "str | None":

@@ -98,10 +98,10 @@ class Card:
             self.strangers[who["pid"]] = dict(facts, after_s=_rounded(now))
         return is_news
 
-    def count(self, said: "dict[str, Any]") -> "None":
+    def count(self, counters: "dict[str, Any]") -> "None":
         """The card's own counters: their growth belongs to the run."""
-        self._first = self._first or said
-        self._last = said
+        self._first = self._first or counters
+        self._last = counters
 
     def lost(self, now: "float", why: "str") -> "bool":
         is_news = self.lost_after is None
@@ -112,7 +112,7 @@ class Card:
     @property
     def stayed_s(self) -> "float":
         """From the first to the last sight of processes of the run."""
-        last = max([float(one["to_s"]) for one in self.processes.values()] or [0.0])
+        last = max([float(process["to_s"]) for process in self.processes.values()] or [0.0])
         return last - (self.context_after or 0.0)
 
     @property
@@ -130,7 +130,7 @@ class Card:
     def used(self) -> "bool":
         if self.held:
             return False
-        grew = any((one["peak"] or 0) > (one["first"] or 0) + _GREW for one in self.processes.values())
+        grew = any((process["peak"] or 0) > (process["first"] or 0) + _GREW for process in self.processes.values())
         return self.context_after is not None and (self.busy_s > 0 or grew)
 
     def told(self, seconds: "float") -> "dict[str, Any]":
@@ -162,7 +162,7 @@ class Card:
             "xids": self.xids[:_MOST],
             "ecc": {kind: self._grown(kind) for kind in ("corrected", "uncorrected")},
             "strangers": list(self.strangers.values()),
-            "processes": [_process(pid, one) for pid, one in processes[:_MOST]],
+            "processes": [_process(pid, process) for pid, process in processes[:_MOST]],
         }
 
     def _grown(self, name: "str") -> "Any":
@@ -176,7 +176,7 @@ def receipt(
     """``facts``: the machine's state, source, driver, cuda and trouble."""
     verdict, evidence = judged(cards, facts, seconds)
     gone = [card.lost_after for card in cards if card.lost_after is not None]
-    found = {
+    document = {
         "format": 1,
         "verdict": verdict,
         "evidence": evidence,
@@ -188,7 +188,7 @@ def receipt(
         "lost_after_s": _rounded(min(gone)) if gone else None,
         "gpus": [card.told(seconds) for card in cards],
     }
-    return dict(found, **more)
+    return dict(document, **more)
 
 
 def judged(cards: "list[Card]", facts: "dict[str, Any]", seconds: "float") -> "tuple[str, str]":
@@ -216,20 +216,20 @@ def judged(cards: "list[Card]", facts: "dict[str, Any]", seconds: "float") -> "t
 
 
 def _work_of(card: "Card") -> "str":
-    words = "GPU %d: pid %d opened it after %.1f s" % (card.index, min(card.processes), card.context_after or 0.0)
-    return words + "; it was busy for %.1f s" % card.busy_s
+    message = "GPU %d: pid %d opened it after %.1f s" % (card.index, min(card.processes), card.context_after or 0.0)
+    return message + "; it was busy for %.1f s" % card.busy_s
 
 
 def _stay_on(card: "Card") -> "str":
-    words = "GPU %d: pid %d was on it for %.1f s" % (card.index, min(card.processes), card.stayed_s)
-    peaks = [one["peak"] for one in card.processes.values() if one["peak"]]
-    words += " with %.2f GB of memory" % (max(peaks) / 1e9) if peaks else ""
-    return words + "; it was busy for %.2f s" % card.busy_s
+    message = "GPU %d: pid %d was on it for %.1f s" % (card.index, min(card.processes), card.stayed_s)
+    peaks = [process["peak"] for process in card.processes.values() if process["peak"]]
+    message += " with %.2f GB of memory" % (max(peaks) / 1e9) if peaks else ""
+    return message + "; it was busy for %.2f s" % card.busy_s
 
 
-def _process(pid: "int", one: "dict[str, Any]") -> "dict[str, Any]":
-    times = {"from_s": _rounded(one["from_s"]), "to_s": _rounded(one["to_s"])}
-    return dict(times, pid=pid, program=one["program"], memory_peak=one["peak"])
+def _process(pid: "int", process: "dict[str, Any]") -> "dict[str, Any]":
+    times = {"from_s": _rounded(process["from_s"]), "to_s": _rounded(process["to_s"])}
+    return dict(times, pid=pid, program=process["program"], memory_peak=process["peak"])
 
 
 def _greater(known: "Any", seen: "Any") -> "Any":

@@ -97,9 +97,9 @@ class Hold:
             return {}
         return {b"CUDA_VISIBLE_DEVICES": ",".join(card["uuid"] for card in self.chosen).encode("ascii")}
 
-    def check(self, events: "Events", found: "dict[str, Any]") -> "None":
+    def check(self, events: "Events", answer: "dict[str, Any]") -> "None":
         """What the test said that ran where the script will."""
-        self._note_check(events, found)
+        self._note_check(events, answer)
         if self._refused:
             raise CannotTake(self._refused, outcome.GPU_IDLE_CODE)
 
@@ -109,8 +109,8 @@ class Hold:
         if self._watcher is not None:
             uuids = [card["uuid"] for card in self.given] if self.given is not None else None
             container = layout.container_id(self._attempt) if self._plan.container is not None else None
-            place = lossless(container) if container else None
-            self._watcher.tell(do="watch", uid=self._plan.uid, uuids=uuids, container=place)
+            path = lossless(container) if container else None
+            self._watcher.tell(do="watch", uid=self._plan.uid, uuids=uuids, container=path)
         if self._request is not None:
             if self._request.require:
                 self._idle_at = now + self._request.grace_s
@@ -128,12 +128,12 @@ class Hold:
     def hear(self, events: "Events") -> "None":
         if self._watcher is None:
             return
-        said = self._watcher.hear()
-        if said is None:
+        lines = self._watcher.hear()
+        if lines is None:
             self._watcher.release()
             self._watcher = None
             self._idle_at = 0.0  # who cannot look cannot accuse
-        for line in said or ():
+        for line in lines or ():
             self._note(events, line)
 
     def mind(self, events: "Events", now: "float") -> "str":
@@ -168,24 +168,24 @@ class Hold:
             self._look_inside(events)
         if self._claim is not None:
             self._claim.end()
-        found = self._receipt or self._without_watcher()
-        found.pop("final", None)
+        result = self._receipt or self._without_watcher()
+        result.pop("final", None)
         if self._lost:
             evidence = "the container lost access to it %.1f s after the start: %s" % (self._lost_after, self._lost)
-            found.update(verdict=receipt.LOST, evidence=evidence, lost_after_s=self._lost_after)
-        if self._request is None and not any(card["context_after_s"] is not None for card in found["gpus"]):
-            if found["gpus"]:
-                events.add("gpu_unused", gpus=[card["name"] for card in found["gpus"]])
+            result.update(verdict=receipt.LOST, evidence=evidence, lost_after_s=self._lost_after)
+        if self._request is None and not any(card["context_after_s"] is not None for card in result["gpus"]):
+            if result["gpus"]:
+                events.add("gpu_unused", gpus=[card["name"] for card in result["gpus"]])
             return {}
-        events.add("gpu_receipt", **found)
-        return found
+        events.add("gpu_receipt", **result)
+        return result
 
-    def verdict(self, found: "dict[str, Any]", code: "int") -> "str":
+    def verdict(self, result: "dict[str, Any]", code: "int") -> "str":
         """Why a script that ended well has failed all the same; empty if it has not."""
         required = self._request is not None and self._request.require
-        if code or not required or found.get("verdict") not in (receipt.IDLE, receipt.HELD, receipt.ABSENT):
+        if code or not required or result.get("verdict") not in (receipt.IDLE, receipt.HELD, receipt.ABSENT):
             return ""
-        return "%s: %s" % (outcome.GPU_IDLE, found["evidence"])
+        return "%s: %s" % (outcome.GPU_IDLE, result["evidence"])
 
     def _counts(self) -> "bool":
         return self._request is not None and self._request.count not in (None, 0)
@@ -197,15 +197,15 @@ class Hold:
         self._watcher.tell(do="facts")
         deadline = time.monotonic() + nvml.LIMIT_S
         while self._watcher is not None:
-            said = self._watcher.hear()
-            found = [line["facts"] for line in said or () if "facts" in line]
-            if found:
-                self._facts = found[0]
+            lines = self._watcher.hear()
+            facts = [line["facts"] for line in lines or () if "facts" in line]
+            if facts:
+                self._facts = facts[0]
                 return True
-            if said is None or time.monotonic() > deadline:
+            if lines is None or time.monotonic() > deadline:
                 if not rest(0.0, []):
                     return False  # the guardian has ended, and the watching process with it
-                why = "NVIDIA's library crashed" if said is None else "NVIDIA's driver does not respond"
+                why = "NVIDIA's library crashed" if lines is None else "NVIDIA's driver does not respond"
                 self._facts = dict(_unmeasured(why), gpus=self._facts.get("gpus") or [])
                 self._watcher.release()
                 self._watcher = None
@@ -237,7 +237,7 @@ class Hold:
         events: "Events",
         rest: "Callable[[float, list[int]], bool]",
     ) -> "bool":
-        began, told, told_at = time.monotonic(), None, 0.0
+        began, reported, told_at = time.monotonic(), None, 0.0
         limit = request.wait_s
         while True:
             answer = claim.take(self._seen())
@@ -254,9 +254,9 @@ class Hold:
                 when = "within %s" % request.wait_text if limit else "now"
                 raise CannotTake("no GPU is free %s: %s" % (when, answer.reason), 124)
             position = len(answer.ahead) + 1
-            if (position, answer.reason) != told and (told is None or now - told_at > 1.0):
-                told, told_at = (position, answer.reason), now
-                ahead = [one.brief() for one in answer.ahead[:10]]
+            if (position, answer.reason) != reported and (reported is None or now - told_at > 1.0):
+                reported, told_at = (position, answer.reason), now
+                ahead = [ticket.brief() for ticket in answer.ahead[:10]]
                 events.add("queued", position=position, reason=answer.reason, ahead=ahead)
             pause = min(0.25 * position, 5.0)
             claim.keep_fresh()
@@ -291,20 +291,20 @@ class Hold:
         if "receipt" in line:
             self._receipt = dict(line["receipt"], final=True)
 
-    def _note_check(self, events: "Events", found: "dict[str, Any]") -> "None":
+    def _note_check(self, events: "Events", answer: "dict[str, Any]") -> "None":
         self._checked = True
-        events.add("gpu_check", **found)
+        events.add("gpu_check", **answer)
         # A build that cannot use the GPU is reported; that there is no GPU at all is not.
-        devices = (found.get("facts") or {}).get("devices")
-        if not found.get("ok") and not devices and self._request is not None and self._request.require:
-            words = "%s: %s\n%s" % (outcome.GPU_IDLE, found.get("why"), found.get("fix") or "")
-            self._refused = words.strip()
+        devices = (answer.get("facts") or {}).get("devices")
+        if not answer.get("ok") and not devices and self._request is not None and self._request.require:
+            message = "%s: %s\n%s" % (outcome.GPU_IDLE, answer.get("why"), answer.get("fix") or "")
+            self._refused = message.strip()
 
     def _look_inside(self, events: "Events") -> "None":
         """What the container's first process says of the GPU and of the device files that it was given."""
-        told = None if self._checked else probe_run.told(self._attempt)
-        if told is not None:
-            self._note_check(events, told)
+        answer = None if self._checked else probe_run.told(self._attempt)
+        if answer is not None:
+            self._note_check(events, answer)
         if not self._lost:
             lost = probe_run.lost(self._attempt)
             if lost is not None:

@@ -41,12 +41,12 @@ class Ticket:
     """One run in the queue, as its ticket tells it. ``taken`` is None while it waits."""
 
     def __init__(self, number: "int", uid: "str", owner: "int", lines: "list[dict[str, Any]]") -> "None":
-        told = lines[0]
+        fields = lines[0]
         self.number = number
         self.uid = uid
-        self.request = _request(told.get("wish"))
-        self.run_id = _plain(told.get("run_id") or uid)
-        self.user = _user(owner, _plain(told.get("user") or "?"))
+        self.request = _request(fields.get("wish"))
+        self.run_id = _plain(fields.get("run_id") or uid)
+        self.user = _user(owner, _plain(fields.get("user") or "?"))
         taken = next((line["taken"] for line in lines if isinstance(line.get("taken"), list)), None)
         self.taken = [_plain(uuid) for uuid in taken[:1000]] if taken is not None else None
 
@@ -108,22 +108,22 @@ class Folder:
 
     def tickets(self, sweep: "bool" = False) -> "list[Ticket]":
         """Every valid ticket in order: one that its run keeps locked. ``sweep`` removes void ones of our own."""
-        found = []
+        result = []
         for name in self._names()[:_MOST_TICKETS]:
             number, uid = _TICKET.fullmatch(name).groups()  # type: ignore[union-attr]
             lines, owner, valid = self._read(name)
             if valid and lines:
-                found.append(Ticket(int(number), uid, owner, lines))
+                result.append(Ticket(int(number), uid, owner, lines))
             elif not valid and sweep and owner == os.getuid():
                 self._unlink(name)
-        return found
+        return result
 
-    def draw(self, uid: "str", told: "dict[str, Any]", number: "int" = 0) -> "tuple[int, int]":
+    def draw(self, uid: "str", fields: "dict[str, Any]", number: "int" = 0) -> "tuple[int, int]":
         """A new ticket after all others, or with that number: its number and its descriptor, -1 where that failed."""
         if not number:
             number = min(_HIGHEST, 1 + max([ticket.number for ticket in self.tickets(sweep=True)], default=0))
         try:
-            return number, self._write_ticket(ticket_name(number, uid), told)
+            return number, self._write_ticket(ticket_name(number, uid), fields)
         except OSError:
             return number, -1
 
@@ -182,7 +182,7 @@ class Folder:
         finally:
             os.close(fd)
 
-    def _write_ticket(self, name: "str", told: "dict[str, Any]") -> "int":
+    def _write_ticket(self, name: "str", fields: "dict[str, Any]") -> "int":
         """Locked before another user can open it: one that is not locked is void."""
         beside = ".%d-%s" % (os.getpid(), os.urandom(16).hex())
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW
@@ -190,7 +190,7 @@ class Folder:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.fchmod(fd, 0o644)
-            os.write(fd, (json.dumps(told) + "\n").encode("ascii"))
+            os.write(fd, (json.dumps(fields) + "\n").encode("ascii"))
             os.rename(beside, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
         except OSError:
             os.close(fd)
@@ -245,21 +245,21 @@ def _can_lock(fd: "int", how: "int") -> "bool":
 
 
 def _objects(content: "bytes") -> "list[dict[str, Any]]":
-    found = []
+    objects = []
     for line in readable(content).splitlines():
         try:
-            told = json.loads(line)
+            value = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(told, dict):
-            found.append(told)
-    return found
+        if isinstance(value, dict):
+            objects.append(value)
+    return objects
 
 
-def _request(told: "object") -> "GpuRequest":
+def _request(value: "object") -> "GpuRequest":
     """The request of another run; one that cannot be parsed may want any GPU."""
     try:
-        return gpu_request(told)
+        return gpu_request(value)
     except PlanError:
         return gpu_request({})
 

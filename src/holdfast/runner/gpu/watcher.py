@@ -111,8 +111,8 @@ class _Loop:
         self._source, self._facts = nvml.look_with(self._source)
         return self._facts
 
-    def _say(self, **words: "object") -> "None":
-        wire.write_all(self._answers, wire.dumps(words) + b"\n")
+    def _say(self, **fields: "object") -> "None":
+        wire.write_all(self._answers, wire.dumps(fields) + b"\n")
 
 
 class _Watch:
@@ -129,8 +129,8 @@ class _Watch:
         self._cid_file = order.get("container")
         self._container = b""
         given = order.get("uuids")
-        found = [card for card in facts["gpus"] if card["uuid"] and (given is None or card["uuid"] in given)]
-        self.cards = [receipt.Card(card, given is not None) for card in found]
+        cards = [card for card in facts["gpus"] if card["uuid"] and (given is None or card["uuid"] in given)]
+        self.cards = [receipt.Card(card, given is not None) for card in cards]
         self._began = self._last = self._due = self._reported = time.monotonic()
         self._began -= float(order.get("ago_s") or 0.0)
         self._closer_at = self._began
@@ -203,15 +203,15 @@ class _Watch:
             if who["ours"]:
                 self._greet(card, now, pid, memory, who["program"])
             elif card.given and card.stranger(now, who):
-                told = {name: who[name] for name in ("pid", "user", "program", "run_id")}
-                self._say(event="gpu_stranger", uuid=card.uuid, index=card.index, after_s=round(now, 3), **told)
+                details = {name: who[name] for name in ("pid", "user", "program", "run_id")}
+                self._say(event="gpu_stranger", uuid=card.uuid, index=card.index, after_s=round(now, 3), **details)
 
     def _greet(
         self, card: "receipt.Card", now: "float", pid: "int", memory: "int | None", program: "str | None"
     ) -> "None":
         if card.ours(now, pid, memory, program):
-            told = {"uuid": card.uuid, "index": card.index, "pid": pid, "program": program}
-            self._say(event="gpu_context", after_s=round(now, 3), **told)
+            details = {"uuid": card.uuid, "index": card.index, "pid": pid, "program": program}
+            self._say(event="gpu_context", after_s=round(now, 3), **details)
 
     def _who(self, pid: "int", memory: "int | None") -> "dict[str, Any]":
         if pid not in self._known:
@@ -234,22 +234,22 @@ class _Watch:
         if xid is not None:
             why = "%s (Xid %d: %s)" % (why, xid, receipt.xid_meaning(xid))
         if card.lost(now, why):
-            told = {"uuid": card.uuid, "index": card.index, "why": why, "xid": xid}
-            self._say(event="gpu_lost", after_s=round(now, 3), **told)
+            details = {"uuid": card.uuid, "index": card.index, "why": why, "xid": xid}
+            self._say(event="gpu_lost", after_s=round(now, 3), **details)
 
     def _hear_xids(self, now: "float") -> "None":
         for uuid, number in self._source.xids() if self._source is not None else ():
             for card in self.cards:
                 if card.uuid == uuid:
                     card.xids.append(number)
-                    told = {"uuid": uuid, "index": card.index, "xid": number}
-                    self._say(event="gpu_xid", meaning=receipt.xid_meaning(number), after_s=round(now, 3), **told)
+                    details = {"uuid": uuid, "index": card.index, "xid": number}
+                    self._say(event="gpu_xid", meaning=receipt.xid_meaning(number), after_s=round(now, 3), **details)
 
     def _await_release(self) -> "None":
         """The script's processes are gone, and its memory should be free; the driver may need a moment."""
         until = time.monotonic() + _HELD_S
         while True:
-            held = [one for card in self.cards for one in self._still_on(card)]
+            held = [process for card in self.cards for process in self._still_on(card)]
             if not held:
                 return
             if time.monotonic() > until:

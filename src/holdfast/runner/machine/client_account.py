@@ -124,8 +124,8 @@ def _keys(note: "dict[str, object]") -> "list[str]":
 
 
 def _texts(note: "dict[str, object]", name: "str") -> "list[str]":
-    found = note.get(name)
-    return [text for text in found if isinstance(text, str)] if isinstance(found, list) else []
+    value = note.get(name)
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
 
 
 def _labels(home: "bytes") -> "list[str]":
@@ -174,10 +174,10 @@ def _lines(path: "bytes") -> "list[str]":
 def _read(path: "bytes") -> "dict[str, object]":
     try:
         with open(path, "rb") as source:
-            found = json.loads(source.read().decode("utf-8"))
+            document = json.loads(source.read().decode("utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _write(path: "bytes", content: "dict[str, object]") -> "None":

@@ -89,7 +89,7 @@ def _is_even(moment: "object", now: "float", passed: "float", boot: "str", unkno
 
 def _newest(home: "bytes", now: "float") -> "float":
     """The newest change to a store without a note, except for those around now."""
-    found = [0.0]
+    moments = [0.0]
     for folder in (home, layout.runs(home), layout.numbers(home)):
         try:
             names = os.listdir(folder)
@@ -97,10 +97,10 @@ def _newest(home: "bytes", now: "float") -> "float":
             continue
         for name in names:
             try:
-                found.append(os.lstat(os.path.join(folder, name)).st_mtime)
+                moments.append(os.lstat(os.path.join(folder, name)).st_mtime)
             except OSError:
                 continue
-    return max(moment for moment in found if not now - _JUST_NOW_S <= moment <= now + _DAY_S)
+    return max(moment for moment in moments if not now - _JUST_NOW_S <= moment <= now + _DAY_S)
 
 
 def _passed() -> "float":
@@ -120,10 +120,10 @@ def _boot_id() -> "str":
 
 def _read(home: "bytes") -> "dict[str, object]":
     try:
-        found = untrusted.loads(untrusted.read_file(layout.clock(home), _LARGEST))
+        document = untrusted.loads(untrusted.read_file(layout.clock(home), _LARGEST))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _write(home: "bytes", noted: "dict[str, object]") -> "None":

@@ -50,24 +50,24 @@ def ensure(
     Its ledger is None unless it was built now.
     """
     key = str(environment["key"])
-    place = layout.environment(home, key.encode("ascii"))
+    folder = layout.environment(home, key.encode("ascii"))
     os.makedirs(layout.locks(home), 0o700, exist_ok=True)
     _use(home, key, tell, stopped)
-    note = read_note(place)
+    note = read_note(folder)
     if note is not None:
-        os.utime(place)  # when it was last used: what prune goes by
+        os.utime(folder)  # when it was last used: what prune goes by
         return dict(note, ledger=None)
     path = layout.build_lock(home, key.encode("ascii"))
     lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _wait_for(lock, path, "another run is building this environment", tell, stopped)
-        note = read_note(place)
+        note = read_note(folder)
         if note is not None:
             return dict(note, ledger=None)
-        _build(home, runner, environment, place, log, tell, stopped, lock)
-        note = read_note(place)
+        _build(home, runner, environment, folder, log, tell, stopped, lock)
+        note = read_note(folder)
         if note is None:
-            raise CannotBuild("the environment was built but cannot be read: %s" % os.fsdecode(place))
+            raise CannotBuild("the environment was built but cannot be read: %s" % os.fsdecode(folder))
         return note
     finally:
         os.close(lock)
@@ -86,10 +86,10 @@ def use_lock(home: "bytes", key: "str") -> "bytes":
     return layout.use_lock(home, key.encode("ascii"))
 
 
-def read_note(place: "bytes") -> "dict[str, object] | None":
+def read_note(folder: "bytes") -> "dict[str, object] | None":
     """What the builder wrote into a finished environment; None where there is none."""
     try:
-        with open(os.path.join(place, NOTE), "rb") as source:
+        with open(os.path.join(folder, NOTE), "rb") as source:
             note = json.loads(source.read().decode("utf-8"))
     except (OSError, ValueError):
         return None
@@ -103,56 +103,56 @@ def builder_python(
     stopped: "Callable[[], bool]" = lambda: False,
 ) -> "str":
     """The interpreter that has the pinned builder's tools; made on first use."""
-    place = os.path.join(layout.builder(home), "-".join(PINS).replace("=", "").encode("ascii"))
-    python = os.path.join(place, b"bin", b"python")
-    if _has_tools(place):
+    folder = os.path.join(layout.builder(home), "-".join(PINS).replace("=", "").encode("ascii"))
+    python = os.path.join(folder, b"bin", b"python")
+    if _has_tools(folder):
         return os.fsdecode(python)
     if sys.version_info < OLDEST:
         raise CannotBuild(
             "building environments needs Python %d.%d or newer on this machine; this is %d.%d"
             % (OLDEST + sys.version_info[:2])
         )
-    os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
-    path = os.path.join(os.path.dirname(place), b"lock")
+    os.makedirs(os.path.dirname(folder), 0o700, exist_ok=True)
+    path = os.path.join(os.path.dirname(folder), b"lock")
     lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _wait_for(lock, path, "another process is installing the builder's tools", tell, stopped)
-        if not _has_tools(place):
+        if not _has_tools(folder):
             tell({"phase": "tools", "name": ", ".join(PINS)})
-            _install_tools(place, log)
+            _install_tools(folder, log)
     finally:
         os.close(lock)
     return os.fsdecode(python)
 
 
-def _has_tools(place: "bytes") -> "bool":
+def _has_tools(folder: "bytes") -> "bool":
     """Whether no file of them is shorter than it was when they were installed; older stores have no list of that."""
-    if not os.path.exists(os.path.join(place, b"bin", b"python")):
+    if not os.path.exists(os.path.join(folder, b"bin", b"python")):
         return False
     try:
-        with open(os.path.join(place, _SIZES), "rb") as source:
+        with open(os.path.join(folder, _SIZES), "rb") as source:
             sizes = json.loads(source.read().decode("ascii"))
     except FileNotFoundError:
         return True
     except (OSError, ValueError):
         return False
     try:
-        return all(os.path.getsize(os.path.join(place, os.fsencode(name))) == sizes[name] for name in sizes)
+        return all(os.path.getsize(os.path.join(folder, os.fsencode(name))) == sizes[name] for name in sizes)
     except (OSError, TypeError):
         return False
 
 
-def _note_sizes(place: "bytes") -> "None":
+def _note_sizes(top: "bytes") -> "None":
     sizes = {}
-    for folder, _, names in os.walk(place):
+    for folder, _, names in os.walk(top):
         for path in (os.path.join(folder, name) for name in names):
             if not os.path.islink(path):
-                sizes[os.fsdecode(path[len(place) + 1 :])] = os.path.getsize(path)
-    write_synced(os.path.join(place, _SIZES), json.dumps(sizes).encode("ascii"))
+                sizes[os.fsdecode(path[len(top) + 1 :])] = os.path.getsize(path)
+    write_synced(os.path.join(top, _SIZES), json.dumps(sizes).encode("ascii"))
 
 
-def _install_tools(place: "bytes", log: "bytes") -> "None":
-    beside = place + node.own_ending()
+def _install_tools(folder: "bytes", log: "bytes") -> "None":
+    beside = folder + node.own_ending()
     remove_tree(beside)
     steps = (
         [sys.executable, "-I", "-m", "venv", os.fsdecode(beside)],
@@ -165,23 +165,23 @@ def _install_tools(place: "bytes", log: "bytes") -> "None":
             *PINS,
         ],
     )
-    with open(log, "ab") as words:
+    with open(log, "ab") as output:
         for step in steps:
-            if subprocess.call(step, stdin=subprocess.DEVNULL, stdout=words, stderr=words) != 0:
+            if subprocess.call(step, stdin=subprocess.DEVNULL, stdout=output, stderr=output) != 0:
                 remove_tree(beside)
                 raise CannotBuild("the tools that build environments could not be installed\n%s" % tail(log))
     _note_sizes(beside)
-    _publish(beside, place, _has_tools)
+    _publish(beside, folder, _has_tools)
 
 
-def _publish(beside: "bytes", place: "bytes", is_whole: "Callable[[bytes], bool]") -> "None":
+def _publish(beside: "bytes", folder: "bytes", is_whole: "Callable[[bytes], bool]") -> "None":
     """What is there already is damaged, unless another node that shares this folder has finished first."""
-    if is_whole(place):
+    if is_whole(folder):
         remove_tree(beside)
     else:
-        remove_tree(place)
-        os.rename(beside, place)
-    fsync_path(os.path.dirname(place))
+        remove_tree(folder)
+        os.rename(beside, folder)
+    fsync_path(os.path.dirname(folder))
 
 
 def tail(log: "bytes", lines: "int" = 30) -> "str":
@@ -203,7 +203,7 @@ def _wait_for(
     shared: "bool" = False,
 ) -> "None":
     """As long as it takes, telling who is waited for; CannotBuild where that process was stopped."""
-    told, look_at, stopped_at = "", 0.0, 0.0
+    reported, look_at, stopped_at = "", 0.0, 0.0
     while not lock_wait.try_hold(lock, shared):
         if stopped():
             raise Stopped()
@@ -212,8 +212,8 @@ def _wait_for(
             look_at = now + 1.0
             holders = lock_holders.holders(path)
             text = what + (": " if holders else "") + ", ".join(str(holder) for holder in holders)
-            if text != told:
-                told = text
+            if text != reported:
+                reported = text
                 tell({"phase": "wait", "name": text})
             is_stopped = bool(holders) and all(holder.stopped for holder in holders)
             stopped_at = (stopped_at or now) if is_stopped else 0.0
@@ -227,22 +227,22 @@ def _build(
     home: "bytes",
     runner: "str",
     environment: "dict[str, object]",
-    place: "bytes",
+    folder: "bytes",
     log: "bytes",
     tell: "Callable[[dict[str, object]], None]",
     stopped: "Callable[[], bool]",
     lock: "int",
 ) -> "None":
-    beside = place + node.own_ending()
+    beside = folder + node.own_ending()
     remove_tree(beside)  # what a builder left that was killed
-    os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
+    os.makedirs(os.path.dirname(folder), 0o700, exist_ok=True)
     lock_file = dict(environment["lock"])  # type: ignore[call-overload]
     project = environment.get("own_package")  # True where its folder is unknown
     project = project if isinstance(project, str) else None
     request = {
         "verb": "install",
         "lock": lock_file,
-        "prefix": os.fsdecode(place),
+        "prefix": os.fsdecode(folder),
         "beside": os.fsdecode(beside),
         "cache": os.fsdecode(layout.packages(home)),
         "python": environment.get("interpreter"),
@@ -253,15 +253,15 @@ def _build(
         "log": os.fsdecode(log),
     }
     program = layout.builder_program(layout.runner(os.fsdecode(home), runner))
-    wish = environment.get("container")
+    container = environment.get("container")
     seen = [project or "", *package_folders(lock_file), *pip_configuration.folders(request["pip_configuration"])]
-    with BuildContainer(home, wish if isinstance(wish, dict) else None, seen, log) as room:
+    with BuildContainer(home, container if isinstance(container, dict) else None, seen, log) as room:
         request["inside"] = room.words
         answer = ask_builder(home, program, request, log, tell, stopped, lock)
     if answer.get("event") != "done":
         remove_tree(beside)
         raise CannotBuild(words_of(answer, log))
-    _publish(beside, place, lambda made: read_note(made) is not None)
+    _publish(beside, folder, lambda made: read_note(made) is not None)
 
 
 def package_folders(lock_file: "dict[str, object]") -> "list[str]":
@@ -272,7 +272,7 @@ def package_folders(lock_file: "dict[str, object]") -> "list[str]":
     named = list(options.get("find_links") or ()) if isinstance(options, dict) else []
     named += os.environ.get("UV_FIND_LINKS", "").split(",")
     places = (unquote(name[len("file://") :]) if name.startswith("file://") else name for name in map(str, named))
-    return sorted({place for place in places if place.startswith("/") and os.path.isdir(place)})
+    return sorted({folder for folder in places if folder.startswith("/") and os.path.isdir(folder)})
 
 
 class BuildContainer:
@@ -281,10 +281,10 @@ class BuildContainer:
     Its only process waits for the end of its stdin, which is ours: it goes when we go, however that happens.
     """
 
-    def __init__(self, home: "bytes", wish: "dict[str, object] | None", also: "list[str]", log: "bytes") -> "None":
+    def __init__(self, home: "bytes", container: "dict[str, object] | None", also: "list[str]", log: "bytes") -> "None":
         self._home = os.fsdecode(home)
-        self._also = [place for place in also if place and not (place + "/").startswith(self._home + "/")]
-        self._wish = wish
+        self._also = [path for path in also if path and not (path + "/").startswith(self._home + "/")]
+        self._wish = container
         self._log = log
         self.words = None  # type: list[str] | None
 
@@ -299,14 +299,14 @@ class BuildContainer:
         name = "holdfast-build-%d-%s" % (os.getpid(), os.urandom(4).hex())
         argv = [program, "run", "--rm", "--name", name, "--interactive", "--label", "%s=%s" % (container.LABEL, name)]
         argv += container.user_words(engine, "", (os.getuid(), os.getgid()))
-        for place in [self._home, *self._also]:
-            argv += ["--mount", container.mount(place, place, place != self._home)]
+        for path in [self._home, *self._also]:
+            argv += ["--mount", container.mount(path, path, path != self._home)]
         argv += ["--network", str(network)] if network else []
         argv += ["--security-opt", "label=disable"] if container.has_selinux() else []
         argv += ["--entrypoint", "/bin/sh", *container.image_words(str(self._wish["image_id"]))]
-        with open(self._log, "ab") as words:
+        with open(self._log, "ab") as output:
             self._process = subprocess.Popen(
-                [*argv, "-c", "echo ready; read _"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words
+                [*argv, "-c", "echo ready; read _"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output
             )
         if self._process.stdout.readline() != b"ready\n":  # type: ignore[union-attr]
             self._process.communicate()
@@ -339,17 +339,17 @@ def ask_builder(
     pipe = subprocess.PIPE
     answer = {}  # type: dict[str, object]
     try:
-        with open(log, "ab") as words:
+        with open(log, "ab") as output:
             builder = subprocess.Popen(
-                argv, stdin=pipe, stdout=pipe, stderr=words, start_new_session=True, pass_fds=shared
+                argv, stdin=pipe, stdout=pipe, stderr=output, start_new_session=True, pass_fds=shared
             )
         builder.stdin.write(json.dumps(dict(request, life=life)).encode("ascii"))  # type: ignore[union-attr]
         builder.stdin.close()  # type: ignore[union-attr]
-        for said in _lines(builder, stopped):
-            if said.get("event") == "progress":
-                tell(said)
+        for event in _lines(builder, stopped):
+            if event.get("event") == "progress":
+                tell(event)
             else:
-                answer = said
+                answer = event
         builder.wait()
         builder.stdout.close()  # type: ignore[union-attr]
     finally:
@@ -364,10 +364,10 @@ def _lines(builder: "subprocess.Popen[bytes]", stopped: "Callable[[], bool]") ->
     """The builder's output, line by line; it is told to end as soon as a stop is requested."""
     fd = builder.stdout.fileno()  # type: ignore[union-attr]
     held = b""
-    asked = False
+    signalled = False
     while True:
-        if stopped() and not asked:
-            asked = True
+        if stopped() and not signalled:
+            signalled = True
             os.killpg(builder.pid, signal.SIGTERM)
         if not select.select([fd], [], [], 0.1)[0]:
             continue
@@ -378,11 +378,11 @@ def _lines(builder: "subprocess.Popen[bytes]", stopped: "Callable[[], bool]") ->
         held = lines.pop()
         for line in lines:
             try:
-                said = json.loads(line.decode("utf-8"))
+                event = json.loads(line.decode("utf-8"))
             except ValueError:
                 continue
-            if isinstance(said, dict):
-                yield said
+            if isinstance(event, dict):
+                yield event
 
 
 def words_of(answer: "dict[str, object]", log: "bytes") -> "str":

@@ -15,17 +15,17 @@ if MYPY:
 def solve(
     home: "bytes",
     runner: "str",
-    asked: "dict[str, object]",
+    parameters: "dict[str, object]",
     log: "bytes",
     tell: "Callable[[dict[str, object]], None]",
 ) -> "dict[str, object]":
-    """The builder's answer, from this machine or from a container of the image that ``asked`` names."""
-    request = dict(asked["request"], verb="solve", log=os.fsdecode(log))  # type: ignore[call-overload]
+    """The builder's answer, from this machine or from a container of the image that ``parameters`` names."""
+    request = dict(parameters["request"], verb="solve", log=os.fsdecode(log))  # type: ignore[call-overload]
     request["pip_configuration"] = pip_configuration.merged(pip_configuration.read(), request.get("pip_configuration"))
     request["cache"] = os.fsdecode(layout.packages(home))
     program = layout.builder_program(layout.runner(os.fsdecode(home), runner))
     folder = os.path.join(layout.cache(home), b"solve-%d" % os.getpid())
-    image, tree = asked.get("container"), asked.get("tree")
+    image, tree = parameters.get("container"), parameters.get("tree")
     remove_tree(folder)
     try:
         if tree:  # the project's own packages, where its folder is on another machine

@@ -52,15 +52,15 @@ def platform() -> "str":
 
 def virtual_packages(cards: "dict[str, object] | None") -> "dict[str, object]":
     """Conda's names for what the machine itself brings; None where it is absent, no name where it is unknown."""
-    found = {"__unix": "0", "__linux": None, "__glibc": None, "__osx": None}  # type: dict[str, object]
+    packages = {"__unix": "0", "__linux": None, "__glibc": None, "__osx": None}  # type: dict[str, object]
     if sys.platform == "darwin":
-        found["__osx"] = os.uname().release
+        packages["__osx"] = os.uname().release
     else:
-        found["__linux"] = os.uname().release.split("-")[0]
-        found["__glibc"] = _glibc()
+        packages["__linux"] = os.uname().release.split("-")[0]
+        packages["__glibc"] = _glibc()
     if cards is None or cards["cuda"]:
-        found["__cuda"] = cards["cuda"] if cards else None
-    return found
+        packages["__cuda"] = cards["cuda"] if cards else None
+    return packages
 
 
 def gpu(home: "bytes") -> "dict[str, object] | None":
@@ -77,11 +77,11 @@ def gpu(home: "bytes") -> "dict[str, object] | None":
     known = _known_gpu(note, state)
     if known is not None:
         return known
-    found = (_ask_nvidia_smi(program) if program else None) or _ask_nvml()
-    if found is not None:
+    answer = (_ask_nvidia_smi(program) if program else None) or _ask_nvml()
+    if answer is not None:
         os.makedirs(os.path.dirname(note), 0o700, exist_ok=True)
-        jsonl.append_line(note, dict(found, state=state))
-        return found
+        jsonl.append_line(note, dict(answer, state=state))
+        return answer
     # A program without a driver is left over; a driver that tells no more than this may still have cards.
     return {"driver": "", "cuda": _cuda_of_driver(), "capabilities": []} if has_driver() else None
 
@@ -123,8 +123,8 @@ def _ask_nvidia_smi(program: "str") -> "dict[str, object] | None":
     """Judged by its output: the exit code is lost where SIGCHLD is ignored."""
     import re
 
-    told = _printed([program, "--query-gpu=driver_version,compute_cap", "--format=csv,noheader"], _NVIDIA_SMI_S)
-    cards = re.findall(r"^([\d.]+), (\d+\.\d+)\s*$", told or "", re.MULTILINE)
+    output = _printed([program, "--query-gpu=driver_version,compute_cap", "--format=csv,noheader"], _NVIDIA_SMI_S)
+    cards = re.findall(r"^([\d.]+), (\d+\.\d+)\s*$", output or "", re.MULTILINE)
     cuda = (
         re.search(r"CUDA (?:\w+ )?Version *: *(\d+\.\d+)", _printed([program], _NVIDIA_SMI_S) or "") if cards else None
     )
@@ -151,8 +151,8 @@ def _ask_nvml() -> "dict[str, object] | None":
         return None
     if failed or not capabilities or not all(capabilities):
         return None
-    told = driver.value.decode("ascii", "replace")
-    return {"driver": told, "cuda": _cuda(cuda.value), "capabilities": capabilities}
+    version = driver.value.decode("ascii", "replace")
+    return {"driver": version, "cuda": _cuda(cuda.value), "capabilities": capabilities}
 
 
 def _cuda_of_driver() -> "str":
@@ -217,8 +217,8 @@ def which(name: "str") -> "str | None":
 
 
 def _identity(real: "str") -> "str":
-    found = os.stat(real)
-    return "%s:%d:%d" % (real, found.st_size, int(found.st_mtime))
+    status = os.stat(real)
+    return "%s:%d:%d" % (real, status.st_size, int(status.st_mtime))
 
 
 def _is_script(path: "str") -> "bool":
@@ -235,10 +235,10 @@ def _printed(argv: "list[str]", limit_s: "int") -> "str | None":
     import subprocess
 
     try:
-        said = subprocess.check_output(argv, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=limit_s)
+        output = subprocess.check_output(argv, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=limit_s)
     except (OSError, subprocess.SubprocessError):
         return None
-    return readable(said)
+    return readable(output)
 
 
 def _glibc() -> "str | None":

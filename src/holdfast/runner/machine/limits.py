@@ -27,14 +27,14 @@ def explain(error: "BaseException") -> "str":
 
 def told(error: "BaseException") -> "str":
     """The error, with the limit behind it if there is one."""
-    words = explain(error)
-    return "%s (%s)" % (error, words) if words else str(error)
+    explanation = explain(error)
+    return "%s (%s)" % (error, explanation) if explanation else str(error)
 
 
 def _words(what: "str", name: "str", option: "str") -> "str":
-    words = "limit on %s: %s, see ulimit %s" % (what, _limit(name), option)
+    message = "limit on %s: %s, see ulimit %s" % (what, _limit(name), option)
     group = _pids_of_group() if name == "RLIMIT_NPROC" else ""
-    return words + (", pids.max of the control group is %s" % group if group else "")
+    return message + (", pids.max of the control group is %s" % group if group else "")
 
 
 def _limit(name: "str") -> "str":
@@ -57,8 +57,8 @@ def _pids_of_group() -> "str":
             paths = [line.rstrip("\n").split(":", 2) for line in source]
         for _, controllers, path in paths:
             if controllers in ("", "pids"):
-                place = os.path.join("/sys/fs/cgroup", controllers, path.lstrip("/"), "pids.max")
-                with open(place) as source:
+                limit = os.path.join("/sys/fs/cgroup", controllers, path.lstrip("/"), "pids.max")
+                with open(limit) as source:
                     return source.read(40).strip()
     except (OSError, ValueError):
         pass

@@ -32,8 +32,8 @@ def encoded() -> "bytes":
 
 def own_ending() -> "bytes":
     """For names of folders that only this node works in."""
-    told = "%s %s" % (processes.host_name(), _machine())
-    digest = hashlib.sha256(as_bytes(told)).hexdigest()
+    identity = "%s %s" % (processes.host_name(), _machine())
+    digest = hashlib.sha256(as_bytes(identity)).hexdigest()
     return (".on-%s%s" % (digest[:8], TEMPORARY)).encode("ascii")
 
 
@@ -54,10 +54,10 @@ def read(path: "str | bytes") -> "dict[str, object]":
     try:
         with open(path, "rb") as source:
             line = source.read(_LONGEST).partition(b"\n")[0]
-        found = json.loads(line.decode("utf-8")) if jsonl.is_intact(line) else {}
+        document = json.loads(line.decode("utf-8")) if jsonl.is_intact(line) else {}
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _machine() -> "str":

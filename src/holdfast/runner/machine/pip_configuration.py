@@ -19,58 +19,58 @@ _ADDRESSES = ("http://", "https://", "file:///")
 def read(environ: "Mapping[str, str] | None" = None) -> "dict[str, object]":
     """What is set, under the names of ``PipOptions``; as with pip, a variable overrides the files."""
     environ = os.environ if environ is None else environ
-    said = {}  # type: dict[str, str]
+    settings = {}  # type: dict[str, str]
     for path in _files(environ):
-        said.update(_read_file(path))
+        settings.update(_read_file(path))
     for name in _NAMES:
         value = environ.get("PIP_" + name.upper().replace("-", "_"), "")
         if value.strip():
-            said[name] = value
-    found = {}  # type: dict[str, object]
-    if said.get("index-url", "").strip().startswith(_ADDRESSES):
-        found["index_url"] = said["index-url"].strip()
-    if said.get("no-index", "").strip().lower() in _TRUE:
-        found["no_index"] = True
+            settings[name] = value
+    options = {}  # type: dict[str, object]
+    if settings.get("index-url", "").strip().startswith(_ADDRESSES):
+        options["index_url"] = settings["index-url"].strip()
+    if settings.get("no-index", "").strip().lower() in _TRUE:
+        options["no_index"] = True
     for name, option in _LISTS.items():
-        values = [_place(word) if name == "find-links" else word for word in said.get(name, "").split()]
+        values = [_place(word) if name == "find-links" else word for word in settings.get(name, "").split()]
         if name == "extra-index-url":
             values = [word for word in values if word and word.startswith(_ADDRESSES)]
         if any(values):
-            found[option] = [word for word in values if word]
-    return found
+            options[option] = [word for word in values if word]
+    return options
 
 
 def portable(options: "dict[str, object]") -> "dict[str, object]":
     """Without folders of this machine, for another one."""
-    found = {}  # type: dict[str, object]
+    result = {}  # type: dict[str, object]
     for name, value in options.items():
-        words = value if isinstance(value, list) else [value]
-        kept = [word for word in words if not str(word).startswith(("file:", "/"))]
+        items = value if isinstance(value, list) else [value]
+        kept = [word for word in items if not str(word).startswith(("file:", "/"))]
         if kept:
-            found[name] = kept if isinstance(value, list) else kept[0]
-    return found
+            result[name] = kept if isinstance(value, list) else kept[0]
+    return result
 
 
 def merged(own: "dict[str, object]", sent: "object") -> "dict[str, object]":
     """The configuration of this machine, with what the client sent of its own; this machine's index is preferred."""
-    found = dict(sent) if isinstance(sent, dict) else {}  # type: dict[str, object]
+    result = dict(sent) if isinstance(sent, dict) else {}  # type: dict[str, object]
     for name, value in own.items():
-        before = found.get(name)
+        before = result.get(name)
         if isinstance(value, list) and isinstance(before, list):
-            found[name] = value + [word for word in before if word not in value]
+            result[name] = value + [word for word in before if word not in value]
         else:
-            found[name] = value
-    return found
+            result[name] = value
+    return result
 
 
 def folders(options: "object") -> "list[str]":
     """Folders of this machine among the places; a container must see them."""
     from urllib.parse import unquote
 
-    found = dict(options) if isinstance(options, dict) else {}  # type: dict[str, object]
-    named = [found.get("index_url")]
+    fields = dict(options) if isinstance(options, dict) else {}  # type: dict[str, object]
+    named = [fields.get("index_url")]
     for name in ("extra_index_urls", "find_links"):
-        more = found.get(name)
+        more = fields.get(name)
         named += more if isinstance(more, list) else []
     paths = (unquote(word[7:]) if word.startswith("file://") else word for word in map(str, filter(None, named)))
     return sorted({path for path in paths if path.startswith("/") and os.path.isdir(path)})
@@ -108,13 +108,13 @@ def _read_file(path: "str") -> "dict[str, str]":
         parser.read_string(text)
     except (OSError, ValueError, configparser.Error):
         return {}  # pip itself says what is wrong with it
-    found = {}
+    settings = {}
     for section in ("global", "install"):
         for key, value in parser.items(section) if parser.has_section(section) else ():
             name = key.lower().replace("_", "-").lstrip("-")
             if name in _NAMES:
-                found[name] = value or ""
-    return found
+                settings[name] = value or ""
+    return settings
 
 
 def _place(word: "str") -> "str | None":

@@ -67,13 +67,13 @@ def parents() -> "dict[int, int]":
     if not sys.platform.startswith("linux"):
         rows = [line.split() for line in _ask("ps", "-axo", "pid=,ppid=,stat=").splitlines()]
         return {int(row[0]): int(row[1]) for row in rows if len(row) == 3 and not row[2].startswith("Z")}
-    found = {}
+    result = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             fields = _stat_fields(int(name))
             if fields and fields[0] != "Z":
-                found[int(name)] = int(fields[1])
-    return found
+                result[int(name)] = int(fields[1])
+    return result
 
 
 def descendants(root: "int", leave_out: "Callable[[int, int], bool] | None" = None) -> "list[int]":
@@ -82,14 +82,14 @@ def descendants(root: "int", leave_out: "Callable[[int, int], bool] | None" = No
     Where ``leave_out`` says yes to a process and its parent, that process and all below it are not listed.
     """
     below = _children_by_kernel if _kernel_lists_children() else _children_by_walk()
-    found = []  # type: list[int]
+    pids = []  # type: list[int]
     waiting = [root]
     while waiting:
         parent = waiting.pop()
         children = [child for child in below(parent) if leave_out is None or not leave_out(child, parent)]
-        found += children
+        pids += children
         waiting += children
-    return found
+    return pids
 
 
 def children(parent: "int") -> "list[int]":
@@ -126,16 +126,16 @@ def command_of(pid: "int") -> "str":
 def marked(variable: "bytes", value: "bytes") -> "list[int]":
     """Processes whose environment holds variable=value: how orphans are found when both watchers are gone."""
     wanted = variable + b"=" + value
-    found = []
+    pids = []
     for name in os.listdir("/proc") if sys.platform.startswith("linux") else ():
         if name.isdigit() and int(name) != os.getpid():
             try:
                 with open("/proc/%s/environ" % name, "rb") as source:
                     if wanted in source.read().split(b"\0"):
-                        found.append(int(name))
+                        pids.append(int(name))
             except OSError:
                 continue
-    return found
+    return pids
 
 
 def warm_up() -> "None":
@@ -166,14 +166,14 @@ def _children_by_kernel(pid: "int") -> "list[int]":
 
 def _listed_children(pid: "int") -> "list[int]":
     """The children of one process, where the kernel keeps the list: a walk over all processes costs milliseconds."""
-    found = []  # type: list[int]
+    pids = []  # type: list[int]
     try:
         for thread in os.listdir("/proc/%d/task" % pid):
             with open("/proc/%d/task/%s/children" % (pid, thread)) as source:
-                found += [int(word) for word in source.read().split()]
+                pids += [int(word) for word in source.read().split()]
     except (OSError, ValueError):
         pass  # it has ended meanwhile; its children have another parent by now and are found there
-    return found
+    return pids
 
 
 def _children_by_walk() -> "Callable[[int], list[int]]":

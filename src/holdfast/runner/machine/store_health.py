@@ -75,10 +75,10 @@ def _locks(home: "bytes") -> "str":
     try:
         if any(line.get("state") == state for line in jsonl.read_lines(note)):
             return ""
-        found = locks_work(home)
-        if not found:
+        problem = locks_work(home)
+        if not problem:
             os.makedirs(os.path.dirname(note), 0o700, exist_ok=True)
             jsonl.append_line(note, {"state": state})
-        return found
+        return problem
     except OSError as error:
         return "" if error.errno in _NO_LOCKS_MATTER else str(error)

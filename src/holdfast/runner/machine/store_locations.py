@@ -24,13 +24,13 @@ def places(store: "str") -> "list[list[object]]":
     """Folders on other disks that can be written to, each with its free space."""
     user = os.environ.get("USER") or str(os.getuid())
     disk = os.stat(_existing(store)).st_dev
-    found = []
+    candidates = []
     for pattern in _FOLDERS:
         folder = os.path.expanduser(pattern.replace("%s", user))
         if os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK) and os.stat(folder).st_dev != disk:
             name = ".holdfast" if pattern == "~" else "holdfast-" + user
-            found.append([os.path.join(folder, name), *_room(folder)])
-    return found
+            candidates.append([os.path.join(folder, name), *_room(folder)])
+    return candidates
 
 
 def can_clone(store: "str") -> "bool":
@@ -56,10 +56,10 @@ def _existing(path: "str") -> "str":
 
 
 def _room(folder: "str") -> "list[object]":
-    found = os.statvfs(folder)
-    is_read_only = bool(found.f_flag & getattr(os, "ST_RDONLY", 0))
-    is_no_exec = bool(found.f_flag & getattr(os, "ST_NOEXEC", 0))
-    return [found.f_bavail * found.f_frsize, found.f_favail if found.f_files else None, is_read_only, is_no_exec]
+    status = os.statvfs(folder)
+    is_read_only = bool(status.f_flag & getattr(os, "ST_RDONLY", 0))
+    is_no_exec = bool(status.f_flag & getattr(os, "ST_NOEXEC", 0))
+    return [status.f_bavail * status.f_frsize, status.f_favail if status.f_files else None, is_read_only, is_no_exec]
 
 
 if __name__ == "__main__":

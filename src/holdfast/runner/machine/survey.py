@@ -36,15 +36,15 @@ def ends_at_logout() -> "str":
     user = pwd.getpwuid(os.getuid()).pw_name
     if os.path.exists("/var/lib/systemd/linger/" + user) or not os.path.isdir("/run/systemd/users"):
         return ""
-    value, place = "no", ""
+    value, source = "no", ""
     for path in ["/etc/systemd/logind.conf", *_drop_ins("/etc/systemd/logind.conf.d")]:
         for line in _text(path).splitlines():
             name, _, word = line.partition("=")
             if name.strip() == "KillUserProcesses":
-                value, place = word.strip().lower(), path
+                value, source = word.strip().lower(), path
     if value not in ("yes", "true", "1", "on"):
         return ""
-    return "%s sets KillUserProcesses=yes; ask for: loginctl enable-linger %s" % (place, user)
+    return "%s sets KillUserProcesses=yes; ask for: loginctl enable-linger %s" % (source, user)
 
 
 def _system() -> "str":
@@ -57,14 +57,14 @@ def _system() -> "str":
 def _engine(home: "bytes", name: "str") -> "dict[str, str]":
     """Its version, or why it cannot be used. Podman makes folders of its own whatever it is asked; they do not stay."""
     if name == "podman":
-        place = os.path.join(home, b"podman.%d" % os.getpid())
-        os.mkdir(place, 0o700)
+        folder = os.path.join(home, b"podman.%d" % os.getpid())
+        os.mkdir(folder, 0o700)
         names = ("HOME", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
-        said, code = _ask([name, "--version"], dict(os.environ, **{each: os.fsdecode(place) for each in names}))
-        remove_tree(place)
-        return {"error": said or "it does not respond"} if code else {"version": said.split()[-1]}
-    said, code = _ask([name, "version", "--format", "{{.Server.Version}}"])
-    return {"error": said.splitlines()[-1] if said else "it does not respond"} if code else {"version": said}
+        output, code = _ask([name, "--version"], dict(os.environ, **{each: os.fsdecode(folder) for each in names}))
+        remove_tree(folder)
+        return {"error": output or "it does not respond"} if code else {"version": output.split()[-1]}
+    output, code = _ask([name, "version", "--format", "{{.Server.Version}}"])
+    return {"error": output.splitlines()[-1] if output else "it does not respond"} if code else {"version": output}
 
 
 def _gpus() -> "list[dict[str, str]]":
@@ -72,13 +72,13 @@ def _gpus() -> "list[dict[str, str]]":
     from ..container import nvidia_files
     from ..gpu import nvml
 
-    found = nvml.facts(GPUS_S)
-    if found["state"] == "measured":
-        lasting = {"driver": found["driver"], "cuda": found["cuda"]}
-        return [dict(_card(card), **lasting) for card in found["gpus"]] or [{"error": found["trouble"]}]
+    measured = nvml.facts(GPUS_S)
+    if measured["state"] == "measured":
+        lasting = {"driver": measured["driver"], "cuda": measured["cuda"]}
+        return [dict(_card(card), **lasting) for card in measured["gpus"]] or [{"error": measured["trouble"]}]
     seen = nvidia_files.facts()
     has_signs = seen["driver"] or seen["cards"] or facts.which("nvidia-smi")
-    return [{"error": found["trouble"]}] if found["state"] == "unmeasured" and has_signs else []
+    return [{"error": measured["trouble"]}] if measured["state"] == "unmeasured" and has_signs else []
 
 
 def _card(card: "dict[str, object]") -> "dict[str, str]":

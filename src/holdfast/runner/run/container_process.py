@@ -21,9 +21,9 @@ AGAIN = 5  # how often the monitor of a container is restarted
 
 
 class Contained:
-    def __init__(self, supervisor: "Supervisor", wish: "Container") -> "None":
+    def __init__(self, supervisor: "Supervisor", container: "Container") -> "None":
         self._run = supervisor
-        self._wish = wish
+        self._wish = container
         self._name = argv.name_of(supervisor.plan.uid, supervisor.plan.attempt)
         self._inside = layout.inside(supervisor.attempt)
         self._charge = None  # type: monitor.Charge | None
@@ -32,19 +32,19 @@ class Contained:
         self._words = {}  # type: dict[str, object]
 
     def start(
-        self, asked: "dict[bytes, bytes]", environment: "dict[str, object]"
+        self, requested: "dict[bytes, bytes]", environment: "dict[str, object]"
     ) -> "tuple[int, int, dict[str, object]]":
         """Start it; returns the monitor's pid, the end of its stream and the fields for the event."""
         try:
             engine = engines.find(self._run.home, self._wish.engine)
-            self._charge = self._make_charge(engine, asked, environment)
+            self._charge = self._make_charge(engine, requested, environment)
         except engines.EngineTrouble as error:
             raise workdir.CannotPrepare(str(error)) from error
         output = self._open_stream()
         pid, self._verdict = monitor.begin(self._charge, again=False)
-        told = {"engine": engine["name"], "version": engine["version"], "name": self._name}
-        told.update(image=self._wish.image, image_id=self._wish.image_id, digest=self._wish.digest)
-        return pid, output, dict(told, argv=self._charge.words)
+        details = {"engine": engine["name"], "version": engine["version"], "name": self._name}
+        details.update(image=self._wish.image, image_id=self._wish.image_id, digest=self._wish.digest)
+        return pid, output, dict(details, argv=self._charge.words)
 
     def tell(self, pid: "int", number: "int") -> "None":
         """The monitor forwards it; no other process on this machine belongs to the script."""
@@ -66,12 +66,12 @@ class Contained:
 
     def verdict(self, _status: "int") -> "dict[str, object]":
         """``code``, ``reason``, ``lost`` and ``left``."""
-        said = self._said()
-        if not said:
+        result = self._said()
+        if not result:
             destroy(self._run.plan)
             reason = "the container monitor was killed repeatedly; the script was ended with it"
             return {"code": 125, "reason": reason, "lost": True}
-        return said
+        return result
 
     def tidy(self) -> "None":
         """When all is written down: take the container away, and what the engine's client left."""
@@ -90,16 +90,16 @@ class Contained:
         return self._words
 
     def _make_charge(
-        self, engine: "dict[str, object]", asked: "dict[bytes, bytes]", environment: "dict[str, object]"
+        self, engine: "dict[str, object]", requested: "dict[bytes, bytes]", environment: "dict[str, object]"
     ) -> "monitor.Charge":
-        run, wish = self._run, self._wish
+        run, container = self._run, self._wish
         gpu = self._gpu(engine)
         places = self._places()
-        words = argv.words(engine, wish, places, self._name, gpu[0])
-        line = self._line(engine, gpu[1], asked, environment)
-        charge = monitor.Charge(str(engine["program"]), self._name, words, line, run.attempt)
-        charge.limit = wish.memory_text
-        if wish.copied:
+        command = argv.words(engine, container, places, self._name, gpu[0])
+        line = self._line(engine, gpu[1], requested, environment)
+        charge = monitor.Charge(str(engine["program"]), self._name, command, line, run.attempt)
+        charge.limit = container.memory_text
+        if container.copied:
             from ..container import file_copy
 
             charge.load = lambda: file_copy.load(charge, places)
@@ -126,7 +126,7 @@ class Contained:
         self,
         engine: "dict[str, object]",
         gpu: "dict[str, str]",
-        asked: "dict[bytes, bytes]",
+        requested: "dict[bytes, bytes]",
         environment: "dict[str, object]",
     ) -> "bytes":
         """The line of JSON for the first process of the container."""
@@ -141,16 +141,16 @@ class Contained:
             ours[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = argv.SHARE.encode() + b"/"
         else:
             ours.pop(b"AZUREML_NATIVE_SHARE_DIRECTORY", None)
-        ours.update(asked)
+        ours.update(requested)
         ours.update(run.gpu.variables())
-        if b"PYTHONPATH" in asked:
-            ours[b"PYTHONPATH"] = b":".join([*first.pop(b"PYTHONPATH", []), asked[b"PYTHONPATH"]])
+        if b"PYTHONPATH" in requested:
+            ours[b"PYTHONPATH"] = b":".join([*first.pop(b"PYTHONPATH", []), requested[b"PYTHONPATH"]])
         is_root = argv.is_root(self._wish.user) and not engine.get("rootless")
-        told = {
+        settings = {
             "argv": run.plan.argv,
             "folder": lossless(layout.work(run.attempt)),
             "env": {lossless(name): lossless(value) for name, value in ours.items()},
-            "first": {lossless(name): [lossless(place) for place in places] for name, places in first.items()},
+            "first": {lossless(name): [lossless(folder) for folder in places] for name, places in first.items()},
             "umask": run.umask,
             "grace": run.plan.grace,
             "stream": None if self._wish.copied else lossless(layout.stream(self._inside)),
@@ -159,8 +159,8 @@ class Contained:
             "folders": [lossless(os.path.join(run.attempt, part.encode())) for part in argv.PARTS],
             "after": [os.getuid(), os.getgid()] if is_root else None,
         }
-        told.update(touch=self._touch_words() if self._wish.gpu else None, packages=self._package_list(asked))
-        return json.dumps(told).encode("ascii") + b"\n"
+        settings.update(touch=self._touch_words() if self._wish.gpu else None, packages=self._package_list(requested))
+        return json.dumps(settings).encode("ascii") + b"\n"
 
     def _touch_words(self) -> "list[str]":
         """The GPU probe is run by the interpreter that will run the script."""
@@ -183,10 +183,10 @@ class Contained:
             return [], {}
         from ..container import gpu_passthrough
 
-        found = gpu_passthrough.look(engine, self._run.gpu.chosen)
-        if found["refused"]:
-            raise workdir.CannotPrepare(str(found["refused"]))
-        return list(found["words"]), dict(found["environment"])
+        method = gpu_passthrough.look(engine, self._run.gpu.chosen)
+        if method["refused"]:
+            raise workdir.CannotPrepare(str(method["refused"]))
+        return list(method["words"]), dict(method["environment"])
 
     def _open_stream(self) -> "int":
         """A pipe with a name, so that the container writes to us and not to its engine; we hold both its ends."""
@@ -232,7 +232,7 @@ def save_checkpoints(plan: "Plan", attempt: "bytes") -> "None":
 
 def _parsed(text: "str") -> "dict[str, object]":
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}

@@ -219,17 +219,17 @@ def _close_for_the_dead(attempt: "bytes") -> "None":
         orphans = process_tree.end_marked(uid)
         reason = "supervisor and guardian were both killed; the script's outcome is unknown"
         reason += "; %d of its processes were still there and were ended" % len(orphans) if orphans else ""
-    told = {}  # type: dict[str, object]
+    details = {}  # type: dict[str, object]
     if damage:
         reason = "its events.jsonl is damaged and its outcome is unknown: %s" % "; ".join(damage)
-        told = {"damaged": damage}
+        details = {"damaged": damage}
     plan = read_plan(attempt) if first is not None or damage else None
     if plan is not None and plan.container is not None:
         from . import container_process
 
         container_process.save_checkpoints(plan, attempt)
         container_process.destroy(plan)
-    run_files.close(attempt, "lost", 125, reason, **told)
+    run_files.close(attempt, "lost", 125, reason, **details)
 
 
 def _await_first_event(attempt: "bytes") -> "dict[str, object] | None":

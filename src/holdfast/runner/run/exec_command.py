@@ -45,12 +45,12 @@ def execute(
     home: "bytes",
     runner: "str",
     attempt: "bytes",
-    asked: "dict[str, object]",
+    options: "dict[str, object]",
     umask: "int",
     reader: "wire.FrameReader",
     reply: "Reply",
 ) -> "None":
-    """``asked`` has argv, whether there will be input, and for how many seconds at most the client may be silent."""
+    """``options`` has argv, whether there will be input, and for how many seconds at most the client may be silent."""
     plan = read_plan(attempt)
     refused, why = _refusal(attempt, plan)
     if plan is None or refused:
@@ -59,8 +59,8 @@ def execute(
     work = layout.work(attempt)
     folder = work if os.path.isdir(work) else attempt
     mark = os.urandom(8).hex().encode("ascii") if plan.container is not None else b""
-    argv, env = _command(home, runner, attempt, plan, [as_bytes(word) for word in asked["argv"]], mark)  # type: ignore[attr-defined]
-    stdin = subprocess.PIPE if asked.get("input") else subprocess.DEVNULL
+    argv, env = _command(home, runner, attempt, plan, [as_bytes(word) for word in options["argv"]], mark)  # type: ignore[attr-defined]
+    stdin = subprocess.PIPE if options.get("input") else subprocess.DEVNULL
     processes.adopt_orphans()
     before = processes.descendants(os.getpid())
     try:
@@ -71,7 +71,7 @@ def execute(
         return
     try:
         reply.send(began=command.pid)
-        _Attendance(command, reader, asked.get("id")).hold(float(str(asked["patience"])))
+        _Attendance(command, reader, options.get("id")).hold(float(str(options["patience"])))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)  # what follows must not be interrupted
         _end(command, before, mark)

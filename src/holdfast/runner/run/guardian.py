@@ -124,9 +124,9 @@ class Guardian:
         return min([moment for moment in moments if moment] or [0.0])
 
     def _why(self, events: "list[dict[str, object]]") -> "str":
-        told = [str(event.get("why")) for event in events if event.get("type") == "stopping"]
-        if told:
-            return told[0]
+        reasons = [str(event.get("why")) for event in events if event.get("type") == "stopping"]
+        if reasons:
+            return reasons[0]
         is_canceled = self._canceled_at and self._due(events) == self._canceled_at
         return outcome.CANCELED if is_canceled else outcome.TIMEOUT
 
@@ -151,17 +151,17 @@ class Guardian:
 def reason_to_end(attempt: "bytes", timeout: "float | None") -> "str":
     """Why a run that goes on should have ended: its cancel or its timeout; empty where there is neither."""
     events = jsonl.read_lines(layout.events(attempt))
-    told = [str(event.get("why")) for event in events if event.get("type") == "stopping"]
-    if told or os.path.exists(layout.control(attempt)):
-        return told[0] if told else outcome.CANCELED
+    reasons = [str(event.get("why")) for event in events if event.get("type") == "stopping"]
+    if reasons or os.path.exists(layout.control(attempt)):
+        return reasons[0] if reasons else outcome.CANCELED
     started = _moment(events, "started")
     return outcome.TIMEOUT if started and timeout and time.monotonic() > started + timeout else ""
 
 
-def close_in_place(attempt: "bytes", plan: "Plan | None", why: "str", who: "str", **told: "object") -> "None":
+def close_in_place(attempt: "bytes", plan: "Plan | None", why: "str", who: "str", **more: "object") -> "None":
     """Close a run in place of its supervisor, after all its processes have ended.
 
-    ``why`` it was to end; empty where it should not have, and its outcome is unknown. ``told``: more of its last event.
+    ``why`` it was to end; empty where it should not have, and its outcome is unknown. ``more``: more of its last event.
     """
     if run_files.closed(attempt) is not None:
         return
@@ -177,12 +177,12 @@ def close_in_place(attempt: "bytes", plan: "Plan | None", why: "str", who: "str"
         if results.kept:
             events.add("kept", **results.kept)
         if results.trouble:
-            told.update(outputs_trouble=results.trouble, unlisted=results.unlisted)
+            more.update(outputs_trouble=results.trouble, unlisted=results.unlisted)
     if not why or "exited" in kinds:
         end = "lost", 125, "the script's own outcome is unknown"
     else:
         end = outcome.judge(-signal.SIGKILL, why, plan.timeout_text if plan is not None else "")
-    run_files.close(attempt, end[0], end[1], "%s; %s" % (end[2], who), **told)
+    run_files.close(attempt, end[0], end[1], "%s; %s" % (end[2], who), **more)
 
 
 def _moment(events: "list[dict[str, object]]", kind: "str") -> "float":

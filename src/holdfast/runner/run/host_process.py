@@ -16,12 +16,12 @@ class Direct:
         self._run = supervisor
 
     def start(
-        self, asked: "dict[bytes, bytes]", environment: "dict[str, object]"
+        self, requested: "dict[bytes, bytes]", environment: "dict[str, object]"
     ) -> "tuple[int, int, dict[str, object]]":
         run = self._run
         ours = workdir.merged(workdir.variables(run.home, run.runner, run.attempt, run.plan, environment))
         argv = [as_bytes(word) for word in run.plan.argv]
-        env = script_process.environment(dict(os.environb), asked, ours)
+        env = script_process.environment(dict(os.environb), requested, ours)
         env.update(run.gpu.variables())
         work = layout.work(run.attempt)
         if run.gpu.wants:

@@ -17,21 +17,21 @@ if MYPY:
     from ..plan import Idle
 
 
-def become(home: "bytes", runner: "str", uid: "str", asked: "Idle") -> "None":
+def become(home: "bytes", runner: "str", uid: "str", settings: "Idle") -> "None":
     """Turn this process, which has nothing left to do, into the one that waits. Returns only if that fails."""
-    place = layout.runner(home, runner.encode("ascii"))
+    folder = layout.runner(home, runner.encode("ascii"))
     program = "import sys; sys.path.insert(0, sys.argv[1]); from runner.run import idle; idle.main(sys.argv[2:])"
-    words = [os.fsdecode(place), os.fsdecode(home), uid, str(asked.minutes), asked.command]
+    arguments = [os.fsdecode(folder), os.fsdecode(home), uid, str(settings.minutes), settings.command]
     try:
-        os.execv(sys.executable, [sys.executable, "-I", "-S", "-c", program, *words])
+        os.execv(sys.executable, [sys.executable, "-I", "-S", "-c", program, *arguments])
     except OSError:
         return
 
 
-def main(words: "list[str]") -> "None":
+def main(arguments: "list[str]") -> "None":
     import subprocess  # slow to load, and few runs end here
 
-    home, uid, minutes, command = os.fsencode(words[0]), words[1], float(words[2]), words[3]
+    home, uid, minutes, command = os.fsencode(arguments[0]), arguments[1], float(arguments[2]), arguments[3]
     _take_over(home, uid)
     seconds = minutes * 60
     end = time.monotonic() + seconds

@@ -153,8 +153,8 @@ def _leave_session(attempt: "bytes") -> "None":
     os.setsid()
     os.chdir("/")
     nothing = os.open(os.devnull, os.O_RDWR)
-    words = os.open(layout.runner_log(attempt), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    for fd, target in ((nothing, 0), (words, 1), (words, 2)):
+    log = os.open(layout.runner_log(attempt), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for fd, target in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(fd, target)
     os.close(nothing)
-    os.close(words)
+    os.close(log)

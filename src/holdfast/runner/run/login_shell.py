@@ -16,8 +16,8 @@ def main(store: "bytes", folders: "list[bytes]", command: "list[bytes]") -> "Non
     paths = [os.path.join(os.path.expanduser(store), folder) for folder in folders]
     if command:
         tty = [b"--tty"] if os.isatty(0) else []
-        words = [*command[:2], *tty, b"--interactive", b"--workdir", paths[0], *command[2:]]
-        os.execvp(words[0], words)
+        argv = [*command[:2], *tty, b"--interactive", b"--workdir", paths[0], *command[2:]]
+        os.execvp(argv[0], argv)
     entered = next((path for path in paths if _enter(path)), None)
     if paths and entered is None:
         sys.exit("holdfast: this run is not on this machine any more")

@@ -11,11 +11,11 @@ GPU_IDLE_CODE = 79
 
 
 def judge(
-    code: "int", stopping: "str", timeout: "str", told: "str" = "", lost: "bool" = False
+    code: "int", stopping: "str", timeout: "str", reported: "str" = "", lost: "bool" = False
 ) -> "tuple[str, int, str]":
     """(outcome, exit code for the client, reason as text) from the script's end and the reason for a stop.
 
-    ``told`` is what other sources say about its end, ``lost`` that it is unknown.
+    ``reported`` is what other sources say about its end, ``lost`` that it is unknown.
     """
     exit_code = 128 - code if code < 0 else code
     stop_code = stopping.partition(":")[0]
@@ -34,9 +34,9 @@ def judge(
     if stopping:
         return "failed", exit_code or 143, stopping
     if lost:
-        return "lost", 125, told
-    if told:
-        return "failed", exit_code or 125, told
+        return "lost", 125, reported
+    if reported:
+        return "failed", exit_code or 125, reported
     if code < 0:
         return "failed", exit_code, "killed by " + _signal_words(-code)
     if code:
@@ -45,7 +45,7 @@ def judge(
 
 
 def _signal_words(number: "int") -> "str":
-    words = {  # type: dict[int, str]
+    meanings = {  # type: dict[int, str]
         signal.SIGSEGV: "invalid memory access",
         signal.SIGABRT: "aborted, often a failed assertion in native code",
         signal.SIGKILL: "by another process, or by the kernel when memory ran out",
@@ -59,5 +59,5 @@ def _signal_words(number: "int") -> "str":
         name = signal.Signals(number).name
     except ValueError:
         name = "signal %d" % number
-    meaning = words.get(number)
+    meaning = meanings.get(number)
     return "signal %d (%s%s)" % (number, name, ": " + meaning if meaning else "")

@@ -177,22 +177,22 @@ def _keep(made: "bytes", kept: "bytes") -> "str":
 
 def _names(top: "bytes") -> "list[tuple[bytes, str]]":
     """Every file below, links not followed. A folder that cannot be read is named too, with the reason."""
-    found = []
+    rows = []
     waiting = [b""]
     while waiting:
         folder = waiting.pop()
         try:
             entries = list(os.scandir(os.path.join(top, folder)))
         except OSError as error:
-            found.append((folder, str(error)))
+            rows.append((folder, str(error)))
             continue
         for entry in entries:
             name = os.path.join(folder, entry.name)
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(name)
             else:
-                found.append((name, ""))
-    return sorted(found)
+                rows.append((name, ""))
+    return sorted(rows)
 
 
 def _row(path: "bytes", name: "bytes", problem: "str", unread: "list[str]") -> "dict[str, object]":
@@ -200,13 +200,13 @@ def _row(path: "bytes", name: "bytes", problem: "str", unread: "list[str]") -> "
     try:
         if problem:
             raise OSError(problem)
-        found = os.lstat(path)
+        status = os.lstat(path)
         row = {"path": lossless(name), "size": 0, "seen_ns": int(time.time() * 1e9)}
-        row["mtime_ns"] = found.st_mtime_ns
-        if stat.S_ISLNK(found.st_mode):
+        row["mtime_ns"] = status.st_mtime_ns
+        if stat.S_ISLNK(status.st_mode):
             row["link"] = lossless(os.readlink(path))
-        elif stat.S_ISREG(found.st_mode):
-            _refuse_hole(found)
+        elif stat.S_ISREG(status.st_mode):
+            _refuse_hole(status)
             row["size"], row["sha256"] = digest(path)
         else:
             row["skipped"] = "not a plain file"
@@ -216,10 +216,10 @@ def _row(path: "bytes", name: "bytes", problem: "str", unread: "list[str]") -> "
     return row
 
 
-def _refuse_hole(found: "os.stat_result") -> "None":
-    stored = found.st_blocks * 512
-    if found.st_size - stored > _LARGEST_HOLE:
-        raise OSError(errno.EFBIG, "a sparse file of %d bytes, of which %d are stored" % (found.st_size, stored))
+def _refuse_hole(status: "os.stat_result") -> "None":
+    stored = status.st_blocks * 512
+    if status.st_size - stored > _LARGEST_HOLE:
+        raise OSError(errno.EFBIG, "a sparse file of %d bytes, of which %d are stored" % (status.st_size, stored))
 
 
 def shown(name: "bytes") -> "str":

@@ -55,12 +55,12 @@ class PrintedMetrics:
             self._take(line)
 
     def _take(self, line: "bytes") -> "None":
-        found = dict(numbers_in(line))
+        numbers = dict(numbers_in(line))
         for name in STEPS:
-            if found.get(name, 0.5) % 1 == 0:
-                self._step = int(found.pop(name))
+            if numbers.get(name, 0.5) % 1 == 0:
+                self._step = int(numbers.pop(name))
                 break
-        known = {name: value for name, value in found.items() if name in self._names or self._add(name)}
+        known = {name: value for name, value in numbers.items() if name in self._names or self._add(name)}
         if known:
             self._open().write(tuple(known.items()), self._step)
 

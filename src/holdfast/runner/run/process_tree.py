@@ -70,13 +70,13 @@ def end_marked(value: "bytes", variable: "bytes" = b"HOLDFAST_RUN_UID") -> "list
 
     What a run apart inherited of that mark is no reason to end it.
     """
-    found = []  # type: list[int]
+    pids = []  # type: list[int]
     own = value.decode("ascii", "replace")
     for _ in range(100):
         orphans = [pid for pid in processes.marked(variable, value) if not nested_runs.is_other_run(pid, own)]
         if not orphans:
             break
-        found += [pid for pid in orphans if pid not in found]
+        pids += [pid for pid in orphans if pid not in pids]
         tell(orphans, signal.SIGKILL)
         time.sleep(0.01)
-    return found
+    return pids

@@ -54,8 +54,8 @@ def submit(
             return "already", noted
     key = os.urandom(waiting.KEY_SIZE)
     waiting.keep_secrets(attempt, key, secrets)
-    words = [home, *map(as_bytes, (runner, plan.uid, plan.attempt, umask))]
-    code, out, err = command(argv, _script(layout.runner(home, runner.encode("ascii")), words, key))
+    arguments = [home, *map(as_bytes, (runner, plan.uid, plan.attempt, umask))]
+    code, out, err = command(argv, _script(layout.runner(home, runner.encode("ascii")), arguments, key))
     job = readable(out).split("\n")[0].strip()
     if code != 0 or len(job.split()) != 1 or len(job) > _LONGEST_NAME:
         waiting.drop_secrets(attempt)
@@ -92,14 +92,14 @@ def command(argv: "list[str]", stdin: "bytes" = b"") -> "tuple[int, bytes, bytes
         raise CannotQueue("%s cannot be run: %s" % (argv[0], error)) from error
 
 
-def main(words: "list[str]") -> "None":
+def main(arguments: "list[str]") -> "None":
     """The job. Its key comes on standard input, where neither a list of processes nor an environment shows it."""
-    home, runner, umask = os.fsencode(words[0]), words[1], int(words[4])
+    home, runner, umask = os.fsencode(arguments[0]), arguments[1], int(arguments[4])
     key = bytes.fromhex(sys.stdin.readline().strip())
-    attempt = launch.attempt_path(home, words[2], words[3])
+    attempt = launch.attempt_path(home, arguments[2], arguments[3])
     os.umask(0o077)
     try:
-        told = waiting.open_secrets(attempt, key)
+        secrets = waiting.open_secrets(attempt, key)
     except waiting.Unreadable as error:
         sys.stderr.write("holdfast: not started: %s\n" % error)  # canceled, or handed over again with another key
         return
@@ -111,8 +111,8 @@ def main(words: "list[str]") -> "None":
     if plan is None:
         run_files.close(attempt, "failed", launch.CANNOT_START, "its plan.json cannot be read")
         return
-    launch.begin(home, runner, attempt, plan, run_secrets.told(told), umask, lock)
-    del told, key
+    launch.begin(home, runner, attempt, plan, run_secrets.told(secrets), umask, lock)
+    del secrets, key
     signal.signal(signal.SIGTERM, lambda *_: control.stop(attempt, "the queue"))
     while True:
         try:
@@ -140,8 +140,8 @@ def _claim_name(attempt: "bytes", plan: "Plan") -> "bool":
     return True
 
 
-def _script(place: "bytes", words: "list[bytes]", key: "bytes") -> "bytes":
+def _script(folder: "bytes", arguments: "list[bytes]", key: "bytes") -> "bytes":
     """The job as a shell script. ``printf`` is built into the shell: the key is in no command line."""
-    argv = [os.fsencode(sys.executable), b"-I", b"-S", b"-c", _PROGRAM.encode("ascii"), place, *words]
+    argv = [os.fsencode(sys.executable), b"-I", b"-S", b"-c", _PROGRAM.encode("ascii"), folder, *arguments]
     line = " ".join(shlex.quote(os.fsdecode(word)) for word in argv)
     return os.fsencode("#!/bin/sh\nprintf '%%s\\n' %s | %s\n" % (key.hex(), line))

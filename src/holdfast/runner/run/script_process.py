@@ -22,16 +22,16 @@ class CannotStart(Exception):
 
 
 def environment(
-    base: "dict[bytes, bytes]", asked: "dict[bytes, bytes]", ours: "dict[bytes, bytes]"
+    base: "dict[bytes, bytes]", requested: "dict[bytes, bytes]", ours: "dict[bytes, bytes]"
 ) -> "dict[bytes, bytes]":
     """The script's whole environment: inherited by the list above, then ours, then the user's variables."""
     kept = {name: base[name] for name in (word.encode() for word in INHERITED) if name in base}
     kept.update((name, value) for name, value in base.items() if name.startswith(b"LC_"))
     kept.update(ours)
-    kept.update(asked)
+    kept.update(requested)
     site = ours.get(b"PYTHONPATH")
-    if site and b"PYTHONPATH" in asked:
-        kept[b"PYTHONPATH"] = site + b":" + asked[b"PYTHONPATH"]
+    if site and b"PYTHONPATH" in requested:
+        kept[b"PYTHONPATH"] = site + b":" + requested[b"PYTHONPATH"]
     return kept
 
 

@@ -151,11 +151,11 @@ class Supervisor:
             self.events.add("preparing", **{name: progress.get(name) for name in ("phase", "name", "done", "total")})
 
     def _start(self) -> "tuple[int, int]":
-        asked = self._secrets.env
+        variables = self._secrets.env
         self._secrets = Secrets({}, self._secrets.on_end, {})
-        pid, output, told = self._way.start(asked, self._environment)
-        if told:
-            self.events.add("container", **told)
+        pid, output, details = self._way.start(variables, self._environment)
+        if details:
+            self.events.add("container", **details)
         self.gpu.begin()
         program = processes.program_of(pid)
         self.events.add("started", pid=pid, start_time=processes.start_time(pid), program=program, **self._built)
@@ -166,8 +166,12 @@ class Supervisor:
     def _why_this_python(self) -> "str":
         chosen = self.plan.environment
         if chosen is None:
-            told = self.plan.interpreter
-            return told.why if told is not None and told.why else "the interpreter of the target, unchanged"
+            interpreter = self.plan.interpreter
+            return (
+                interpreter.why
+                if interpreter is not None and interpreter.why
+                else "the interpreter of the target, unchanged"
+            )
         return "environment %s from %s: %s" % (chosen.key, ascii(chosen.source), chosen.why)
 
     def _rest(self, wait: "float", sources: "list[int]") -> "bool":
@@ -253,11 +257,11 @@ class Supervisor:
         self._status = ended.get(self._script, self._status)
 
     def _finish(self, output: "int") -> "None":
-        said = self._way.verdict(self._status or 0)
+        verdict = self._way.verdict(self._status or 0)
         self.packages.finish(self.events)
-        code = int(str(said["code"]))
+        code = int(str(verdict["code"]))
         self.events.add("exited", code=code, usage=_usage())
-        left = said.get("left")
+        left = verdict.get("left")
         if isinstance(left, list) and left:
             self.events.add("leftovers", commands=left[:20], count=len(left))
         if isinstance(self._way, Direct):
@@ -266,13 +270,15 @@ class Supervisor:
         receipt = self.gpu.finish(self.events)
         workdir.drop_empty_checkpoints(self.attempt)
         self._results = results = outputs.collect(self.attempt, self.plan, self._complete_ns)
-        results.trouble = "\n".join(part for part in (str(said.get("not_copied") or ""), results.trouble) if part)
+        results.trouble = "\n".join(part for part in (str(verdict.get("not_copied") or ""), results.trouble) if part)
         trouble = "; " + results.trouble if results.trouble else ""
         self._note("outputs: %d files, %d bytes%s" % (results.files, results.size, trouble))
         if results.kept:
             self.events.add("kept", **results.kept)
         stopping = self._stopping or self.gpu.verdict(receipt, code)
-        self._close(*outcome.judge(code, stopping, self.plan.timeout_text, str(said["reason"]), bool(said.get("lost"))))
+        self._close(
+            *outcome.judge(code, stopping, self.plan.timeout_text, str(verdict["reason"]), bool(verdict.get("lost")))
+        )
         self._way.tidy()
 
     def _end_leftovers(self, output: "int") -> "None":
@@ -298,11 +304,13 @@ class Supervisor:
         for trouble in troubles:
             self._note(trouble)
         results = self._results
-        told = {"outputs_trouble": results.trouble, "unlisted": results.unlisted}
-        self.events.close(outcome, exit_code, reason, **hashes, **{name: said for name, said in told.items() if said})
+        details = {"outputs_trouble": results.trouble, "unlisted": results.unlisted}
+        self.events.close(
+            outcome, exit_code, reason, **hashes, **{name: value for name, value in details.items() if value}
+        )
         if self._secrets.on_end:
-            words = "\n".join(part for part in (reason, results.trouble) if part)
-            answer = notify.notify(self._secrets.on_end, self.plan, outcome, exit_code, words)
+            message = "\n".join(part for part in (reason, results.trouble) if part)
+            answer = notify.notify(self._secrets.on_end, self.plan, outcome, exit_code, message)
             self._note("notification " + answer)
         if outcome == "completed" and not (self.plan.keep_work or results.trouble or results.over_limit):
             remove_tree(layout.work(self.attempt))

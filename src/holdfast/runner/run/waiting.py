@@ -49,10 +49,10 @@ def note_job(attempt: "bytes", job: "str") -> "None":
 def job(attempt: "bytes") -> "str":
     """What the queue calls the job of this attempt; empty where it was not noted."""
     try:
-        found = json.loads(untrusted.read_file(layout.job(attempt), 1 << 16).decode("utf-8"))
+        note = json.loads(untrusted.read_file(layout.job(attempt), 1 << 16).decode("utf-8"))
     except (OSError, ValueError, RecursionError):
         return ""
-    return str(found.get("job") or "") if isinstance(found, dict) else ""
+    return str(note.get("job") or "") if isinstance(note, dict) else ""
 
 
 def keep_secrets(attempt: "bytes", key: "bytes", secrets: "dict[str, object]") -> "None":
@@ -65,10 +65,10 @@ def open_secrets(attempt: "bytes", key: "bytes") -> "dict[str, object]":
         data = untrusted.read_file(layout.secrets(attempt), _MOST_SECRETS)
     except (OSError, ValueError) as error:
         raise Unreadable("the sealed secrets cannot be read: %s" % error) from error
-    found = json.loads(unseal(key, data).decode("utf-8"))
-    if not isinstance(found, dict):
+    secrets = json.loads(unseal(key, data).decode("utf-8"))
+    if not isinstance(secrets, dict):
         raise Unreadable("the sealed secrets are damaged")
-    return found
+    return secrets
 
 
 def drop_secrets(attempt: "bytes") -> "None":

@@ -57,7 +57,7 @@ def variables(
     ``environment`` is what the one it runs in says of itself.
     """
     site = layout.site(layout.runner(home, runner.encode("ascii")))
-    found = {
+    values = {
         b"PYTHONUNBUFFERED": b"1",
         b"HOLDFAST_RUN_ID": as_bytes(plan.run_id),
         b"HOLDFAST_RUN_UID": as_bytes(plan.uid),
@@ -67,7 +67,7 @@ def variables(
         b"AZUREML_RUN_ID": as_bytes(plan.run_id),
     }
     if not plan.capture:
-        found[b"HOLDFAST_CAPTURE"] = b"0"
+        values[b"HOLDFAST_CAPTURE"] = b"0"
     first = {b"PYTHONPATH": [site], b"PATH": [], b"LD_LIBRARY_PATH": []}  # type: dict[bytes, list[bytes]]
     if plan.shims:
         first[b"PATH"].append(as_bytes(plan.shims))
@@ -80,25 +80,25 @@ def variables(
         # The same environment is active in the script, for its programs and for runs that it submits itself.
         prefix = os.path.dirname(os.path.dirname(as_bytes(plan.python)))
         is_virtual = os.path.exists(os.path.join(prefix, b"pyvenv.cfg"))
-        found[b"VIRTUAL_ENV" if is_virtual else b"CONDA_PREFIX"] = prefix
+        values[b"VIRTUAL_ENV" if is_virtual else b"CONDA_PREFIX"] = prefix
         first[b"PATH"].append(os.path.join(prefix, b"bin"))
     beside = os.path.dirname(as_bytes(plan.python))
     if plan.argv[0] != plan.python and beside and beside not in first[b"PATH"]:
         first[b"PATH"].append(beside)  # a program of the interpreter's environment comes before others of that name
     if plan.share:
-        found[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = os.path.join(share_path(plan.share), b"")  # scripts join by `+`
-    return found, first
+        values[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = os.path.join(share_path(plan.share), b"")  # scripts join by `+`
+    return values, first
 
 
-def merged(asked: "tuple[dict[bytes, bytes], dict[bytes, list[bytes]]]") -> "dict[bytes, bytes]":
+def merged(parts: "tuple[dict[bytes, bytes], dict[bytes, list[bytes]]]") -> "dict[bytes, bytes]":
     """Variables as a child of ours gets them: behind the folders to look in first stand those of this machine."""
-    found, first = dict(asked[0]), asked[1]
-    found[b"PYTHONPATH"] = b":".join(first[b"PYTHONPATH"])
-    found[b"PATH"] = b":".join([*first[b"PATH"], os.environb.get(b"PATH", os.defpath.encode())])
+    result, first = dict(parts[0]), parts[1]
+    result[b"PYTHONPATH"] = b":".join(first[b"PYTHONPATH"])
+    result[b"PATH"] = b":".join([*first[b"PATH"], os.environb.get(b"PATH", os.defpath.encode())])
     if first[b"LD_LIBRARY_PATH"]:
         inherited = [os.environb[b"LD_LIBRARY_PATH"]] if os.environb.get(b"LD_LIBRARY_PATH") else []
-        found[b"LD_LIBRARY_PATH"] = b":".join(first[b"LD_LIBRARY_PATH"] + inherited)
-    return found
+        result[b"LD_LIBRARY_PATH"] = b":".join(first[b"LD_LIBRARY_PATH"] + inherited)
+    return result
 
 
 def share_path(share: "str") -> "bytes":
@@ -134,11 +134,11 @@ def _forget(home: "bytes", digest: "str", project_id: "str") -> "None":
 
 
 def _link(work: "bytes", name: "bytes", target: "bytes") -> "None":
-    place = os.path.join(work, name)
-    os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
+    path = os.path.join(work, name)
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     if not os.path.exists(target):
         raise CannotPrepare("--link %s: %s does not exist on this machine" % (_text(name), _text(target)))
-    os.symlink(target, place)
+    os.symlink(target, path)
 
 
 def _text(value: "bytes") -> "str":

@@ -104,9 +104,9 @@ def _copy_verified(entry: "objects.Entry", path: "bytes", source: "int", target:
     got = 0
     at_end = False
     while not at_end and got <= entry.size:
-        asked = min(stable_read.CHUNK, entry.size - got + 1)
-        piece = os.read(source, asked)
-        at_end = len(piece) < asked
+        count = min(stable_read.CHUNK, entry.size - got + 1)
+        piece = os.read(source, count)
+        at_end = len(piece) < count
         hasher.update(piece)
         write_all(target, piece)
         got += len(piece)

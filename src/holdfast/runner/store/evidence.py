@@ -20,28 +20,30 @@ def contradictions(attempt: "bytes", events: "Iterable[Mapping[str, object]]", w
     """
     events = list(events)
     kinds = {str(event.get("type")) for event in events}
-    found = ["events were missing when it was closed: %s" % event["damaged"] for event in events if "damaged" in event]
+    problems = [
+        "events were missing when it was closed: %s" % event["damaged"] for event in events if "damaged" in event
+    ]
     if "started" not in kinds:
-        found += [
+        problems += [
             "%s, but no event shows that the script started" % trace for trace in _traces_of_start(attempt, kinds)
         ]
     if "exited" not in kinds and os.path.lexists(layout.manifest(attempt)):
-        found.append("there is a list of outputs, but no event shows that the script ended")
+        problems.append("there is a list of outputs, but no event shows that the script ended")
     if where_it_ran and "closed" not in kinds and _was_closed(attempt):
-        found.append("the attempt was closed once, but there is no event for it")
-    return found
+        problems.append("the attempt was closed once, but there is no event for it")
+    return problems
 
 
 def _traces_of_start(attempt: "bytes", kinds: "set[str]") -> "list[str]":
-    found = []
+    traces = []
     size = _size(layout.log(attempt))
     if size > 0:
-        found.append("the log has %d bytes" % size)
+        traces.append("the log has %d bytes" % size)
     if _has_entries(layout.metrics(attempt)):
-        found.append("there are metrics")
+        traces.append("there are metrics")
     if "exited" in kinds:
-        found.append("the script ended")
-    return found
+        traces.append("the script ended")
+    return traces
 
 
 def _was_closed(attempt: "bytes") -> "bool":

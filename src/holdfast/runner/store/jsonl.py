@@ -17,15 +17,15 @@ def read_lines(path: "bytes") -> "list[dict[str, object]]":
             data = source.read()
     except (FileNotFoundError, untrusted.Untrusted):
         return []
-    found = []
+    objects = []
     for line in data.split(b"\n")[:-1]:
         try:
             value = untrusted.loads(line)
         except ValueError:
             continue
         if isinstance(value, dict):
-            found.append(value)
-    return found
+            objects.append(value)
+    return objects
 
 
 def sealed(value: "dict[str, object]") -> "bytes":

@@ -20,9 +20,9 @@ class Holder:
         self.command = _command(pid)
 
     def __str__(self) -> "str":
-        told = "process %d" % self.pid
-        told += " (%s)" % self.command if self.command else ""
-        return told + (", which is stopped" if self.stopped else "")
+        text = "process %d" % self.pid
+        text += " (%s)" % self.command if self.command else ""
+        return text + (", which is stopped" if self.stopped else "")
 
 
 def holders(path: "AnyStr") -> "list[Holder]":
@@ -34,31 +34,31 @@ def holders(path: "AnyStr") -> "list[Holder]":
     if sys.platform == "win32":
         return []
     try:
-        found = os.stat(path)
-        pids = _lockers(found)
+        status = os.stat(path)
+        pids = _lockers(status)
     except OSError:
         return []
     living = [pid for pid in pids if os.path.isdir("/proc/%d" % pid)]
     if pids and not living:
-        living = [pid for pid in _processes() if pid != os.getpid() and _has_open(pid, found)]
+        living = [pid for pid in _processes() if pid != os.getpid() and _has_open(pid, status)]
     return [Holder(pid) for pid in living]
 
 
-def _lockers(found: "os.stat_result") -> "list[int]":
+def _lockers(status: "os.stat_result") -> "list[int]":
     """By inode; the device in /proc/locks is not that of stat on btrfs and overlayfs, so it only decides a tie."""
     if sys.platform == "win32":
         return []
     exact = []  # type: list[int]
     alike = []  # type: list[int]
-    device = "%02x:%02x" % (os.major(found.st_dev), os.minor(found.st_dev))
+    device = "%02x:%02x" % (os.major(status.st_dev), os.minor(status.st_dev))
     with open("/proc/locks") as source:
         for line in source:
-            words = line.split()  # 1: FLOCK ADVISORY WRITE 1234 08:01:131090 0 EOF
-            if len(words) < 6 or not words[4].isdigit():  # "->" for one that waits, -1 for one that is not ours
+            fields = line.split()  # 1: FLOCK ADVISORY WRITE 1234 08:01:131090 0 EOF
+            if len(fields) < 6 or not fields[4].isdigit():  # "->" for one that waits, -1 for one that is not ours
                 continue
-            where, _, inode = words[5].rpartition(":")
-            if inode == str(found.st_ino):
-                (exact if where == device else alike).append(int(words[4]))
+            where, _, inode = fields[5].rpartition(":")
+            if inode == str(status.st_ino):
+                (exact if where == device else alike).append(int(fields[4]))
     return exact or alike
 
 
@@ -66,12 +66,12 @@ def _processes() -> "list[int]":
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-def _has_open(pid: "int", found: "os.stat_result") -> "bool":
+def _has_open(pid: "int", status: "os.stat_result") -> "bool":
     folder = "/proc/%d/fd" % pid
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             with contextlib.suppress(OSError):
-                if os.path.samestat(os.stat(os.path.join(folder, name)), found):
+                if os.path.samestat(os.stat(os.path.join(folder, name)), status):
                     return True
     return False
 
@@ -88,8 +88,8 @@ def _command(pid: "int") -> "str":
     """The beginning of its command line, fit for a terminal."""
     try:
         with open("/proc/%d/cmdline" % pid, "rb") as source:
-            words = source.read(4096).rstrip(b"\0").split(b"\0")
+            arguments = source.read(4096).rstrip(b"\0").split(b"\0")
     except OSError:
         return ""
-    text = readable(b" ".join(words))
+    text = readable(b" ".join(arguments))
     return "".join(letter if letter.isprintable() else "?" for letter in text)[:80]

@@ -26,8 +26,8 @@ class Held(OSError):
         self.holders = holders
 
     def __str__(self) -> "str":
-        told = ", ".join(str(holder) for holder in self.holders) or "another process"
-        return "%s is held by %s" % (os.fsdecode(self.filename), told)
+        text = ", ".join(str(holder) for holder in self.holders) or "another process"
+        return "%s is held by %s" % (os.fsdecode(self.filename), text)
 
 
 def hold(fd: "int", path: "AnyStr", shared: "bool" = False, patience: "float" = PATIENCE_S) -> "None":

@@ -18,8 +18,8 @@ from . import jsonl, layout, run_files
 assert sys.platform != "win32"  # a target is never Windows
 
 _EVENTS = layout.events.name
-NAMES = tuple(place.name for place in layout.mirrored if place is not layout.events)
-FOLDERS = tuple(place.name for place in layout.mirrored_folders)
+NAMES = tuple(file.name for file in layout.mirrored if file is not layout.events)
+FOLDERS = tuple(file.name for file in layout.mirrored_folders)
 LOOK_S = 2.0
 UNSEEN = ("queued", "elsewhere")  # states in which only a launcher can say whether it goes on
 UNSEEN_S = 5.0
@@ -116,10 +116,10 @@ def _carry(attempt: "bytes", name: "str", start: "int", end: "int", reply: "Repl
 
 
 def _names(attempt: "bytes") -> "list[str]":
-    found = list(NAMES)
+    names = list(NAMES)
     for folder in FOLDERS:
-        found += run_files.plain_files(attempt, folder)
-    return found
+        names += run_files.plain_files(attempt, folder)
+    return names
 
 
 def _size(attempt: "bytes", name: "str") -> "int":

@@ -40,14 +40,14 @@ def stored(root: "bytes") -> "Iterator[tuple[bytes, str]]":
                     yield os.path.join(root, folder, name), (folder + name).decode("ascii", "replace")
 
 
-def mark(root: "bytes", tree_digest: "str", found: "set[str]") -> "None":
+def mark(root: "bytes", tree_digest: "str", digests: "set[str]") -> "None":
     """Add the digests of a tree and of everything below it; Damaged where a tree cannot be read."""
-    waiting = [tree_digest] if tree_digest and tree_digest not in found else []
-    found.update(waiting)
+    waiting = [tree_digest] if tree_digest and tree_digest not in digests else []
+    digests.update(waiting)
     while waiting:
         for entry in objects.read_tree(root, waiting.pop()):
-            if entry.kind != "link" and entry.digest not in found:
-                found.add(entry.digest)
+            if entry.kind != "link" and entry.digest not in digests:
+                digests.add(entry.digest)
                 if entry.kind == "dir":
                     waiting.append(entry.digest)
 

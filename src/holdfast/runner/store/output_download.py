@@ -29,13 +29,13 @@ def fetch(attempt: "bytes", path: "str", offset: "int", size: "int | None", repl
 
 
 def _open(top: "bytes", path: "bytes") -> "int":
-    words = untrusted.relative(path).split(b"/")
+    parts = untrusted.relative(path).split(b"/")
     folder = os.open(top, _FOLDER)
     try:
-        for word in words[:-1]:
+        for word in parts[:-1]:
             inner = os.open(word, _FOLDER, dir_fd=folder)
             os.close(folder)
             folder = inner
-        return os.open(words[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+        return os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     finally:
         os.close(folder)

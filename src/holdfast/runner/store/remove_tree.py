@@ -24,12 +24,12 @@ def remove_tree(path: "bytes") -> "None":
                 _try(os.unlink, inner)
                 continue
             for below in _names(inner):
-                place = os.path.join(inner, below)
-                if _is_folder(place):
+                target = os.path.join(inner, below)
+                if _is_folder(target):
                     number += 1
-                    waiting = _try(os.rename, place, os.path.join(path, b".removing-%d" % number)) or waiting
+                    waiting = _try(os.rename, target, os.path.join(path, b".removing-%d" % number)) or waiting
                 else:
-                    _try(os.unlink, place)
+                    _try(os.unlink, target)
             _try(os.rmdir, inner)
     _try(os.rmdir, path)
 

@@ -88,12 +88,12 @@ def close_as_lost(attempt: "bytes", reason: "str") -> "None":
     close(attempt, "lost", 125, reason)
 
 
-def close(attempt: "bytes", outcome: "str", exit_code: "int", reason: "str", **told: "object") -> "None":
-    """The same with another outcome; ``told``: further fields of the closing event."""
+def close(attempt: "bytes", outcome: "str", exit_code: "int", reason: "str", **fields: "object") -> "None":
+    """The same with another outcome; ``fields``: further fields of the closing event."""
     events = Events(attempt)  # ends a torn line, which may turn out to be the closing one
     if closed(attempt) is None:
         outputs.remove_partial(attempt)
-        events.close(outcome, exit_code, reason, **dict(told, **hashes(attempt)[0]))
+        events.close(outcome, exit_code, reason, **dict(fields, **hashes(attempt)[0]))
 
 
 def closed(attempt: "bytes") -> "dict[str, object] | None":
@@ -109,7 +109,7 @@ def hashes(attempt: "bytes", **known: "object") -> "tuple[dict[str, dict[str, ob
 
     ``files`` are complete. ``begun`` are those that we may still write to: their first bytes are spoken for.
     """
-    found = {"files": dict(known), "begun": {}}  # type: dict[str, dict[str, object]]
+    result = {"files": dict(known), "begun": {}}  # type: dict[str, dict[str, object]]
     troubles = []
     names = [layout.log.name, layout.manifest.name]
     names += [*plain_files(attempt, layout.metrics.name), *plain_files(attempt, layout.gpu.name)]
@@ -117,10 +117,10 @@ def hashes(attempt: "bytes", **known: "object") -> "tuple[dict[str, dict[str, ob
     for kind, name in [("files", name) for name in names] + [("begun", name) for name in begun]:
         try:
             if name not in known:
-                found[kind][name] = outputs.digest(os.path.join(attempt, as_bytes(name)))
+                result[kind][name] = outputs.digest(os.path.join(attempt, as_bytes(name)))
         except OSError as error:
             troubles.append("%s has no hash: %s" % (ascii(name), error))
-    return found, troubles
+    return result, troubles
 
 
 def plain_files(attempt: "bytes", folder: "str") -> "list[str]":

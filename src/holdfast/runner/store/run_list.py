@@ -33,21 +33,21 @@ def runs(home: "bytes") -> "Iterator[dict[str, object]]":
 def unlisted(home: "bytes", run: "dict[str, object]") -> "dict[str, int]":
     """Number and bytes of a run's outputs that no manifest lists, and that were therefore never fetched."""
     folder = layout.run(home, as_bytes(run["uid"]))
-    found = [outputs.unlisted(os.path.join(folder, name.encode("ascii"))) for name in run["attempts"]]  # type: ignore[attr-defined]
-    return {"files": sum(files for files, _ in found), "bytes": sum(size for _, size in found)}
+    counts = [outputs.unlisted(os.path.join(folder, name.encode("ascii"))) for name in run["attempts"]]  # type: ignore[attr-defined]
+    return {"files": sum(files for files, _ in counts), "bytes": sum(size for _, size in counts)}
 
 
 def environments_elsewhere(home: "bytes") -> "set[str]":
     """Keys of environments that runs of other nodes may be using: the locks that they hold are not seen here."""
-    found = set()
+    keys = set()
     for run in runs(home):
         folder = layout.run(home, as_bytes(run["uid"]))
         for name in run["attempts"]:  # type: ignore[attr-defined]
             attempt = os.path.join(folder, name.encode("ascii"))
             plan = read_plan(attempt) if not run_files.is_held(attempt) and run_files.may_live(attempt) else None
             if plan is not None and plan.environment is not None:
-                found.add(plan.environment.key)
-    return found
+                keys.add(plan.environment.key)
+    return keys
 
 
 def _attempts(run: "bytes") -> "list[str]":
@@ -61,7 +61,7 @@ def _attempts(run: "bytes") -> "list[str]":
 def _read(path: "bytes") -> "dict[str, object] | None":
     try:
         with open(path, "rb") as source:
-            found = json.loads(source.read().decode("utf-8"))
+            document = json.loads(source.read().decode("utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None

@@ -82,7 +82,7 @@ class Arrivals:
         absent = objects.lacking(self._root, digests)
         halves = self._halves_by_place()
         places = [(digest, self._place(digest)) for digest in absent] if halves else []
-        return absent, {digest: halves[place] for digest, place in places if place in halves}
+        return absent, {digest: halves[path] for digest, path in places if path in halves}
 
     def _keep(self, data: "bytes", digest: "str") -> "None":
         if self._batch is None:
@@ -96,12 +96,12 @@ class Arrivals:
         old = objects.read(self._root, base)
         at = 0
         parts = []
-        for place, length in spans:
-            if place < 0:
+        for start, length in spans:
+            if start < 0:
                 parts.append(fresh[at : at + length])
                 at += length
             else:
-                parts.append(old[place : place + length])
+                parts.append(old[start : start + length])
         return b"".join(parts)
 
     def _put_down(self, piece: "bytes", digest: "str", at: "int", size: "int", copy: "str", span: "int") -> "None":
@@ -150,7 +150,7 @@ class Arrivals:
 
     def _halves_by_place(self) -> "dict[bytes, int]":
         """The length of each partial upload; old ones that were not resumed are removed."""
-        found = {}
+        lengths = {}
         try:
             names = os.listdir(self._halves)
         except OSError:
@@ -164,8 +164,8 @@ class Arrivals:
             if self._is_forgotten(path):
                 unlink_quietly(path)
             else:
-                found[path] = status.st_size
-        return found
+                lengths[path] = status.st_size
+        return lengths
 
 
 class Half:

@@ -48,15 +48,15 @@ class Records:
 
     def append(self, record: bytes) -> tuple[int, int, int]:
         """Its place, length and sum."""
-        place = self._file.seek(0, os.SEEK_END)
+        offset = self._file.seek(0, os.SEEK_END)
         self._file.write(record)
-        return place, len(record), crc32(record)
+        return offset, len(record), crc32(record)
 
-    def read(self, place: int, length: int, checksum: int) -> bytes | None:
+    def read(self, offset: int, length: int, checksum: int) -> bytes | None:
         """None for one that is not as it was written."""
-        self._file.seek(place)
-        found = self._file.read(length)
-        return found if len(found) == length and crc32(found) == checksum else None
+        self._file.seek(offset)
+        record = self._file.read(length)
+        return record if len(record) == length and crc32(record) == checksum else None
 
     def flush(self) -> None:
         self._file.flush()
@@ -101,13 +101,13 @@ def is_sound(path: str) -> bool:
     """Whether the index is as its last writer left it. A journal means that a writer was killed."""
     try:
         with open(f"{path}.sum", encoding="ascii") as source:
-            said, least, stamp = source.read().split()
+            checksum, least, stamp = source.read().split()
         if os.path.exists(f"{path}-journal") or os.path.getsize(records_path(path)) < int(least):
             return False
-        found = os.stat(path)
-        if found.st_size > LARGE and found.st_mtime_ns == int(stamp):
+        status = os.stat(path)
+        if status.st_size > LARGE and status.st_mtime_ns == int(stamp):
             return True
-        return said == _sum(path)
+        return checksum == _sum(path)
     except (FileNotFoundError, ValueError):
         return False
 
@@ -115,10 +115,10 @@ def is_sound(path: str) -> bool:
 def seal(path: str, *, whole: bool) -> None:
     """Note that the index is as it should be. ``whole``: much was written, and a large file is worth its sum."""
     known = whole or os.path.getsize(path) <= LARGE
-    said = _sum(path) if known else "-"
+    checksum = _sum(path) if known else "-"
     stamp = _set_stamp(path)
     with open(f"{path}.sum", "w", encoding="ascii", opener=_private) as target:
-        target.write(f"{said} {os.path.getsize(records_path(path))} {stamp}\n")
+        target.write(f"{checksum} {os.path.getsize(records_path(path))} {stamp}\n")
 
 
 def _set_stamp(path: str) -> int:
@@ -137,8 +137,8 @@ def discard(path: str) -> None:
 
 
 def _sum(path: str) -> str:
-    found = 0
+    checksum = 0
     with open(path, "rb") as source:
         while block := source.read(_BLOCK):
-            found = crc32(block, found)
-    return f"{found:08x}"
+            checksum = crc32(block, checksum)
+    return f"{checksum:08x}"

@@ -110,8 +110,8 @@ class Index:
         return [row[0] for row in self.db.execute("SELECT DISTINCT name FROM names WHERE kind != 'tag' LIMIT 5000")]
 
     def has_damaged_records(self) -> bool:
-        found = self.db.execute("SELECT place, length, sum FROM runs WHERE place IS NOT NULL")
-        return any(self._records.read(*row) is None for row in found)
+        stored = self.db.execute("SELECT place, length, sum FROM runs WHERE place IS NOT NULL")
+        return any(self._records.read(*row) is None for row in stored)
 
     def find(self, project_id: str, named: str, *, any_project: bool = True) -> str:
         """The uid of what a person called ``last``, a number, a run id, a name, or any unique beginning of an id.
@@ -167,25 +167,25 @@ class Index:
         self.db.executescript(files.SCHEMA)
         self._refresh()
 
-    def record_at(self, uid: str, place: int | None, length: int, checksum: int) -> Json:
+    def record_at(self, uid: str, offset: int | None, length: int, checksum: int) -> Json:
         if uid in self._fresh:
             return self._fresh[uid]
-        found = None if place is None else self._records.read(place, length, checksum)
-        if found is None:  # another client saw it end meanwhile, or the file is damaged: the run itself knows
+        data = None if offset is None else self._records.read(offset, length, checksum)
+        if data is None:  # another client saw it end meanwhile, or the file is damaged: the run itself knows
             return rows.listed(history_record.record(runs.read(self._home, uid)))
-        record: Json = json.loads(found)
+        record: Json = json.loads(data)
         return record
 
     def _numbered(self, project_id: str, number: int) -> str:
         """A number means that number and nothing else: taken for the beginning of a uid, it would name any run."""
         query = "SELECT uid FROM runs WHERE experiment_id = ? AND run_number = ?"
-        found = [str(row[0]) for row in self.db.execute(query, (project_id, number))]
-        if not found:
+        uids = [str(row[0]) for row in self.db.execute(query, (project_id, number))]
+        if not uids:
             hint = "holdfast runs lists the runs of this project"
             raise UsageError(f"this project has no run {number}", where=self._home.path, hint=hint)
-        if len(found) > 1:
-            raise UsageError(f"several runs have the number {number}", hint="one of: " + ", ".join(sorted(found)))
-        return found[0]
+        if len(uids) > 1:
+            raise UsageError(f"several runs have the number {number}", hint="one of: " + ", ".join(sorted(uids)))
+        return uids[0]
 
     def _last(self, project_id: str) -> str:
         """The newest run of this project; a run of another project is never meant."""
@@ -199,8 +199,8 @@ class Index:
     def _exact(self, named: str, only: str | None) -> str:
         """The run of this uid or run id; empty where there is none."""
         query = f"SELECT uid, uid = ? FROM runs WHERE (run_id = ? OR uid = ?) AND {_OF_PROJECT} ORDER BY uid"
-        found = self.db.execute(query, (named, named, named, only, only)).fetchall()
-        uids = [str(row[0]) for row in found if row[1]] or [str(row[0]) for row in found]
+        matches = self.db.execute(query, (named, named, named, only, only)).fetchall()
+        uids = [str(row[0]) for row in matches if row[1]] or [str(row[0]) for row in matches]
         if len(uids) > 1:
             raise UsageError(f"several runs have the id {named!r}", hint="one of: " + ", ".join(uids))
         return uids[0] if uids else ""
@@ -218,12 +218,12 @@ class Index:
         pattern = named.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
         either = "(run_id LIKE ? ESCAPE '\\' OR uid LIKE ? ESCAPE '\\')"
         query = f"SELECT uid, run_id FROM runs WHERE {either} AND {_OF_PROJECT} LIMIT 6"
-        found = self.db.execute(query, (pattern, pattern, only, only)).fetchall() if named else []
-        if len(found) == 1:
-            return str(found[0][0])
-        if found:
+        matches = self.db.execute(query, (pattern, pattern, only, only)).fetchall() if named else []
+        if len(matches) == 1:
+            return str(matches[0][0])
+        if matches:
             raise UsageError(
-                f"{named!r} is a prefix of several runs", hint="one of: " + ", ".join(row[1] for row in found)
+                f"{named!r} is a prefix of several runs", hint="one of: " + ", ".join(row[1] for row in matches)
             )
         raise UsageError(
             f"no such run: {named!r}", where=self._home.path, hint="holdfast runs lists the runs of this project"
@@ -260,7 +260,7 @@ class Index:
 
     def _put(self, row: Row) -> None:
         """A running run is read again each time: its record is not stored, and its row only if it differs."""
-        uid, final, columns, words, values, record = row
+        uid, final, columns, text, values, record = row
         mark = (
             _request_mark(self._home.runs, uid) if final else crc32(repr((columns, values)).encode("utf-8", "replace"))
         )
@@ -270,12 +270,12 @@ class Index:
         known = self.db.execute("SELECT id, final, mark, place, length, sum FROM runs WHERE uid = ?", (uid,)).fetchone()
         if known and known[1:3] == (final, mark) and (not final or self._records.read(*known[3:]) == record):
             return
-        place = self._records.append(record) if final else (None, 0, 0)
+        location = self._records.append(record) if final else (None, 0, 0)
         number = known[0] if known else None
-        number = self.db.execute(_PUT_RUN, (number, *columns, final, mark, *place)).lastrowid or 0
+        number = self.db.execute(_PUT_RUN, (number, *columns, final, mark, *location)).lastrowid or 0
         if known:
             self._drop_values(number)
-        self.db.execute("INSERT OR REPLACE INTO words VALUES (?, ?)", (number, words))
+        self.db.execute("INSERT OR REPLACE INTO words VALUES (?, ?)", (number, text))
         self._waiting += [(self._key(value, number), *value[2:]) for value in values]
         if len(self._waiting) > _AT_ONCE:
             self._put_values()
@@ -286,9 +286,9 @@ class Index:
         if project_id is not None:  # by an index
             newest = "experiment_id = ? AND final = 1 ORDER BY run_number DESC LIMIT ?"
         query = f"SELECT uid, mark FROM runs WHERE {newest}"
-        found = self.db.execute(query, (_CHECKED,) if project_id is None else (project_id, _CHECKED)).fetchall()
+        stored = self.db.execute(query, (_CHECKED,) if project_id is None else (project_id, _CHECKED)).fetchall()
         folder = self._home.runs
-        changed = [uid for uid, mark in found if mark != _request_mark(folder, uid)]
+        changed = [uid for uid, mark in stored if mark != _request_mark(folder, uid)]
         if changed:
             self.refresh(changed)
 
@@ -324,10 +324,10 @@ class Index:
 def _request_mark(folder: str, uid: str) -> int:
     """Changes with run.json, which is written once."""
     try:
-        found = os.stat(f"{folder}/{uid}/{layout.request.name}")
+        status = os.stat(f"{folder}/{uid}/{layout.request.name}")
     except OSError:
         return 0
-    return crc32(b"%d %d" % (found.st_size, found.st_mtime_ns)) or 1
+    return crc32(b"%d %d" % (status.st_size, status.st_mtime_ns)) or 1
 
 
 def problems(home: Home) -> list[str]:
@@ -346,16 +346,16 @@ def problems(home: Home) -> list[str]:
     try:
         if kept.has_damaged_records():
             return ["records in it are damaged"]
-        said, true = ({str(row["uid"]): row for row in index.of_store()} for index in (kept, fresh))
+        stored, true = ({str(row["uid"]): row for row in index.of_store()} for index in (kept, fresh))
     finally:
         kept.close()
         fresh.close()
-    return [f"it has wrong data for run {uid}" for uid in sorted(true) if _differ(said.get(uid), true[uid])]
+    return [f"it has wrong data for run {uid}" for uid in sorted(true) if _differ(stored.get(uid), true[uid])]
 
 
-def _differ(said: Json | None, true: Json) -> bool:
+def _differ(stored: Json | None, true: Json) -> bool:
     """Whether the index differs for an ended run. A running run may have changed in between."""
-    return said is not None and said["status"] in lifecycle.FINAL and said != true
+    return stored is not None and stored["status"] in lifecycle.FINAL and stored != true
 
 
 def rebuild(home: Home) -> int:

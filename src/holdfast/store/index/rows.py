@@ -87,9 +87,9 @@ def read_all(home: Home, uids: Sequence[str]) -> Iterator[Row]:
     try:
         while pipes:
             for pipe in list(pipes):
-                found = pipe.next()
-                yield from found
-                if not found:
+                batch = pipe.next()
+                yield from batch
+                if not batch:
                     pipes.remove(pipe)
                     yield from (read(home, uid) for uid in pipe.missing())
     finally:
@@ -129,9 +129,9 @@ class _Reader:
         if not size or len(data) < size:
             self.close()
             return []
-        found: list[Row] = marshal.loads(data)
-        self._done += len(found)
-        return found
+        batch: list[Row] = marshal.loads(data)
+        self._done += len(batch)
+        return batch
 
     def missing(self) -> Sequence[str]:
         """What it should have read and did not: it failed or was killed."""
@@ -185,19 +185,19 @@ def _columns(run: Run, record: Json, plan: Json) -> tuple[Cell, ...]:
         "gpu.name": next((card.get("name") for card in map(_object, _list(gpu.get("gpus")))), None),
         "gpu.verdict": gpu.get("verdict"),
     }
-    found = [_cell(more[name] if name in more else record.get(name)) for name in IN_ROW]
-    return (*found, _stamp(str(record["run_id"])), _started(run))
+    cells = [_cell(more[name] if name in more else record.get(name)) for name in IN_ROW]
+    return (*cells, _stamp(str(record["run_id"])), _started(run))
 
 
 def _parameters(run: Run, logged: reader.Metrics) -> Iterator[Stored]:
     """Of the command line, and as the script logged them: those are the values that it used."""
-    words = [word for word in _list(run.request.get("arguments")) if isinstance(word, str)]
-    for name, value in {**parameters.read(words), **logged.parameters}.items():
+    arguments = [word for word in _list(run.request.get("arguments")) if isinstance(word, str)]
+    for name, value in {**parameters.read(arguments), **logged.parameters}.items():
         yield "param", storable(name), _cell(value), None, None, TRUTH if isinstance(value, bool) else None
 
 
-def _metrics(found: reader.Metrics) -> Iterator[Stored]:
-    for series in found.by_name.values():
+def _metrics(metrics: reader.Metrics) -> Iterator[Stored]:
+    for series in metrics.by_name.values():
         values = series.values
         least, greatest = (None, None) if len(values) == 1 else reader.extremes(values)
         last = _cell(reader.json_value(values[-1]))
@@ -228,8 +228,8 @@ def _seconds(run: Run) -> float | None:
 
 def _started(run: Run) -> float | None:
     moments = (event.get("wall_ns") for event in run.events if event.get("type") in ("started", "accepted"))
-    found = [moment for moment in moments if isinstance(moment, int)]
-    return found[-1] / 1e9 if found else None
+    times = [moment for moment in moments if isinstance(moment, int)]
+    return times[-1] / 1e9 if times else None
 
 
 def _stamp(run_id: str) -> int:

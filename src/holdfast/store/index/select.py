@@ -31,22 +31,22 @@ class Wish(Record):
     archived: bool = False
 
 
-def select(index: Index, wish: Wish) -> tuple[list[Json], list[str] | None]:
+def select(index: Index, selection: Wish) -> tuple[list[Json], list[str] | None]:
     """Whole records; or only the requested columns, with their titles."""
     now = time.time()
-    columns = _columns(index, wish, now)
-    numbers = _numbers(index, wish, now)
+    columns = _columns(index, selection, now)
+    numbers = _numbers(index, selection, now)
     if columns is None:
         query = f"SELECT {WHERE_IT_IS} FROM runs WHERE id = ?"
         return [index.record_at(*index.db.execute(query, (number,)).fetchone()) for number in numbers], None
     query = f"SELECT {', '.join(column.sql for column in columns)} FROM runs r WHERE r.id = ?"
     values = tuple(value for column in columns for value in column.values)
-    found = []
+    rows = []
     for number in numbers:
         row = index.db.execute(query, (*values, number)).fetchone()
-        found.append({column.title: _shown(column.kind, cell) for column, cell in zip(columns, row, strict=True)})
-        _add_from_record(index, number, [column.title for column in columns if column.kind == _RECORD], found[-1])
-    return found, [column.title for column in columns]
+        rows.append({column.title: _shown(column.kind, cell) for column, cell in zip(columns, row, strict=True)})
+        _add_from_record(index, number, [column.title for column in columns if column.kind == _RECORD], rows[-1])
+    return rows, [column.title for column in columns]
 
 
 def uids(index: Index, wish: Wish) -> list[str]:
@@ -66,10 +66,10 @@ def _add_from_record(index: Index, number: int, names: list[str], row: Json) -> 
         row.update((name, record.get(name)) for name in names)
 
 
-def _columns(index: Index, wish: Wish, now: float) -> list[sql.Column] | None:
-    if wish.columns is None:
+def _columns(index: Index, selection: Wish, now: float) -> list[sql.Column] | None:
+    if selection.columns is None:
         return None
-    source, names = grammar.read_names("--columns", wish.columns)
+    source, names = grammar.read_names("--columns", selection.columns)
     return [
         sql.Column(name.text, _RECORD, "NULL")
         if name.text in _ONLY_IN_RECORDS
@@ -92,38 +92,38 @@ def _shown(kind: str, value: object) -> object:
     return bool(value) if kind == "truth" and value is not None else value
 
 
-def _numbers(index: Index, wish: Wish, now: float) -> list[int]:
+def _numbers(index: Index, selection: Wish, now: float) -> list[int]:
     """Which runs, in order; what to show of them is looked up for these alone."""
     joins = sql.Joins()
     conditions: list[sql.Clause] = []
-    orders = [sql.Clause(_NEWEST_FIRST[wish.project_id is None])]
-    if wish.where is not None:
-        conditions.append(sql.where(*grammar.read_where(wish.where), index, now, joins))
-    if wish.project_id is not None:
-        conditions.append(sql.Clause("r.experiment_id = ?", (wish.project_id,)))
-    if not wish.archived:
+    orders = [sql.Clause(_NEWEST_FIRST[selection.project_id is None])]
+    if selection.where is not None:
+        conditions.append(sql.where(*grammar.read_where(selection.where), index, now, joins))
+    if selection.project_id is not None:
+        conditions.append(sql.Clause("r.experiment_id = ?", (selection.project_id,)))
+    if not selection.archived:
         conditions.append(sql.Clause("r.hidden = 0"))
-    if wish.sort is not None:
-        orders.insert(0, sql.order(*grammar.read_sort(wish.sort), index, now, joins))
-    source = _source(index, wish, joins)
+    if selection.sort is not None:
+        orders.insert(0, sql.order(*grammar.read_sort(selection.sort), index, now, joins))
+    source = _source(index, selection, joins)
     query = (
         f"SELECT r.id FROM {source.sql}"
         f" WHERE {' AND '.join(clause.sql for clause in conditions) or '1'}"
         f" ORDER BY {', '.join(clause.sql for clause in orders)} LIMIT ?"
     )
     values = [value for clause in (source, *conditions, *orders) for value in clause.values]
-    limit = -1 if wish.limit is None else wish.limit
+    limit = -1 if selection.limit is None else selection.limit
     return [row[0] for row in index.db.execute(query, (*values, limit))]
 
 
-def _source(index: Index, wish: Wish, joins: sql.Joins) -> sql.Clause:
+def _source(index: Index, selection: Wish, joins: sql.Joins) -> sql.Clause:
     """Values are stored in the order of runs: for a project with many runs, all are read in one pass."""
-    if wish.project_id is None:
+    if selection.project_id is None:
         return joins.of_values() or joins.of_runs()
-    if wish.where is None and wish.sort is None:
+    if selection.where is None and selection.sort is None:
         return joins.of_runs()
     many = index.count() // 8
     query = "SELECT count(*) FROM (SELECT 1 FROM runs WHERE experiment_id = ? LIMIT ?)"
-    if index.db.execute(query, (wish.project_id, many + 1)).fetchone()[0] <= many:
+    if index.db.execute(query, (selection.project_id, many + 1)).fetchone()[0] <= many:
         return joins.of_runs()
     return joins.of_values() or joins.of_runs(" NOT INDEXED")

@@ -80,26 +80,26 @@ def read_where(text: str) -> tuple[Source, Node]:
 
 
 def read_sort(text: str) -> tuple[Source, list[Order]]:
-    source, words = _listed("--sort", text)
-    if len(words) > _MOST_ORDERS:
-        raise source.mistake(f"more than {_MOST_ORDERS} names", words[_MOST_ORDERS].at)
-    return source, [Order(Name(word.value, word.at), word.kind == "-") for word in words]
+    source, tokens = _listed("--sort", text)
+    if len(tokens) > _MOST_ORDERS:
+        raise source.mistake(f"more than {_MOST_ORDERS} names", tokens[_MOST_ORDERS].at)
+    return source, [Order(Name(word.value, word.at), word.kind == "-") for word in tokens]
 
 
 def read_names(option: str, text: str) -> tuple[Source, list[Name]]:
     """The columns of ``--columns a,b``."""
-    source, words = _listed(option, text)
-    return source, [Name(word.kind + word.value, word.at) for word in words]
+    source, tokens = _listed(option, text)
+    return source, [Name(word.kind + word.value, word.at) for word in tokens]
 
 
 def _listed(option: str, text: str) -> tuple[Source, list[Word]]:
     source = Source(option, text)
-    words = source.names()
-    for word in words:
+    tokens = source.names()
+    for word in tokens:
         if not word.value:
             what, hint = "expected the name of a field, a parameter or a metric", "names are separated by commas"
             raise source.mistake(what, word.at, hint)
-    return source, words
+    return source, tokens
 
 
 class _Parser:
@@ -227,8 +227,8 @@ class _Parser:
             raise self._expected(sign)
 
     def _expected(self, what: str, hint: str = "") -> UsageError:
-        found = "the end of the text" if self._now.kind == "end" else repr(self._now.value)
-        return self._source.mistake(f"expected {what}, found {found}", self._now.at, hint)
+        actual = "the end of the text" if self._now.kind == "end" else repr(self._now.value)
+        return self._source.mistake(f"expected {what}, found {actual}", self._now.at, hint)
 
     @property
     def _now(self) -> Word:

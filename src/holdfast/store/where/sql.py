@@ -111,9 +111,9 @@ def where(source: Source, node: Node, names: Names, now: float, joins: Joins) ->
     return _Compiler(source, names, now, joins).required(node)
 
 
-def order(source: Source, found: Sequence[Order], names: Names, now: float, joins: Joins) -> Clause:
+def order(source: Source, orders: Sequence[Order], names: Names, now: float, joins: Joins) -> Clause:
     """The ORDER BY clause: runs without a value come last in both directions."""
-    parts = [(resolve(source, item.name, names, now, joins), item.descending) for item in found]
+    parts = [(resolve(source, item.name, names, now, joins), item.descending) for item in orders]
     sql = ", ".join(f"{part.sql} {'DESC' if descending else 'ASC'} NULLS LAST" for part, descending in parts)
     return Clause(sql, tuple(value for part, _ in parts for value in part.values))
 
@@ -129,12 +129,12 @@ def resolve(source: Source, name: Name, names: Names, now: float, joins: Joins |
     prefix, _, rest = text.partition(".")
     if prefix in _PREFIXES and rest:
         return _of_kind(_PREFIXES[prefix], text, rest, names, joins) or Column(text, "nothing", "NULL")
-    found = _of_kind("param", text, text, names, joins) or _of_kind("metric", text, text, names, joins)
-    if found is None and text in HEADINGS:
+    field = _of_kind("param", text, text, names, joins) or _of_kind("metric", text, text, names, joins)
+    if field is None and text in HEADINGS:
         return _heading(text, now)
-    if found is None:
+    if field is None:
         raise _unknown(source, name, names)
-    return found
+    return field
 
 
 def free_headings(names: Names) -> frozenset[str]:
@@ -205,10 +205,10 @@ class _Compiler:
             return _joint([self.required(part) for part in node.parts], node.joint)
         if isinstance(node, (Many, Not)) or node.sign == "null":
             return self.condition(node)
-        found = resolve(self._source, node.name, self._names, self._now, self._joins)
-        if found.row:
-            self._joins.require(found.row)
-        return Clause(*self._test(node, found))
+        field = resolve(self._source, node.name, self._names, self._now, self._joins)
+        if field.row:
+            self._joins.require(field.row)
+        return Clause(*self._test(node, field))
 
     def condition(self, node: Node) -> Clause:
         if isinstance(node, Many):
@@ -216,36 +216,36 @@ class _Compiler:
         if isinstance(node, Not):
             part = self.condition(node.part)
             return Clause(f"(NOT {part.sql})", part.values)
-        found = resolve(self._source, node.name, self._names, self._now, self._joins)
+        field = resolve(self._source, node.name, self._names, self._now, self._joins)
         if node.sign == "null":
-            return Clause(f"({found.sql} IS NULL)", found.values)
-        sql, values = self._test(node, found)
+            return Clause(f"({field.sql} IS NULL)", field.values)
+        sql, values = self._test(node, field)
         return Clause(f"ifnull({sql}, 0)", values)
 
-    def _test(self, node: Test, found: Column) -> tuple[str, tuple[Bound, ...]]:
+    def _test(self, node: Test, field: Column) -> tuple[str, tuple[Bound, ...]]:
         if node.sign in ("like", "~"):
             sign = "LIKE" if node.sign == "like" else "GLOB"
-            return f"{found.sql} {sign} ?", (*found.values, storable(str(node.values[0])))
-        values = tuple(self._value(value, found, node.at) for value in node.values)
+            return f"{field.sql} {sign} ?", (*field.values, storable(str(node.values[0])))
+        values = tuple(self._value(value, field, node.at) for value in node.values)
         if node.sign == "in":
-            return f"{found.sql} IN ({', '.join('?' * len(values))})", (*found.values, *values)
-        return _compared(found, node.sign, values[0])
+            return f"{field.sql} IN ({', '.join('?' * len(values))})", (*field.values, *values)
+        return _compared(field, node.sign, values[0])
 
-    def _value(self, value: Value, found: Column, at: int) -> int | float | str:
+    def _value(self, value: Value, field: Column, at: int) -> int | float | str:
         """The value as the column holds it."""
-        if found.kind == "duration" and isinstance(value, str):
+        if field.kind == "duration" and isinstance(value, str):
             seconds = parse_duration(value)
             if seconds is None:
                 raise self._source.mistake(
                     "this is not a duration", at, "use seconds, or text such as '90s', '2h', '1h30m'"
                 )
             return seconds
-        if found.kind == "text":
+        if field.kind == "text":
             return storable(_spelled(value))
-        if found.kind in ("number", "truth", "duration") and isinstance(value, str):
-            what = {"truth": "true or false"}.get(found.kind, "a number")
+        if field.kind in ("number", "truth", "duration") and isinstance(value, str):
+            what = {"truth": "true or false"}.get(field.kind, "a number")
             raise self._source.mistake(
-                f"{found.title} is {what}", at, "numbers, true and false are written without quotes"
+                f"{field.title} is {what}", at, "numbers, true and false are written without quotes"
             )
         if isinstance(value, str):
             return storable(value)
@@ -257,13 +257,13 @@ def _joint(parts: Sequence[Clause], joint: str) -> Clause:
     return Clause(f"({sql})", tuple(value for part in parts for value in part.values))
 
 
-def _compared(found: Column, sign: str, value: int | float | str) -> tuple[str, tuple[Bound, ...]]:
+def _compared(field: Column, sign: str, value: int | float | str) -> tuple[str, tuple[Bound, ...]]:
     """For SQLite all text is greater than all numbers; a person compares numbers with numbers and text with text."""
-    if isinstance(value, str) and sign in ("<", "<=") and found.kind != "text":
-        return f"({found.sql} >= '' AND {found.sql} {sign} ?)", (*found.values, *found.values, value)
+    if isinstance(value, str) and sign in ("<", "<=") and field.kind != "text":
+        return f"({field.sql} >= '' AND {field.sql} {sign} ?)", (*field.values, *field.values, value)
     if not isinstance(value, str) and sign in (">", ">="):
-        return f"{found.sql} BETWEEN ? AND ?", (*found.values, value if sign == ">=" else _above(value), inf)
-    return f"{found.sql} {sign} ?", (*found.values, value)
+        return f"{field.sql} BETWEEN ? AND ?", (*field.values, value if sign == ">=" else _above(value), inf)
+    return f"{field.sql} {sign} ?", (*field.values, value)
 
 
 def _above(value: int | float) -> int | float:

@@ -46,29 +46,29 @@ class Source(Record):
     def words(self) -> list[Word]:
         if len(self.text) > LONGEST:
             raise UsageError(f"{len(self.text)} characters are more than {LONGEST}", where=self.option)
-        found = []
+        tokens = []
         at = 0
         while self.text[at:].strip():
             match = _WORD.match(self.text, at)
             if match is None:
                 raise self._strange(at)
-            found.append(_word(match))
+            tokens.append(_word(match))
             at = match.end()
-        return [*found, Word("end", "", len(self.text.rstrip()))]
+        return [*tokens, Word("end", "", len(self.text.rstrip()))]
 
     def names(self) -> list[Word]:
         """The parts of a comma-separated list: each a name as it is or in quotes, perhaps with a minus before it."""
         if len(self.text) > LONGEST:
             raise UsageError(f"{len(self.text)} characters are more than {LONGEST}", where=self.option)
-        found = []
+        tokens = []
         at = 0
         while True:
             match = _LISTED.match(self.text, at)
             if match is None:
                 raise self._strange(at)
-            found.append(_listed(match))
+            tokens.append(_listed(match))
             if match.end() == len(self.text):
-                return found
+                return tokens
             at = match.end() + 1
 
     def mistake(self, what: str, at: int, hint: str = "") -> UsageError:

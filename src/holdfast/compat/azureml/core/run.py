@@ -69,12 +69,12 @@ class Run:
         """Keep a copy of a file below outputs/. Raises if it cannot be read or written."""
         if not holdfast.active():
             return
-        place = outputs.place_for(name)
+        path = outputs.place_for(name)
         if not isinstance(path_or_stream, (str, bytes, os.PathLike)):
-            with open(place, "wb") as target:
+            with open(path, "wb") as target:
                 shutil.copyfileobj(path_or_stream, target)
-        elif not (os.path.exists(place) and os.path.samefile(path_or_stream, place)):
-            shutil.copyfile(os.fsencode(path_or_stream), place)
+        elif not (os.path.exists(path) and os.path.samefile(path_or_stream, path)):
+            shutil.copyfile(os.fsencode(path_or_stream), path)
 
     def tag(self, key: "str", value: "str | None" = None) -> "None":
         """Kept as a logged value, ``tag.<key>``."""
