@@ -414,6 +414,7 @@ def test_files_are_replaced_by_one_function() -> None:
         "runner/container/init.py": 3,  # runs alone, under Python 2.7 too
         "runner/machine/installed_packages.py": 2,  # runs alone, under Python 2.7 too
         "script_api/notebook.py": 1,  # a script's own process, without the runner
+        "script_api/remote_call.py": 1,  # the same
         "runner/store/objects.py": 3,  # many objects that are synced together
         "script_api/capture/recorder.py": 2,  # runs in the script, without the runner
     }

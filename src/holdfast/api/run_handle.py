@@ -18,6 +18,7 @@ from holdfast.engine.runs.run_target import target_of
 from holdfast.engine.runs.watch import Watch
 from holdfast.errors import RunFailedError, StillRunningError, StoreError, UnfinishedError
 from holdfast.ledger import Stopwatch, now_ns
+from holdfast.runner.decoding import readable
 from holdfast.runner.store import layout
 from holdfast.store import history_record, runs, verify
 
@@ -218,7 +219,7 @@ class Run:
     def _log_text(self) -> str:
         try:
             with open(layout.log(self._files().attempt), "rb") as source:
-                return source.read().decode("utf-8", "replace")
+                return readable(source.read())
         except FileNotFoundError:
             return ""
 
@@ -289,10 +290,10 @@ class _Lines(_Silence):
 
     def complete(self) -> list[str]:
         lines, self._lines = self._lines, []
-        return [line.decode("utf-8", "replace") for line in lines]
+        return [readable(line) for line in lines]
 
     def rest(self) -> list[str]:
-        last = [self._rest.decode("utf-8", "replace")] if self._rest else []
+        last = [readable(self._rest)] if self._rest else []
         return self.complete() + last
 
 

@@ -8,8 +8,7 @@ The commands are a table of plain data; this module only reads it. The rules, in
   they are neither bundled nor abbreviated.
 - An option takes the next word as its value even if that starts with a dash (``-r -5``), unless the word is itself
   a flag of the command or ``--``; such a value is written ``--opt=--wait``.
-- An option given twice: the last one wins, unless it is one that repeats.
-- ``--`` ends the options.
+- An option given twice: the last one wins, unless it is one that repeats. ``--`` ends the options.
 - An option marked ``loose`` may be given without its flag, in a command that has no positionals: ``logs 12``.
 - A command with a ``rest`` stops at the first word that is not an option. That word and all after it belong to the
   script and are handed on untouched. The one exception is an option marked ``trailing``: old material writes

@@ -175,10 +175,8 @@ class Encoder:
         else:
             pyarrow = importlib.import_module("pyarrow")
             table = pyarrow.Table.from_pandas(value) if package == "pandas" else value
-            with (
-                pyarrow.OSFile(path, "wb") as sink,
-                importlib.import_module("pyarrow.ipc").new_file(sink, table.schema) as writer,
-            ):
+            new_file = importlib.import_module("pyarrow.ipc").new_file
+            with pyarrow.OSFile(path, "wb") as sink, new_file(sink, table.schema) as writer:
                 writer.write_table(table)
         return {_TAG: package, "arrow": name}
 
