@@ -10,6 +10,8 @@ from holdfast.quantities import parse_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from holdfast.model import GpuWish, Identity, Job, Json, Project
     from holdfast.ports import Runtime
 
@@ -23,9 +25,9 @@ def make_plan(
     runtime: Runtime,
     share_base: str | None,
     shims: str | None,
-    **parts: Json | None,
+    **parts: Any,
 ) -> Plan:
-    """``shims``: programs that the script finds first on its PATH. ``parts``: environment, container, gpu, idle."""
+    """``shims``: programs that the script finds first on its PATH. ``parts``: python, environment, container, gpu, idle."""
     return Plan(
         uid=identity.uid,
         run_id=identity.run_id,
@@ -50,7 +52,6 @@ def make_plan(
         keep=job.keep,
         capture=job.capture,
         interpreter=job.interpreter,
-        python=None,
         **parts,
     )
 

@@ -104,7 +104,8 @@ class Tools:
         options += [f"--wait-for-gpu={timeout}"] if gpus > 0 else []
         uid = None
         try:
-            answer: dict[str, Any] = self._json("submit", *options, "--", f"./{script}", *(arguments or []))
+            named = script if script.endswith(".py") else f"./{script}"  # a file of the project, never a program
+            answer: dict[str, Any] = self._json("submit", *options, "--", named, *(arguments or []))
             uid = str(answer["uid"])
         finally:
             agent_budget.settle(home, name, uid)

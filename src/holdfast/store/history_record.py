@@ -83,13 +83,11 @@ def _record(run: Run, *, files: bool = True) -> Json:
         "outputs": _outputs(run) if files else {"files": 0, "bytes": 0},
         "gpu": gpu_receipt(run),
         "ledger": ledger.ledger(run.client, run.events, run.attempt_number),
-        **({"parameters": parameters} if parameters else {}),
     }
     fixed.update({"parameters": parameters} if parameters else {})
     clashing = {name: value for name, value in values.items() if name in FIXED}
     others = {name: value for name, value in values.items() if name not in FIXED}
-    result: Json = {**others, **fixed, **({"metrics": clashing} if clashing else {})}
-    return dict(sorted(result.items()))
+    return dict(sorted({**others, **fixed, **({"metrics": clashing} if clashing else {})}.items()))
 
 
 def _logged(run: Run) -> tuple[Json, Json, Json]:

@@ -257,7 +257,7 @@ def _plan(
     kept = environment.in_plan() if environment is not None else None
     interpreter = python or job.python or target.compute.python_location or "python"
     parts = RuntimeParts(interpreter, target.compute.to_settings(), kept, container_plan, gpu)
-    plan = make_plan(
+    return make_plan(
         job,
         project,
         identity,
@@ -269,8 +269,8 @@ def _plan(
         idle=_idle(target),
         container=container_plan,
         gpu=gpu,
+        python=interpreter,
     )
-    return plan._replace(python=interpreter)
 
 
 def _wish(target: Target, container: Container | None, python: str | None, gpu: bool) -> Json | None:
