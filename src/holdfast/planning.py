@@ -27,7 +27,7 @@ def make_plan(
     shims: str | None,
     **parts: Any,
 ) -> Plan:
-    """``shims``: programs that the script finds first on its PATH. ``parts``: python, environment, container, gpu, idle."""
+    """``shims``: programs found first on the PATH. ``parts``: python, environment, container, gpu and idle."""
     return Plan(
         uid=identity.uid,
         run_id=identity.run_id,

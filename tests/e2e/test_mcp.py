@@ -62,6 +62,9 @@ def test_a_refusal_is_told_in_our_words(desk: Desk) -> None:
     async def work(client: Client) -> None:
         with pytest.raises(AssertionError, match=r"no such script: 'trian\.py'"):
             await call(client, "submit", script="trian.py")
+        for program in ("sh", "-m", "/bin/sh", "python"):  # only files of the project
+            with pytest.raises(AssertionError, match="no such script"):
+                await call(client, "submit", script=program, arguments=["-c", "true"])
         with pytest.raises(AssertionError, match="run"):
             await call(client, "run_info", run="77")
         with pytest.raises(AssertionError, match=r"unexpected"):
