@@ -114,3 +114,12 @@ def test_addresses_are_variables_and_not_words() -> None:
         "UV_DEFAULT_INDEX": INDEX,
         "UV_FIND_LINKS": "https://a/x%2Cy,/wheels",
     }
+
+
+@pytest.mark.parametrize("prefix", ["", "file://"])
+def test_torch_of_a_named_folder_is_taken_instead_of_the_index_of_pytorch(tmp_path: Path, prefix: str) -> None:
+    folder = f"{prefix}{tmp_path}"
+    options = {"torch_backend": "cpu"}
+    assert with_configuration(options, {"find_links": [folder]})["torch_backend"] == "cpu"
+    (tmp_path / "torch-2.13.0-cp311-none-linux_x86_64.whl").touch()
+    assert with_configuration(options, {"find_links": [folder]})["torch_backend"] == ""

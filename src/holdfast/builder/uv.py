@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .failure import Failed, from_output
@@ -127,7 +128,7 @@ def with_configuration(options: dict[str, Any], configured: dict[str, Any]) -> d
     uvs_index = os.environ.get("UV_DEFAULT_INDEX") or os.environ.get("UV_INDEX_URL")
     if not own_index and not options.get("no_index") and not uvs_index:
         merged.update((name, configured[name]) for name in ("index_url", "no_index") if configured.get(name))
-        if configured.get("index_url"):
+        if configured.get("index_url") or _has_own_torch([*configured.get("find_links", ()), *_uvs_find_links()]):
             merged["torch_backend"] = ""  # it would add PyTorch's own index
         if not os.environ.get("UV_INDEX") and not os.environ.get("UV_EXTRA_INDEX_URL"):
             merged["extra_index_urls"] = _joined(options, configured, "extra_index_urls")
@@ -135,6 +136,18 @@ def with_configuration(options: dict[str, Any], configured: dict[str, Any]) -> d
         merged["find_links"] = _joined(options, configured, "find_links")
     merged["trusted_hosts"] = _joined(options, configured, "trusted_hosts")
     return merged
+
+
+def _uvs_find_links() -> list[str]:
+    return re.split(r"[\s,]+", os.environ.get("UV_FIND_LINKS", ""))
+
+
+def _has_own_torch(links: list[str]) -> bool:
+    """Whether a folder that the user named has a wheel of torch."""
+    folders = [
+        Path(link.removeprefix("file://")) for link in links if link and "://" not in link.removeprefix("file://")
+    ]
+    return any(next(folder.glob("torch-*.whl"), None) is not None for folder in folders)
 
 
 def _joined(options: dict[str, Any], configured: dict[str, Any], name: str) -> list[str]:
