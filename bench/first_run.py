@@ -14,6 +14,7 @@ import getpass
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -113,15 +114,19 @@ class Place:
         for name in ("host", "user"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
         shutil.copy(folder / "user.pub", folder / "authorized")
-        config = f"Port 2299\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized\n"
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        config = (
+            f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized\n"
+        )
         (folder / "config").write_text(f"{config}StrictModes no\nUsePAM no\nPidFile {folder}/pid\n")
         Path("/run/sshd").mkdir(exist_ok=True)
         daemon = subprocess.Popen(["/usr/sbin/sshd", "-D", "-f", folder / "config"])
         self.stack.callback(daemon.terminate)
         key = (folder / "host.pub").read_text()
-        (folder / "known").write_text(f"[127.0.0.1]:2299 {key}")
+        (folder / "known").write_text(f"[127.0.0.1]:{port} {key}")
         known = f"-o UserKnownHostsFile={folder}/known -o IdentitiesOnly=yes"
-        return f"-p 2299 -i {folder}/user {known} {getpass.getuser()}@127.0.0.1"
+        return f"-p {port} -i {folder}/user {known} {getpass.getuser()}@127.0.0.1"
 
 
 def local(place: Place) -> Result:
@@ -134,7 +139,7 @@ def ssh(place: Place) -> Result:
     shown = ["ssh-keygen", "-lf", str(place.top / "sshd" / "host.pub")]
     fingerprint = subprocess.run(shown, capture_output=True, text=True, check=True).stdout.split()[1]
     place.time(
-        f"holdfast attach {options[-1]} --name box --port 2299 --private-key-file {options[3]}"
+        f"holdfast attach {options[-1]} --name box --port {options[1]} --private-key-file {options[3]}"
         f" --root {place.top}/box-store --accept-host-key {fingerprint}"
     )
     return _holdfast(place, ["holdfast attach ada@box"], "holdfast submit -c box --scalars train.py --lr 0.1")
