@@ -192,9 +192,10 @@ def _note(kind: "str", name: "str", value: "object") -> "None":
     plain = _track._values.plain(value)
     if not isinstance(plain, (bool, int)) and not (isinstance(plain, float) and math.isfinite(plain)):
         plain = str(plain)[:_LONGEST]
+    writer = _current()
     if _noted.get((kind, name)) != plain:
         _noted[kind, name] = plain
-        _current().note(kind, name, plain)
+        writer.note(kind, name, plain)
 
 
 def _current() -> "_Writer":
