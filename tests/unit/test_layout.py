@@ -29,5 +29,10 @@ def test_client_and_runner_agree_on_where_things_are() -> None:
 def test_every_place_is_documented() -> None:
     page = FORMATS.read_text(encoding="utf-8")
     places = [place.name for place in vars(layout).values() if isinstance(place, layout.Place)]
-    programs = {layout.builder_program.name, layout.container_init.name, layout.gpu_probe.name}
+    programs = {
+        layout.builder_program.name,
+        layout.container_init.name,
+        layout.gpu_probe.name,
+        layout.package_list.name,
+    }
     assert [name for name in places if name.rpartition("/")[2] not in page and name not in programs] == []

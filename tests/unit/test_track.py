@@ -22,6 +22,7 @@ REPOSITORY = Path(__file__).parents[2]
 SOURCE = REPOSITORY / "src"
 TRACK = SOURCE / "holdfast" / "script_api" / "track.py"
 VALUES = SOURCE / "holdfast" / "script_api" / "values.py"
+CLIENT_NAMES = SOURCE / "holdfast" / "script_api" / "client_names.py"
 PACKAGE = REPOSITORY / "packages" / "holdfast-track"
 
 PREAMBLE = "import math, os, signal, sys, threading\nimport holdfast\n"
@@ -39,11 +40,12 @@ def python(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """The folder a run puts on the script's path: both files, under the names they are imported by."""
+    """The folder a run puts on the script's path: its files, under the names they are imported by."""
     folder = tmp_path / "site"
     folder.mkdir()
     shutil.copyfile(TRACK, folder / "holdfast.py")
     shutil.copyfile(VALUES, folder / "_holdfast_values.py")
+    shutil.copyfile(CLIENT_NAMES, folder / "_holdfast_client_names.py")
     return folder
 
 
@@ -389,13 +391,17 @@ def wheel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return build("wheel", source, place / "wheel")
 
 
-def test_the_small_package_is_two_files_that_log(wheel: Path, python: str, tmp_path: Path, folder: Path) -> None:
+def test_the_small_package_is_three_files_that_log(wheel: Path, python: str, tmp_path: Path, folder: Path) -> None:
     installed = tmp_path / "installed"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(installed)
         (metadata,) = (archive.read(name) for name in archive.namelist() if name.endswith("/METADATA"))
     modules = {path.name: path.read_bytes() for path in installed.iterdir() if path.suffix != ".dist-info"}
-    assert modules == {"holdfast.py": TRACK.read_bytes(), "_holdfast_values.py": VALUES.read_bytes()}
+    assert modules == {
+        "holdfast.py": TRACK.read_bytes(),
+        "_holdfast_values.py": VALUES.read_bytes(),
+        "_holdfast_client_names.py": CLIENT_NAMES.read_bytes(),
+    }
     assert b"\nRequires-Python: >=3.6\n" in metadata
     assert b"\nRequires-Dist:" not in metadata
     assert list(logged(python, installed, 'holdfast.log("loss", 0.3, step=10)', folder)["loss"].values) == [0.3]

@@ -66,12 +66,12 @@ def _install_after_import(spec: "Any", capture: "str") -> "None":
 
 
 def _run_next() -> "None":
-    """The ``sitecustomize`` that this file hides, if there is one."""
+    """The ``sitecustomize`` that this file hides, if there is one; not one of Holdfast in another version."""
     from _frozen_importlib import module_from_spec
     from _frozen_importlib_external import PathFinder
 
-    here = os.path.dirname(os.path.abspath(__file__))
-    spec = PathFinder.find_spec("sitecustomize", [entry for entry in sys.path if os.path.abspath(entry) != here])
+    entries = [entry for entry in sys.path if not os.path.exists(os.path.join(entry, "_holdfast_values.py"))]
+    spec = PathFinder.find_spec("sitecustomize", entries)
     if spec is not None and spec.loader is not None:
         module = module_from_spec(spec)
         sys.modules["sitecustomize"] = module
