@@ -95,6 +95,22 @@ def test_exported_runs_can_be_imported(desk: Desk, archive: Path, other: Desk) -
     assert list(other.home.glob("import-*")) == []
 
 
+def test_return_refuses_an_imported_run_of_another_project_and_download_does_not(archive: Path, other: Desk) -> None:
+    other.submit("train.py")
+    assert other.holdfast("history", "import", str(archive)).code == 0
+    foreign = next(row["run_id"] for row in other.holdfast("runs", "-A", "-o", "json").json if row.get("acc") == 0.5)
+    before = sorted(other.project.rglob("*"))
+    for command in ("return", "restore"):
+        refused = other.holdfast(command, "-r", foreign)
+        assert refused.code == 2, refused
+        assert "this run belongs to another project" in refused.err
+    assert f"holdfast history download -r {foreign}" in other.holdfast("return", "-r", foreign).err
+    assert sorted(other.project.rglob("*")) == before
+    downloaded = other.holdfast("history", "download", "-r", foreign, "-d", "copies")
+    assert downloaded.code == 0, downloaded
+    assert (other.project / "copies/outputs/deep/model.bin").stat().st_size == 1000
+
+
 def test_second_import_changes_nothing(archive: Path, other: Desk) -> None:
     other.holdfast("history", "import", str(archive))
     before = sorted(str(path.relative_to(other.home)) for path in (other.home / "runs").rglob("*"))

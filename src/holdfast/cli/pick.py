@@ -7,6 +7,7 @@ import sys
 
 from holdfast import project as projects
 from holdfast.engine.runs.open_index import open_index, settle_in
+from holdfast.errors import UsageError
 from holdfast.present.terminal import show
 from holdfast.store import runs
 from holdfast.store.home import open_home
@@ -62,6 +63,15 @@ def _looked_up(parsed: Parsed, names: Sequence[str]) -> tuple[Home, list[Run]]:
     finally:
         index.close()
     return home, [runs.read(home, uid) for uid in uids]
+
+
+def project_of(parsed: Parsed, run: Run, hint: str) -> Project:
+    """The project one is in, if the run belongs to it: files of a run are never written into another project."""
+    project = projects.find(parsed.text("project") or os.getcwd())
+    if str(run.request.get("project_id")) == project.id:
+        return project
+    where, name = str(run.request.get("run_id")), str(run.request.get("project"))
+    raise UsageError("this run belongs to another project", where=where, answer=name, hint=hint)
 
 
 def settle(home: Home, index: Index, uids: list[str]) -> None:

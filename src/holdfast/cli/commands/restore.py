@@ -39,13 +39,8 @@ def _restore(parsed: Parsed) -> int:
         sys.stderr.write(f"{files} files in {show(os.path.abspath(to))}\n")
         # What the script changed replaces what it began with: nothing else is in a new folder.
         return _bring_results(parsed, home, run, os.path.abspath(to), overwrite=True)
-    project = projects.find(parsed.text("project") or os.getcwd())
-    if str(run.request.get("project_id")) != project.id:
-        where = str(run.request.get("run_id"))
-        hint = "change to that project's folder, or restore into a new one with --to DIR"
-        raise UsageError(
-            "this run belongs to another project", where=where, answer=str(run.request["project"]), hint=hint
-        )
+    hint = "change to that project's folder, or restore into a new one with --to DIR"
+    project = pick.project_of(parsed, run, hint)
     done = engine.restore_over(home, run, project, _agreeing(parsed))
     if done.saved:
         sys.stderr.write(f"your changes were saved; restore them with: holdfast restore --saved {done.saved}\n")

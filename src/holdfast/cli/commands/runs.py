@@ -122,12 +122,13 @@ def cancel(parsed: Parsed) -> int:
 def return_outputs(parsed: Parsed) -> int:
     """Copy outputs to the project. A file that is there already and different stays, unless --overwrite."""
     home, run = pick.run(parsed)
+    download = f"holdfast history download -r {run.request.get('run_id')} -d FOLDER"
+    root = pick.project_of(parsed, run, f"change to that project's folder, or use {download}").root
     copier, problems = Copier(), outputs.bring(home, run)
     refresh(home, run)
     names = output_manifest.names(run)
     for name, why in problems.items():
         copier.problem(names.get(name, f"outputs/{name}"), why)
-    root = str(run.request.get("project_root"))
     kept = copy_results(run, root, copier, problems, overwrite=parsed.flag("overwrite"))
     copied = f"{copier.copied} file{'' if copier.copied == 1 else 's'} ({human_bytes(copier.bytes)})"
     is_mixed = any(not output_manifest.is_output(row) for row in output_manifest.rows(run))
