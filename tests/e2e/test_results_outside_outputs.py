@@ -144,3 +144,27 @@ def test_return_writes_nothing_that_git_or_holdfast_would_act_on(desk: Desk) -> 
     returned = desk.holdfast("return")
     assert "reserved" in returned.err
     assert not (desk.project / "aml_config").exists()
+
+
+def test_return_writes_nothing_below_git_folders_repositories_and_links(desk: Desk) -> None:
+    """The project has a link to .git and half of a repository; the script adds the rest."""
+    desk.script(
+        "import os\n"
+        "for folder in ('g', 'outputs/.git', 'deep/bare.git/refs', 'half', 'plain'): os.makedirs(folder)\n"
+        "for name in ('g/commondir', 'outputs/.git/config', 'deep/bare.git/HEAD', 'deep/bare.git/config',\n"
+        "             'deep/bare.git/refs/x', 'half/HEAD', 'plain/HEAD', 'plain/config'): open(name, 'w').write('x')\n"
+    )
+    assert desk.submit("train.py").code == 0
+    (desk.project / ".git").mkdir()
+    (desk.project / "g").symlink_to(".git")
+    (desk.project / "half/objects").mkdir(parents=True)
+    returned = desk.holdfast("return")
+    assert returned.code == 74, returned
+    assert f"g/commondir: {desk.project}/g is a symbolic link, to {desk.project}/.git" in returned.err
+    assert f"not copied: {desk.project}/outputs/.git/config (reserved" in returned.err
+    for folder in ("deep/bare.git", "half"):
+        assert returned.err.count(f"not copied: {desk.project}/{folder}/ (git would use this folder") == 1
+    assert not list((desk.project / ".git").iterdir())
+    assert "history download" in returned.err.splitlines()[-1]
+    assert not any((desk.project / name).exists() for name in ("outputs/.git", "deep", "half/HEAD"))
+    assert (desk.project / "plain/config").read_text() == "x"

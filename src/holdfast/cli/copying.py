@@ -14,14 +14,16 @@ from holdfast.store.index.index import Index
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Iterable
 
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
 
 _SHOWN = 20
 _BLOCK = 1 << 20
-_RESERVED = frozenset(("aml_config", ".azureml", ".holdfast-project"))  # in lower case
+_RESERVED = frozenset(("aml_config", ".azureml", ".holdfast-project"))  # in lower case, as are these:
+_GIT_FOLDERS = frozenset((".git", "git~1"))
+_GIT_MARKS = frozenset(("objects", "refs", "commondir"))  # beside a file HEAD, one of them makes a git repository
 
 
 class Copier:
@@ -81,29 +83,79 @@ def copy_results(run: Run, root: str, copier: Copier, missing: Container[str], *
     kept = 0
     rows = output_manifest.rows(run)
     tell_links([output_manifest.name_of(row) for row in rows if "sha256" not in row])
-    for row in rows:
-        if "sha256" not in row or row["path"] in missing:
+    files = [row for row in rows if "sha256" in row]
+    allowed = _Destinations(root, map(output_manifest.name_of, files))
+    for row in files:
+        if row["path"] in missing:
             continue
-        source = output_manifest.path_of(run, row)
-        target = os.path.join(root, output_manifest.local_name(output_manifest.name_of(row)))
-        outside = leads_out(os.path.dirname(target), root)
-        if outside:
-            why = f"a symbolic link leads out of the project, to {outside}; use holdfast history download -d FOLDER"
-            copier.problem(target, why)
-        elif not output_manifest.is_output(row) and _is_reserved(str(row["project"])):
-            sys.stderr.write(f"not copied: {show(target)} (reserved; holdfast history download -d FOLDER copies it)\n")
+        name = output_manifest.name_of(row)
+        source, target = output_manifest.path_of(run, row), os.path.join(root, output_manifest.local_name(name))
+        link = through_link(os.path.dirname(target), root)
+        if link:
+            copier.problem(target, f"{link}; use holdfast history download -d FOLDER")
+        elif allowed.is_reserved(name):
+            continue
         elif os.path.lexists(target) and not overwrite and not _same(source, target):
             sys.stderr.write(f"not overwritten: {show(target)} (differs; --overwrite replaces it)\n")
             kept += 1
         else:
             copier.copy(source, target)
+    allowed.tell_refused()
     return kept
 
 
-def _is_reserved(path: str) -> bool:
-    """Whether git or Holdfast itself would act on it: a target must not choose what they do."""
-    names = path.casefold().split("/")
-    return names[0] in _RESERVED or ".git" in names
+class _Destinations:
+    """Refuses results that git or Holdfast itself would act on: a target must not choose what they do.
+
+    ``names`` are those of all results: together, and with files that are there, they may make a bare repository.
+    """
+
+    def __init__(self, root: str, names: Iterable[str]) -> None:
+        self._root = root
+        self._refused: dict[str, str] = {}
+        self._is_repository: dict[str, bool] = {}
+        self._children: dict[str, set[str]] = {}
+        for name in names:
+            parts = name.split("/")
+            for depth, part in enumerate(parts):
+                self._children.setdefault("/".join(parts[:depth]), set()).add(part)
+
+    def is_reserved(self, name: str) -> bool:
+        parts = name.split("/")
+        plain = [_as_git_reads(part) for part in parts]
+        if plain[0] in _RESERVED or not _GIT_FOLDERS.isdisjoint(plain):
+            self._refused[name] = "reserved"
+            return True
+        folders = ("/".join(parts[:depth]) for depth in range(len(parts)))
+        repository = next((folder for folder in folders if self._makes_repository(folder)), None)
+        if repository is None:
+            return False
+        self._refused[f"{repository}/" if repository else name] = "git would use this folder as a repository"
+        return True
+
+    def tell_refused(self) -> None:
+        for name, why in self._refused.items():
+            target = show(os.path.join(self._root, output_manifest.local_name(name)))
+            sys.stderr.write(f"not copied: {target} ({why}; holdfast history download -d FOLDER copies it)\n")
+
+    def _makes_repository(self, folder: str) -> bool:
+        if folder not in self._is_repository:
+            there = _entries(os.path.join(self._root, output_manifest.local_name(folder)))
+            plain = set(map(_as_git_reads, there | self._children.get(folder, set())))
+            self._is_repository[folder] = "head" in plain and not _GIT_MARKS.isdisjoint(plain)
+        return self._is_repository[folder]
+
+
+def _as_git_reads(name: str) -> str:
+    """A file name without what some file systems ignore: case, invisible characters, dots and spaces at the end."""
+    return "".join(filter(str.isprintable, name)).casefold().partition(":")[0].rstrip(". ")
+
+
+def _entries(folder: str) -> set[str]:
+    try:
+        return set(os.listdir(folder))
+    except (OSError, ValueError):
+        return set()
 
 
 def _same(one: str, other: str) -> bool:
@@ -115,10 +167,16 @@ def _same(one: str, other: str) -> bool:
         return False
 
 
-def leads_out(folder: str, root: str) -> str:
-    """Where a link in the project leads that leaves it, else empty: a project from elsewhere must not choose that."""
+def through_link(folder: str, root: str) -> str:
+    """Says which symbolic link a folder of the project passes through, else empty: no result is written through one."""
     real, top = os.path.realpath(folder), os.path.realpath(root)
-    return "" if real == top or real.startswith(top.rstrip(os.sep) + os.sep) else real
+    if real != top and not real.startswith(top.rstrip(os.sep) + os.sep):
+        return f"a symbolic link leads out of the project, to {real}"
+    while len(folder) > len(root):
+        if os.path.islink(folder):
+            return f"{show(folder)} is a symbolic link, to {real}"
+        folder = os.path.dirname(folder)
+    return ""
 
 
 def refresh(home: Home, run: Run) -> None:

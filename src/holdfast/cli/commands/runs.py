@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from holdfast.cli.parse import Parsed
+    from holdfast.store.runs import Run
 
 
 def status(parsed: Parsed) -> int:
@@ -135,17 +136,21 @@ def return_outputs(parsed: Parsed) -> int:
     sys.stderr.write(f"{copied} in {show(root if is_mixed else os.path.join(root, 'outputs'))}\n")
     for why in output_manifest.trouble(run):
         copier.problem("when the script ended", why)
-    again = f"holdfast experiment return -r {run.request.get('run_number')}"
-    copier.finish(
-        "output", f"free disk space there, then: {again}" if output_manifest.is_missing(run) else _hint(problems, again)
-    )
+    copier.finish("output", _hint(run, problems, download))
     return 1 if kept else 0
 
 
-def _hint(problems: dict[str, str], again: str) -> str:
+def _hint(run: Run, problems: dict[str, str], download: str) -> str:
+    again = f"holdfast experiment return -r {run.request.get('run_number')}"
+    if output_manifest.is_missing(run):
+        return f"free disk space there, then: {again}"
     if problems:
         return f"try again when this is fixed: {again}"
-    return "outputs that were not stored when the script ended cannot be downloaded; the answer shows where they were"
+    if output_manifest.trouble(run):
+        return (
+            "outputs that were not stored when the script ended cannot be downloaded; the answer shows where they were"
+        )
+    return f"{download} copies all of them into another folder"
 
 
 def _print_all(path: str, log: LogWriter) -> None:
