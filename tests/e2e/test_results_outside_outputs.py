@@ -63,8 +63,10 @@ def test_checkpoint_outside_outputs_is_shown_returned_and_restored(
     assert (desk.project / "config.json").read_text() == "changed"
     assert not (desk.project / "outputs/.project").exists()
     restored = desk.holdfast("restore", "--to", "again", "--results")
-    assert restored.code == 0, restored
-    for name, text in (("checkpoints/last.pt", "weights"), ("config.json", "changed"), ("outputs/model", "m")):
+    assert restored.code == 1, restored
+    assert f"not overwritten: {desk.project}/again/config.json (differs; holdfast history download -r " in restored.err
+    assert "--overwrite" not in restored.err
+    for name, text in (("checkpoints/last.pt", "weights"), ("config.json", "original"), ("outputs/model", "m")):
         assert (desk.project / "again" / name).read_text() == text
     assert desk.holdfast("store", "verify").code == 0
 

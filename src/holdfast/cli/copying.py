@@ -75,12 +75,14 @@ def copy_whole(source: str, target: str) -> None:
         shutil.copyfileobj(content, sink, _BLOCK)
 
 
-def copy_results(run: Run, root: str, copier: Copier, missing: Container[str], *, overwrite: bool) -> int:
+def copy_results(run: Run, root: str, copier: Copier, missing: Container[str], *, overwrite: bool | None) -> int:
     """Copy outputs and other results to where the script wrote them, below ``root``, except those that are ``missing``.
 
-    Returns how many files that are there and differ stayed as they were.
+    Returns how many files that are there and differ stayed as they were. ``overwrite`` is None for a command without
+    this option.
     """
     kept = 0
+    download = f"holdfast history download -r {run.request.get('run_id')} -d FOLDER copies it"
     rows = output_manifest.rows(run)
     tell_links([output_manifest.name_of(row) for row in rows if "sha256" not in row])
     files = [row for row in rows if "sha256" in row]
@@ -96,11 +98,12 @@ def copy_results(run: Run, root: str, copier: Copier, missing: Container[str], *
         elif allowed.is_reserved(name):
             continue
         elif os.path.lexists(target) and not overwrite and not _same(source, target):
-            sys.stderr.write(f"not overwritten: {show(target)} (differs; --overwrite replaces it)\n")
+            answer = download if overwrite is None else "--overwrite replaces it"
+            sys.stderr.write(f"not overwritten: {show(target)} (differs; {show(answer)})\n")
             kept += 1
         else:
             copier.copy(source, target)
-    allowed.tell_refused()
+    allowed.tell_refused(download)
     return kept
 
 
@@ -133,10 +136,10 @@ class _Destinations:
         self._refused[f"{repository}/" if repository else name] = "git would use this folder as a repository"
         return True
 
-    def tell_refused(self) -> None:
+    def tell_refused(self, hint: str) -> None:
         for name, why in self._refused.items():
             target = show(os.path.join(self._root, output_manifest.local_name(name)))
-            sys.stderr.write(f"not copied: {target} ({why}; holdfast history download -d FOLDER copies it)\n")
+            sys.stderr.write(f"not copied: {target} ({why}; {show(hint)})\n")
 
     def _makes_repository(self, folder: str) -> bool:
         if folder not in self._is_repository:
@@ -174,7 +177,7 @@ def through_link(folder: str, root: str) -> str:
         return f"a symbolic link leads out of the project, to {real}"
     while len(folder) > len(root):
         if os.path.islink(folder):
-            return f"{show(folder)} is a symbolic link, to {real}"
+            return f"{folder} is a symbolic link, to {real}"
         folder = os.path.dirname(folder)
     return ""
 

@@ -37,8 +37,7 @@ def _restore(parsed: Parsed) -> int:
     if to is not None:
         files = engine.restore_into(home, run, os.path.abspath(to))
         sys.stderr.write(f"{files} files in {show(os.path.abspath(to))}\n")
-        # What the script changed replaces what it began with: nothing else is in a new folder.
-        return _bring_results(parsed, home, run, os.path.abspath(to), overwrite=True)
+        return _bring_results(parsed, home, run, os.path.abspath(to))
     hint = "change to that project's folder, or restore into a new one with --to DIR"
     project = pick.project_of(parsed, run, hint)
     done = engine.restore_over(home, run, project, _agreeing(parsed))
@@ -46,11 +45,11 @@ def _restore(parsed: Parsed) -> int:
         sys.stderr.write(f"your changes were saved; restore them with: holdfast restore --saved {done.saved}\n")
     counts = f"{done.written} written, {done.removed} removed, {done.same} unchanged"
     sys.stderr.write(f"restored the project to {show(str(run.request.get('run_id')))}: {counts}\n")
-    return _bring_results(parsed, home, run, project.root, overwrite=False)
+    return _bring_results(parsed, home, run, project.root)
 
 
-def _bring_results(parsed: Parsed, home: Home, run: Run, folder: str, *, overwrite: bool) -> int:
-    """With ``--results`` copy them to the restored code; otherwise say that there are some."""
+def _bring_results(parsed: Parsed, home: Home, run: Run, folder: str) -> int:
+    """With ``--results`` copy them beside the restored code, which they never replace; otherwise count them."""
     rows = output_manifest.rows(run)
     if not parsed.flag("results"):
         count = f"{len(rows)} result{'' if len(rows) == 1 else 's'}"
@@ -59,7 +58,7 @@ def _bring_results(parsed: Parsed, home: Home, run: Run, folder: str, *, overwri
     copier, problems = Copier(), outputs.bring(home, run)
     for name, why in problems.items():
         copier.problem(name, why)
-    kept = copy_results(run, folder, copier, problems, overwrite=overwrite)
+    kept = copy_results(run, folder, copier, problems, overwrite=None)
     words = f"{copier.copied} result{'' if copier.copied == 1 else 's'} ({human_bytes(copier.bytes)})"
     sys.stderr.write(f"{words} copied\n")
     copier.finish("result", "try again when this is fixed: holdfast return")
