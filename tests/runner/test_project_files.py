@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from runner_post import ONCE, Post, Run, post_fixture, sha256, stop_both  # noqa: F401
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FILES = {b"config.json": b'{"lr": 1}', b"pkg/same.py": b"x = 1\n", b"pkg/other.py": b"y = 2\n"}
 
@@ -39,6 +44,24 @@ def test_file_changed_with_its_size_and_time_kept_counts_as_changed(post: Post) 
         files=FILES,
     )
     assert set(_kept(run)) == {"config.json"}
+
+
+def test_hard_linked_and_set_user_id_files_are_stored_as_plain_copies(post: Post, tmp_path: Path) -> None:
+    outside = tmp_path / "ds.bin"
+    outside.write_bytes(b"data" + bytes(3 << 20))
+    run = post.run(
+        "import os\n"
+        f"for name in ('ckpt.bin', 'outputs/ds.bin'): os.link({str(outside)!r}, name)\n"
+        "open('outputs/tool', 'w').write('t'); os.chmod('outputs/tool', 0o6755)\n"
+    )
+    folder = run.folder / "outputs"
+    for name in (".project/ckpt.bin", "ds.bin"):
+        assert (folder / name).read_bytes() == outside.read_bytes()
+        assert (folder / name).stat().st_nlink == 1
+        assert run.outputs[name]["mtime_ns"] == (folder / name).stat().st_mtime_ns == outside.stat().st_mtime_ns
+    assert outside.stat().st_nlink == 1
+    assert (folder / "tool").stat().st_mode & 0o7700 == 0o700
+    assert run.outputs["tool"]["sha256"] == sha256(b"t")
 
 
 def test_run_that_writes_only_outputs_has_no_event_about_other_files(post: Post) -> None:

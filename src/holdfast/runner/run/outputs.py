@@ -10,13 +10,14 @@ from .. import wire
 from ..decoding import as_bytes, lossless, readable
 from ..machine import limits
 from ..store import layout
-from ..store.files import SYNCED, WholeFile, is_temporary, unlink_quietly
+from ..store.files import SYNCED, UNSYNCED, WholeFile, is_temporary, unlink_quietly
 
 MYPY = False
 if MYPY:
     from ..plan import Plan
 
 _RESERVE_KEPT = 32 * 1024  # bytes of the reserve that are left to the last events
+_BLOCK = 1024 * 1024
 _NAMED = 20  # files that the closing event names; the manifest has them all
 _LARGEST_HOLE = (
     1 << 40
@@ -207,6 +208,7 @@ def _row(path: "bytes", name: "bytes", problem: "str", unread: "list[str]") -> "
             row["link"] = lossless(os.readlink(path))
         elif stat.S_ISREG(status.st_mode):
             _refuse_hole(status)
+            _make_own(path, status)
             row["size"], row["sha256"] = digest(path)
         else:
             row["skipped"] = "not a plain file"
@@ -220,6 +222,21 @@ def _refuse_hole(status: "os.stat_result") -> "None":
     stored = status.st_blocks * 512
     if status.st_size - stored > _LARGEST_HOLE:
         raise OSError(errno.EFBIG, "a sparse file of %d bytes, of which %d are stored" % (status.st_size, stored))
+
+
+def _make_own(path: "bytes", status: "os.stat_result") -> "None":
+    """Replace a file that has other names, perhaps outside, or a set-user-ID or set-group-ID bit, by a plain copy."""
+    if status.st_nlink <= 1 and not status.st_mode & (stat.S_ISUID | stat.S_ISGID):
+        return
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(fd, "rb") as source, WholeFile(path, status.st_mode & 0o777, UNSYNCED) as target:
+        for block in iter(lambda: source.read(_BLOCK), b""):
+            if block.count(0) == len(block):
+                target.seek(len(block), os.SEEK_CUR)  # holes stay holes
+            else:
+                target.write(block)
+        target.truncate(target.tell())
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def shown(name: "bytes") -> "str":
@@ -236,7 +253,7 @@ def digest(path: "bytes", sync: "bool" = True) -> "tuple[int, str]":
         if sync:
             os.fsync(fd)
         while True:
-            block = os.read(fd, 1024 * 1024)
+            block = os.read(fd, _BLOCK)
             if not block:
                 return size, state.hexdigest()
             state.update(block)
