@@ -71,6 +71,16 @@ def test_checkpoint_outside_outputs_is_shown_returned_and_restored(
     assert desk.holdfast("store", "verify").code == 0
 
 
+def test_return_names_and_leaves_out_a_stored_file_that_was_changed(desk: Desk) -> None:
+    _train(desk)
+    (desk.attempt() / "outputs/.project/checkpoints/last.pt").write_text("WEIGHTS")
+    returned = desk.holdfast("return")
+    assert returned.code == 74, returned
+    assert "checkpoints/last.pt: the stored file differs from the one the run wrote" in returned.err
+    assert not (desk.project / "checkpoints/last.pt").exists()
+    assert (desk.project / "outputs/model").read_text() == "m"
+
+
 def test_restore_without_results_brings_the_code_alone_and_names_them(desk: Desk) -> None:
     _train(desk)
     restored = desk.holdfast("restore", "--to", "again")

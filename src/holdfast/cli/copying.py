@@ -35,13 +35,14 @@ class Copier:
         self.problems: list[str] = []
         self._made: dict[tuple[int, int], str] = {}
 
-    def copy(self, source: str, target: str) -> bool:
+    def copy(self, source: str, target: str, sha256: str = "") -> bool:
+        """With ``sha256`` only a regular file of that content is copied."""
         other = self._made.get(_identity(target))
         if other is not None and other != target:
             self.problem(target, f"the file system there treats this name and {show(other)} as the same file")
             return False
         try:
-            copy_whole(source, target)
+            copy_whole(source, target, sha256)
             self.bytes += os.lstat(target).st_size
         except (OSError, ValueError) as error:
             self.problem(target, (error.strerror if isinstance(error, OSError) else None) or str(error))
@@ -63,16 +64,21 @@ class Copier:
         raise StoreError(f"{count} could not be copied{done}", answer="\n".join(shown), hint=hint)
 
 
-def copy_whole(source: str, target: str) -> None:
-    """The whole file under its name, or nothing; a link stays a link."""
-    import shutil
+def copy_whole(source: str, target: str, sha256: str = "") -> None:
+    """The whole file under its name, or nothing; a link stays a link. ValueError if it has not that hash."""
+    import hashlib
 
     os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
-    if os.path.islink(source):
+    if os.path.islink(source) and not sha256:
         replace_link(target, os.readlink(source))
         return
+    state = hashlib.sha256()
     with open(untrusted.open_file(source, follow=False), "rb") as content, WholeFile(target, 0o666, UNSYNCED) as sink:
-        shutil.copyfileobj(content, sink, _BLOCK)
+        while block := content.read(_BLOCK):
+            sink.write(block)
+            state.update(block)
+        if sha256 and state.hexdigest() != sha256:
+            raise ValueError("the stored file differs from the one the run wrote; holdfast store verify shows more")
 
 
 def copy_results(run: Run, root: str, copier: Copier, missing: Container[str], *, overwrite: bool | None) -> int:
@@ -102,7 +108,7 @@ def copy_results(run: Run, root: str, copier: Copier, missing: Container[str], *
             sys.stderr.write(f"not overwritten: {show(target)} (differs; {show(answer)})\n")
             kept += 1
         else:
-            copier.copy(source, target)
+            copier.copy(source, target, str(row["sha256"]))
     allowed.tell_refused(download)
     return kept
 
