@@ -131,6 +131,22 @@ def test_an_imported_run_can_go_on_to_a_third(archive: Path, other: Desk, tmp_pa
     assert request["origin_number"] == 2
 
 
+def test_run_with_names_that_differ_in_case_is_exported_without_the_second(desk: Desk, other: Desk) -> None:
+    desk.script("for name in ('Model.bin', 'model.bin'): open(f'outputs/{name}', 'w').write(name)")
+    desk.submit("train.py")
+    exported = desk.holdfast("history", "export", "-r", "1", "--to", "runs.zip")
+    assert exported.code == 0, exported
+    assert "'a1/outputs/Model.bin' and 'a1/outputs/model.bin' would be the same file on some" in exported.err
+    assert "holdfast history download -r project" in exported.err
+    (other.project / ".holdfast-project").write_bytes((desk.project / ".holdfast-project").read_bytes())
+    imported = other.holdfast("history", "import", str(desk.project / "runs.zip"))
+    assert imported.code == 0, imported
+    returned = other.holdfast("return")
+    assert returned.code == 74, returned
+    assert "outputs/model.bin: it is no longer in the store" in returned.err
+    assert (other.project / "outputs/Model.bin").read_text() == "Model.bin"
+
+
 def test_it_is_a_plain_zip(desk: Desk, archive: Path) -> None:
     files = contents(archive)
     uid = desk.record("1")["uid"]

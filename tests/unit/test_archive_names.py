@@ -8,7 +8,7 @@ from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_STORED, ZipInfo
 import pytest
 
 from holdfast.errors import UsageError
-from holdfast.store.archive_names import check, clash, name_problem
+from holdfast.store.archive_names import check, clash, clashes, name_problem
 
 UID = "0123456789abcdef" * 2
 RUN = f"runs/{UID}"
@@ -66,6 +66,13 @@ def test_other_names_are_refused(name: str, problem: str) -> None:
 )
 def test_two_names_for_one_file_are_a_clash(names: tuple[str, ...], problem: str) -> None:
     assert clash(names) == problem
+
+
+def test_names_are_free_of_clashes_without_those_that_are_reported() -> None:
+    names = ["a", "A", "b/c", "x/Y", "X/y", "A/d", "a/d/e"]
+    reported = [name for name, _ in clashes(names)]
+    assert reported == ["A", "X/y", "A/d", "a/d/e"]
+    assert clash(name for name in names if name not in reported) == ""
 
 
 def test_archive_as_it_is_written_is_accepted() -> None:

@@ -12,7 +12,7 @@ from holdfast.errors import UsageError
 from holdfast.record import Record
 from holdfast.runner.store import layout, objects
 from holdfast.runner.store.files import UNSYNCED, WholeFile
-from holdfast.store.archive_names import FOLDERS, NOTE, OF_A_RUN, OF_AN_ATTEMPT, clash, name_problem
+from holdfast.store.archive_names import FOLDERS, NOTE, OF_A_RUN, OF_AN_ATTEMPT, clashes, name_problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _LARGE = 1 << 31
 
 
 class Exported(Record):
-    """``left_out`` tells of files that could not go along, and of code that is not here."""
+    """``left_out`` tells of files that cannot be in an archive, and of code that is not here."""
 
     files: int
     bytes: int
@@ -39,9 +39,7 @@ def export(home: Home, chosen: list[Run], path: str, tell: Callable[[int, int], 
         raise UsageError("this file already exists; nothing was written", where=path, hint="use --to for another file")
     left_out: list[str] = []
     files = dict(_files(home, chosen, left_out))
-    problem = clash(files)
-    if problem:
-        raise UsageError("these runs cannot be in one archive", answer=problem, hint="export them one by one")
+    _leave_out_clashes(files, chosen, left_out)
     note = {"v": 1, "kind": "holdfast-runs", "holdfast": _version.__version__, "runs": [run.uid for run in chosen]}
     size = 0
     with WholeFile(path, 0o666, UNSYNCED) as target, zipfile.ZipFile(target, "w") as archive:
@@ -65,6 +63,17 @@ def _files(home: Home, chosen: list[Run], left_out: list[str]) -> Iterator[tuple
             else:
                 yield name, path
         yield from _objects(home, run, left_out)
+
+
+def _leave_out_clashes(files: dict[str, str], chosen: list[Run], left_out: list[str]) -> None:
+    """An archive can be unpacked on every file system; some treat names that differ in case only as one."""
+    run_ids = {run.uid: run.request.get("run_id") for run in chosen}
+    for name, problem in list(clashes(files)):
+        uid = name.split("/")[1]
+        why = problem.replace(f"runs/{uid}/", "")
+        again = f"holdfast history download -r {run_ids[uid]} -d FOLDER copies it"
+        left_out.append(f"{run_ids[uid]}: {why} on some file systems; the second is left out ({again})")
+        del files[name]
 
 
 def _of_run(run: Run) -> Iterator[str]:

@@ -20,7 +20,7 @@ from holdfast.runner.store import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from zipfile import ZipInfo
 
 NOTE = "holdfast-runs.json"
@@ -79,21 +79,26 @@ def name_problem(name: str) -> str:
 
 def clash(names: Iterable[str]) -> str:
     """Two names that are one file on some machine; and a file where another name needs a folder."""
+    return next((problem for _, problem in clashes(names)), "")
+
+
+def clashes(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """All names that cannot be in one archive with the others, and why; without them the others can."""
     from unicodedata import normalize
 
     seen: dict[str, str] = {}
     for name in names:
         folded = normalize("NFC", normalize("NFC", name).casefold())
         if folded in seen:
-            return f"{seen[folded]!a} and {name!a} would be the same file"
-        seen[folded] = name
+            yield name, f"{seen[folded]!a} and {name!a} would be the same file"
+        else:
+            seen[folded] = name
     for folded, name in seen.items():
         above = folded.rpartition("/")[0]
-        while above:
-            if above in seen:
-                return f"{seen[above]!a} is a file and the folder of {name!a}"
+        while above and above not in seen:
             above = above.rpartition("/")[0]
-    return ""
+        if above:
+            yield name, f"{seen[above]!a} is a file and the folder of {name!a}"
 
 
 def refused(where: str, answer: str) -> UsageError:
