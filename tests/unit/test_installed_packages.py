@@ -119,20 +119,95 @@ def test_recorded_packages_become_pins_and_name_what_cannot_be_installed_again()
             "version": "1",
             "url": "https://host/x.git",
             "vcs": "git",
-            "commit": "ab12",
+            "commit": "ab" * 20,
             "subdirectory": "d",
         },
         {"name": "python-apt", "version": "2.6.0", "installer": "system"},
     ]
-    found = declare({"packages": rows, "conda": []})
+    found = declare({"packages": rows, "conda": []}, allow_urls=True)
     assert found.file == "requirements.txt"
     assert found.text.splitlines() == [
         "--extra-index-url https://download.pytorch.org/whl/cu118",
         "numpy==1.26.4",
         "torch==2.1.0+cu118",
-        "lib @ git+https://host/x.git@ab12#subdirectory=d",
+        f"lib @ git+https://host/x.git@{'ab' * 20}#subdirectory=d",
     ]
     assert dict(found.left_out) == {
-        "mine": "it was installed from file:///home/ada/mine",
+        "mine": "it was installed from file:///home/ada/mine, and only plain https addresses are used",
         "python-apt": "it was installed by the operating system",
     }
+
+
+HOSTILE_PACKAGES: list[dict[str, Any]] = [
+    {"url": "https://host/x.whl\n--index-url https://evil/simple"},
+    {"url": "https://host/x.whl\n"},
+    {"url": "https://host/x.whl -r /etc/passwd"},
+    {"url": "https://user:word@host/x.whl"},
+    {"url": "https://-oProxyCommand=x/x.whl"},
+    {"url": "https://host/${HOME}/x.whl"},
+    {"url": "http://host/x.whl"},
+    {"url": "FILE:///etc/x"},
+    {"url": " file:///etc/x"},
+    {"url": "/etc/x"},
+    {"url": "ext::sh -c id", "vcs": "git", "commit": "a" * 40},
+    {"url": "ssh://-oProxyCommand=id/x", "vcs": "git", "commit": "a" * 40},
+    {"url": "https://host/x.git", "vcs": "git", "commit": "main"},
+    {"url": "https://host/x.git", "vcs": "git", "commit": "a" * 40 + "\n"},
+    {"url": "https://host/x.git", "vcs": "hg", "commit": "a" * 40},
+    {"url": "https://host/x.git", "vcs": "git\n-r /etc/passwd", "commit": "a" * 40},
+    {"url": "https://host/x.git", "vcs": "git", "commit": "a" * 40, "subdirectory": "d\n--find-links /x"},
+    {"url": "https://host/x.git", "vcs": "git", "commit": "a" * 40, "subdirectory": "d/../../x"},
+    {"name": "x\n"},
+    {"name": "-r"},
+    {"version": "1\n"},
+    {"version": "1 --index-url https://evil"},
+    {"version": "1.*"},
+    {"version": "not-a-version"},
+]
+
+
+@pytest.mark.parametrize("fields", HOSTILE_PACKAGES, ids=repr)
+def test_hostile_field_of_a_recorded_package_is_left_out_and_named(fields: dict[str, Any]) -> None:
+    row = {"name": "x", "version": "1", **fields}
+    found = declare({"packages": [row]}, allow_urls=True)
+    assert found.text == ""
+    assert [name for name, _ in found.left_out] == [row["name"]]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"name": "x\n"},
+        {"version": "1\n  - pip:\n    - evil"},
+        {"build": "0\n  - pip:\n    - evil"},
+        {"build": "0 # x"},
+        {"channel": "https://host/c\n  - evil"},
+        {"channel": "file:///tmp/c"},
+        {"channel": "/tmp/c"},
+        {"channel": "conda-forge\n"},
+    ],
+    ids=repr,
+)
+def test_hostile_field_of_a_recorded_conda_package_is_left_out_and_named(fields: dict[str, Any]) -> None:
+    row = {"name": "x", "version": "1", "build": "0", "channel": "conda-forge", **fields}
+    found = declare({"conda": [row]}, allow_urls=True)
+    assert found.text == ""
+    assert [name for name, _ in found.left_out] == [row["name"]]
+
+
+def test_sources_that_a_record_names_are_used_only_if_the_user_allows_them() -> None:
+    url = "https://host/x-1-py3-none-any.whl"
+    packages = [{"name": "x", "version": "1", "url": url}, {"name": "y", "version": "2"}]
+    channels = ["https://conda.anaconda.org/someone/linux-64", "https://host/channel/noarch", "conda-forge"]
+    conda = [{"name": f"c{n}", "version": "1", "build": "0", "channel": name} for n, name in enumerate(channels)]
+    refused = declare({"packages": packages, "conda": conda})
+    assert refused.text == "channels:\n  - conda-forge\ndependencies:\n  - c2=1=0\n  - pip:\n    - y==2\n"
+    assert dict(refused.left_out) == {
+        "x": f"it was installed from {url}; --allow-urls installs it from there",
+        "c0": "its channel is someone; --allow-urls installs it from there",
+        "c1": "its channel is https://host/channel; --allow-urls installs it from there",
+    }
+    allowed = declare({"packages": packages, "conda": conda}, allow_urls=True)
+    assert allowed.left_out == ()
+    assert f"    - x @ {url}\n" in allowed.text
+    assert "  - someone\n  - https://host/channel\n  - conda-forge\n" in allowed.text

@@ -31,12 +31,22 @@ if TYPE_CHECKING:
 class Reproduction:
     """Messages go to stderr; stdout is for the verdict."""
 
-    def __init__(self, home: Home, run: Run, plan: Json, chosen: Chosen, recorded: Json | None = None) -> None:
+    def __init__(
+        self,
+        home: Home,
+        run: Run,
+        plan: Json,
+        chosen: Chosen,
+        recorded: Json | None = None,
+        *,
+        allow_urls: bool = False,
+    ) -> None:
         self._home = home
         self._run = run
         self._plan = plan
         self._chosen = chosen
         self._recorded = recorded
+        self._allow_urls = allow_urls
         self._target = target_lookup.resolve(chosen.compute, home.path)
         self._log = LogWriter(sys.stderr)
         self._dialog = TerminalDialog()
@@ -101,9 +111,9 @@ class Reproduction:
         """The packages that the run had, in an environment of their own, for the interpreter that it had."""
         from holdfast.engine.submit import recorded_environment, session
 
-        declared = recorded_environment.declare(recorded)
+        declared = recorded_environment.declare(recorded, allow_urls=self._allow_urls)
         for name, why in declared.left_out:
-            self._dialog.warn(f"{name} cannot be installed again: {why}")
+            self._dialog.warn(f"{name} is not installed again: {why}")
         root = os.path.join(project.root, ".holdfast-recorded")
         os.makedirs(root, 0o700, exist_ok=True)
         with open(os.path.join(root, declared.file), "w", encoding="utf-8") as target:

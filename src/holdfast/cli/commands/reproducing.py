@@ -39,7 +39,9 @@ def reproduce(parsed: Parsed) -> int:
     tolerance = _tolerance(parsed.text("tolerance") or "")
     home, run = pick.run(parsed)
     plan = _plan(run)
-    recorded = _recorded(run) if parsed.flag("recorded") else None
+    recorded, allow_urls = _recorded(run) if parsed.flag("recorded") else None, parsed.flag("allow_urls")
+    if allow_urls and recorded is None:
+        raise UsageError("--allow-urls is only used with --recorded-packages")
     before = reader.read_attempts(runs.metric_folders(run))
     names = engine.names_to_judge(before, parsed.texts("metrics"))
     folder = os.path.join(layout.cache(home.path), f"reproduce-{run.uid}-{os.getpid()}")
@@ -52,7 +54,7 @@ def reproduce(parsed: Parsed) -> int:
         if recorded is not None:
             job = job._replace(python=None, interpreter={"origin": "project", "why": "--recorded-packages"})
         project = _project(run, folder)
-        uid, code = Reproduction(home, run, plan, chosen, recorded).run(project, folder, job)
+        uid, code = Reproduction(home, run, plan, chosen, recorded, allow_urls=allow_urls).run(project, folder, job)
     finally:
         remove_tree(os.fsencode(folder))
     again = runs.read(home, uid)

@@ -67,6 +67,12 @@ COMPARISONS = (
                 "Build the packages that were recorded for the run.",
                 kind="flag",
             ),
+            Option(
+                ("--allow-urls",),
+                "allow_urls",
+                "Also install recorded packages from the addresses and channels that the record names.",
+                kind="flag",
+            ),
             Option(("--secret",), "secret", "Secret variable; prompted for if unset.", kind="repeat", metavar="NAME"),
         ),
         description="Exit code 0: the metrics agree; 1: they differ, or the new run failed.",
