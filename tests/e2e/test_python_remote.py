@@ -249,6 +249,17 @@ folder = os.path.join(os.environ["HOLDFAST_OUTPUTS"], "holdfast-result")
 os.makedirs(folder)
 import numpy
 numpy.save(os.path.join(folder, "result-1.npy"), numpy.array([Evil()], dtype=object), allow_pickle=True)
+numpy.savez(os.path.join(folder, "zip.npz"), numpy.eye(2))
+os.rename(os.path.join(folder, "zip.npz"), os.path.join(folder, "zip.npy"))
+head = "{'descr': '<f8', 'fortran_order': False, 'shape': (%s,), }".ljust(117) + chr(10)
+for name, data in (
+    ("empty.npy", b""),
+    ("pk.npy", b"PK\\3\\4" + bytes(60)),
+    ("huge.npy", b"\\x93NUMPY\\1\\0\\x76\\0" + (head % 10**15).encode()),
+    ("empty.arrow", b""),
+):
+    with open(os.path.join(folder, name), "wb") as target:
+        target.write(data)
 pickle.dump(Evil(), open(os.path.join(folder, "result.pickle"), "wb"))
 json.dump(json.loads(sys.argv[1]), open(os.path.join(folder, "result.json"), "w"))
 """
@@ -257,6 +268,11 @@ json.dump(json.loads(sys.argv[1]), open(os.path.join(folder, "result.json"), "w"
         {"v": 1, "pickle": "result.pickle"},
         {"v": 1, "value": {"$type": "array", "npy": "result-1.npy"}},
         {"v": 1, "value": {"$type": "array", "npy": "../../../../../etc/passwd"}},
+        *({"v": 1, "value": {"$type": "array", "npy": f"{name}.npy"}} for name in ("empty", "pk", "zip", "huge")),
+        {"v": 1, "value": {"$type": "scalar", "npy": "zip.npy"}},
+        {"v": 1, "value": {"$type": "pandas", "arrow": "missing.arrow"}},
+        {"v": 1, "value": {"$type": "pyarrow", "arrow": "empty.arrow"}},
+        {"v": 1, "value": {"$type": "polars", "arrow": "empty.arrow"}},
         {"v": 1, "value": {"$type": "os.system", "arrow": "x"}},
         {"v": 1, "value": {"$type": "dict", "pairs": [[[], 1]]}},
         {"v": 2},
@@ -270,8 +286,8 @@ names = []
 for document in json.loads(sys.argv[1]):
     run = holdfast.submit("train.py", json.dumps(document), sys.argv[2], target="local")
     try:
-        print(run.result())
-    except holdfast.errors.HoldfastError as error:
+        names.append(repr(run.result()))
+    except Exception as error:
         names.append(type(error).__name__)
 print(json.dumps(names))
 """,
@@ -279,5 +295,5 @@ print(json.dumps(names))
         str(desk.project / "executed"),
     )
     assert result.code == 0, result
-    assert result.json == ["UsageError", *["MalformedAnswerError"] * 6]
+    assert result.json == ["UsageError", *["MalformedAnswerError"] * 14]
     assert not (desk.project / "executed").exists()

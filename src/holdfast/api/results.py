@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from holdfast.api.frames import needed
-from holdfast.errors import MalformedAnswerError, MissingPackageError, RemoteError, UsageError
+from holdfast.errors import HoldfastError, MalformedAnswerError, MissingPackageError, RemoteError, UsageError
 from holdfast.script_api import remote_call
 
 if TYPE_CHECKING:
@@ -62,6 +62,15 @@ def _malformed(run: Run, what: str) -> MalformedAnswerError:
     return MalformedAnswerError("the target sent a malformed result", where=run.id, answer=what)
 
 
+def _array(path: Path) -> Any:
+    """The array of a .npy file. Mapping it compares the shape in its header with its size before memory is taken."""
+    numpy, mapping = needed("numpy"), needed("numpy.lib.format")
+    array = mapping.open_memmap(path, mode="r")
+    if array.size and not array.dtype.itemsize:
+        raise ValueError("the items of the array have no size")
+    return numpy.array(array)
+
+
 class _Decoder:
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -69,7 +78,9 @@ class _Decoder:
     def decode(self, value: Any) -> Any:
         try:
             return self._decode(value)
-        except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        except HoldfastError:
+            raise
+        except Exception as error:  # the readers of arrays and tables raise errors of many types
             raise _malformed(self._run, f"{type(error).__name__}: {error}") from error
 
     def _decode(self, value: Any) -> Any:
@@ -87,7 +98,7 @@ class _Decoder:
         if kind == "bytes":
             return base64.b64decode(value["base64"], validate=True)
         if kind in ("array", "scalar"):
-            array = needed("numpy").load(self._file(value["npy"]), allow_pickle=False)
+            array = _array(self._file(value["npy"]))
             return array if kind == "array" else array[()]
         return self._table(kind, self._file(value["arrow"]))
 
