@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast import target_lookup
+from holdfast import answers, target_lookup
 from holdfast.cli.dialog import TerminalDialog
 from holdfast.cli.reach import open_line
 from holdfast.cli.show import LogWriter, watch
@@ -18,6 +18,7 @@ from holdfast.store import package_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from holdfast.amlconfig.types import ComputeTarget
     from holdfast.engine.connection.reconnect import Line
     from holdfast.engine.submit.container import Container
     from holdfast.engine.submit.environment import Environment
@@ -108,7 +109,7 @@ class Reproduction:
     def _build_recorded(
         self, recorded: Json, project: Project, line: Line, container: Container | None
     ) -> Environment | None:
-        """The packages that the run had, in an environment of their own, for the interpreter that it had."""
+        """The packages that the run had, in an environment of their own, for a Python of the same version."""
         from holdfast.engine.submit import recorded_environment, session
 
         declared = recorded_environment.declare(recorded, allow_urls=self._allow_urls)
@@ -119,16 +120,27 @@ class Reproduction:
         with open(os.path.join(root, declared.file), "w", encoding="utf-8") as target:
             target.write(declared.text)
         compute = self._chosen.compute
-        python = recorded.get("python")
-        is_same = compute.name == self._run.request.get("target") and container is None
-        if is_same and isinstance(python, dict) and python.get("base"):
-            compute = compute._replace(python_location=str(python["base"]))
+        if container is None:
+            compute = self._with_python(compute, recorded_environment.python_minor(recorded), line)
         config = self._chosen.config._replace(conda_dependencies_file=None)
         chosen = self._chosen._replace(compute=compute, config=config)
         where = (self._home, project._replace(root=root), chosen, "", line.channel)
         found = session.settle_environment(*where, self._dialog, container)
         source = f"packages.json of {self._run.request.get('run_id')}"
         return found._replace(source=source, why="--recorded-packages") if found is not None else None
+
+    def _with_python(self, compute: ComputeTarget, minor: str, line: Line) -> ComputeTarget:
+        """The target with an interpreter of that version: its own, or the one on its PATH.
+
+        The path in the record is never started: a target or an archive wrote it.
+        """
+        for location in (compute.python_location or "python", f"python{minor}") if minor else ():
+            python = answers.table(line.channel.ask("facts", python=location), "facts", compute.name).get("python")
+            if isinstance(python, dict) and str(python.get("version")).startswith(f"{minor}."):
+                return compute._replace(python_location=location)
+        if minor:
+            self._dialog.warn(f"the run had Python {minor}, which {compute.name} does not have; its own Python is used")
+        return compute
 
     def _warn_of_python(self) -> None:
         if isinstance(self._plan.get("environment"), dict):
