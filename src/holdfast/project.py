@@ -52,7 +52,7 @@ def remember(project: Project) -> Project:
 def refuse_foreign(path: str, folder: str) -> None:
     """An error if a file of the project in ``folder`` belongs to another user, and the user has not confirmed that."""
     owner = foreign_owner(path)
-    if owner is not None and not _is_confirmed(folder):
+    if owner is not None and not is_confirmed(folder):
         raise _refusal(path, owner, folder)
 
 
@@ -102,10 +102,11 @@ def _foreign(folder: str, paths: list[str], is_above: bool) -> tuple[str, int] |
     foreign = next(((path, owner) for path, owner in owners if owner is not None), None)
     if foreign is None and is_above and is_shared(folder):
         foreign = folder, os.stat(folder).st_uid
-    return None if foreign is None or _is_confirmed(folder) else foreign
+    return None if foreign is None or is_confirmed(folder) else foreign
 
 
-def _is_confirmed(folder: str) -> bool:
+def is_confirmed(folder: str) -> bool:
+    """Whether the user allowed files of other users in this folder."""
     from holdfast.location import location
     from holdfast.trust.confirmations import is_trusted_folder
 

@@ -14,6 +14,7 @@ import pytest
 
 from conftest import HOLDFAST, Desk, Result, as_user
 from holdfast import project as projects
+from holdfast.environments import choice
 from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -244,3 +245,33 @@ def test_the_owner_of_every_mark_counts(
     os.chown(foreign, BOB, BOB)
     with pytest.raises(ConfigError, match="belongs to another user"):
         projects.find(str(desk.project))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("requirements.txt", "no-such-package-anywhere\n"),
+        ("pyproject.toml", '[project]\nname = "x"\nversion = "1"\ndependencies = ["no-such-package-anywhere"]\n'),
+        ("environment.yml", "dependencies:\n  - no-such-package-anywhere\n"),
+    ],
+)
+def test_file_of_another_user_that_declares_packages_is_passed_over(machine: Machine, name: str, text: str) -> None:
+    machine.own.chmod(0o1777)
+    (machine.own / name).write_text(text)
+    os.chown(machine.own / name, BOB, BOB)
+    result = machine.holdfast("submit", "-c", "local", "train.py")
+    assert (result.code, "mine ran" in result.text) == (0, True), result
+    warning = f"WARNING: {machine.own / name} belongs to another user and is not used; allow it with: holdfast trust"
+    assert f"{warning} {machine.own}\n" in result.err
+    assert "(no environment is active or declared)" in result.err
+
+
+def test_file_of_another_user_that_declares_packages_is_used_once_it_is_confirmed(machine: Machine) -> None:
+    declaring = machine.own / "requirements.txt"
+    declaring.write_text("no-such-package-anywhere\n")
+    os.chown(declaring, BOB, BOB)
+    assert choice.foreign_files(str(machine.own)) == [str(declaring)]
+    assert machine.holdfast("trust", str(machine.own)).code == 0
+    result = machine.holdfast("submit", "-c", "local", "--dry-run", "train.py")
+    assert "the packages of requirements.txt" in result.err, result
+    assert "belongs to another user" not in result.err

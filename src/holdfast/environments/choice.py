@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 
 from holdfast.errors import ConfigError, UsageError
+from holdfast.project import is_confirmed
 from holdfast.record import Record
 from holdfast.runner import untrusted
+from holdfast.trust.ownership import foreign_owner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,6 +111,18 @@ def _decides(folder: str, names: list[str], name: str) -> bool:
     except (OSError, ValueError):
         return True
     return not any(line.startswith(b"environment:") for line in text.splitlines())
+
+
+def is_usable(root: str, name: str) -> bool:
+    """Whether a file that declares packages is there and may be used."""
+    path = os.path.join(root, name)
+    return os.path.lexists(path) and not os.path.isdir(path) and (foreign_owner(path) is None or is_confirmed(root))
+
+
+def foreign_files(root: str) -> list[str]:
+    """Files that would declare packages and belong to another user than this one and root."""
+    paths = (os.path.join(root, name) for name in (*FILES, "aml_config/conda_dependencies.yml"))
+    return [path for path in paths if foreign_owner(path) is not None]
 
 
 def has_header(root: str, script: str) -> bool:
@@ -210,8 +224,7 @@ class _Chooser:
         return Choice("target", compute, None, self._own_python(), why)
 
     def _may_be_declared(self) -> bool:
-        paths = (os.path.join(self.root, name) for name in FILES)
-        return any(map(os.path.lexists, paths)) or has_header(self.root, self._script)
+        return any(is_usable(self.root, name) for name in FILES) or has_header(self.root, self._script)
 
     def _as_it_is(self, origin: Origin, python: str, what: str, why: str) -> Choice:
         compute = self.compute._replace(user_managed_environment=True, python_location=python)

@@ -1,7 +1,8 @@
 """Which file of a project declares the environment of a run.
 
 In a folder without ``aml_config`` the first of these that names a package: the header of the script (PEP 723), then
-``choice.FILES`` in their order. In a project with ``aml_config`` the first of these that is there, as before:
+``choice.FILES`` in their order. In a project with ``aml_config`` the first of these that is there, as before; files of
+another user are passed over in both:
 
 1. the file that the run configuration names (``CondaDependenciesFile``)
 2. ``aml_config/conda_dependencies.yml``
@@ -18,7 +19,7 @@ from __future__ import annotations
 import os
 import re
 
-from holdfast.environments.choice import FILES, has_header, is_bare
+from holdfast.environments.choice import FILES, has_header, is_bare, is_usable
 from holdfast.environments.files import exists, read_text
 from holdfast.errors import ConfigError
 from holdfast.record import Record
@@ -83,13 +84,13 @@ def _declaring(root: str, script: str) -> Iterator[Declared]:
     if has_header(root, script) and _names_package(root, script, "script"):
         yield Declared(script, "script", "its header declares dependencies")
     for file in FILES:
-        if exists(root, file) and _names_package(root, file, _KINDS[file]):
+        if is_usable(root, file) and _names_package(root, file, _KINDS[file]):
             yield Declared(file, _KINDS[file], "the first file in this folder that declares dependencies")
 
 
 def _names_package(root: str, file: str, kind: Kind) -> bool:
     if kind in ("uv.lock", "pylock"):
-        return kind == "pylock" or exists(root, "pyproject.toml")  # uv reads its lock only beside that
+        return kind == "pylock" or is_usable(root, "pyproject.toml")  # uv reads its lock only beside that
     if kind == "requirements":
         lines = (line.strip() for line in read_text(root, file).split("\n"))
         return any(line and not line.startswith("#") and not _OPTION.match(line) for line in lines)
@@ -107,7 +108,7 @@ def _names_package(root: str, file: str, kind: Kind) -> bool:
 
 def _present(root: str, script: str) -> Iterator[tuple[str, Kind]]:
     for file, kind in _FILES:
-        if exists(root, file) and (kind != "pyproject" or _is_declared_in_pyproject(root)):
+        if is_usable(root, file) and (kind != "pyproject" or _is_declared_in_pyproject(root)):
             yield file, kind
     # The header begins with this very line (PEP 723).
     if script.endswith(".py") and exists(root, script) and "\n# /// script\n" in f"\n{read_text(root, script)}":

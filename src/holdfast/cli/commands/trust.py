@@ -9,6 +9,7 @@ from holdfast import project as projects
 from holdfast import target_lookup
 from holdfast.engine.submit import confirmation as engine
 from holdfast.engine.submit import trust_policy
+from holdfast.environments import choice
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.present.output import emit
 from holdfast.present.terminal import show
@@ -76,8 +77,9 @@ def _of_folder(folder: str) -> list[Open]:
     """Everything in a project, and that it may be used although it belongs to another user."""
     home, folder = open_home(), projects.nearest(folder)
     owner = ownership.foreign_owner(folder)
-    marks = [path for path in projects.marks(folder) if ownership.foreign_owner(path) is not None]
-    if owner is not None or marks or engine.foreign_files(folder) or ownership.is_shared(folder):
+    files = [path for path in projects.marks(folder) if ownership.foreign_owner(path) is not None]
+    files += choice.foreign_files(folder)
+    if owner is not None or files or engine.foreign_files(folder) or ownership.is_shared(folder):
         trust_file.confirm(home, (), folder)
         sys.stderr.write(f"confirmed: use {show(folder)}, which another user can change\n")
     root = projects.find(folder).root

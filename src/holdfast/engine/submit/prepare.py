@@ -120,6 +120,8 @@ def _with_environment(order: Order, found: Prepared, dialog: Dialog, environ: Ma
     job, chosen = found.job, found.chosen
     wanted = choice.Wanted(order.environment, order.python, order.asked.folder)
     made = choice.choose(found.project.root, chosen.compute, chosen.config, job.source_file, wanted, environ)
+    if made is None or made.origin in ("project", "target"):
+        _warn_of_foreign(found.project.root, dialog)
     if made is None:
         return found
     dialog.environment(made)
@@ -127,6 +129,16 @@ def _with_environment(order: Order, found: Prepared, dialog: Dialog, environ: Ma
     return found._replace(
         job=job._replace(python=made.python, interpreter=why), chosen=chosen._replace(compute=made.compute)
     )
+
+
+def _warn_of_foreign(root: str, dialog: Dialog) -> None:
+    """Name the files that would declare packages and are not used because of their owner."""
+    paths = choice.foreign_files(root)
+    if paths and not projects.is_confirmed(root):
+        from shlex import quote
+
+        for path in paths:
+            dialog.warn(f"{path} belongs to another user and is not used; allow it with: holdfast trust {quote(root)}")
 
 
 def _another_owner(folder: str) -> str:
