@@ -30,6 +30,16 @@ API = Path(holdfast.__file__).parent / "script_api"
         ("12:30:45 INFO: started http://host:8080/x?a=1&b=2", []),
         ("version: 1.2.3 at: 10:30 date=2026-11-16 id: 0x1f size: 3MB", []),
         ("epoch: 3/10", []),
+        ("n=1,000 items", [("n", 1000)]),
+        ("Samples: 12,345", [("Samples", 12345)]),
+        ("loss: 0,25 sizes=1,2,3 k=1,5000", []),
+        ("{'loss': 0.1234, 'epoch': 1.0}", [("loss", 0.1234), ("epoch", 1.0)]),
+        ('{"loss": 0.5,"acc": 1}', [("loss", 0.5), ("acc", 1)]),
+        ("train_loss=tensor(0.25)", [("train_loss", 0.25)]),
+        ("loss: tensor(0.25, device='cuda:0') acc=np.float64(0.5)", [("loss", 0.25), ("acc", 0.5)]),
+        ("weights=tensor([0.25, 1.0])", []),
+        ("train:  50%|#####     | 5/10 [00:01<00:01, loss=0.5]", [("loss", 0.5)]),
+        ("train:  50% 5/10 [00:01<00:01]", []),
         ("a: b: 1", [("b", 1)]),
         ("", []),
         ("plain words", []),
@@ -58,6 +68,13 @@ def test_steps_hold_until_the_next_and_blocks_may_end_anywhere(tmp_path: Path) -
     assert (list(loss.steps), list(loss.values)) == ([0, 5, 6, 6], [3, 2, 1.5, 1])
     assert list(found["val_loss"].steps) == [6]
     assert "step" not in found
+
+
+def test_fractional_epochs_of_transformers_are_a_metric_also_where_they_are_whole(tmp_path: Path) -> None:
+    lines = [b"{'loss': 0.%d, 'epoch': %d.%d}\n" % (4 - half, half // 2, half % 2 * 5) for half in range(1, 4)]
+    metrics = _read(tmp_path, *lines).by_name
+    assert list(metrics["epoch"].values) == [0.5, 1.0, 1.5]
+    assert (list(metrics["loss"].steps), list(metrics["loss"].values)) == ([0, 1, 2], [0.3, 0.2, 0.1])
 
 
 def test_log_with_endless_names_and_lines_is_bounded(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Metrics from what a script prints, on request (``--scalars``): lines like ``loss: 0.23`` or ``step=10 acc=0.9``.
 
-Each ``name: number`` or ``name=number`` of a line is a value. A whole number under one of the names in STEPS is the
-step of the other values in its line and of the lines that follow; without any, the values of a name are counted.
+Each ``name: number`` or ``name=number`` of a line is a value. A number without a point under one of the names in STEPS
+is the step of the other values in its line and of the lines that follow; without any, the values of a name are counted.
 """
 
 import os
@@ -15,9 +15,15 @@ if MYPY:
 
 STEPS = ("step", "global_step", "iteration", "iter", "epoch")  # the first one that a line has counts
 _PAIR = re.compile(
-    r"(?:^|(?<=[\s,;|([{]))([A-Za-z_][\w./-]{0,99})[ \t]*[:=][ \t]*"
-    r"([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf))%?(?=$|[\s,;|)\]}])",
-    re.IGNORECASE,
+    r"""
+    (?:^|(?<=[\s,;|(\[{]))
+    (?P<quote>['"]?) (?P<name>[A-Za-z_][\w./-]{0,99}) (?P=quote) [ \t]*[:=][ \t]*
+    (?:(?:tensor|(?:np\.|numpy\.)?(?:float|int)\d*)\()?  # tensor(0.25, device='cuda:0'), np.float64(0.25)
+    (?P<number>[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|nan|inf))
+    (?:%(?!\||[ \t]+\d+/\d+[ \t]*\[))?  # not the percentage of a progress bar
+    (?=$|[\s;|)\]}]|,(?!\d))  # a comma before a digit is part of a number that is not understood
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
 _ESCAPE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _LONGEST = 4096  # bytes of a line; the rest is not looked at
@@ -29,7 +35,13 @@ def numbers_in(line: "bytes") -> "list[tuple[str, float]]":
     if b":" not in line and b"=" not in line:
         return []
     text = _ESCAPE.sub("", readable(line[:_LONGEST]))
-    return [(name.rstrip("./-"), float(number)) for name, number in _PAIR.findall(text)]
+    return [(pair.group("name").rstrip("./-"), _number(pair.group("number"))) for pair in _PAIR.finditer(text)]
+
+
+def _number(text: "str") -> "float":
+    """An int where the text has neither a point nor an exponent: only such a number can be a step."""
+    digits = text.replace(",", "")
+    return int(digits) if digits.lstrip("+-").isdigit() else float(digits)
 
 
 class PrintedMetrics:
@@ -57,10 +69,12 @@ class PrintedMetrics:
     def _take(self, line: "bytes") -> "None":
         numbers = dict(numbers_in(line))
         for name in STEPS:
-            if numbers.get(name, 0.5) % 1 == 0:
-                self._step = int(numbers.pop(name))
+            step = numbers.get(name)
+            if isinstance(step, int):
+                self._step = step
+                del numbers[name]
                 break
-        known = {name: value for name, value in numbers.items() if name in self._names or self._add(name)}
+        known = {name: float(value) for name, value in numbers.items() if name in self._names or self._add(name)}
         if known:
             self._open().write(tuple(known.items()), self._step)
 
