@@ -95,6 +95,8 @@ def test_kept_file_is_downloaded_promoted_and_compared_under_its_own_name(desk: 
     assert (desk.project / "copies/checkpoints/last.pt").read_text() == "weights"
     promoted = desk.holdfast("history", "promote", "-ap", "checkpoints/last.pt", "--name", "net")
     assert promoted.code == 0, promoted
+    assert "version 1 of net: checkpoints/last.pt of " in promoted.err
+    assert desk.holdfast("asset", "list").json[0]["path"] == "checkpoints/last.pt"
     got = desk.holdfast("asset", "download", "-l", "assets/net.link")
     assert got.code == 0, got
     assert (desk.project / "assets/net").read_text() == "weights"
@@ -102,6 +104,25 @@ def test_kept_file_is_downloaded_promoted_and_compared_under_its_own_name(desk: 
     assert desk.submit("train.py").code == 0
     compared = desk.holdfast("history", "compare", "-r", "1", "-r", "2").text
     assert "./checkpoints/last.pt" in compared
+
+
+def test_python_api_has_kept_files_by_the_paths_that_the_script_wrote(desk: Desk, elsewhere: None) -> None:
+    desk.script(TRAIN + "open('outputs/config.json', 'w').write('output')\n")
+    assert desk.submit("train.py").code == 0
+    result = desk.python("""
+import json
+import holdfast
+outputs = holdfast.run("last").outputs
+names = ["checkpoints/last.pt", "model", "outputs/model", "config.json", ".project/config.json"]
+texts = {name: outputs[name].read_text() for name in names}
+known = ["config.json" in outputs, "outputs/config.json" in outputs, "outputs/checkpoints/last.pt" in outputs]
+print(json.dumps([sorted(outputs), sorted(outputs.fetch()), texts, known]))
+""")
+    assert result.code == 0, result
+    names, fetched, texts, known = result.json
+    assert names == fetched == ["checkpoints/last.pt", "config.json", "model"]
+    assert list(texts.values()) == ["weights", "m", "m", "output", "changed"]
+    assert known == [True, True, False]
 
 
 def test_kept_files_travel_in_an_exported_archive(desk: Desk, tmp_path: Path) -> None:

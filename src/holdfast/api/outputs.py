@@ -1,4 +1,4 @@
-"""The files that a run left in its ``outputs`` folder, fetched when they are used."""
+"""The files that a run left, in its ``outputs`` folder and elsewhere, fetched when they are used."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from holdfast.store import output_manifest, runs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from holdfast.model import Json
     from holdfast.store.home import Home
+    from holdfast.store.runs import Run
 
 
 class Outputs(Mapping[str, Path]):
-    """The outputs of a run by their paths below ``outputs/``. They are listed when the run has ended.
+    """The results of a run by their paths: those below ``outputs/`` without it, others as the script wrote them.
 
-    ``run.outputs["model.pkl"]`` fetches the file where it is not here yet, checks its hash and returns its path in the
-    store. Treat it as read-only: it is the run's own file.
+    They are listed when the run has ended. ``run.outputs["model.pkl"]`` fetches the file where it is not here yet,
+    checks its hash and returns its path in the store. Treat it as read-only: it is the run's own file. Where there are
+    both ``outputs/model.pkl`` and ``model.pkl``, the name means the first.
     """
 
     def __init__(self, home: Home, uid: str) -> None:
@@ -29,19 +32,18 @@ class Outputs(Mapping[str, Path]):
         self._uid = uid
 
     def __getitem__(self, name: str) -> Path:
-        name = name.removeprefix("outputs/")
-        if name not in self._rows():
+        if name not in self:
             raise KeyError(name)
         return self.fetch([name])[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._rows())
+        return iter(_by_name(self._run()))
 
     def __len__(self) -> int:
-        return len(self._rows())
+        return len(_by_name(self._run()))
 
     def __contains__(self, name: object) -> bool:
-        return name in self._rows()
+        return isinstance(name, str) and _row(self._run(), name) is not None
 
     def __repr__(self) -> str:
         return f"Outputs({', '.join(self)})"
@@ -49,20 +51,42 @@ class Outputs(Mapping[str, Path]):
     @documented_errors
     def fetch(self, names: Iterable[str] | None = None) -> dict[str, Path]:
         """Fetch these files, all of them without ``names``, and return their paths in the store."""
-        run = runs.read(self._home, self._uid)
+        run = self._run()
         wanted = None if names is None else list(names)
-        problems = outputs.bring(self._home, run, wanted)
+        problems = outputs.bring(
+            self._home, run, None if wanted is None else [_manifest_path(run, name) for name in wanted]
+        )
         if problems:
-            answer = "\n".join(f"outputs/{name}: {why}" for name, why in problems.items())
+            known = output_manifest.names(run)
+            answer = "\n".join(f"{known.get(path, f'outputs/{path}')}: {why}" for path, why in problems.items())
             hint = f"holdfast experiment return -r {run.request.get('run_number')} tries again"
             raise StoreError("outputs of the run could not be fetched", where=run.path, answer=answer, hint=hint)
-        rows = self._rows()
-        return {name: rows[name] for name in (rows if wanted is None else wanted) if name in rows}
+        found = {name: _row(run, name) for name in (_by_name(run) if wanted is None else wanted)}
+        return {name: Path(output_manifest.path_of(run, row)) for name, row in found.items() if row is not None}
 
-    def _rows(self) -> dict[str, Path]:
-        run = runs.read(self._home, self._uid)
-        return {
-            str(row["path"]): Path(output_manifest.path_of(run, row))
-            for row in output_manifest.rows(run)
-            if "sha256" in row
-        }
+    def _run(self) -> Run:
+        return runs.read(self._home, self._uid)
+
+
+def _by_name(run: Run) -> dict[str, Json]:
+    """The rows of the manifest by the names that the mapping shows."""
+    rows = _files(run)
+    elsewhere = {str(row["project"]): row for row in rows if not output_manifest.is_output(row)}
+    return {**elsewhere, **{str(row["path"]): row for row in rows if output_manifest.is_output(row)}}
+
+
+def _files(run: Run) -> list[Json]:
+    return [row for row in output_manifest.rows(run) if "sha256" in row]
+
+
+def _row(run: Run, name: str) -> Json | None:
+    """By the name that is shown, by the whole path (``outputs/model.bin``), or by the path in the manifest."""
+    rows = _by_name(run)
+    if name in rows:
+        return rows[name]
+    return next((row for row in _files(run) if name in (output_manifest.name_of(row), row["path"])), None)
+
+
+def _manifest_path(run: Run, name: str) -> str:
+    row = _row(run, name)
+    return name if row is None else str(row["path"])

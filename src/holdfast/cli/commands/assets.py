@@ -13,13 +13,15 @@ from holdfast.errors import StoreError, UsageError
 from holdfast.present.output import emit
 from holdfast.present.terminal import human_bytes, show
 from holdfast.runner.store.files import UNSYNCED, WholeFile
-from holdfast.store import assets, output_manifest
+from holdfast.store import assets, output_manifest, runs
 from holdfast.store.home import open_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
+    from holdfast.model import Json
     from holdfast.store.assets import Asset
+    from holdfast.store.home import Home
 
 _BLOCK = 1024 * 1024
 
@@ -31,16 +33,26 @@ def promote(parsed: Parsed) -> int:
     name = parsed.text("name") or os.path.basename(path)
     asset = assets.promote(home, project, run, path, name)
     sys.stdout.write(f"{show(assets.link_of(project, name))}\n")
-    sys.stderr.write(f"version {asset.version} of {show(name)}: {show(asset.path)} of {show(asset.run_id)}\n")
+    written = output_manifest.names(run).get(asset.path, asset.path)
+    sys.stderr.write(f"version {asset.version} of {show(name)}: {show(written)} of {show(asset.run_id)}\n")
     return 0
 
 
 def list_assets(parsed: Parsed) -> int:
     project = projects.find(parsed.text("project") or os.getcwd())
     columns = ("name", "version", "run_id", "path", "size", "promoted_utc")
-    rows = assets.listed(open_home(), project.id)
+    home = open_home()
+    rows = [{**row, "path": _as_written(home, row)} for row in assets.listed(home, project.id)]
     emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=columns)
     return 0
+
+
+def _as_written(home: Home, row: Json) -> str:
+    """The path of a file outside outputs/ as the script wrote it; the run may be gone."""
+    path = str(row.get("path"))
+    if path.startswith(".project") and runs.is_uid(uid := str(row.get("uid"))) and os.path.isdir(home.run(uid)):
+        return output_manifest.names(runs.read(home, uid)).get(path, path)
+    return path
 
 
 def download(parsed: Parsed) -> int:
