@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -113,16 +114,39 @@ def test_one_that_fails_this_time_is_not_the_same(desk: Desk) -> None:
     done = desk.holdfast("reproduce", "-o", "json")
     assert done.code == 1
     assert done.json["metrics"][0]["same"] is True
-    assert "Failed" in done.err
+    assert done.json["same"] is False
+    assert "run 2, of run 1: the new run failed: " in done.err
+    assert "equal within" not in done.err
 
 
-def test_a_run_without_numbers_is_refused_before_anything_runs(desk: Desk) -> None:
-    desk.script("print('hello')")
-    desk.submit("train.py")
-    done = desk.holdfast("reproduce")
-    assert done.code == 2
-    assert "no metric to compare" in done.err
+def test_run_without_metrics_is_compared_by_exit_code_and_files(desk: Desk) -> None:
+    flag = desk.user_home / "flag"
+    save = f"open('outputs/model', 'w').write(str(os.path.exists({str(flag)!r})))"
+    desk.script(f"import os, sys\n{save}\nsys.exit(int(sys.argv[1]))")
+    assert desk.submit("train.py", "0").code == 0
     assert "not a number between 0 and 1" in desk.holdfast("reproduce", "--tolerance", "5").err
+    done = desk.holdfast("reproduce", "-r", "1", "-o", "json")
+    assert done.code == 0, done
+    assert (done.json["same"], done.json["exit_codes"], done.json["different_files"]) == (True, [0, 0], [])
+    assert "no metric to compare; both ended with exit code 0, and their files are the same (1)" in done.err
+    assert "--scalars" in done.err
+    assert desk.submit("train.py", "3").code == 3
+    flag.touch()
+    done = desk.holdfast("reproduce", "-r", "3")
+    assert done.code == 0, done
+    assert "both ended with exit code 3, but these files differ: outputs/model" in done.err
+
+
+def test_run_whose_virtual_environment_is_gone_is_refused_before_it_starts(desk: Desk) -> None:
+    place = desk.user_home / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
+    desk.script("print('hello')")
+    assert desk.submit("--python", str(place / "bin/python"), "train.py").code == 0
+    place.rename(desk.user_home / "moved")
+    done = desk.holdfast("reproduce")
+    assert done.code == 2, done
+    assert "the Python that this run used no longer exists" in done.err
+    assert "reproduce -r 1 --recorded-packages" in done.err
     assert len(desk.holdfast("history", "list").json) == 1
 
 

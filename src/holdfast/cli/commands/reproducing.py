@@ -11,6 +11,7 @@ from holdfast.amlconfig.types import RunConfig
 from holdfast.cli import pick
 from holdfast.cli.confirm import choose, confirm
 from holdfast.cli.reproduction import Reproduction
+from holdfast.cli.reproduction_outcome import Outcome
 from holdfast.engine.runs.restore import restore_into
 from holdfast.engine.runs.run_target import target_of
 from holdfast.engine.submit import reproduce as engine
@@ -27,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
     from holdfast.engine.submit.reproduce import Verdict
-    from holdfast.model import Json
+    from holdfast.model import Job, Json
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
     from holdfast.target_lookup import Chosen
@@ -53,6 +54,7 @@ def reproduce(parsed: Parsed) -> int:
         job = engine.job_again(run, plan, config=chosen.config.name, target=chosen.compute.name, env=env)
         if recorded is not None:
             job = job._replace(python=None, interpreter={"origin": "project", "why": "--recorded-packages"})
+        _refuse_without_python(run, chosen, job)
         project = _project(run, folder)
         uid, code = Reproduction(home, run, plan, chosen, recorded, allow_urls=allow_urls).run(project, folder, job)
     finally:
@@ -60,8 +62,9 @@ def reproduce(parsed: Parsed) -> int:
     again = runs.read(home, uid)
     after = reader.read_attempts(runs.metric_folders(again))
     verdicts = engine.judge(before, after, names, tolerance)
-    _tell(parsed, run, again, verdicts, tolerance)
-    return 0 if code == 0 and all(verdict.same for verdict in verdicts) else 1
+    outcome = Outcome(run, again, code, verdicts, tolerance)
+    _tell(parsed, outcome)
+    return 0 if outcome.is_same else 1
 
 
 def _tolerance(text: str) -> float:
@@ -110,6 +113,16 @@ def _chosen(parsed: Parsed, home: Home, run: Run, folder: str) -> Chosen:
     return chosen
 
 
+def _refuse_without_python(run: Run, chosen: Chosen, job: Job) -> None:
+    """The run used an interpreter of this machine as it was, and it was removed since."""
+    if chosen.compute.kind.is_remote or not job.python or os.path.exists(job.python) or not os.path.isabs(job.python):
+        return
+    hint = f"holdfast reproduce -r {run.request.get('run_number')} --recorded-packages builds an environment like it"
+    if package_list.read(run) is None:
+        hint = "make this environment again"
+    raise UsageError("the Python that this run used no longer exists", where=job.python, hint=hint)
+
+
 def _project(run: Run, folder: str) -> Project:
     """The project that the run was of; its names for the share path are in its files."""
     request = run.request
@@ -132,21 +145,21 @@ def _given(parsed: Parsed) -> dict[str, str]:
     return variables
 
 
-def _tell(parsed: Parsed, run: Run, again: Run, verdicts: list[Verdict], tolerance: float) -> None:
-    rows: list[Json] = [{"metric": verdict.name, **_without_name(verdict)} for verdict in verdicts]
-    same = all(verdict.same for verdict in verdicts)
+def _tell(parsed: Parsed, outcome: Outcome) -> None:
+    rows: list[Json] = [{"metric": verdict.name, **_without_name(verdict)} for verdict in outcome.verdicts]
     form = parsed.text("output")
     if form in ("table", "tsv", "csv") or (form is None and sys.stdout.isatty()):
-        emit(rows, fmt=form, query=parsed.text("query"), columns=_COLUMNS)
+        if rows or form != "table":
+            emit(rows, fmt=form, query=parsed.text("query"), columns=_COLUMNS)
     else:
-        document: Json = {"run_id": again.request.get("run_id"), "reproduces": run.request.get("run_id"), "same": same}
-        emit({**document, "tolerance": tolerance, "metrics": rows}, fmt=form, query=parsed.text("query"))
+        document = {**outcome.document(), "tolerance": outcome.tolerance, "metrics": rows}
+        emit(document, fmt=form, query=parsed.text("query"))
     sys.stdout.flush()
-    apart = [verdict.name for verdict in verdicts if not verdict.same]
-    limit = f"{tolerance * 100:g} %"
-    message = f"differ by more than {limit} in {', '.join(apart)}" if apart else f"equal within {limit}"
-    numbers = f"run {again.request.get('run_number')}, of run {run.request.get('run_number')}"
-    sys.stderr.write(f"{numbers}: {show(message)}\n")
+    numbers = f"run {outcome.again.request.get('run_number')}, of run {outcome.run.request.get('run_number')}"
+    sys.stderr.write(f"{numbers}: {show(outcome.message())}\n")
+    if not rows:
+        hint = "submit with --scalars to record the numbers that the script prints, or log them with holdfast.log"
+        sys.stderr.write(f"  {hint}; --metric NAME compares a metric of time or speed\n")
 
 
 def _without_name(verdict: Verdict) -> Json:

@@ -13,6 +13,7 @@ from holdfast.record import Record
 from holdfast.runner.store import layout
 from holdfast.runner.store.files import write_synced
 from holdfast.snapshot.snapshot import Snapshot
+from holdfast.store import output_manifest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,16 +127,31 @@ def variables(plan: Json, kept: Mapping[str, str], given: Mapping[str, str]) -> 
 
 
 def names_to_judge(metrics: Metrics, requested: Sequence[str]) -> list[str]:
-    """The metrics whose last value is a number, without those of time and speed; or just those requested."""
+    """The metrics whose last value is a number, without those of time and speed; or just those requested.
+
+    Empty where the run logged none: then only exit codes and files can be compared.
+    """
     numbers = [name for name, series in metrics.by_name.items() if _is_number(series.values[-1])]
     unknown = [name for name in requested if name not in numbers]
     if unknown:
         raise UsageError(f"this run has no metric named {unknown[0]!r}", hint=f"it has: {', '.join(numbers[:10])}")
-    judged = list(requested) or [name for name in numbers if not is_of_time(name)]
-    if not judged:
-        hint = "--metric NAME compares a metric of time or speed" if numbers else "log some with holdfast.log"
-        raise UsageError("this run logged no metric to compare", hint=hint)
-    return judged
+    return list(requested) or [name for name in numbers if not is_of_time(name)]
+
+
+def different_results(run: Run, again: Run) -> tuple[int, list[str]]:
+    """How many files the two runs left, and the names of those that differ or that only one of them left."""
+    before, after = (
+        {output_manifest.name_of(row): row.get("sha256") or row.get("link") for row in output_manifest.rows(of)}
+        for of in (run, again)
+    )
+    names = {**before, **after}
+    return len(names), [name for name in names if before.get(name) != after.get(name)]
+
+
+def exit_code(run: Run) -> int | None:
+    closed = next((event for event in run.events if event.get("type") == "closed"), {})
+    code = closed.get("exit_code")
+    return code if isinstance(code, int) else None
 
 
 def is_of_time(name: str) -> bool:
