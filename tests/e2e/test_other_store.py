@@ -60,12 +60,16 @@ def test_a_run_that_ended_unwatched_comes_home_with_the_next_command(desk: Desk,
     assert desk.holdfast("history", "info", "-a", "outputs/x").out == b"kept"
 
 
-def test_cancel_reaches_it(desk: Desk, elsewhere: Path) -> None:
+def test_running_run_has_nothing_to_return_and_cancel_reaches_it(desk: Desk, elsewhere: Path) -> None:
     desk.script("import time; print('up', flush=True); time.sleep(600)")
     desk.submit("--no-wait", "train.py")
     eventually(lambda: desk.record()["status"] == "Running")
+    returned = desk.holdfast("return")
+    assert returned.code == 2, returned
+    assert "the run has not ended" in returned.err
     desk.holdfast("cancel")
     assert desk.wait_for_end()["status"] == "Canceled"
+    assert desk.holdfast("return").code == 0
 
 
 def test_a_damaged_output_is_not_taken_home(desk: Desk, elsewhere: Path) -> None:

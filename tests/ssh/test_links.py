@@ -107,9 +107,13 @@ def test_run_that_ended_while_the_link_was_down_is_reported(attached: Laptop, gp
     assert [record["status"] for record in listed.json] == ["Running"]
     assert "lab1 is unreachable since" in listed.err
     assert attached.holdfast("status").code == 0
+    returned = attached.holdfast("return")
+    assert returned.code == 69, returned
+    assert "results of the run are on lab1, which does not answer" in returned.err
     lab.heal(gpu1)
     record = attached.wait_for_end()
     assert (record["status"], record["exit_code"]) == ("Failed", 3)
+    assert attached.holdfast("return").code == 0
     assert attached.holdfast("history", "info", "-a", "outputs/x").out == b"kept"
     _check_equal(attached, ada, None)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from holdfast.cli.parse import Parsed
+    from holdfast.store.home import Home
     from holdfast.store.runs import Run
 
 
@@ -125,6 +126,7 @@ def return_outputs(parsed: Parsed) -> int:
     home, run = pick.run(parsed)
     download = f"holdfast history download -r {run.request.get('run_id')} -d FOLDER"
     root = pick.project_of(parsed, run, f"change to that project's folder, or use {download}").root
+    _refuse_open(home, run)
     copier, problems = Copier(), outputs.bring(home, run)
     refresh(home, run)
     names = output_manifest.names(run)
@@ -138,6 +140,24 @@ def return_outputs(parsed: Parsed) -> int:
         copier.problem("when the script ended", why)
     copier.finish("output", _hint(run, problems, download))
     return 1 if kept else 0
+
+
+def _refuse_open(home: Home, run: Run) -> None:
+    """Results are listed when a run ends; whether this one did is known by its target only."""
+    if lifecycle.state_of(run.events) in lifecycle.FINAL:
+        return
+    number, target = run.request.get("run_number"), target_of(run.request, home.path)
+    channel = connect(home, target, ASKING)
+    try:
+        channel.hello()
+    except UnreachableError as error:
+        what = f"results of the run are on {target.name}, which does not answer"
+        hint = f"try again when it answers: holdfast return -r {number}"
+        raise UnreachableError(what, where=error.where, answer=error.answer or error.what, hint=hint) from error
+    finally:
+        channel.close()
+    hint = f"holdfast logs -f -r {number} waits for its end"
+    raise UsageError("the run has not ended", where=str(run.request.get("run_id")), hint=hint)
 
 
 def _hint(run: Run, problems: dict[str, str], download: str) -> str:
