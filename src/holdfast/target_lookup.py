@@ -45,16 +45,24 @@ class Target(Record):
     compute: ComputeTarget
 
 
+_CONTAINER_FILE = """write these lines to aml_config/{name}.compute:
+type: docker
+engine: {name}
+baseDockerImage: python:3.12-slim"""
+
+
 class Chosen(Record):
     """What ``-c NAME`` means, and the warnings about its files.
 
     ``is_target_named``: the user named the target, not the run configuration.
+    ``config_file``: the path of the run configuration; empty where there is no file of it.
     """
 
     config: RunConfig
     compute: ComputeTarget
     warnings: list[Finding]
     is_target_named: bool = False
+    config_file: str = ""
 
 
 def folders(root: str, home: str) -> tuple[str, ...]:
@@ -73,6 +81,8 @@ def choose(places: Sequence[str], name: str, target: str | None = None) -> Chose
     else:
         known = ", ".join(sorted({*configurations(places), *targets(places)}))
         hint = f"known: {known}; holdfast attach USER@HOST adds a machine"
+        if name in ("docker", "podman"):
+            hint = _CONTAINER_FILE.format(name=name)
         raise UsageError(f"no run configuration or target named {name!r}", hint=hint)
     wanted = target or config.target or name
     compute = _read_compute(places, wanted, path if target is None else None, config, findings)
@@ -80,7 +90,7 @@ def choose(places: Sequence[str], name: str, target: str | None = None) -> Chose
         from holdfast.amlconfig.successor import in_container
 
         compute = in_container(compute, config)
-    return Chosen(config, compute, findings, target is not None)
+    return Chosen(config, compute, findings, target is not None, path or "")
 
 
 def resolve(compute: ComputeTarget, home: str, *, patience: int = 10) -> Target:

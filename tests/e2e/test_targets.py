@@ -46,6 +46,10 @@ def test_a_users_own_targets_serve_every_project_and_the_projects_own_win(desk: 
     assert "from project" in desk.holdfast("submit", "-c", "box", "train.py").text
     (places[1] / "box.runconfig").unlink()
     assert "from user" in desk.holdfast("submit", "-c", "box", "train.py").text
+    (places[0] / "box.runconfig").write_text("Target: box\n")
+    refused = desk.holdfast("submit", "-c", "box", "train.py")
+    assert refused.code == 65
+    assert f"at: {places[0] / 'box.runconfig'}\n" in refused.err
 
 
 def test_a_default_target_can_be_set(desk: Desk) -> None:
@@ -77,6 +81,19 @@ def test_a_mistyped_name_lists_what_there_is(desk: Desk) -> None:
     result = desk.holdfast("submit", "-c", "locl", "train.py")
     assert result.code == 2
     assert "known: local" in result.err
+
+
+@pytest.mark.parametrize("name", ["docker", "podman"])
+def test_file_that_a_container_needs_is_shown_and_works_as_shown(desk: Desk, name: str) -> None:
+    desk.script("")
+    refused = desk.holdfast("submit", "-c", name, "train.py")
+    assert refused.code == 2
+    assert f"aml_config/{name}.compute" in refused.err
+    lines = [line.strip() for line in refused.err.splitlines()[-3:]]
+    desk.script("\n".join([*lines, ""]), f"aml_config/{name}.compute")
+    planned = desk.holdfast("submit", "-c", name, "--dry-run", "--env", "none", "train.py")
+    assert planned.code == 0, planned
+    assert (planned.json["target"], lines[0]) == (name, "type: docker")
 
 
 def test_warnings_of_a_file_are_shown_at_submit(desk: Desk) -> None:

@@ -41,9 +41,11 @@ def job(folder: Path, text: str = "", **asked: Any) -> GpuWish:
     config, findings = read(folder, text)
     assert config is not None, findings
     words = request.Asked(words=("train.py",), folder=str(folder), **asked)
-    return request.make_job(
-        words, Project(str(folder), "id", "lab"), config, "local", settings.read(""), lambda name: "x"
-    ).gpu
+    chosen = target_lookup.Chosen(
+        config, ComputeTarget("local", "local"), [], config_file=str(folder / "aml_config" / "lab.runconfig")
+    )
+    project = Project(str(folder), "id", "lab")
+    return request.make_job(words, project, chosen, "local", settings.read(""), lambda name: "x").gpu
 
 
 @pytest.mark.parametrize(

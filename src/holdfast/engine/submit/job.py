@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from holdfast.amlconfig.types import RunConfig
     from holdfast.model import Json, Project
+    from holdfast.target_lookup import Chosen
 
 _LARGEST_ENV_FILE = 1 << 20
 _LARGEST_KEEPIGNORE = 1 << 16
@@ -53,14 +54,14 @@ class Asked(Record):
 def make_job(
     given: Asked,
     project: Project,
-    config: RunConfig,
+    chosen: Chosen,
     target: str,
     settings: Mapping[str, str],
     ask: Callable[[str], str],
 ) -> Job:
     """``settings`` are those of the user; ``ask`` prompts for a secret that is not in the environment."""
+    config, file = chosen.config, chosen.config_file
     command = given.words or config.argument_vector or ()
-    file = os.path.join(project.root, "aml_config", f"{config.name}.runconfig")
     if not command or command[0] == "$file":
         raise UsageError("no script given", hint="holdfast submit -c local train.py")
     _refuse_spark(config, file)

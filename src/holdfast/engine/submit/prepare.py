@@ -111,7 +111,7 @@ def prepare(order: Order, dialog: Dialog, environ: Mapping[str, str]) -> Prepare
     if chosen.warnings:
         dialog.findings(chosen.warnings)
     asked = order.asked._replace(words=words)
-    job = request.make_job(asked, project, chosen.config, target.name, preset, dialog.secret)
+    job = request.make_job(asked, project, chosen, target.name, preset, dialog.secret)
     return _with_environment(order, Prepared(project, job, chosen, target), dialog, environ)
 
 
