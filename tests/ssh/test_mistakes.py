@@ -31,6 +31,9 @@ def test_page_shows_what_is_printed(attached: Laptop, lab: Lab, gpu1: Host) -> N
     _make_project(attached)
     scenes: dict[str, Callable[[], Result]] = {
         "holdfast submit slow.py        # then Ctrl-C": lambda: _interrupted(attached),
+        "holdfast submit --keep-limit 10KB save.py   # which writes 30 KB": lambda: attached.holdfast(
+            "submit", "--keep-limit", "10KB", "save.py", stderr=STDOUT
+        ),
         "holdfast submit train.py       # the disk of the store is full": lambda: _on_a_full_disk(attached),
         "holdfast attach ada@gpu1.lab   # which has no Python": lambda: _without_python(attached, gpu1),
         "holdfast submit -c lab1 train.py   # which is switched off": lambda: _at_a_dead_machine(attached, lab, gpu1),
@@ -52,6 +55,7 @@ def _make_project(laptop: Laptop) -> None:
     laptop.script("import nosuchpackage", "missing.py")
     laptop.script("print(open('data/train.csv').read())", "read.py")
     laptop.script("print('started', flush=True)\nimport time\ntime.sleep(600)", "slow.py")
+    laptop.script("open('last.ckpt', 'wb').write(b'w' * 30_000)", "save.py")
     laptop.script("1,2", "data/train.csv")
     laptop.script("data/", ".gitignore")
     (laptop.project.parent / "other.py").write_text("print(1)")
@@ -70,7 +74,7 @@ def _interrupted(laptop: Laptop) -> Result:
 
 
 def _on_a_full_disk(laptop: Laptop) -> Result:
-    volume = Volume(laptop, laptop.home, "2m")
+    volume = Volume(laptop, laptop.home, "4m")
     try:
         assert volume.holdfast("submit", "train.py").code == 0
         volume.fill(0)
