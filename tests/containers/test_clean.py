@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from sshlab import Host, User
 
 WAITING = "import os, time\nprint('up', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.05)\nprint('whole')"
-FAILING = "open('big', 'wb').write(bytes(2_000_000)); raise SystemExit(3)"
+# In a folder that is no result and so stays where it is.
+FAILING = "import os; os.mkdir('.cache'); open('.cache/big', 'wb').write(bytes(2_000_000)); raise SystemExit(3)"
 KEY = "ab" * 16
 
 
@@ -72,7 +73,7 @@ def containers(docker: Docker) -> list[str]:
 def test_history_stays_and_what_ended_runs_worked_in_goes(desk: Desk) -> None:
     assert submit(desk, "local", FAILING).code == 3
     work = desk.attempt() / "work"
-    assert (work / "big").exists()
+    assert (work / ".cache" / "big").exists()
     offered = clean(desk, "local", "--dry-run")
     assert work.exists()
     gone = clean(desk, "local")

@@ -47,7 +47,8 @@ def test_packages_of_the_interpreter_are_recorded_once_and_shared(desk: Desk, tm
         {"name": "cloned", "version": "1.0", "url": "https://host/x.git", "commit": "c" * 40, "vcs": "git"}
     ]
     files = [desk.home / "runs" / desk.record(run)["uid"] / "a1/metrics/packages.json" for run in ("1", "2")]
-    assert os.path.samefile(*files), "one list for all runs of an unchanged environment"
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert not os.path.samefile(*files), "damage to one is no damage to the others"
     add_package(environment, "fresh-2.0.dist-info")
     assert desk.submit("--python", python, "train.py").code == 3
     assert [package["name"] for package in desk.record()["packages"]] == ["cloned", "fresh"]

@@ -1,7 +1,7 @@
 """Records which Python runs the script and its packages: ``metrics/packages.json`` and the event ``packages``.
 
 Listing the packages takes a start of the interpreter, so the list is kept in ``cache/pythons`` for as long as the
-folders of the interpreter stay the same. Then a record costs a few stat calls and a hard link, while the script runs.
+folders of the interpreter stay the same. Then a record costs a few stat calls and a small file, while the script runs.
 """
 
 import hashlib
@@ -164,7 +164,15 @@ class PackageRecord:
         state = noted.get("state") if isinstance(noted, dict) else None
         if not isinstance(state, dict) or any(state_of(as_bytes(path)) != state[path] for path in state):
             return None
-        return noted if os.path.exists(self._content_path(noted)) else None  # type: ignore[arg-type, return-value]
+        return noted if self._content(noted) is not None else None  # type: ignore[arg-type, return-value]
+
+    def _content(self, noted: "dict[str, object]") -> "bytes | None":
+        """The list itself; None where it is not there, or damaged."""
+        try:
+            content = untrusted.read_file(self._content_path(noted), _LARGEST)
+        except (OSError, ValueError):
+            return None
+        return content if hashlib.sha256(content).hexdigest() == noted.get("sha256") else None
 
     def _ask(self) -> "None":
         import subprocess
@@ -211,16 +219,14 @@ class PackageRecord:
         return os.path.join(self._kept, untrusted.hexadecimal(noted.get("sha256"), 64).encode("ascii"))
 
     def _publish(self, events: "Events", noted: "dict[str, object]", content: "bytes | None" = None) -> "None":
-        """The file, and the event that says what it has to be.
-
-        A link costs no space. A script in a container can write to the folder of its metrics, and gets a copy.
-        """
-        kept, path = self._content_path(noted), layout.package_file(self._attempt)
+        """The file, and the event that says what it has to be."""
+        content = content or self._content(noted)
+        if content is None:
+            raise ValueError("the list was removed meanwhile")
         self.is_recorded = True
-        if not self._inside and _link(kept, path):
+        write_whole(layout.package_file(self._attempt), content, sync=UNSYNCED)
+        if not self._inside:  # a script in a container can write there
             self.known = {layout.package_file.name: [noted.get("size"), noted.get("sha256")]}
-        else:
-            write_whole(path, content or untrusted.read_file(kept, _LARGEST), sync=UNSYNCED)
         events.add("packages", python=noted.get("python"), size=noted.get("size"), sha256=noted.get("sha256"))
 
 
@@ -275,15 +281,6 @@ def _is_racy(state: "object") -> "bool":
 
 def _hash(data: "bytes") -> "str":
     return hashlib.sha256(data).hexdigest()[:32]
-
-
-def _link(kept: "bytes", path: "bytes") -> "bool":
-    """False where the file system has no hard links, or no more of this file."""
-    try:
-        os.link(kept, path)
-    except OSError:
-        return False
-    return True
 
 
 def _which(name: "bytes", env: "dict[bytes, bytes]") -> "bytes | None":

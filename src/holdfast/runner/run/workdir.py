@@ -107,9 +107,10 @@ def share_path(share: "str") -> "bytes":
 
 
 def _take_over_checkpoints(attempt: "bytes") -> "str":
-    """Make the folder of checkpoints, with what the newest earlier attempt left there; returns that one's name.
+    """Take over the folder of checkpoints of the newest earlier attempt that has one; returns that one's name.
 
-    It is a part of ``outputs/``: a container mounts it, it comes home with the results, and cleaning up removes it.
+    It is a part of ``outputs/``: a container mounts it, it comes home with the results, and cleaning up removes it. The
+    first attempt has none, because scripts and libraries ask whether ``outputs/`` is empty.
     """
     mine = layout.checkpoints(layout.work(attempt))
     run, own = os.path.split(attempt)
@@ -119,7 +120,6 @@ def _take_over_checkpoints(attempt: "bytes") -> "str":
             remove_tree(mine)  # a copy from the project, which the earlier attempt had too
             os.rename(theirs, mine)
             return "a%d" % number
-    os.makedirs(mine, 0o700, exist_ok=True)
     return ""
 
 
