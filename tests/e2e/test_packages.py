@@ -43,6 +43,7 @@ def test_packages_of_the_interpreter_are_recorded_once_and_shared(desk: Desk, tm
     assert record["interpreter"]["path"] == python
     assert (record["interpreter"]["environment"], record["interpreter"]["kind"]) == (str(environment), "venv")
     assert record["interpreter"]["version"] == platform.python_version()
+    assert ", 1 package: " in desk.holdfast("info", "-o", "table").text
     assert record["packages"] == [
         {"name": "cloned", "version": "1.0", "url": "https://host/x.git", "commit": "c" * 40, "vcs": "git"}
     ]

@@ -119,6 +119,9 @@ def test_missing_program_ends_with_127_and_the_cause(desk: Desk) -> None:
     assert result.code == 127
     assert "there is no program torchrun on the PATH of the run" in result.err
     assert "if torchrun comes with a Python package, add it with: holdfast env add torch," in result.err
+    result = desk.submit("--", "--lr", "0.1", "train.py")
+    assert result.code == 127
+    assert "env add" not in result.err
     result = desk.submit("lost.sh")
     assert result.code == 127
     assert "/opt/none/sh cannot be started: No such file or directory" in result.err

@@ -148,3 +148,9 @@ def test_headings_are_bold_on_a_terminal_and_plain_in_a_pipe(monkeypatch: pytest
     piped = helped("submit", "-h")
     assert "\x1b" not in piped
     assert re.sub(r"\x1b\[[01]m", "", on_terminal) == piped
+
+
+def test_repetition_of_an_option_is_mentioned_once() -> None:
+    repeated = [option for command in commands.COMMANDS for option in command.options if option.kind == "repeat"]
+    assert repeated
+    assert [option.flags for option in repeated if "repeated" in option.help] == []

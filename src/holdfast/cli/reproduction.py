@@ -149,7 +149,7 @@ class Reproduction:
         if python is not None:
             number = self._run.request.get("run_number")
             command = f"holdfast reproduce -r {number} --recorded-packages"
-            sys.stderr.write(f"{command} builds the {python.get('packages')} packages that the run had\n")
+            sys.stderr.write(f"{command} builds the packages that the run had ({python.get('packages')})\n")
 
     def _compare_image(self, container: Container) -> None:
         recorded = self._plan.get("container")

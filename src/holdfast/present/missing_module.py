@@ -65,7 +65,7 @@ def explain_program(run: Run) -> str:
     command = run.request.get("command")
     program = str(command[0]) if isinstance(command, list) and command else ""
     closed = next((event for event in run.events if event.get("type") == "closed"), {})
-    if closed.get("exit_code") != _NOT_FOUND or not program or "/" in program:
+    if closed.get("exit_code") != _NOT_FOUND or not program or "/" in program or program.startswith("-"):
         return ""
     _, add = _mending(run, runs.read_plan(run) or {}, _PROGRAMS.get(program, program))
     return f"if {program} comes with a Python package, add it with: {add}"

@@ -86,7 +86,8 @@ def _python_words(record: Json) -> str:
     if not isinstance(python, dict):
         return ""
     where = f"{python['kind']} {python['environment']}" if python.get("kind") else python.get("path")
-    count = f"{python.get('packages')} packages: holdfast info -r {record['run_number']} --packages"
+    number = python.get("packages")
+    count = f"{number} package{'' if number == 1 else 's'}: holdfast info -r {record['run_number']} --packages"
     return f"{python.get('version')}, {where}, {count}"
 
 

@@ -214,7 +214,7 @@ COMMANDS = (
             Option(
                 ("--run", "-r", "--run-id"),
                 "runs",
-                "A run to delete; may be repeated.",
+                "A run to delete.",
                 kind="repeat",
                 metavar="RUN",
                 loose=True,

@@ -9,7 +9,7 @@ _AT = "holdfast.cli.commands."
 _RUNS = Option(
     ("--run", "-r", "--run-id"),
     "runs",
-    "A run; may be repeated. Default: last.",
+    "A run. Default: last.",
     kind="repeat",
     metavar="RUN",
     loose=True,
@@ -95,9 +95,7 @@ EXCHANGE = (
         "Write runs into one zip, or for MLflow, TensorBoard, CSV.",
         _AT + "exchange:export",
         (
-            Option(
-                ("--run", "-r", "--run-id"), "runs", "A run; may be repeated.", kind="repeat", metavar="RUN", loose=True
-            ),
+            Option(("--run", "-r", "--run-id"), "runs", "A run.", kind="repeat", metavar="RUN", loose=True),
             Option(("--all", "-A"), "all", "All runs of the project that have ended.", kind="flag"),
             Option(
                 ("--to",),

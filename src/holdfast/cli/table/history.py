@@ -54,7 +54,7 @@ HISTORY = (
             Option(
                 ("--run", "-r", "--run-id"),
                 "runs",
-                "A run to restore; may be repeated.",
+                "A run to restore.",
                 kind="repeat",
                 metavar="RUN",
                 loose=True,

@@ -116,9 +116,7 @@ SUBMIT = (
     Option(("--require-gpu",), "require_gpu", "Fail if no GPU is used within gpuGrace (default 10m).", kind="flag"),
     Option(("--wait-for-gpu",), "wait_for_gpu", "Maximum time to wait for GPUs; 0 does not wait.", metavar="TIME"),
     Option(("--name",), "name", "Name of the run: shown in lists, and accepted by -r.", metavar="NAME"),
-    Option(
-        ("--tag",), "tags", "Tag the run, as holdfast tag does; may be repeated.", kind="repeat", metavar="TAG[=VALUE]"
-    ),
+    Option(("--tag",), "tags", "Tag the run, as holdfast tag does.", kind="repeat", metavar="TAG[=VALUE]"),
     Option(("--scalars",), "scalars", "Record numbers that the script prints, as in loss: 0.23.", kind="flag"),
     Option(
         ("--keep-limit",),
