@@ -11,7 +11,7 @@ from holdfast.errors import UsageError
 from holdfast.metrics import reader
 from holdfast.record import Record
 from holdfast.runner.store import layout
-from holdfast.store import history_record, output_manifest
+from holdfast.store import history_record, output_manifest, runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Written(Record):
 def read(run: Run) -> ExportedRun:
     record = history_record.record(run)
     folder = layout.metrics(run.attempt)
-    metrics = reader.read_lately(folder)
+    metrics = reader.read_lately(runs.metric_folders(run))
     arguments = record.get("arguments")
     words = [word for word in arguments if isinstance(word, str)] if isinstance(arguments, list) else []
     rows = [row for row in output_manifest.rows(run) if "link" not in row and output_manifest.is_here(run, row)]
