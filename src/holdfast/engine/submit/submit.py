@@ -96,7 +96,7 @@ class Submitter:
         git = self._ask_git(project)
         with object_removal.Kept(os.fsencode(self._home.objects)) as kept:
             taken = self._take(project, job, skip_unreadable)
-            return self._submit(project, job, environment, container, taken, git, kept), taken
+            return self._submit(project, job, environment, container, taken, git, kept)
 
     def _submit(
         self,
@@ -107,7 +107,7 @@ class Submitter:
         taken: Snapshot,
         git: git_facts.Begun,
         kept: object_removal.Kept,
-    ) -> Plan:
+    ) -> tuple[Plan, Snapshot]:
         """``kept`` holds the objects of the snapshot until the run refers to them."""
         home, target = self._home, self._target
         self._stopwatch.lap("snapshot")
@@ -131,7 +131,7 @@ class Submitter:
                 raise
             finally:
                 os.unlink(home.lock_file(f"submit-{identity.uid}"))
-        return plan
+        return plan, taken
 
     def preflight(self, project: Project, job: Job, environment: Environment | None) -> list[Tick]:
         """What would be found before a start; nothing is stored, sent or started."""
