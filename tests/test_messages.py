@@ -37,6 +37,7 @@ FOREIGN = {
     "runner/container/image_build.py": "Docker's and Podman's messages",
     "runner/container/images.py": "Docker's and Podman's messages",
     "runner/gpu/nvidia_smi.py": "nvidia-smi's messages",
+    "runner/run/printed_metrics.py": "lines that scripts print",
     "runner/run/waiting.py": "the first bytes of a file",
     "snapshot/ignore.py": "the first line of a private key",
     "snapshot/stat_cache.py": "the first bytes of a file",

@@ -61,8 +61,8 @@ class Outputs(Mapping[str, Path]):
             answer = "\n".join(f"{known.get(path, f'outputs/{path}')}: {why}" for path, why in problems.items())
             hint = f"holdfast experiment return -r {run.request.get('run_number')} tries again"
             raise StoreError("outputs of the run could not be fetched", where=run.path, answer=answer, hint=hint)
-        found = {name: _row(run, name) for name in (_by_name(run) if wanted is None else wanted)}
-        return {name: Path(output_manifest.path_of(run, row)) for name, row in found.items() if row is not None}
+        paths = {name: _row(run, name) for name in (_by_name(run) if wanted is None else wanted)}
+        return {name: Path(output_manifest.path_of(run, row)) for name, row in paths.items() if row is not None}
 
     def _run(self) -> Run:
         return runs.read(self._home, self._uid)
