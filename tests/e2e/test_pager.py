@@ -157,12 +157,16 @@ def at_terminal(
     env: dict[str, str] | None = None,
     **more: str,
 ) -> Shown:
-    """Run a command at a terminal of 24 lines; each key is typed after the text beside it."""
+    """Run a command at a terminal of 24 lines; each key is typed after the text beside it.
+
+    The last one is typed again at every later prompt: an interrupted less may drop a key while it draws the screen.
+    """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     given = {"TERM": "xterm", **desk.env, **(env or {}), **more}
     given.pop(unset, None)
     text = b""
+    last = keys[-1][1] if keys else b""
     with subprocess.Popen(
         [SETSID, "--ctty", "--wait", desk.command, *argv],
         cwd=desk.project,
@@ -175,6 +179,8 @@ def at_terminal(
         try:
             while block := os.read(ours, 65536):
                 text += block
+                if last and not keys and PROMPT in block:
+                    os.write(ours, last)
                 while keys and keys[0][0] in text:
                     os.write(ours, keys[0][1])
                     keys = keys[1:]

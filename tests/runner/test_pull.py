@@ -109,6 +109,28 @@ def test_two_clients_fill_one_mirror(post: Post) -> None:
     assert mirror_differences(client, run) == []
 
 
+CHURN = """
+import os
+folder = os.path.join(os.environ['RUN'], 'metrics')
+open(os.path.join(folder, 'own.txt.0123456789abcdef.tmp'), 'w').write('half')
+for i in range(4000):
+    path = os.path.join(folder, 'passing%d' % (i % 50))
+    open(path, 'w').write('x')
+    if i % 3: os.unlink(path)
+    else: os.remove(path); os.mkfifo(path); os.remove(path)
+"""
+
+
+def test_files_that_vanish_or_are_being_written_do_not_stop_the_mirror(post: Post) -> None:
+    plan = post.script(CHURN)
+    run = post.start(plan, {"RUN": str(post.place / "target/runs" / plan.uid / "a1")})
+    client = post.mirror()
+    assert post.follow(client, run) == "closed"
+    assert run.wait()["outcome"] == "completed"
+    names = os.listdir(client.run(run.uid, "a1", "metrics"))
+    assert [name for name in names if name.endswith(".tmp")] == []
+
+
 def test_a_piece_that_is_not_ours_or_not_whole_is_refused(post: Post) -> None:
     run = post.run("print('hello')")
     client = post.mirror()

@@ -103,7 +103,11 @@ def _round(attempt: "bytes", have: "dict[str, int]", carry: "bool", reply: "Repl
 
 
 def _carry(attempt: "bytes", name: "str", start: "int", end: "int", reply: "Reply") -> "None":
-    fd = os.open(os.path.join(attempt, as_bytes(name)), os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        # A script can replace what is in metrics/ at any time, by a named pipe too.
+        fd = os.open(os.path.join(attempt, as_bytes(name)), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return
     try:
         while True:
             block = os.pread(fd, min(wire.MAX_PAYLOAD, end - start), start)

@@ -11,7 +11,7 @@ from .. import wire
 from ..decoding import as_bytes, lossless
 from ..machine import node, processes
 from ..run import outputs, waiting
-from . import jsonl, layout
+from . import files, jsonl, layout
 
 STALE_S = 90.0  # without a sign of life for so long, an attempt from before a reboot has ended with it
 _RESERVE_SIZE = 64 * 1024
@@ -124,14 +124,24 @@ def hashes(attempt: "bytes", **known: "object") -> "tuple[dict[str, dict[str, ob
 
 
 def plain_files(attempt: "bytes", folder: "str") -> "list[str]":
-    """Names of the files in a folder that scripts can write to, and of nothing else that they may have put there."""
+    """Names of the files in a folder that scripts can write to, and of nothing else that they may have put there.
+
+    Files that are being written are left out: they get another name, or vanish.
+    """
     path = os.path.join(attempt, folder.encode())
     try:
         names = sorted(os.listdir(path))
     except OSError:
         return []
-    names = [name for name in names if b"\\" not in name and stat.S_ISREG(os.lstat(os.path.join(path, name)).st_mode)]
-    return [folder + "/" + lossless(name) for name in names]
+    names = [name for name in names if b"\\" not in name and not files.is_temporary(name)]
+    return [folder + "/" + lossless(name) for name in names if _is_regular(os.path.join(path, name))]
+
+
+def _is_regular(path: "bytes") -> "bool":
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return False  # removed since its folder was read
 
 
 def hold(attempt: "bytes") -> "int":
