@@ -93,6 +93,30 @@ def test_every_command_ends_when_the_runner_says_nothing_after_its_hello(muted: 
     assert muted.wait_for_end("2")["status"] == "Canceled"
 
 
+def test_looking_shells_and_attaching_end_too_when_the_runner_says_nothing(muted: Laptop, gpu1: Host) -> None:
+    mute(gpu1)
+    accept = ("--accept-host-key", gpu1.fingerprint("ed25519"))
+    outcomes = _all_at_once(
+        muted,
+        {
+            "runs": ("runs",),
+            "info": ("info", "-r", "2"),
+            "logs": ("logs", "-r", "2"),
+            "retry": ("retry", "-r", "2"),
+            "ssh": ("ssh", "-r", "2"),
+            "attach": ("attach", "ada@gpu1.lab", "--name", "again", *accept),
+        },
+    )
+    codes = {name: result.code for name, (result, _) in outcomes.items()}
+    assert codes == {"runs": 0, "info": 0, "logs": 0, "retry": 2, "ssh": 0, "attach": 69}, outcomes
+    for name in ("runs", "info", "logs", "retry"):
+        result, seconds = outcomes[name]
+        assert seconds < 15, (name, seconds)
+        assert "its runs are shown as last seen" in result.err, (name, result)
+    result, seconds = outcomes["attach"]
+    assert (seconds < SECONDS, "sent nothing for" in result.err) == (True, True), (seconds, result)
+
+
 def test_submit_says_that_the_target_does_not_answer_and_goes_on_when_it_does(muted: Laptop, gpu1: Host) -> None:
     mute(gpu1)
     muted.script("print('done')")
