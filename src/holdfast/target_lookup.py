@@ -45,10 +45,14 @@ class Target(Record):
     compute: ComputeTarget
 
 
-_CONTAINER_FILE = """write these lines to aml_config/{name}.compute:
-type: docker
-engine: {name}
-baseDockerImage: python:3.12-slim"""
+# The image of a container for which none was chosen; attach writes it too.
+DEFAULT_IMAGE = "python:3.12-slim"
+# Targets that need no file: this machine, and a container on it.
+_BUILT_IN: dict[str, ComputeTarget] = {
+    kinds.DEFAULT: ComputeTarget(name=kinds.DEFAULT, type=kinds.DEFAULT),
+    "docker": ComputeTarget(name="docker", type="docker", base_docker_image=DEFAULT_IMAGE),
+    "podman": ComputeTarget(name="podman", type="docker", engine="podman", base_docker_image=DEFAULT_IMAGE),
+}
 
 
 class Chosen(Record):
@@ -76,13 +80,11 @@ def choose(places: Sequence[str], name: str, target: str | None = None) -> Chose
     findings: list[Finding] = []
     if path is not None:
         config = _read_runconfig(path, findings)
-    elif name == "local" or find(places, f"{name}.compute") is not None:
+    elif name in _BUILT_IN or find(places, f"{name}.compute") is not None:
         config = RunConfig(name=name, target=name, framework="Python")
     else:
         known = ", ".join(sorted({*configurations(places), *targets(places)}))
         hint = f"known: {known}; holdfast attach USER@HOST adds a machine"
-        if name in ("docker", "podman"):
-            hint = _CONTAINER_FILE.format(name=name)
         raise UsageError(f"no run configuration or target named {name!r}", hint=hint)
     wanted = target or config.target or name
     compute = _read_compute(places, wanted, path if target is None else None, config, findings)
@@ -212,8 +214,8 @@ def _read_compute(
 ) -> ComputeTarget:
     path = find(places, f"{name}.compute")
     if path is None:
-        if name == kinds.DEFAULT:
-            return ComputeTarget(name=name, type=kinds.DEFAULT)
+        if name in _BUILT_IN:
+            return _BUILT_IN[name]
         _refuse_missing(places, name, named_by, config)
     from holdfast import amlconfig
 

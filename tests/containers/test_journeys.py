@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from conftest import Desk, eventually
 from containers.conftest import UP, WAITING, WAYS, Seat, give_tools
 from enginelab import base_rootfs
+from holdfast.target_lookup import DEFAULT_IMAGE
 from lab.source import write_program
 from managed import index
 from ssh.test_links import Watched
@@ -100,6 +102,20 @@ def test_modules_shell_scripts_and_programs_run_in_the_container(seat: Seat) -> 
     assert (result.code, "shell x\n" in result.text) == (0, True), result
     result = submit("--", "no-such-program")
     assert (result.code, "no program no-such-program on the PATH of the run" in result.err) == (127, True), result
+
+
+@here
+def test_container_on_this_machine_needs_no_file(seat: Seat) -> None:
+    shutil.rmtree(seat.desk.project / "aml_config")
+    seat.run("tag", "base:py", DEFAULT_IMAGE)
+    try:
+        seat.desk.script("import os; print(os.path.exists('/run/.containerenv') or os.path.exists('/.dockerenv'))")
+        result = seat.desk.holdfast("submit", "-c", seat.name, "train.py")
+        assert (result.code, "True\n" in result.text) == (0, True), result
+        assert seat.desk.record()["target"] == seat.name
+        assert seat.desk.holdfast("computetarget", "test", seat.name).code == 0
+    finally:
+        seat.run("rmi", "--force", DEFAULT_IMAGE)
 
 
 @everywhere

@@ -130,7 +130,8 @@ def test_the_oracle_sees_what_a_planted_bug_does(lab: Lab, place: Path) -> None:
     laptop.env["PYTHONPATH"] = str(planted)
     done = endure(laptop, user, cuts=5, lines=2000, rng=random.Random(1))
     assert done.cuts >= 5
-    assert any("lines twice" in finding for finding in done.wrong), done
+    signs = ("lines twice", "is not here as it is there")  # which one depends on what was being sent at the cut
+    assert any(sign in finding for finding in done.wrong for sign in signs), done
 
 
 @pytest.mark.timeout(7200)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 FOLDER = "aml_config"
 CONDA_FILE = f"{FOLDER}/conda_dependencies.yml"
 SPARK_FILE = f"{FOLDER}/spark_dependencies.yml"
-# ``local`` needs no .compute file.
-_ALWAYS_THERE = frozenset({"local"})
+# These need no .compute file.
+_ALWAYS_THERE = frozenset({"local", "docker", "podman"})
 
 
 def check_project(root: str | os.PathLike[str], known_targets: Collection[str] = ()) -> list[Finding]:

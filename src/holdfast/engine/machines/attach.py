@@ -20,6 +20,7 @@ from holdfast.model import Json, Login
 from holdfast.record import Record
 from holdfast.runner.decoding import readable
 from holdfast.runner.store import layout
+from holdfast.target_lookup import DEFAULT_IMAGE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from holdfast.ports import Host
     from holdfast.store.home import Home
 
-IMAGE = "python:3.12-slim"
 _ENGINES = ("docker", "podman")
 _FIND_PYTHON = (
     "for p in python3 /usr/bin/python3 /usr/local/bin/python3 ~/miniconda3/bin/python3 ~/anaconda3/bin/python3 "
@@ -135,7 +135,7 @@ def _test_gpu(channel: RunnerChannel, compute: ComputeTarget, facts: Json, pytho
     if compute.kind.in_container:
         values = _container_settings(facts)
         engine = str(values["engine"]) if "engine" in values else None
-        image = compute.base_docker_image or IMAGE
+        image = compute.base_docker_image or DEFAULT_IMAGE
         compute = compute._replace(engine=engine, base_docker_image=image, nvidia_docker=bool(values["nvidiaDocker"]))
     due = compute.kind.is_available and gpu_probe.is_due(compute, facts)
     return gpu_probe.trial(channel, compute, python) if due else None
@@ -158,7 +158,7 @@ def settings(compute: ComputeTarget, entry: Entry | None) -> Settings:
     values = reached_by(compute)
     python = _absolute(entry) if entry is not None else None
     if compute.kind.in_container:
-        values["baseDockerImage"] = compute.base_docker_image or IMAGE
+        values["baseDockerImage"] = compute.base_docker_image or DEFAULT_IMAGE
     elif python is not None:
         values["pythonLocation"] = python
     values.update(compute.kind.attach_settings or ())
