@@ -123,3 +123,14 @@ def test_torch_of_a_named_folder_is_taken_instead_of_the_index_of_pytorch(tmp_pa
     assert with_configuration(options, {"find_links": [folder]})["torch_backend"] == "cpu"
     (tmp_path / "torch-2.13.0-cp311-none-linux_x86_64.whl").touch()
     assert with_configuration(options, {"find_links": [folder]})["torch_backend"] == ""
+
+
+def test_container_sees_the_files_beside_an_index_folder(tmp_path: Path) -> None:
+    for name in ("mirror/simple", "other/index", "simple"):
+        (tmp_path / name).mkdir(parents=True)
+    options = {
+        "index_url": f"file://{tmp_path}/mirror/simple/",
+        "extra_index_urls": [f"file://{tmp_path}/other/index", "https://packages.example/simple", "file:///no/simple"],
+        "find_links": [f"{tmp_path}/simple"],
+    }
+    assert folders(options) == [f"{tmp_path}/mirror", f"{tmp_path}/other/index", f"{tmp_path}/simple"]

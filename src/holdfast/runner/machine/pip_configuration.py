@@ -64,16 +64,25 @@ def merged(own: "dict[str, object]", sent: "object") -> "dict[str, object]":
 
 
 def folders(options: "object") -> "list[str]":
-    """Folders of this machine among the places; a container must see them."""
+    """Folders of this machine among the places; a container must see them.
+
+    An index that is a folder ``simple``, as mirrors make it, names files in a folder beside it: both are seen.
+    """
     from urllib.parse import unquote
 
     fields = dict(options) if isinstance(options, dict) else {}  # type: dict[str, object]
-    named = [fields.get("index_url")]
-    for name in ("extra_index_urls", "find_links"):
-        more = fields.get(name)
-        named += more if isinstance(more, list) else []
-    paths = (unquote(word[7:]) if word.startswith("file://") else word for word in map(str, filter(None, named)))
-    return sorted({path for path in paths if path.startswith("/") and os.path.isdir(path)})
+    indexes = [fields.get("index_url")]
+    more = fields.get("extra_index_urls")
+    indexes += more if isinstance(more, list) else []
+    links = fields.get("find_links")
+    result = set()  # type: set[str]
+    for word in map(str, filter(None, indexes + (links if isinstance(links, list) else []))):
+        path = unquote(word[7:]) if word.startswith("file://") else word
+        if not path.startswith("/") or not os.path.isdir(path):
+            continue
+        folder, name = os.path.split(path.rstrip("/"))
+        result.add(folder if word in indexes and name == "simple" and folder != "/" else path)
+    return sorted(result)
 
 
 def _files(environ: "Mapping[str, str]") -> "Iterator[str]":
