@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import venv
 from pathlib import Path
@@ -203,6 +204,9 @@ def test_name_and_tags_of_a_submit_are_shown_searched_and_changed(desk: Desk) ->
         [row] = desk.holdfast("runs", "--where", condition, "-o", "json").json
         assert row["run_number"] == 1
     card = desk.holdfast("info", "first try", "-o", "table").text
+    assert re.search(r"^started    \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$", card, re.M), card
+    assert re.search(r"^duration   [\d.]+ s$", card, re.M), card
+    assert not re.search(r"^program", card, re.M), card
     assert "name       first try\n" in card
     assert desk.holdfast("tag", "-r", "first try", "--remove", "kept").code == 0
     assert desk.record("1")["tags"] == {"dataset": "v3"}

@@ -6,7 +6,7 @@ import math
 
 from holdfast.engine.runs import gpu_diagnosis
 from holdfast.metrics import reader
-from holdfast.present import gpu_card, kept_words, ledger_card, terminal, terminal_plot
+from holdfast.present import gpu_card, kept_words, ledger_card, run_table, terminal, terminal_plot
 from holdfast.store import history_record, output_manifest, runs
 
 TYPE_CHECKING = False
@@ -44,10 +44,11 @@ def card(home: Home, run: Run, stream: TextIO) -> str:
     record = history_record.record(run)
     arguments = " ".join(str(word) for word in run.request.get("arguments", []))  # type: ignore[attr-defined]
     lines = []
+    if record.get("interpreter"):
+        record["program"] = None  # what started that Python
     for label, key in _LABELS:
         if record.get(key) not in (None, ""):
-            text = f"{record[key]} {arguments}" if key == "script_name" else "; ".join(str(record[key]).splitlines())
-            text = history_record.state_words(record) if key == "status" else text
+            text = f"{record[key]} {arguments}" if key == "script_name" else _text(record, key)
             lines.append(_row(label, text, record["run_number"] if key == "run_id" else None))
     lines += [_row("python", text) for text in (_python_words(record),) if text]
     lines += _attempts(run)
@@ -66,6 +67,16 @@ def card(home: Home, run: Run, stream: TextIO) -> str:
     lines += _outside(run)
     lines += ["", _row("folder", run.path), _row("log", f"holdfast logs -r {record['run_number']}")]
     return "\n".join(_fitted(lines, stream)) + "\n"
+
+
+def _text(record: Json, key: str) -> str:
+    if key == "status":
+        return history_record.state_words(record)
+    if key == "duration":
+        return run_table.duration(record)
+    if key == "start_time_utc":
+        return f"{str(record[key])[:19].replace('T', ' ')} UTC"
+    return "; ".join(str(record[key]).splitlines())
 
 
 def _fitted(lines: list[str], stream: TextIO) -> list[str]:

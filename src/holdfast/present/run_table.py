@@ -94,7 +94,7 @@ def _run_columns(
         "run": Column(title, tuple(_text(record.get(key)) for record in records), plain, not all_projects),
         **({"name": Column("name", names, plain)} if any(names) else {}),
         "age": Column(titles["age"], tuple(_age(record, now) for record in records), plain),
-        "duration": Column("duration", tuple(_duration(record) for record in records), plain, right=True),
+        "duration": Column("duration", tuple(duration(record) for record in records), plain, right=True),
         "status": Column("status", tuple(states), tuple(_COLOURS.get(state, "33") for state in states)),
         "target": Column("target", tuple(_text(record.get("target")) for record in records), plain),
         "script": Column(titles["script"], tuple(map(_script, records)), plain),
@@ -222,7 +222,7 @@ def _age(record: Json, now: float) -> str:
         return ""
 
 
-def _duration(record: Json) -> str:
+def duration(record: Json) -> str:
     """``h:mm:ss.ffffff`` of a record as people write it."""
     try:
         hours, minutes, seconds = str(record.get("duration")).split(":")
