@@ -13,7 +13,7 @@ SLEEPS = "import time; time.sleep(2)\n"
 
 
 def check_ledger(desk: Desk, *words: str, code: int = 0) -> dict[str, Any]:
-    """Submit until a try agrees with the watch within 1 %: on a busy machine the watch itself is late now and then."""
+    """Submit until a try agrees with the watch within 3 %: on a busy machine the watch itself is late now and then."""
     off = 1.0
     found: dict[str, Any] = {}
     for _ in range(TRIES):
@@ -26,7 +26,7 @@ def check_ledger(desk: Desk, *words: str, code: int = 0) -> dict[str, Any]:
         check_sum(found)
         assert found["whole"]
         off = min(off, abs(found["wall_s"] - took) / took)
-        if off <= 0.01:
+        if off <= 0.03:
             return found
     raise AssertionError(f"off by {off:.1%}: {found}")
 

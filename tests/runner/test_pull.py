@@ -179,13 +179,16 @@ def test_a_question_ends_the_watching(post: Post) -> None:
 @ONCE
 def test_a_client_that_goes_away_while_watching_leaves_no_session(post: Post) -> None:
     run, gate = _busy(post)
-    channel = post.connect()
+    run.wait_for_log(b"half\n")  # from here on, the run itself starts and ends no process
     before = set(processes.descendants(os.getpid()))
+    channel = post.connect()
     watching = channel.stream("pull", uid=run.uid, have={}, carry=True, wait=True)
     next(watching)
+    session = set(processes.descendants(os.getpid())) - before
+    assert session
     channel.close()
     post.forget(channel)
-    eventually(lambda: len(set(processes.descendants(os.getpid())) & before) == len(before) - 1)
+    eventually(lambda: not session & set(processes.descendants(os.getpid())))
     gate.write_text("go")
     assert run.wait()["outcome"] == "completed"
 

@@ -78,7 +78,7 @@ class Bytecode:
         if not paths:
             return
         paths.sort(key=lambda path: os.path.getsize(os.path.join(self._beside, path)), reverse=True)
-        with tempfile.NamedTemporaryFile(dir=os.path.dirname(self._beside), prefix=".jobs-", buffering=0) as jobs:
+        with tempfile.NamedTemporaryFile(dir=self._beside, prefix=".jobs-", buffering=0) as jobs:
             width = self._write_jobs(paths, jobs)
             python, count = os.path.join(self._beside, "bin", "python"), min(os.cpu_count() or 1, len(paths))
             command = [python, "-I", "-S", "-B", "-W", "ignore", COMPILER, jobs.name, str(width), str(count)]
