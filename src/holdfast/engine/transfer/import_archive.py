@@ -1,8 +1,4 @@
-"""Imports runs from an archive. Everything is unpacked to a staging folder and checked before the first run appears.
-
-A run is checked like one from another machine (``pull_runs``): every field must have its type, its files must have the
-hashes of the closing event, and the address of its machine is not imported.
-"""
+"""Imports runs from an archive. Everything is unpacked to a staging folder and checked before the first run appears."""
 
 from __future__ import annotations
 
@@ -11,15 +7,13 @@ import os
 import zipfile
 import zlib
 
-from holdfast import lifecycle
-from holdfast.engine.transfer.pull_runs import understand
+from holdfast.engine.transfer import admission
 from holdfast.errors import UsageError
 from holdfast.record import Record
 from holdfast.runner import untrusted
 from holdfast.runner.store import layout, object_removal, objects
-from holdfast.runner.store.objects import Batch
 from holdfast.store import archive_names as names
-from holdfast.store import history_record, request_file, runs, verify
+from holdfast.store import runs
 from holdfast.store.archive_names import refused
 from holdfast.store.home import Home
 from holdfast.store.staging import Staging, free_id, taken_ids
@@ -29,14 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
 
-    from holdfast.engine.transfer.pull_runs import Offer
-    from holdfast.model import Json, Project
+    from holdfast.model import Project
 
 _BLOCK = 1024 * 1024
-_KEPT = ("git", "reproduces", "description", "environment")  # of a request, beside what strange machines may tell
-
-
-_NO_CODE = "0" * 64
 
 
 class Imported(Record):
@@ -107,118 +96,27 @@ def _pour(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: str, path: s
 def _let_in(home: Home, project: Project, stage: Staging, path: str) -> Imported:
     folder = layout.runs(stage.path)
     uids = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-    offers = [_offer(stage, uid, path) for uid in uids]
-    trees = {str(offer.request["tree"]) for offer in offers if "tree" in offer.request}
-    ready = [_parts(home, stage, tree, path) for tree in sorted(trees)]
+    try:
+        offers = [admission.offer(runs.read(Home(stage.path, ""), uid)) for uid in uids]
+        trees = {str(offer.request["tree"]) for offer in offers if "tree" in offer.request}
+        ready = [admission.new_objects(home, stage, tree) for tree in sorted(trees)]
+    except admission.Refused as error:
+        raise refused(path, str(error)) from None
     stage.settle()
-    for parts in ready:
-        _adopt(home, stage, parts)
+    for digests in ready:
+        admission.adopt(home, stage, digests)
     by_age = sorted(offers, key=lambda offer: int(offer.run_id.rpartition("_")[2]))
     given = taken_ids(home)
     new, elsewhere = [], set()
     for candidate in by_age:
         run_id = free_id(candidate.run_id, given)
-        if stage.publish(candidate.uid, run_id, _request(project, candidate)) is not None:
+        if stage.publish(candidate.uid, run_id, admission.request(project, candidate)) is not None:
             given.add(run_id)
             new.append(run_id)
             elsewhere |= (
                 {str(candidate.request.get("project"))} if candidate.request["project_id"] != project.id else set()
             )
     return Imported(new, _count(path) - len(new), sorted(elsewhere))
-
-
-def _offer(stage: Staging, uid: str, path: str) -> Offer:
-    """A run that makes sense, has ended, and has the files that it ended with."""
-    staged = Home(stage.path, "")
-    run = runs.read(staged, uid)
-    attempts = [f"a{number}" for number in range(1, run.attempt_number + 1)]
-    code = {} if run.request.get("tree") else {"tree": _NO_CODE}
-    offer = understand({"uid": uid, "request": {**run.request, **code}, "attempts": attempts})
-    if offer is None:
-        raise refused(path, f"runs/{uid}/run.json is invalid {run.problem}".rstrip())
-    if request_file.is_changed(run.path):
-        raise refused(path, f"runs/{uid}/run.json was changed: its checksum is wrong")
-    there = sorted(name for name in os.listdir(run.path) if os.path.isdir(os.path.join(run.path, name)))
-    if there != sorted(attempts) or lifecycle.state_of(run.events) not in lifecycle.FINAL:
-        raise refused(path, f"{offer.run_id} has not ended, or lacks an attempt")
-    closed = next(event for event in run.events if event.get("type") == "closed")
-    wrong = [*verify.differences(run, closed), *_wrong_outputs(run)]
-    if wrong:
-        raise refused(path, f"{offer.run_id}: {wrong[0]}")
-    more = {name: run.request[name] for name in _KEPT if isinstance(run.request.get(name), (dict, str))}
-    more |= {"target": str(run.request.get("target") or "elsewhere")[:200]}
-    origin = run.request.get("origin_number")
-    number = origin if isinstance(origin, int) and not isinstance(origin, bool) else offer.number
-    kept = {name: value for name, value in offer.request.items() if name not in code}
-    return offer._replace(request={**kept, **more}, number=number)
-
-
-def _wrong_outputs(run: runs.Run) -> list[str]:
-    """Only files that the manifest has; some may have stayed on their machine."""
-    rows = {str(row["path"]): row for row in history_record.output_rows(run)}
-    top = layout.outputs(run.attempt)
-    for folder, _, files in os.walk(top):
-        for name in files:
-            path = os.path.join(folder, name)
-            row = rows.get(os.path.relpath(path, top).replace(os.sep, "/"), {})
-            problem = verify.compare(path, row.get("size"), row.get("sha256"))
-            if problem:
-                return [f"outputs/{name}: {problem}"]
-    return []
-
-
-def _parts(home: Home, stage: Staging, tree: str, path: str) -> list[str]:
-    """The objects of a snapshot that are new here, folders behind what they hold; none where the code did not come.
-
-    A tree is stored only when complete: its presence implies that of all its parts.
-    """
-    here, there = os.fsencode(home.objects), os.fsencode(layout.objects(stage.path))
-    if objects.has(here, tree) or not objects.has(there, tree):
-        return []
-    digests: list[str] = []
-    seen: set[str] = set()
-
-    def walk(digest: str) -> None:
-        seen.add(digest)
-        for entry in objects.read_tree(there if objects.has(there, digest) else here, digest):
-            if entry.kind != "link" and entry.digest not in seen:
-                if entry.kind == "dir":
-                    walk(entry.digest)
-                elif not objects.has(here, entry.digest):
-                    seen.add(entry.digest)
-                    os.stat(objects.object_path(there, entry.digest))
-                    digests.append(entry.digest)
-        if not objects.has(here, digest):
-            digests.append(digest)
-
-    try:
-        walk(tree)
-    except (objects.Damaged, FileNotFoundError, ValueError, RecursionError) as error:
-        raise refused(path, f"the code {tree[:12]} is incomplete: {error}") from None
-    return digests
-
-
-def _adopt(home: Home, stage: Staging, parts: list[str]) -> None:
-    """What two snapshots share came with the first of them."""
-    there = os.fsencode(layout.objects(stage.path))
-    with Batch(os.fsencode(home.objects)) as batch:
-        for digest in parts:
-            source = objects.object_path(there, digest)
-            if os.path.exists(source):
-                batch.adopt(digest, source, os.stat(source).st_size)
-        batch.commit()
-
-
-def _request(project: Project, offer: Offer) -> Json:
-    ours = offer.request["project_id"] == project.id
-    return {
-        **offer.request,
-        "project_root": project.root if ours else "",
-        "kind": "local",
-        "home": "",
-        "origin_number": offer.number,
-        "imported": True,
-    }
 
 
 def _count(path: str) -> int:
