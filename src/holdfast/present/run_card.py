@@ -50,6 +50,8 @@ def card(home: Home, run: Run, stream: TextIO) -> str:
         if record.get(key) not in (None, ""):
             text = f"{record[key]} {arguments}" if key == "script_name" else _text(record, key)
             lines.append(_row(label, text, record["run_number"] if key == "run_id" else None))
+    if "shared_by" in record:
+        lines.append(_row("author", f"{record['user']}, shared by {record['shared_by'] or 'an unknown user'}"))
     lines += [_row("python", text) for text in (_python_words(record),) if text]
     lines += _attempts(run)
     lines += [_row("git", text) for text in (_git_words(record["properties"]),) if text]

@@ -24,7 +24,7 @@ _GAP = 2
 _NARROWEST_SCRIPT = 16
 _WIDEST_TEXT = 24
 # Dropped from the left, where even without metrics the table is wider than the terminal.
-_OPTIONAL = ("target", "age", "duration", "name")
+_OPTIONAL = ("target", "age", "duration", "name", "author")
 _COLOURS = {lifecycle.COMPLETED: "32", lifecycle.FAILED: "31", lifecycle.LOST: "31", lifecycle.RUNNING: "36"}
 _BOLD, _FAINT = "1", "2"
 _NOT_FINITE = "NaN/Inf"
@@ -90,9 +90,11 @@ def _run_columns(
     states = [_status(record) for record in records]
     plain = ("",) * len(records)
     names = tuple(_text(record.get("name")) for record in records)
+    users = tuple(_text(record.get("user")) for record in records)
     return {
         "run": Column(title, tuple(_text(record.get(key)) for record in records), plain, not all_projects),
         **({"name": Column("name", names, plain)} if any(names) else {}),
+        **({"author": Column(titles["author"], users, plain)} if len(set(users)) > 1 else {}),
         "age": Column(titles["age"], tuple(_age(record, now) for record in records), plain),
         "duration": Column("duration", tuple(duration(record) for record in records), plain, right=True),
         "status": Column("status", tuple(states), tuple(_COLOURS.get(state, "33") for state in states)),

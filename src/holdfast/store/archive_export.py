@@ -53,9 +53,9 @@ def export(home: Home, chosen: list[Run], path: str, tell: Callable[[int, int], 
 def _files(home: Home, chosen: list[Run], left_out: list[str]) -> Iterator[tuple[str, str]]:
     """Names in the archive, and the file behind each."""
     for run in chosen:
-        for inner in _of_run(run):
+        for inner in file_names(run):
             name, path = f"runs/{run.uid}/{inner}", os.path.join(run.path, *inner.split("/"))
-            if not _is_plain(path):
+            if not is_plain(path):
                 continue
             problem = name_problem(name)
             if problem:
@@ -76,7 +76,8 @@ def _leave_out_clashes(files: dict[str, str], chosen: list[Run], left_out: list[
         del files[name]
 
 
-def _of_run(run: Run) -> Iterator[str]:
+def file_names(run: Run) -> Iterator[str]:
+    """The files that a run may have, and those of its folders; not all of them need be there, or be plain files."""
     yield from OF_A_RUN
     for number in range(1, run.attempt_number + 1):
         yield from (f"a{number}/{name}" for name in OF_AN_ATTEMPT)
@@ -88,7 +89,7 @@ def _of_run(run: Run) -> Iterator[str]:
                     yield f"a{number}/{folder}/{name}" if below == "." else f"a{number}/{folder}/{below}/{name}"
 
 
-def _is_plain(path: str) -> bool:
+def is_plain(path: str) -> bool:
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except FileNotFoundError:

@@ -34,9 +34,10 @@ OF_AN_ATTEMPT = tuple(
 )
 FOLDERS = tuple(file.name for file in layout.mirrored_folders)
 _FILES = "|".join(map(re.escape, OF_AN_ATTEMPT))
+_OF_RUN = rf"(run\.json|client\.jsonl|git\.diff|a[1-9][0-9]{{0,3}}/({_FILES}|(metrics|gpu)/[^/]+|outputs/.+))"
+_RUN_FILE = re.compile(_OF_RUN, re.DOTALL)
 _NAME = re.compile(
-    rf"{re.escape(NOTE)}|objects/[0-9a-f]{{2}}/[0-9a-f]{{62}}"
-    rf"|runs/[0-9a-f]{{32}}/(run\.json|client\.jsonl|git\.diff|a[1-9][0-9]{{0,3}}/({_FILES}|(metrics|gpu)/[^/]+|outputs/.+))",
+    rf"{re.escape(NOTE)}|objects/[0-9a-f]{{2}}/[0-9a-f]{{62}}|runs/[0-9a-f]{{32}}/{_OF_RUN}",
     re.DOTALL,
 )
 _MOST_ENTRIES = 2_000_000
@@ -75,6 +76,14 @@ def name_problem(name: str) -> str:
     if not _NAME.fullmatch(name) or "\\" in name:
         return "this is not a file of a run"
     return "" if all(part.isprintable() and part == part.rstrip(". ") for part in parts) else "not a valid file name"
+
+
+def is_run_file(name: str) -> bool:
+    """Whether a run's folder may have a file of this name; which letters it has is left to the file system."""
+    try:
+        return bool(_RUN_FILE.fullmatch(untrusted.relative(name)))
+    except untrusted.Untrusted:
+        return False
 
 
 def clash(names: Iterable[str]) -> str:

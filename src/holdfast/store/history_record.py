@@ -25,7 +25,7 @@ FIXED = frozenset(
         *("script_name", "arguments", "target", "run_configuration", "status", "created_utc", "start_time_utc"),
         *("end_time_utc", "duration", "heartbeat_enabled", "hidden", "properties", "attachments", "exit_code"),
         *("reason", "host", "program", "outputs", "metrics", "gpu", "tags", "ledger"),
-        *("interpreter", "packages", "conda_packages", "attempts", "parameters"),
+        *("interpreter", "packages", "conda_packages", "attempts", "parameters", "shared_by"),
     )
 )
 
@@ -85,6 +85,8 @@ def _record(run: Run, *, files: bool = True) -> Json:
         "ledger": ledger.ledger(run.client, run.events, run.attempt_number),
     }
     fixed.update({"parameters": parameters} if parameters else {})
+    team = request.get("team")
+    fixed.update({"shared_by": team.get("owner")} if isinstance(team, dict) else {})
     clashing = {name: value for name, value in values.items() if name in FIXED}
     others = {name: value for name, value in values.items() if name not in FIXED}
     return dict(sorted({**others, **fixed, **({"metrics": clashing} if clashing else {})}.items()))

@@ -24,7 +24,7 @@ _TYPES = {
     **dict.fromkeys(("parent_run_id", "user", "client", "client_store", "holdfast", "reproduces"), _TEXT),
     **dict.fromkeys(("description", "fetch_outputs", "name", "source"), _TEXT),
     **dict.fromkeys(("files", "bytes", "created_ns", "retries", "origin_number"), _NUMBER),
-    **dict.fromkeys(("git", "reached_by", "mlflow", "settings", "tags"), _OBJECT),
+    **dict.fromkeys(("git", "reached_by", "mlflow", "settings", "tags", "team"), _OBJECT),
     "arguments": _TEXTS,
     "command": _TEXTS,
 }

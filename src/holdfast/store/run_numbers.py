@@ -30,14 +30,14 @@ _LARGEST_NOTE = 64 << 20
 _KEPT = 64  # claims of numbers that are kept, longer than two nodes can differ about the counter
 
 
-def claim(home: Home, project: Project) -> Identity:
+def claim(home: Home, project: Project, at_least: int = 1) -> Identity:
     """A run id that is new, and the project's next number. A client killed right after leaves a gap, never a twin."""
     with home.lock("ids"):
         seen = _seen(home)
         number, stamp = _counter(home, project.id, MOST), _counter(home, _MILLISECONDS, LATEST)
         if seen.get("runs") != _time_of_runs(home) or (number, stamp) != _given(seen, project.id):
             number, stamp = _check(home, project.id, seen, number or 0, stamp or 0)
-        number = _take(home, project.id, (number or 0) + 1, _KEPT, MOST)
+        number = _take(home, project.id, max((number or 0) + 1, at_least), _KEPT, MOST)
         last, stamp = stamp or 0, max(int(time.time() * 1000), (stamp or 0) + 1)
         stamp = _take(home, _MILLISECONDS, stamp, stamp - last, LATEST)
         _set_counter(home, _MILLISECONDS, stamp)

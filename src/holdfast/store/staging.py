@@ -65,14 +65,14 @@ class Staging:
                 fsync_path(os.path.join(folder, name))
             fsync_path(folder)
 
-    def publish(self, uid: str, run_id: str, request: Json) -> int | None:
+    def publish(self, uid: str, run_id: str, request: Json, at_least: int = 1) -> int | None:
         """Give the run its number and its place; None where the store has it already. ``settle`` comes first."""
         with self._home.lock("gather"):
             folder = self._home.run(uid)
             if os.path.isdir(folder):
                 return None
             project = Project("", str(request["project_id"]), str(request["project"]))
-            identity = Identity(uid, run_id, run_numbers.claim(self._home, project).run_number)
+            identity = Identity(uid, run_id, run_numbers.claim(self._home, project, at_least).run_number)
             write_synced(layout.request(self.run(uid)), sealed({**request, **identity._asdict()}))
             fsync_path(self.run(uid))
             os.makedirs(self._home.runs, 0o700, exist_ok=True)

@@ -28,14 +28,19 @@ def reindex(_parsed: Parsed) -> int:
 
 
 def verify(parsed: Parsed) -> int:
-    from holdfast.store import audit
+    from holdfast.store import audit, shared_folder, shared_verify
 
     home = open_home(create=False)
+    folder = parsed.text("folder") and shared_folder.opened(parsed.text("folder") or "", home)
     with Progress(sys.stderr) as progress:
-        problems = audit.audit(
-            home, lambda files, size: progress.update(f"reading: {files} files, {human_bytes(size)}")
-        )
-    left = audit.repair(home, problems) if parsed.flag("repair") else problems
+
+        def on_progress(files: int, size: int) -> None:
+            progress.update(f"reading: {files} files, {human_bytes(size)}")
+
+        problems = shared_verify.audit(home, folder, on_progress) if folder else audit.audit(home, on_progress)
+    left = problems
+    if parsed.flag("repair"):
+        left = shared_verify.repair(home, folder, problems) if folder else audit.repair(home, problems)
     rows = [{"path": row.path, "problem": row.what, "todo": row.todo} for row in left]
     if rows or parsed.text("output") or parsed.text("query"):
         emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=("path", "problem", "todo"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.cli.parse import Command, Option, Positional
 from holdfast.cli.table.comparison import COMPARISONS
-from holdfast.cli.table.exchange import ASSETS, DIAGNOSTICS, EXCHANGE, LABELS, PASSPORTS
+from holdfast.cli.table.exchange import ASSETS, DIAGNOSTICS, EXCHANGE, LABELS, PASSPORTS, TEAM
 from holdfast.cli.table.history import HISTORY
 from holdfast.cli.table.machines import MACHINES
 from holdfast.cli.table.options import CONFIGURATION, NAME, OLD_TARGET, PROJECT, RUN, STORE_LARGE, SUBMIT, WORD
@@ -188,23 +188,7 @@ COMMANDS = (
         ),
         aliases=(("download",),),
     ),
-    Command(
-        ("history", "pull"),
-        "Add runs of other clients on a target to your history.",
-        _AT + "machines:pull",
-        (
-            Option(
-                ("--run-configuration", "-c", "--runconfig"),
-                "config",
-                "Run configuration or target.",
-                metavar="NAME",
-                required=True,
-            ),
-            PROJECT,
-        ),
-        aliases=(("pull",),),
-        description="Run ids stay the same; run numbers are new. Afterwards logs, info and cancel work on them.",
-    ),
+    *TEAM,
     Command(
         ("history", "delete"),
         "Delete runs with their logs, metrics and outputs; they are kept in the trash for some time.",
@@ -343,6 +327,12 @@ COMMANDS = (
                 "repair",
                 "Remove damaged objects and rebuild the index. Runs are not changed.",
                 kind="flag",
+            ),
+            Option(
+                ("--folder",),
+                "folder",
+                "Verify a folder of holdfast history push instead; --repair removes damaged files that you pushed.",
+                metavar="FOLDER",
             ),
         ),
     ),

@@ -131,6 +131,50 @@ EXCHANGE = (
         aliases=(("import",),),
     ),
 )
+TEAM = (
+    Command(
+        ("history", "push"),
+        "Add your ended runs to a folder that others pull from, or that is a backup.",
+        _AT + "team:push",
+        (Option(("--all", "-A"), "all", "Runs of all projects.", kind="flag"), PROJECT),
+        (Positional("folder", "A folder on a share or another disk, empty at first.", "FOLDER"),),
+        aliases=(("push",),),
+        description="Runs that are there already are not sent again; nothing in the folder is changed.",
+        examples=(
+            ("Share this project's runs", "holdfast history push /mnt/team/history"),
+            ("Back up the store", "holdfast history push -A /mnt/disk/holdfast"),
+        ),
+    ),
+    Command(
+        ("history", "pull"),
+        "Add runs of others to your history: from a folder of holdfast history push, or from a target.",
+        _AT + "team:pull",
+        (
+            Option(
+                ("--run-configuration", "-c", "--runconfig"),
+                "config",
+                "Run configuration or target: add the runs of other clients there.",
+                metavar="NAME",
+            ),
+            Option(("--all", "-A"), "all", "From a folder: runs of all projects.", kind="flag"),
+            Option(
+                ("--author",),
+                "author",
+                "From a folder: only what this user or store pushed. Default: all of them.",
+                metavar="USER|ID",
+            ),
+            PROJECT,
+        ),
+        (Positional("folder", "A folder of holdfast history push.", "FOLDER", required=False),),
+        aliases=(("pull",),),
+        description="Run ids stay the same; run numbers are new. Runs of a target can be followed and canceled afterwards.",
+        examples=(
+            ("Runs of the team", "holdfast history pull /mnt/team/history"),
+            ("Restore a store from a backup", "holdfast history pull -A /mnt/disk/holdfast"),
+            ("Runs of other clients on a target", "holdfast history pull -c gpu1"),
+        ),
+    ),
+)
 PASSPORTS = (
     Command(
         ("passport",),

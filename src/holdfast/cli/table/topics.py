@@ -20,7 +20,10 @@ GROUPS = {
 TOPICS = (
     ("Start and follow runs", "submit prepare runs info logs status cancel retry return"),
     ("Compare runs", "compare diff plot metrics reproduce restore"),
-    ("Organise the history", "tag note promote archive unarchive delete undelete last download export import pull"),
+    (
+        "Organise the history",
+        "tag note promote archive unarchive delete undelete last download export import push pull",
+    ),
     ("Machines", "attach detach gpu ssh exec forward clean trust"),
     ("Project and store", "check shell config completion du passport diagnostics mcp"),
 )

@@ -32,7 +32,7 @@ FIELDS = {
     "user": "text",
 }
 # Headings of the table of runs that are not fields, with the field that they show.
-HEADINGS = {"age": "created_utc", "run": "run_number", "script": "script_name"}
+HEADINGS = {"age": "created_utc", "author": "user", "run": "run_number", "script": "script_name"}
 IN_ROW = tuple(name for name in FIELDS if name != "arguments")  # long text lies apart, so that rows are quick to pass
 KEY_SHIFT = 32  # a value's key in the index is its name's number, then its run's
 _LONGEST_TEXT = 1000  # characters of a value; the run itself has all of them

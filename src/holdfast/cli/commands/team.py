@@ -1,0 +1,97 @@
+"""``holdfast history push`` and ``holdfast history pull``"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast import project as projects
+from holdfast.cli import pick
+from holdfast.errors import StoreError, UsageError
+from holdfast.present.output import emit
+from holdfast.present.terminal import Progress, human_bytes, show
+from holdfast.store import runs, shared_folder
+from holdfast.store.home import open_home
+from holdfast.store.index.index import Index
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.parse import Parsed
+    from holdfast.model import Json
+
+_SHOWN = 10
+
+
+def push(parsed: Parsed) -> int:
+    from holdfast.engine.transfer import push_history
+
+    named = parsed.text("folder") or ""
+    home, project, index = pick.here(parsed)
+    try:
+        folder = shared_folder.opened(named, home, create=True)
+        rows = index.of_store() if parsed.flag("all") else index.of_project(project.id)
+        uids = [str(row["uid"]) for row in rows]
+        pick.settle(home, index, uids)
+    finally:
+        index.close()
+    with Progress(sys.stderr) as progress:
+
+        def on_bytes(done: int, total: int, size: int) -> None:
+            progress.update(f"writing run {done + 1} of {total}, {human_bytes(size)}")
+
+        result = push_history.push(home, [runs.read(home, uid) for uid in uids], folder, on_bytes)
+    labels = f", {_count(result.labels, 'label')}" if result.labels else ""
+    known = f"{result.present} already there"
+    message = f"{_count(len(result.new), 'run')} pushed to {named} ({human_bytes(result.bytes)}){labels}, {known}"
+    _tell(parsed, result._asdict(), message, result.left_out)
+    for run_id in result.open[:_SHOWN]:
+        sys.stderr.write(f"not ended, left for the next push: {show(run_id)}\n")
+    return StoreError.exit_code if result.left_out else 0
+
+
+def pull(parsed: Parsed) -> int:
+    named, config = parsed.text("folder"), parsed.text("config")
+    if (named is None) == (config is None):
+        hint = "holdfast history pull /mnt/team/history, or holdfast history pull -c gpu1"
+        raise UsageError("name either a folder or, with -c, a target", hint=hint)
+    if named is None:
+        from holdfast.cli.commands import machines
+
+        return machines.pull(parsed)
+    return _pull_folder(parsed, named)
+
+
+def _pull_folder(parsed: Parsed, named: str) -> int:
+    from holdfast.engine.transfer import pull_history
+
+    home, project = open_home(), projects.find(parsed.text("project") or os.getcwd())
+    folder = shared_folder.opened(named, home)
+    wanted = pull_history.Wanted("" if parsed.flag("all") else project.id, parsed.text("author") or "")
+    with Progress(sys.stderr) as progress:
+
+        def on_run(done: int, total: int, size: int) -> None:
+            progress.update(f"reading run {done + 1} of {total}, {human_bytes(size)}")
+
+        result = pull_history.pull(home, project, folder, wanted, on_run)
+    if result.changed:
+        index = Index(home)
+        index.refresh(result.changed)
+        index.close()
+    labels = f", {_count(result.labels, 'label')}" if result.labels else ""
+    message = f"{_count(len(result.new), 'run')} added from {named}{labels}, {result.present} already known"
+    _tell(parsed, result._asdict(), message, result.left_out)
+    return StoreError.exit_code if result.left_out else 0
+
+
+def _tell(parsed: Parsed, result: Json, message: str, left_out: list[str]) -> None:
+    if parsed.text("output") or parsed.text("query"):
+        emit(result, fmt=parsed.text("output"), query=parsed.text("query"))
+    sys.stderr.write(f"{show(message)}\n")
+    for line in left_out[:_SHOWN]:
+        sys.stderr.write(f"skipped: {show(line)}\n")
+    if len(left_out) > _SHOWN:
+        sys.stderr.write(f"skipped: {len(left_out) - _SHOWN} more\n")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
