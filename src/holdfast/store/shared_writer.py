@@ -11,7 +11,7 @@ import os
 import sys
 
 from holdfast.errors import StoreError
-from holdfast.runner.store.files import fsync_path, sync_file_system, write_all, write_whole
+from holdfast.runner.store.files import fsync_path, sync_file_system, temporary_beside, unlink_quietly, write_all
 from holdfast.store import shared_folder
 from holdfast.trust import ownership
 
@@ -93,13 +93,20 @@ class Writer:
 
     def _write_note(self) -> None:
         path = os.path.join(self._folder, shared_folder.NOTE)
-        if not os.path.lexists(path):
-            try:
-                write_whole(path, shared_folder.encoded_note(), 0o600)
-                os.chmod(path, self._top.st_mode & 0o444 | 0o400)
-            except OSError:
-                if not os.path.lexists(path):  # else another first push was faster, and its file is the same
-                    raise
+        if os.path.lexists(path):
+            return
+        temporary = temporary_beside(path)
+        descriptor = os.open(temporary, _NEW, 0o600)
+        try:
+            write_all(descriptor, shared_folder.encoded_note())
+            self._share(descriptor)
+            os.replace(temporary, path)
+        except OSError:
+            unlink_quietly(temporary)
+            if not os.path.lexists(path):  # else another first push was faster, and its file is the same
+                raise
+        finally:
+            os.close(descriptor)
 
     def _open(self) -> None:
         if sys.platform == "win32":

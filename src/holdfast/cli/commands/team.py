@@ -10,7 +10,7 @@ from holdfast.cli import pick
 from holdfast.errors import StoreError, UsageError
 from holdfast.present.output import emit
 from holdfast.present.terminal import Progress, human_bytes, show
-from holdfast.store import runs, shared_folder
+from holdfast.store import shared_folder
 from holdfast.store.home import open_home
 from holdfast.store.index.index import Index
 
@@ -39,7 +39,7 @@ def push(parsed: Parsed) -> int:
         def on_bytes(done: int, total: int, size: int) -> None:
             progress.update(f"writing run {done + 1} of {total}, {human_bytes(size)}")
 
-        result = push_history.push(home, [runs.read(home, uid) for uid in uids], folder, on_bytes)
+        result = push_history.push(home, uids, folder, on_bytes)
     labels = f", {_count(result.labels, 'label')}" if result.labels else ""
     known = f"{result.present} already there"
     message = f"{_count(len(result.new), 'run')} pushed to {named} ({human_bytes(result.bytes)}){labels}, {known}"

@@ -167,7 +167,7 @@ TEAM = (
         ),
         (Positional("folder", "A folder of holdfast history push.", "FOLDER", required=False),),
         aliases=(("pull",),),
-        description="Run ids stay the same; run numbers are new. Runs of a target can be followed and canceled afterwards.",
+        description="Run ids stay the same; run numbers are new. Runs of a target can be canceled afterwards.",
         examples=(
             ("Runs of the team", "holdfast history pull /mnt/team/history"),
             ("Restore a store from a backup", "holdfast history pull -A /mnt/disk/holdfast"),

@@ -45,27 +45,35 @@ class Pushed(Record):
     bytes: int
 
 
-def push(home: Home, chosen: list[Run], folder: str, tell: Callable[[int, int, int], None]) -> Pushed:
-    """``tell`` is called with runs done, runs in all, and bytes written."""
-    ended = [run for run in chosen if run.problem or lifecycle.state_of(run.events) in lifecycle.FINAL]
-    waiting = [str(run.request.get("run_id")) for run in chosen if run not in ended]
+def push(home: Home, uids: list[str], folder: str, tell: Callable[[int, int, int], None]) -> Pushed:
+    """``tell`` is called with runs looked at, runs in all, and bytes written."""
+    present, unfinished = 0, []
     with home.lock("push"), Writer(folder, home.id) as writer:
         sender = _Sender(home, folder, writer)
-        absent = [run for run in ended if not sender.has(run)]
-        for done, run in enumerate(absent):
-            sender.on_bytes = functools.partial(tell, done, len(absent))
+        for done, uid in enumerate(uids):
+            sender.on_bytes = functools.partial(tell, done, len(uids))
             sender.on_bytes(sender.bytes)
-            sender.send(run)
+            run = runs.read(home, uid)
+            if not run.problem and lifecycle.state_of(run.events) not in lifecycle.FINAL:
+                unfinished.append(str(run.request.get("run_id")))
+                continue
+            sender.note_labels(run)
+            if sender.has(run):
+                present += 1
+            else:
+                sender.send(run)
         sender.publish()
-        count = sender.send_labels(ended)
-    return Pushed(sender.new, len(ended) - len(absent), waiting, sender.left_out, count, sender.bytes)
+        count = sender.send_labels()
+    return Pushed(sender.new, present, unfinished, sender.left_out, count, sender.bytes)
 
 
 class _Sender:
     def __init__(self, home: Home, folder: str, writer: Writer) -> None:
         self._home, self._writer = home, writer
         self._present = {author.id: set(shared_folder.uids(author)) for author in shared_folder.authors(folder)}
-        self._own = shared_folder.Author(home.id, writer.path, -1)
+        self._others = set(self._present) - {home.id}
+        self._labels: list[tuple[str, bytes]] = []
+        self._known_labels = set(_label_lines(shared_folder.Author(home.id, writer.path, -1)))
         self._ready: list[tuple[Run, bytes]] = []
         self._ready_bytes = 0
         self.new: list[str] = []
@@ -106,18 +114,14 @@ class _Sender:
         self._writer.settle()
         self._ready, self._ready_bytes = [], 0
 
-    def send_labels(self, ended: list[Run]) -> int:
+    def note_labels(self, run: Run) -> None:
+        lines = shared_labels.contributed(run, self._others)
+        self._labels += [(run.uid, line) for line in lines if line not in self._known_labels]
+
+    def send_labels(self) -> int:
         """New labels of runs that the folder has, as one file."""
-        known: set[bytes] = set()
-        for path in shared_folder.label_files(self._own):
-            try:
-                known.update(shared_folder.read_labels(path, self._own))
-            except (OSError, ValueError):
-                continue  # store verify names it
         everything = set[str]().union(*self._present.values())
-        others = set(self._present) - {self._home.id}
-        shared = (run for run in ended if run.uid in everything)
-        lines = [line for run in shared for line in shared_labels.contributed(run, others) if line not in known]
+        lines = [line for uid, line in self._labels if uid in everything]
         if lines:
             data = b"".join(lines)
             self._writer.put(f"{shared_folder.LABELS}/{hashlib.sha256(data).hexdigest()}.jsonl", (data,))
@@ -163,6 +167,14 @@ class _Sender:
             self._writer.put(name, pieces)
             self.bytes += size
             self.on_bytes(self.bytes)
+
+
+def _label_lines(author: shared_folder.Author) -> Iterator[bytes]:
+    for path in shared_folder.label_files(author):
+        try:
+            yield from shared_folder.read_labels(path, author)
+        except (OSError, ValueError):
+            continue  # store verify names it
 
 
 def _outputs(run: Run) -> Iterator[tuple[str, tuple[object, object]]]:
