@@ -18,8 +18,9 @@ from holdfast.engine.transfer import pull_history, push_history
 from holdfast.model import Identity, Project
 from holdfast.runner.store import objects
 from holdfast.runner.store.jsonl import sealed
-from holdfast.store import history_record, runs, shared_folder, shared_verify
+from holdfast.store import history_record, runs
 from holdfast.store.home import Home
+from holdfast.store.shared import shared_folder, shared_verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,9 +94,19 @@ def add_run(home: Home, uid: str, number: int, **more: object) -> None:
         tree = batch.add_bytes(objects.encode_tree([entry]))
         batch.commit()
     request = {
-        "project": PROJECT.name, "project_id": PROJECT.id, "script": "train.py", "arguments": [str(number)],
-        "config": "local", "tree": tree, "created_ns": 1_700_000_000_000_000_000 + number, "user": "alice",
-        "target": "local", "kind": "local", "home": home.path, "tags": {"number": number}, **more,
+        "project": PROJECT.name,
+        "project_id": PROJECT.id,
+        "script": "train.py",
+        "arguments": [str(number)],
+        "config": "local",
+        "tree": tree,
+        "created_ns": 1_700_000_000_000_000_000 + number,
+        "user": "alice",
+        "target": "local",
+        "kind": "local",
+        "home": home.path,
+        "tags": {"number": number},
+        **more,
     }
     runs.create(home, Identity(uid, f"project_{1_700_000_000_000 + number}", number), request)
     log = LOG + b"%d" % number

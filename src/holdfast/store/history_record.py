@@ -84,12 +84,15 @@ def _record(run: Run, *, files: bool = True) -> Json:
         "gpu": gpu_receipt(run),
         "ledger": ledger.ledger(run.client, run.events, run.attempt_number),
     }
-    fixed.update({"parameters": parameters} if parameters else {})
-    team = request.get("team")
-    fixed.update({"shared_by": team.get("owner")} if isinstance(team, dict) else {})
+    fixed.update({**({"parameters": parameters} if parameters else {}), **_shared_by(request)})
     clashing = {name: value for name, value in values.items() if name in FIXED}
     others = {name: value for name, value in values.items() if name not in FIXED}
     return dict(sorted({**others, **fixed, **({"metrics": clashing} if clashing else {})}.items()))
+
+
+def _shared_by(request: Json) -> Json:
+    team = request.get("team")
+    return {"shared_by": team.get("owner")} if isinstance(team, dict) else {}
 
 
 def _logged(run: Run) -> tuple[Json, Json, Json]:

@@ -28,7 +28,8 @@ def reindex(_parsed: Parsed) -> int:
 
 
 def verify(parsed: Parsed) -> int:
-    from holdfast.store import audit, shared_folder, shared_verify
+    from holdfast.store import audit
+    from holdfast.store.shared import shared_folder, shared_verify
 
     home = open_home(create=False)
     folder = parsed.text("folder") and shared_folder.opened(parsed.text("folder") or "", home)

@@ -10,9 +10,9 @@ from holdfast.cli import pick
 from holdfast.errors import StoreError, UsageError
 from holdfast.present.output import emit
 from holdfast.present.terminal import Progress, human_bytes, show
-from holdfast.store import shared_folder
 from holdfast.store.home import open_home
 from holdfast.store.index.index import Index
+from holdfast.store.shared import shared_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ def _pull_folder(parsed: Parsed, named: str) -> int:
     with Progress(sys.stderr) as progress:
 
         def on_run(done: int, total: int, size: int) -> None:
-            progress.update(f"reading run {done + 1} of {total}, {human_bytes(size)}")
+            text = f"reading run {done + 1} of {total}, {human_bytes(size)}"
+            progress.update(text if total else f"reading the list of runs: {done}")
 
         result = pull_history.pull(home, project, folder, wanted, on_run)
     if result.changed:

@@ -139,7 +139,7 @@ TEAM = (
         (Option(("--all", "-A"), "all", "Runs of all projects.", kind="flag"), PROJECT),
         (Positional("folder", "A folder on a share or another disk, empty at first.", "FOLDER"),),
         aliases=(("push",),),
-        description="Runs that are there already are not sent again; nothing in the folder is changed.",
+        description="Only new runs are sent, and nothing in the folder is changed.",
         examples=(
             ("Share this project's runs", "holdfast history push /mnt/team/history"),
             ("Back up the store", "holdfast history push -A /mnt/disk/holdfast"),

@@ -15,8 +15,9 @@ from holdfast.record import Record
 from holdfast.runner import untrusted
 from holdfast.runner.store import layout, object_removal, objects
 from holdfast.runner.store.remove_tree import remove_tree
-from holdfast.store import mirror, runs, shared_folder, shared_labels, trash
+from holdfast.store import mirror, runs, trash
 from holdfast.store.home import Home
+from holdfast.store.shared import shared_folder, shared_labels
 from holdfast.store.staging import Staging, free_id, taken_ids
 
 TYPE_CHECKING = False
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from holdfast.engine.transfer.pull_runs import Offer
     from holdfast.model import Json, Project
-    from holdfast.store.shared_folder import Author, SharedRun
+    from holdfast.store.shared.shared_folder import Author, SharedRun
 
 _AT_ONCE, _AT_ONCE_BYTES = 50, 256 << 20  # runs and bytes that are synced together
 _LARGEST = 64 << 20  # of run.json and other files that are read as a whole
@@ -51,17 +52,17 @@ class _Candidate(Record):
 
     author: Author
     uid: str
-    stamp: int
+    run_id: str
 
 
 def pull(home: Home, project: Project, folder: str, wanted: Wanted, tell: Callable[[int, int, int], None]) -> Pulled:
-    """``project`` is the present one. ``tell`` is called with runs done, runs in all, and bytes read."""
+    """``project`` is the present one. ``tell`` is called with runs done, runs in all (0: not known), and bytes read."""
     authors = [author for author in shared_folder.authors(folder) if wanted.is_from(author)]
     if wanted.author and not authors:
         raise UsageError("no store in this folder has this owner or id", where=folder, answer=wanted.author)
     with Staging(home) as stage, object_removal.Kept(os.fsencode(home.objects)):
         receiver = _Receiver(home, project, stage)
-        candidates, present = receiver.choose(authors, wanted)
+        candidates, present = receiver.choose(authors, wanted, tell)
         for done, candidate in enumerate(candidates):
             tell(done, len(candidates), receiver.bytes)
             receiver.receive(candidate)
@@ -90,7 +91,9 @@ class _Receiver:
         self.left_out: list[str] = []
         self.bytes = 0
 
-    def choose(self, authors: list[Author], wanted: Wanted) -> tuple[list[_Candidate], int]:
+    def choose(
+        self, authors: list[Author], wanted: Wanted, tell: Callable[[int, int, int], None]
+    ) -> tuple[list[_Candidate], int]:
         """Runs that are new here, by store and age, and how many are here already."""
         here = {*runs.uids(self._home), *trash.uids(self._home)}
         seen: dict[str, tuple[Author, SharedRun]] = {}
@@ -101,10 +104,11 @@ class _Receiver:
                 if uid in here:
                     present.add(uid)
                     continue
+                tell(len(seen), 0, 0)
                 try:
                     shared = shared_folder.read_run(author, uid)
                 except (OSError, ValueError) as error:
-                    self.left_out.append(f"{uid}: {error}")
+                    self._leave_out(author, uid, error)
                     continue
                 if wanted.project_id and shared.project_id != wanted.project_id.lower():
                     continue
@@ -117,8 +121,8 @@ class _Receiver:
                     self.left_out.append(f"{shared.run_id}: two stores offer it with different contents; {hint}")
         kept = ((author, shared) for uid, (author, shared) in seen.items() if uid not in conflicts)
         order = {author.id: number for number, author in enumerate(authors)}
-        candidates = [_Candidate(author, shared.uid, _stamp(shared.run_id)) for author, shared in kept]
-        return sorted(candidates, key=lambda item: (order[item.author.id], item.stamp)), len(present)
+        candidates = [_Candidate(author, shared.uid, shared.run_id) for author, shared in kept]
+        return sorted(candidates, key=lambda item: (order[item.author.id], _stamp(item.run_id))), len(present)
 
     def receive(self, candidate: _Candidate) -> None:
         """Copy a run to the staging folder and check it; publish when there are enough."""
@@ -134,12 +138,16 @@ class _Receiver:
             if isinstance(error, OSError) and error.errno in _FULL:
                 raise
             remove_tree(os.fsencode(self._stage.run(candidate.uid)))
-            self.left_out.append(f"{candidate.uid}: {error}")
+            self._leave_out(candidate.author, candidate.run_id, error)
             return
         self._ready.append((candidate, offer, digests))
         self._ready_bytes += self.bytes - before
         if len(self._ready) >= _AT_ONCE or self._ready_bytes >= _AT_ONCE_BYTES:
             self.publish()
+
+    def _leave_out(self, author: Author, name: str, error: Exception) -> None:
+        reason = _reason(error, author.path, self._stage.path).removeprefix(f"{name}: ")
+        self.left_out.append(f"{name} of {author.owner_name or author.id}: {reason}")
 
     def publish(self) -> None:
         self._stage.settle()
@@ -201,7 +209,7 @@ def _merge_labels(home: Home, authors: list[Author], left_out: list[str]) -> tup
             try:
                 lines = [untrusted.loads(line) for line in shared_folder.read_labels(path, author)]
             except (OSError, ValueError) as error:
-                left_out.append(f"labels: {error}")
+                left_out.append(f"labels of {author.owner_name or author.id}: {_reason(error, author.path)}")
                 continue
             for line in lines:
                 if isinstance(line, dict) and isinstance(line.get("uid"), str):
@@ -213,6 +221,14 @@ def _merge_labels(home: Home, authors: list[Author], left_out: list[str]) -> tup
         if uid in offered
     }
     return [uid for uid, count in counts.items() if count], sum(counts.values())
+
+
+def _reason(error: Exception, *folders: str) -> str:
+    """The message, with paths as they are in these folders."""
+    text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.strerror else str(error)
+    for folder in folders:
+        text = text.replace(f"{folder}{os.sep}", "")
+    return text
 
 
 def _refuse_without_space(path: str, needed: int) -> None:

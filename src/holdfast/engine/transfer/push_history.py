@@ -17,8 +17,9 @@ from holdfast.runner import untrusted
 from holdfast.runner.decoding import as_bytes, lossless
 from holdfast.runner.store import layout, objects
 from holdfast.runner.store.jsonl import sealed
-from holdfast.store import archive_export, output_manifest, runs, shared_folder, shared_labels
-from holdfast.store.shared_writer import Writer
+from holdfast.store import archive_export, output_manifest, runs
+from holdfast.store.shared import shared_folder, shared_labels
+from holdfast.store.shared.shared_writer import Writer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class _Sender:
         self.on_bytes: Callable[[int], object] = int
 
     def has(self, run: Run) -> bool:
-        """Another store counts only for runs that came from it: whoever adds a line elsewhere suppresses no push."""
+        """Another store counts only for runs that came from it, so that a planted line suppresses no push."""
         team = run.request.get("team")
         stores = (self._home.id, team.get("store") if isinstance(team, dict) else None)
         return any(run.uid in self._present.get(str(store), ()) for store in stores)

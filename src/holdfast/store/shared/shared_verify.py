@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 
 from holdfast.runner.store import object_removal
-from holdfast.store import shared_folder, verify
+from holdfast.store import verify
 from holdfast.store.audit import Problem
-from holdfast.store.shared_writer import Writer
+from holdfast.store.shared import shared_folder
+from holdfast.store.shared.shared_writer import Writer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from holdfast.store.home import Home
-    from holdfast.store.shared_folder import Author, SharedRun
+    from holdfast.store.shared.shared_folder import Author, SharedRun
 
 _CHANGED = "its content does not match its name"
 

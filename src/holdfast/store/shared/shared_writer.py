@@ -1,7 +1,7 @@
 """Writes into a store's own part of a shared folder: under a temporary name, then renamed; nothing is changed again.
 
-Paths are relative to an open folder that is known to be this user's. So nobody who may write beside it can redirect
-a write with a link.
+Paths are relative to an open folder that is known to be this user's. So users who may write beside it cannot
+redirect a write with a link.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import os
 import sys
 
 from holdfast.errors import StoreError
-from holdfast.runner.store.files import fsync_path, sync_file_system, temporary_beside, unlink_quietly, write_all
-from holdfast.store import shared_folder
+from holdfast.runner.store.files import SYNCED, TEMPORARY, WholeFile, fsync_path, sync_file_system, write_all
+from holdfast.store.shared import shared_folder
 from holdfast.trust import ownership
 
 TYPE_CHECKING = False
@@ -60,7 +60,7 @@ class Writer:
 
     def put(self, name: str, pieces: Iterable[bytes]) -> None:
         """What ``pieces`` raises leaves nothing behind. On disk only after ``settle``."""
-        temporary = os.path.join(_TEMPORARY, f"{os.urandom(8).hex()}.tmp")
+        temporary = os.path.join(_TEMPORARY, f"{os.urandom(8).hex()}{TEMPORARY}")
         with self._named():
             descriptor = os.open(self._at(temporary), _NEW, 0o600, dir_fd=self._fd)
             try:
@@ -95,18 +95,13 @@ class Writer:
         path = os.path.join(self._folder, shared_folder.NOTE)
         if os.path.lexists(path):
             return
-        temporary = temporary_beside(path)
-        descriptor = os.open(temporary, _NEW, 0o600)
         try:
-            write_all(descriptor, shared_folder.encoded_note())
-            self._share(descriptor)
-            os.replace(temporary, path)
+            with WholeFile(path, sync=SYNCED) as target:
+                target.write(shared_folder.encoded_note())
+                self._share(target.fileno())
         except OSError:
-            unlink_quietly(temporary)
             if not os.path.lexists(path):  # else another first push was faster, and its file is the same
                 raise
-        finally:
-            os.close(descriptor)
 
     def _open(self) -> None:
         if sys.platform == "win32":
@@ -120,7 +115,7 @@ class Writer:
         """A new file there must have the owner of the folder; which number that is, is left to the file system."""
         if sys.platform == "win32" or self._fd is None:
             return
-        name = f"{os.urandom(8).hex()}.tmp"
+        name = f"{os.urandom(8).hex()}{TEMPORARY}"
         probe = os.open(name, _NEW, 0o600, dir_fd=self._fd)
         try:
             owner, folder = os.fstat(probe).st_uid, os.fstat(self._fd)

@@ -1,0 +1,1 @@
+"""A folder with the runs of several stores: read, written, merged and verified."""
