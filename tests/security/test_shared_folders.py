@@ -67,7 +67,7 @@ class Scene:
     def object_of(self, name: str) -> Path:
         """The object behind a file that only the bad run has."""
         files: Any = self.shared()["files"]
-        digest = files[name][1]
+        digest = str(files[name][1])
         return self.part / "objects" / digest[:2] / digest[2:]
 
     def add_object(self, data: bytes) -> list[object]:

@@ -165,6 +165,13 @@ def test_field_is_named_where_its_heading_means_a_parameter_or_metric(monkeypatc
     assert title.split()[:6] == ["run", "created_utc", "duration", "status", "target", "script"]
 
 
+def test_author_is_shown_where_runs_of_several_users_are_listed(shown: Any) -> None:
+    title, first, second = shown(150, {**FIRST, "user": "alice"}, {**SECOND, "user": "bob"}).splitlines()[:3]
+    assert (title.split()[1], first.split()[1], second.split()[1]) == ("author", "alice", "bob")
+    alone = shown(150, {**FIRST, "user": "alice"}, {**SECOND, "user": "alice"})
+    assert "author" not in alone
+
+
 def test_run_without_its_facts_has_empty_cells(shown: Any) -> None:
     lines = shown(120, {"run_number": 3, "status": None, "duration": "soon", "arguments": "x"}).splitlines()
     assert lines == ["run  age  duration  status  target  script", "  3                 None"]
