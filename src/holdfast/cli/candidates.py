@@ -25,6 +25,7 @@ _BY_NAME = {
     "key": "settings",
     "template": "templates",
     "project": "folders",
+    "folder": "folders",
     "script": "files",
     "command": "files",
     "source": "files",

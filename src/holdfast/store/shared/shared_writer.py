@@ -37,14 +37,18 @@ class Writer:
         self._unsynced: list[str] = []
 
     def __enter__(self) -> Writer:
-        with self._named():
-            self._write_note()
-            self._open()
-            self._check_owner()
-            for name in (_TEMPORARY, shared_folder.OBJECTS, shared_folder.RUNS, shared_folder.LABELS):
-                self._make_folder(name)
-            for name in os.listdir(os.path.join(self.path, _TEMPORARY)):  # a killed push left it
-                os.unlink(self._at(os.path.join(_TEMPORARY, name)), dir_fd=self._fd)
+        try:
+            with self._named():
+                self._write_note()
+                self._open()
+                self._check_owner()
+                for name in (_TEMPORARY, shared_folder.OBJECTS, shared_folder.RUNS, shared_folder.LABELS):
+                    self._make_folder(name)
+                for name in os.listdir(os.path.join(self.path, _TEMPORARY)):  # a killed push left it
+                    os.unlink(self._at(os.path.join(_TEMPORARY, name)), dir_fd=self._fd)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
