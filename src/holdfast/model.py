@@ -33,6 +33,21 @@ class Link(Record):
     target: str
 
 
+class Data(Record):
+    """Data of a run that is no part of its snapshot: ``source`` is a folder or file of this machine.
+
+    ``path_on_target``: it is there already. ``link``: where the script finds it, below its folder. ``tree``: the
+    content that a recorded run used, which it must have again; ``file`` as in the plan.
+    """
+
+    name: str
+    source: str = ""
+    path_on_target: str = ""
+    link: str = ""
+    tree: str = ""
+    file: str = ""
+
+
 class Login(Record):
     """How a machine is reached. ``folder`` holds what we keep for it: its pinned key, a key of our own.
 
@@ -97,6 +112,7 @@ class Job(Record):
     name: str | None = None
     tags: Mapping[str, object] = {}
     files: Mapping[str, bytes] | None = None
+    data: tuple[Data, ...] = ()
 
     @property
     def source_file(self) -> str:
@@ -142,8 +158,11 @@ class Plan(Record):
     capture: bool = True
     interpreter: Json | None = None
     python: str | None = None
+    data: tuple[Json, ...] = ()
 
     def to_json(self) -> Json:
         plain: Json = self._asdict()
+        data = plain.pop("data")
+        plain.update({"data": list(data)} if data else {})  # type: ignore[call-overload]
         plain.update(v=1, argv=list(self.argv), env=list(self.env), links=[link._asdict() for link in self.links])
         return plain

@@ -27,7 +27,7 @@ def make_plan(
     shims: str | None,
     **parts: Any,
 ) -> Plan:
-    """``shims``: programs found first on the PATH. ``parts``: python, environment, container, gpu and idle."""
+    """``shims``: programs found first on the PATH. ``parts``: python, environment, container, gpu, idle and data."""
     return Plan(
         uid=identity.uid,
         run_id=identity.run_id,

@@ -49,6 +49,7 @@ KEYS = (
     "stopCommand",
     "stopOnTarget",
     "stopWhenIdleMinutes",
+    "sharedData",
 )
 _OF_CONTAINERS = ("dockerfile", "containerUser", "shmSize", "memory", "cpus", "network", "dockerArguments")
 # Docker refuses less memory; so little of either is a number without its unit.
@@ -133,6 +134,7 @@ def _target(form: Form, name: str) -> ComputeTarget:
         stop_command=form.text("stopCommand"),
         stop_on_target=form.text("stopOnTarget"),
         stop_when_idle_minutes=form.decimal("stopWhenIdleMinutes", "a number of minutes", "30"),
+        shared_data=_absolute(form, "sharedData"),
         extra=form.extra(kinds.of(kind).settings),
     )
 
@@ -193,6 +195,14 @@ def _filled(form: Form, name: str) -> str | None:
 
 def _is_bracketed(text: str) -> bool:
     return (text[:1], text[-1:]) in (("<", ">"), ("[", "]")) and ":" not in text
+
+
+def _absolute(form: Form, name: str) -> str | None:
+    text = form.text(name)
+    if text is not None and not text.startswith(("/", "~/")):
+        form.error(name, f"{text} is not an absolute path", f"write {name}: /srv/holdfast-data")
+        return None
+    return text
 
 
 def _login_word(form: Form, name: str) -> str | None:

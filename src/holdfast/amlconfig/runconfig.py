@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
-    from holdfast.amlconfig.types import Finding, Raw
+    from holdfast.amlconfig.types import DataEntry, Finding, Raw
 
 KEYS = (
     "ArgumentVector",
@@ -30,6 +30,7 @@ KEYS = (
     "CondaFile",
     "ManagedEnvironment",
     "links",
+    "data",
     "timeout",
     "grace",
     "fetchOutputs",
@@ -91,6 +92,7 @@ def _config(form: Form, name: str) -> RunConfig:
         data_source_substitutions=form.text_map("DataSourceSubstitutions"),
         description=form.text("Description"),
         links=form.paths("links"),
+        data=_data(form),
         timeout=form.duration("timeout"),
         grace=form.duration("grace"),
         fetch_outputs=form.choice("fetchOutputs", ("all", "small", "none")),
@@ -113,6 +115,14 @@ def _environment(form: Form) -> dict[str, str] | None:
         if not name or "=" in name or "\0" in name:
             form.error("EnvironmentVariables", f"{name!r} cannot be the name of an environment variable")
     return variables
+
+
+def _data(form: Form) -> tuple[DataEntry, ...] | None:
+    if form.absent("data"):
+        return None
+    from holdfast.amlconfig.data_entries import read
+
+    return read(form, "data")
 
 
 def _settings(form: Form) -> dict[str, Raw] | None:

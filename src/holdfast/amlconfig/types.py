@@ -40,6 +40,14 @@ class GpuRequest(Record):
     shared: bool = False
 
 
+class DataEntry(Record):
+    """A row of ``data``: a folder or file of this machine as written, or one that the target has already."""
+
+    name: str
+    path: str = ""
+    path_on_target: str = ""
+
+
 class ComputeTarget(Record):
     """A ``.compute`` file; its name is the file's stem. Sizes are in bytes, ``dockerfile`` is a path in the project.
 
@@ -77,6 +85,7 @@ class ComputeTarget(Record):
     stop_command: str | None = None
     stop_on_target: str | None = None
     stop_when_idle_minutes: float | None = None
+    shared_data: str | None = None
     extra: Mapping[str, Raw] = {}
 
     @property
@@ -129,6 +138,7 @@ class RunConfig(Record):
     data_source_substitutions: Mapping[str, str] | None = None
     description: str | None = None
     links: tuple[str, ...] | None = None
+    data: tuple[DataEntry, ...] | None = None
     timeout: float | None = None
     grace: float | None = None
     fetch_outputs: Literal["all", "small", "none"] | None = None

@@ -29,6 +29,24 @@ class Link:
         self.target = fields.text("target")
 
 
+class Data:
+    """Data of a run: kept by content (``tree``), or a ``path`` of this machine in the ``state`` that was hashed.
+
+    ``file``: the only file of the tree, where a file was named and not a folder. ``shared``: a folder of the machine.
+    """
+
+    __slots__ = ("file", "link", "name", "path", "shared", "state", "tree")
+
+    def __init__(self, fields: "_Fields") -> "None":
+        self.name = fields.text("name")
+        self.tree = fields.text("tree", "")
+        self.path = fields.text("path", "")
+        self.link = fields.text("link", "")
+        self.file = fields.text("file", "")
+        self.state = fields.text("state", "")
+        self.shared = fields.text("shared", "")
+
+
 class Environment:
     """The environment that the script's interpreter belongs to."""
 
@@ -148,6 +166,7 @@ class Plan:
         "attempt",
         "capture",
         "container",
+        "data",
         "env",
         "environment",
         "gpu",
@@ -193,6 +212,7 @@ class Plan:
         self.tree = fields.text("tree")
         self.env = fields.texts("env")
         self.links = [Link(link) for link in fields.objects("links")]
+        self.data = [Data(data) for data in fields.objects("data")]
         self.share = fields.text("share", "")
         self.shims = fields.text("shims", "")
         self.timeout = fields.optional_number("timeout")

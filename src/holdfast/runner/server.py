@@ -4,7 +4,6 @@ Nothing outlives the connection except the processes that ``launch`` started.
 """
 
 import errno
-import json
 import os
 import signal
 import sys
@@ -15,13 +14,12 @@ from .machine import limits, processes, store_health
 from .plan import Plan, PlanError
 from .run import control, launch, run_secrets, waiting
 from .store import layout, mirror, object_removal, objects, output_download, uploads
-from .store.files import SYNCED, WholeFile
+from .store.store_identity import store_identity
 
 MYPY = False
 if MYPY:
     from .gpu import nvml
 
-LAYOUT = 1
 BEAT_S = 5.0  # a client that gets nothing for much longer than this gives up
 
 
@@ -42,6 +40,7 @@ class Session:
         self.objects = layout.objects(home)
         self.reader = wire.FrameReader(0)
         self._arrivals = uploads.Arrivals(home)
+        self._data_arrivals: "uploads.Arrivals | None" = None
         self._gpu_reader: "nvml.Reader | None" = None
         self._verbs = {
             "probe": self._probe,
@@ -57,6 +56,7 @@ class Session:
             "save": self._images,
             "load": self._images,
             "clean": self._clean,
+            "data": self._data,
             "prepare": self._prepare,
             "solve": self._solve,
             "lacks": self._lacks,
@@ -237,22 +237,41 @@ class Session:
         except environment.CannotBuild as error:
             reply.end(failed=str(error))
 
+    def _data(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        from .store import data_verb
+
+        reply.end(**data_verb.answer(self.home, header, self._arrivals_for(header)))
+
     def _lacks(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
-        refused = self._arrivals.take_refusal()
-        absent, begun = self._arrivals.lacks([str(digest) for digest in header["digests"]])  # type: ignore[attr-defined]
-        room = os.statvfs(self.home)
+        arrivals = self._arrivals_for(header)
+        refused = arrivals.take_refusal()
+        absent, begun = arrivals.lacks([str(digest) for digest in header["digests"]])  # type: ignore[attr-defined]
+        room = os.statvfs(arrivals.folder)
         reply.end(missing=absent, partial=begun, refused=refused, free=room.f_bavail * room.f_frsize)
 
     def _put(self, header: "dict[str, object]", payload: "bytes", _reply: "mirror.Reply") -> "None":
         """Not answered: the client learns at the start whether everything is there."""
-        self._arrivals.add(payload, header)
+        self._arrivals_for(header).add(payload, header)
+
+    def _arrivals_for(self, header: "dict[str, object]") -> "uploads.Arrivals":
+        """What belongs to data sets is kept apart from project files: ``data`` names the shared folder, or is empty."""
+        shared = header.get("data")
+        if shared is None:
+            return self._arrivals
+        if self._data_arrivals is None:
+            from .store import data_sets
+
+            self._data_arrivals = uploads.Arrivals(self.home, data_sets.place(self.home, str(shared))[1])
+        return self._data_arrivals
 
     def keep_arrivals(self) -> "None":
         """The client is gone, perhaps cut off: what came whole need not come again."""
-        try:
-            self._arrivals.commit()
-        except OSError:
-            pass
+        for arrivals in (self._arrivals, self._data_arrivals):
+            try:
+                if arrivals is not None:
+                    arrivals.commit()
+            except OSError:
+                pass
 
     def _start(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
         plan, secrets = _startable(header)
@@ -294,12 +313,19 @@ class Session:
             return True
         refused = self._arrivals.take_refusal()
         with object_removal.Kept(self.objects):
-            is_complete = not refused and not self._lacks_any(plan.tree)
+            is_complete = not refused and not self._lacks_any(plan.tree) and self._has_data(plan)
             if is_complete:
                 launch.introduce(self.home, request)
         if not is_complete:
             reply.end(state="missing", refused=refused)
         return is_complete
+
+    def _has_data(self, plan: "Plan") -> "bool":
+        if not plan.data:
+            return True
+        from .store import data_sets
+
+        return all(data_sets.is_kept(self.home, wanted.tree) for wanted in plan.data if not wanted.path)
 
     def _lacks_any(self, tree: "str") -> "bool":
         try:
@@ -353,31 +379,6 @@ class Session:
 
     def _attempt(self, header: "dict[str, object]") -> "bytes":
         return launch.attempt_path(self.home, str(header["uid"]), str(header.get("attempt", "a1")))
-
-
-def store_identity(home: "bytes") -> "str":
-    """The random id of the store in this home; made on first use."""
-    path = layout.identity(home)
-    for _ in range(2):
-        try:
-            with open(path, "rb") as source:
-                return str(json.loads(source.read().decode("utf-8"))["id"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise OSError("%s is damaged: %s" % (os.fsdecode(path), error)) from error
-        except FileNotFoundError:
-            os.makedirs(home, 0o700, exist_ok=True)
-            _make_store(path)
-    raise OSError("no store could be created in %s" % os.fsdecode(home))
-
-
-def _make_store(path: "bytes") -> "None":
-    """Several clients may come first at once: the one whose link succeeds has named the store."""
-    identity = {"id": os.urandom(16).hex(), "layout": LAYOUT}
-    try:
-        with WholeFile(path, sync=SYNCED, new=True) as target:
-            target.write(wire.dumps(identity) + b"\n")
-    except FileExistsError:
-        pass
 
 
 def _startable(header: "dict[str, object]") -> "tuple[Plan, dict[str, object]]":

@@ -127,10 +127,14 @@ class Walk:
             self._findings.cannot_read(path, error.strerror)
             return None
         names = {entry.name for entry in entries}
-        if mark := marked_folder(names):
+        if mark := self._marked(names):
             self._findings.leave_out(path, mark)
             return None
         return self._fill(Folder(path), entries, rules.inside(where, path, names), depth)
+
+    def _marked(self, names: set[bytes]) -> Rule | None:
+        """Why a folder with these names is no part of it."""
+        return marked_folder(names)
 
     def _fill(self, folder: Folder, entries: list[os.DirEntry[bytes]], rules: Rules, depth: int) -> Folder:
         known, skip, prefix, leaves_out = self._known.files.get, self._skip, folder.prefix, rules.leaves_out

@@ -20,6 +20,7 @@ from holdfast.snapshot.stat_cache import StatCache, digest_in, file_record, fold
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
+    from typing import Any
 
     OnProgress = Callable[[int, int], None]
 
@@ -93,7 +94,9 @@ def _entries(batch: Batch, files: Mapping[str, bytes]) -> list[Entry]:
 class Pending:
     """A scanned project: how much it holds and how much of that looks new. Nothing is stored yet."""
 
-    def __init__(self, findings: Findings, known: StatCache, cache: str | None, top: Folder) -> None:
+    def __init__(
+        self, findings: Findings, known: StatCache, cache: str | None, top: Folder, batch: Callable[[bytes], Any] = Batch
+    ) -> None:
         self.files = findings.files
         self.bytes = findings.bytes
         self.new_files = len(findings.new)
@@ -102,6 +105,7 @@ class Pending:
         self._known = known
         self._cache = cache
         self._top = top
+        self._batch = batch
 
     def largest(self) -> list[tuple[str, int]]:
         """The largest new files with their sizes, largest first."""
@@ -118,7 +122,7 @@ class Pending:
         if store is None:
             return self._write(HashOnly(), None, complete, on_progress)
         try:
-            with Batch(store) as batch:
+            with self._batch(store) as batch:
                 return self._write(batch, self._cache, complete, on_progress)
         except OSError as error:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)

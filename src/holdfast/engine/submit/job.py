@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.amlconfig.types import RunConfig
-    from holdfast.model import Json, Project
+    from holdfast.model import Data, Json, Project
     from holdfast.target_lookup import Chosen
 
 _LARGEST_ENV_FILE = 1 << 20
@@ -49,6 +49,7 @@ class Asked(Record):
     name: str | None = None
     tags: Mapping[str, object] = {}
     files: Mapping[str, bytes] | None = None
+    data: tuple[str, ...] = ()
 
 
 def make_job(
@@ -87,8 +88,17 @@ def make_job(
         name=given.name,
         tags=given.tags,
         files=given.files,
+        data=_data(given, project, config, file),
         capture=not given.no_capture and config.capture is not False,
     )
+
+
+def _data(given: Asked, project: Project, config: RunConfig, file: str) -> tuple[Data, ...]:
+    if not given.data and not config.data:
+        return ()
+    from holdfast.engine.submit.data_request import requested
+
+    return requested(project.root, given.folder, given.data, config.data or (), file)
 
 
 def _runnable(asked: Asked, root: str, words: tuple[str, ...]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import re
 from holdfast.engine.submit.git_facts import Begun
 from holdfast.engine.submit.submit import Submitter
 from holdfast.errors import UsageError
-from holdfast.model import GpuWish, Job, Link
+from holdfast.model import Data, GpuWish, Job, Link
 from holdfast.record import Record
 from holdfast.runner.store import layout
 from holdfast.runner.store.files import write_synced
@@ -97,6 +97,7 @@ def job_again(run: Run, plan: Json, *, config: str, target: str, env: Mapping[st
         scalars=plan.get("scalars") is True,
         keep=_keep(plan.get("keep")),
         capture=plan.get("capture") is not False,
+        data=_data(request.get("data")),
         reproduces=str(request.get("run_id")),
         **_interpreter(plan, target),
     )
@@ -104,6 +105,12 @@ def job_again(run: Run, plan: Json, *, config: str, target: str, env: Mapping[st
 
 def _keep(said: object) -> Json | None:
     return said if isinstance(said, dict) else None
+
+
+def _data(recorded: object) -> tuple[Data, ...]:
+    """The data that the run used; what it is sent again from must still be the same."""
+    rows = [row for row in _list(recorded) if isinstance(row, dict)]
+    return tuple(Data(**{name: str(row.get(name) or "") for name in Data._fields}) for row in rows)
 
 
 def _interpreter(plan: Json, target: str) -> dict[str, Any]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from holdfast.engine.connection.reconnect import Line
     from holdfast.engine.submit.container import Container
+    from holdfast.engine.submit.data import SettledData
     from holdfast.engine.submit.environment import Environment
     from holdfast.engine.submit.preflight import Preflight, Tick
     from holdfast.ledger import Stopwatch
@@ -46,7 +47,12 @@ def plan_only(
     """The plan that a submit would follow. Reads the project, writes nothing; ``agree`` may refuse to read so much."""
     taken = _only_hashed(home, project, job, agree)
     nobody = Identity("0" * 32, f"{project.name}_<milliseconds>", 0)
-    return _plan(job, project, nobody, taken.tree, target, None), taken
+    plan = _plan(job, project, nobody, taken.tree, target, None)
+    if job.data:
+        from holdfast.engine.submit.data import SettledData
+
+        plan = plan._replace(data=SettledData(home, target, job.data, None, None, store=False).plan_rows())
+    return plan, taken
 
 
 def _only_hashed(home: Home, project: Project, job: Job, agree: Callable[[Pending], None]) -> Snapshot:
@@ -116,16 +122,20 @@ class Submitter:
             taken = taken._replace(
                 warnings=(*taken.warnings, *self._preflight(project, taken).check(taken, environment, job))
             )
+        data = self._settle_data(job)
+        taken = taken._replace(warnings=(*taken.warnings, *data.remarks)) if data is not None else taken
         identity = run_numbers.claim(home, project)
         plan = _plan(job, project, identity, taken.tree, target, environment, container)
+        plan = plan._replace(data=data.plan_rows()) if data is not None else plan
         with home.lock(f"submit-{identity.uid}"):
             try:
                 request = {**_request(project, job, target, taken, home.id), "git": git.result()}
+                request.update({"data": data.record_rows()} if data is not None else {})
                 runs.create(home, identity, request)
                 kept.release()
                 git.keep(home.run(identity.uid))
                 self._show_id(identity)
-                self._start(plan, job, environment, {**request, **identity._asdict()})
+                self._start(plan, job, environment, {**request, **identity._asdict()}, data)
             except HoldfastError as error:
                 self._close_as_failed(plan, error)
                 raise
@@ -155,7 +165,24 @@ class Submitter:
         """The target's store is our own: nothing is sent, and its disk was written to a moment ago."""
         return not self._target.kind.is_remote and self._target.home == self._home.path
 
-    def _start(self, plan: Plan, job: Job, environment: Environment | None, request: Json) -> None:
+    def _settle_data(self, job: Job) -> SettledData | None:
+        """Hash the data of the run and send what the target lacks, before there is a run that waits for it."""
+        if not job.data:
+            return None
+        from holdfast.engine.submit.data import SettledData
+
+        data = SettledData(self._home, self._target, job.data, self._on_progress, self._on_upload)
+        while True:
+            try:
+                data.send(self._line.channel)
+                self._stopwatch.lap("ship")
+                return data
+            except UnreachableError as error:
+                self._line.again(error)
+
+    def _start(
+        self, plan: Plan, job: Job, environment: Environment | None, request: Json, data: SettledData | None
+    ) -> None:
         home, target = self._home, self._target
         if target.shims:
             from holdfast.engine.runs import path_shims
@@ -167,7 +194,7 @@ class Submitter:
             secrets["environment"] = environment.to_build()
         while True:
             try:
-                ticket = self._ship_and_start(plan, secrets, request)
+                ticket = self._ship_and_start(plan, secrets, request, data)
                 break
             except UnreachableError as error:
                 self._line.again(error)
@@ -190,7 +217,7 @@ class Submitter:
         except (HoldfastError, OSError):
             return  # the next command that reaches the target closes it
 
-    def _ship_and_start(self, plan: Plan, secrets: Json, request: Json) -> str:
+    def _ship_and_start(self, plan: Plan, secrets: Json, request: Json, data: SettledData | None) -> str:
         """Where the target keeps another store, the run and its content go there too."""
         channel, launcher = self._line.channel, self._target.launcher
         if channel.hello()["store"] == self._home.id:
@@ -216,6 +243,8 @@ class Submitter:
                 if refused:
                     break
             shipment.send_missing(plan.tree)
+            if data is not None:
+                data.send(channel, again=True)
             self._stopwatch.lap("ship")
         what, hint = "the target could not store the upload", "check whether its disk is full or its store was cleaned"
         raise StoreError(
@@ -290,8 +319,8 @@ def _idle(target: Target) -> Json | None:
 
 
 def _skipped(home: Home, project: Project, job: Job) -> list[str]:
-    """What is no part of the snapshot: links, and a store inside the project, which may be half made as yet."""
-    skipped = [link.name for link in job.links]
+    """What is no part of the snapshot: links, data, and a store inside the project, which may be half made as yet."""
+    skipped = [link.name for link in job.links] + [data.link for data in job.data]
     if home.path.startswith(os.path.join(project.root, "")):
         skipped.append(os.path.relpath(home.path, project.root))
     return skipped

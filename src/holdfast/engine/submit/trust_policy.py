@@ -66,6 +66,7 @@ TABLE = (
     Rule(".compute", "environment", CONFIRM, f"only a path, as pythonLocation; {_HERE}"),
     Rule(".compute", "root", CONFIRM, "the folder that keeps runs: files are made there before the script starts"),
     Rule(".compute", "nativeSharedDirectory", CONFIRM, f"unless it is {_SHARE} or below it"),
+    Rule(".compute", "sharedData", CONFIRM, "other users of the machine can read what is sent"),
     Rule(".compute", "baseDockerImage", CONFIRM, "only rootfs:/folder, which is a folder of the machine"),
     Rule(".compute", "containerUser", CONFIRM, "only root as user or group: the name, or 0 in any spelling"),
     Rule(".compute", "network", CONFIRM, f"unless it is {', '.join(_OWN_NETWORKS)}"),
@@ -84,6 +85,12 @@ TABLE = (
         "Target",
         CONFIRM,
         "only where it leads to one of your targets that is itself in this table, under another name than you typed",
+    ),
+    Rule(
+        ".runconfig",
+        "data",
+        CONFIRM,
+        "a path out of the project that is sent to another machine or mounted in a container; a path_on_target in a container",
     ),
     Rule(".runconfig", "links", CONFIRM, "for containers, if a link leads out of the project"),
     *_rules(".runconfig", ALONE, "the script and what it is given", "ArgumentVector", "EnvironmentVariables"),
@@ -128,6 +135,8 @@ def wanted(compute: ComputeTarget, config: RunConfig | None = None, root: str = 
     """What must be confirmed before the target is used, or one of its commands is run, for the project in ``root``."""
     contained = compute.kind.in_container
     needed = [*_login(compute, contained), *_places(compute, root, contained)]
+    if config is not None and config.data and (contained or compute.kind.is_remote):
+        needed += _data(config, root, contained)
     if contained:
         needed += _container(compute)
         needed += _links(config, root) if config is not None else ()
@@ -173,6 +182,9 @@ def _places(compute: ComputeTarget, root: str, contained: bool) -> Iterator[Want
             yield Wanted(key, python, f"run the interpreter {python}")
     if compute.root:
         yield Wanted("root", compute.root, f"keep runs in {compute.root}")
+    if compute.shared_data:
+        shown = f"keep data where other users can read it: {compute.shared_data}"
+        yield Wanted("sharedData", compute.shared_data, shown)
     share = compute.native_shared_directory or ""
     if share and not _is_default_share(share):
         shown = f"mount folders below {share}, writable" if contained else f"make folders below {share}"
@@ -217,6 +229,18 @@ def _container(compute: ComputeTarget) -> Iterator[Wanted]:
             if name not in HARMLESS:
                 text = f"{name} {value}".strip()
                 yield Wanted("dockerArguments", text, f"start the container with {text}")
+
+
+def _data(config: RunConfig, root: str, contained: bool) -> Iterator[Wanted]:
+    for entry in config.data or ():
+        if entry.path_on_target:
+            if contained:
+                shown = f"mount {entry.path_on_target} of the machine, read-only"
+                yield Wanted("data", entry.path_on_target, shown, is_in_runconfig=True)
+            continue
+        path = os.path.realpath(os.path.join(root, os.path.expanduser(entry.path)))
+        if not _is_below(path, root):
+            yield Wanted("data", path, f"let its runs read {path}", is_in_runconfig=True)
 
 
 def _links(config: RunConfig, root: str) -> Iterator[Wanted]:

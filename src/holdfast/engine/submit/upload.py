@@ -29,6 +29,7 @@ _IN_CHUNKS_ABOVE = 1_000_000
 # Objects up to this size share frames, which are sent when they hold so much.
 _SMALL = 16 * 1024
 _TOGETHER = 256 * 1024
+_ASKED_AT_ONCE = 100_000  # digests in one request; a frame has 16 MiB
 
 
 class Part(Record):
@@ -44,6 +45,9 @@ class Part(Record):
 
 
 class Shipment:
+    copies = 2  # the object and the run's own copy of it
+    fields: Json = {}  # of every request
+
     def __init__(self, home: Home, channel: RunnerChannel, project: str, tell: Callable[[int, int], None]) -> None:
         self._home = home
         self._root = os.fsencode(home.objects)
@@ -79,9 +83,15 @@ class Shipment:
 
     def _missing(self, tree: str) -> tuple[list[Part], Json]:
         everything = list(changed(self._root, "", tree))
-        answer = self._channel.ask("lacks", digests=[part.digest for part in everything])
-        absent = set(answers.texts(answer, "missing"))
-        return [part for part in everything if part.digest in absent], answer
+        digests = [part.digest for part in everything]
+        absent: set[str] = set()
+        partial: Json = {}
+        answer: Json = {}
+        for start in range(0, len(digests), _ASKED_AT_ONCE):
+            answer = self._channel.ask("lacks", digests=digests[start : start + _ASKED_AT_ONCE], **self.fields)
+            absent.update(answers.texts(answer, "missing"))
+            partial.update(answers.table(answer, "partial"))
+        return [part for part in everything if part.digest in absent], {**answer, "partial": partial}
 
     def remember(self, tree: str) -> None:
         """The target has all of it: it said so when it was asked to start."""
@@ -102,11 +112,10 @@ class Shipment:
     def _check_room(self, parts: list[Part], free: object) -> None:
         needed = sum(part.size for part in parts)
         if (
-            isinstance(free, int) and answers.is_count(free) and needed * 2 > free
-        ):  # the object and the run's own copy of it
-            figures = (
-                f"{_megabytes(needed * 2)} are needed for the project and the run's copy, {_megabytes(free)} are free"
-            )
+            isinstance(free, int) and answers.is_count(free) and needed * self.copies > free
+        ):
+            what = "the project and the run's copy" if self.copies > 1 else "the data"
+            figures = f"{_megabytes(needed * self.copies)} are needed for {what}, {_megabytes(free)} are free"
             raise StoreError(
                 "the target's disk is too full",
                 answer=figures,
@@ -200,7 +209,7 @@ class Shipment:
 
     def _put(self, payload: bytes, **what: object) -> None:
         self.sent += len(payload)
-        self._channel.send_ahead("put", payload, **what)
+        self._channel.send_ahead("put", payload, **what, **self.fields)
 
     def _open(self, digest: str) -> int:
         return os.open(objects.object_path(self._root, digest), os.O_RDONLY | getattr(os, "O_BINARY", 0))

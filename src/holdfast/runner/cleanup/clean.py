@@ -7,7 +7,6 @@ usable.
 
 import os
 
-from .. import server
 from ..container import engines
 from ..decoding import readable
 from ..machine import clock, environment, node, processes
@@ -16,7 +15,8 @@ from ..store import layout, run_files, run_list
 from ..store.exclusive_lock import Alone, InUse, is_used
 from ..store.files import is_temporary, temporary_beside, unlink_quietly
 from ..store.remove_tree import remove_tree
-from . import unused_containers, unused_objects
+from ..store.store_identity import store_identity
+from . import unused_containers, unused_data, unused_objects
 
 MYPY = False
 if MYPY:
@@ -88,9 +88,10 @@ def clean(home: "bytes", parameters: "dict[str, object]") -> "list[dict[str, obj
     engine_name = parameters.get("engine")
     rows = _of_engine(home, str(engine_name) if engine_name else None, act) if parameters.get("contained") else []
     sizes, now = _Sizes(), clock.look(home)
-    is_history = server.store_identity(home) == client
+    is_history = store_identity(home) == client
     runs, going = _runs(home, client, is_history, whole, sizes)
-    parts = [_environments(home, sizes), *_tools(home, sizes), *runs, _leftovers(home, sizes, now)]
+    data = unused_data.find(home, Part("data sets"), now, sizes.of)
+    parts = [_environments(home, sizes), *_tools(home, sizes), data, *runs, _leftovers(home, sizes, now)]
     rows += [part.row(act) for part in parts]
     if not is_history:  # in a client's own store `store prune` does it, which knows its trash too
         rows.append(unused_objects.row(home, Part("project files"), now, going, act))

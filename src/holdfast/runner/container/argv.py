@@ -25,7 +25,7 @@ def name_of(uid: "str", attempt: "str") -> "str":
 class Places:
     """Where the run's parts are, here and in the container: at the same paths, but for the shared folder.
 
-    ``ours``: the user and group ids of the caller; ``selinux``: whether labels keep containers from files of theirs.
+    ``data`` is mounted read-only. ``ours``: the user and group ids of the caller; ``selinux``: whether labels keep containers from files of theirs.
     """
 
     def __init__(
@@ -37,6 +37,7 @@ class Places:
         links: "list[str]",
         ours: "tuple[int, int]",
         selinux: "bool",
+        data: "list[str] | None" = None,
     ) -> "None":
         self.attempt = attempt
         self.runner = runner
@@ -45,6 +46,7 @@ class Places:
         self.links = links
         self.ours = ours
         self.selinux = selinux
+        self.data = list(dict.fromkeys(data or ()))
 
     def mounts(self) -> "list[tuple[str, str, bool]]":
         """(here, there, read-only)"""
@@ -54,6 +56,7 @@ class Places:
             result.append((self.prefix, self.prefix, True))
         if self.share:
             result.append((self.share, SHARE, False))
+        result += [(data, data, True) for data in self.data]
         return result + [(link, link, False) for link in self.links]
 
 

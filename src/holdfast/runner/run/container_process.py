@@ -120,7 +120,15 @@ class Contained:
             links,
             (os.getuid(), os.getgid()),
             argv.has_selinux(),
+            self._data_folders(),
         )
+
+    def _data_folders(self) -> "list[str]":
+        if not self._run.plan.data:
+            return []
+        from . import run_data
+
+        return [lossless(run_data.location(self._run.home, data)) for data in self._run.plan.data]
 
     def _line(
         self,

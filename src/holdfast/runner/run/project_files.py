@@ -109,6 +109,7 @@ class _Search:
         self._since = since
         self._rules = _Rules(plan.keep.ignore)
         self._passed_over = {os.path.normpath(as_bytes(link.name)) for link in plan.links}
+        self._passed_over.update(os.path.normpath(as_bytes(data.link)) for data in plan.data)
         self._passed_over.add(layout.outputs.name.encode("ascii"))
         self._device = 0
 

@@ -23,6 +23,7 @@ if MYPY:
     from ..plan import Plan
     from .container_process import Contained
     from .printed_metrics import PrintedMetrics
+    from .run_data import RunData
 
 LEFTOVER_GRACE = 5.0
 LOOK_S = 1.0  # how often the guardian and the container monitor are checked
@@ -58,6 +59,7 @@ class Supervisor:
         self._built = {}  # type: dict[str, object]
         self._complete_ns = 0
         self._results = outputs.Collected()
+        self._data = None  # type: RunData | None
         self.packages = PackageRecord(home, runner, attempt)
         self._way = self._choose_way()
 
@@ -82,6 +84,10 @@ class Supervisor:
         wakeup = _wakeup_pipe()  # before our pid is published: a stop that comes at once must find the handler
         self._accept()
         try:
+            if self.plan.data:
+                from .run_data import RunData
+
+                self._data = RunData(self.home, self.plan.data)
             self._complete_ns, resumed = workdir.prepare(self.home, self.attempt, self.plan)
             if resumed:
                 self.events.add("resumed", attempt=resumed)
@@ -267,6 +273,9 @@ class Supervisor:
         if isinstance(self._way, Direct):
             self._end_leftovers(output)
         self._log.drain(output)
+        changed = self._data.changed() if self._data is not None else []
+        if changed:
+            self.events.add("data_changed", names=changed)
         receipt = self.gpu.finish(self.events)
         workdir.drop_empty_checkpoints(self.attempt)
         self._results = results = outputs.collect(self.attempt, self.plan, self._complete_ns)

@@ -9,7 +9,7 @@ from ..store.remove_tree import remove_tree
 
 MYPY = False
 if MYPY:
-    from ..plan import Plan
+    from ..plan import Data, Plan
 
 
 class CannotPrepare(Exception):
@@ -30,6 +30,8 @@ def prepare(home: "bytes", attempt: "bytes", plan: "Plan") -> "tuple[int, str]":
         complete = os.stat(layout.outputs(work)).st_mtime_ns
         for link in plan.links:
             _link(work, as_bytes(link.name), as_bytes(link.target))
+        for wanted in plan.data:
+            _link_data(home, work, wanted)
         if plan.share:
             os.makedirs(share_path(plan.share), 0o700, exist_ok=True)
         return complete, _take_over_checkpoints(attempt)
@@ -85,6 +87,10 @@ def variables(
     beside = os.path.dirname(as_bytes(plan.python))
     if plan.argv[0] != plan.python and beside and beside not in first[b"PATH"]:
         first[b"PATH"].append(beside)  # a program of the interpreter's environment comes before others of that name
+    if plan.data:
+        from . import run_data
+
+        values.update((run_data.variable(data.name), run_data.location(home, data)) for data in plan.data)
     if plan.share:
         values[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = os.path.join(share_path(plan.share), b"")  # scripts join by `+`
     return values, first
@@ -139,6 +145,17 @@ def _link(work: "bytes", name: "bytes", target: "bytes") -> "None":
     if not os.path.exists(target):
         raise CannotPrepare("--link %s: %s does not exist on this machine" % (_text(name), _text(target)))
     os.symlink(target, path)
+
+
+def _link_data(home: "bytes", work: "bytes", wanted: "Data") -> "None":
+    from . import run_data
+
+    path = os.path.join(work, as_bytes(wanted.link))
+    above = os.path.dirname(path)
+    os.makedirs(above, 0o700, exist_ok=True)
+    if not (os.path.realpath(above) + b"/").startswith(os.path.realpath(work) + b"/"):
+        raise CannotPrepare("data %s: %s leads out of the run's folder" % (wanted.name, wanted.link))
+    os.symlink(run_data.location(home, wanted), path)
 
 
 def _text(value: "bytes") -> "str":

@@ -21,13 +21,9 @@ def checkout(root: "bytes", tree_digest: "str", dest: "bytes", skip: "tuple[byte
     Where an object is missing or damaged, Damaged names the file and ``dest`` is taken away again.
     """
     os.mkdir(dest)
-    copier = _Copier(root, frozenset(skip))
+    copier = Copier(root, frozenset(skip))
     try:
-        descriptor = os.open(dest, _FOLDER)
-        try:
-            copier.fill(tree_digest, descriptor, b"", 0)
-        finally:
-            os.close(descriptor)
+        fill(copier, tree_digest, dest)
     except BaseException:
         import shutil
 
@@ -36,7 +32,15 @@ def checkout(root: "bytes", tree_digest: "str", dest: "bytes", skip: "tuple[byte
     return copier.files, copier.bytes
 
 
-class _Copier:
+def fill(copier: "Copier", tree_digest: "str", dest: "bytes") -> "None":
+    descriptor = os.open(dest, _FOLDER)
+    try:
+        copier.fill(tree_digest, descriptor, b"", 0)
+    finally:
+        os.close(descriptor)
+
+
+class Copier:
     def __init__(self, root: "bytes", skip: "frozenset[bytes]") -> "None":
         self.files = 0
         self.bytes = 0
@@ -53,9 +57,9 @@ class _Copier:
             if path in self._skip:
                 continue
             if entry.kind == "file":
-                self._file(entry, folder, path)
+                self.file(entry, folder, path)
             elif entry.kind == "link":
-                os.symlink(entry.target, entry.name, dir_fd=folder)
+                self.link(entry, folder, path)
             else:
                 os.mkdir(entry.name, dir_fd=folder)
                 below = os.open(entry.name, _FOLDER, dir_fd=folder)
@@ -64,7 +68,10 @@ class _Copier:
                 finally:
                     os.close(below)
 
-    def _file(self, entry: "objects.Entry", folder: "int", path: "bytes") -> "None":
+    def link(self, entry: "objects.Entry", folder: "int", _path: "bytes") -> "None":
+        os.symlink(entry.target, entry.name, dir_fd=folder)
+
+    def file(self, entry: "objects.Entry", folder: "int", path: "bytes") -> "None":
         try:
             source = os.open(objects.object_path(self._root, entry.digest), _READ)
         except FileNotFoundError:

@@ -31,6 +31,7 @@ objects = Place("objects")
 runners = Place("runner")
 environments = Place("envs")
 solved = Place("solved")
+data = Place("data")
 builder = Place("builder")
 builder_lock = Place("builder", "lock")
 runs = Place("runs")
@@ -146,6 +147,11 @@ def stat_cache(home: "AnyStr", project_id: "AnyStr") -> "AnyStr":
     if isinstance(project_id, bytes):
         return os.path.join(cache(home), b"stat-" + project_id)
     return os.path.join(cache(home), "stat-" + project_id)
+
+
+def data_note(home: "bytes", tree: "bytes") -> "bytes":
+    """What is known of a data set."""
+    return os.path.join(data(home), tree + b".json")
 
 
 def run(home: "AnyStr", uid: "AnyStr") -> "AnyStr":

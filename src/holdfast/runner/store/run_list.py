@@ -12,6 +12,8 @@ MYPY = False
 if MYPY:
     from collections.abc import Iterator
 
+    from ..plan import Plan
+
 
 def runs(home: "bytes") -> "Iterator[dict[str, object]]":
     """Every run that was started here: its uid, what its client wrote of it, and its attempts in order.
@@ -39,15 +41,22 @@ def unlisted(home: "bytes", run: "dict[str, object]") -> "dict[str, int]":
 
 def environments_elsewhere(home: "bytes") -> "set[str]":
     """Keys of environments that runs of other nodes may be using: the locks that they hold are not seen here."""
-    keys = set()
+    return {plan.environment.key for plan in _plans_elsewhere(home) if plan.environment is not None}
+
+
+def data_elsewhere(home: "bytes") -> "set[str]":
+    """The same for data sets."""
+    return {data.tree for plan in _plans_elsewhere(home) for data in plan.data if data.tree}
+
+
+def _plans_elsewhere(home: "bytes") -> "Iterator[Plan]":
     for run in runs(home):
         folder = layout.run(home, as_bytes(run["uid"]))
         for name in run["attempts"]:  # type: ignore[attr-defined]
             attempt = os.path.join(folder, name.encode("ascii"))
             plan = read_plan(attempt) if not run_files.is_held(attempt) and run_files.may_live(attempt) else None
-            if plan is not None and plan.environment is not None:
-                keys.add(plan.environment.key)
-    return keys
+            if plan is not None:
+                yield plan
 
 
 def _attempts(run: "bytes") -> "list[str]":

@@ -24,14 +24,23 @@ _FORGET_AFTER_S = 7 * 86400
 
 
 class Arrivals:
-    def __init__(self, home: "bytes") -> "None":
-        self._root = layout.objects(home)
-        self._halves = layout.arriving(home)
+    """``root``: where objects go, if not to those of the store; what is not whole is then kept below it."""
+
+    def __init__(self, home: "bytes", root: "bytes" = b"") -> "None":
+        self._home = home
+        self._root = root or layout.objects(home)
+        self._halves = layout.arriving(root or home)
         self._clock: "Clock | None" = None
         self._batch = None  # type: objects.Batch | None
         self._half = None  # type: Half | None
         self._unmade = set()  # type: set[str]
         self._refused = ""
+
+    @property
+    def folder(self) -> "bytes":
+        """A folder of the file system that takes the objects."""
+        above = os.path.dirname(self._root)
+        return above if os.path.isdir(above) else self._home
 
     def add(self, payload: "bytes", header: "dict[str, object]") -> "None":
         """Take what a frame holds. Trouble is kept for later: a client that is sending does not read answers."""
@@ -145,7 +154,7 @@ class Arrivals:
         if self._clock is None:
             from ..machine import clock
 
-            self._clock = clock.look(os.path.dirname(self._halves))
+            self._clock = clock.look(self._home)
         return self._clock.is_older(path, _FORGET_AFTER_S)
 
     def _halves_by_place(self) -> "dict[bytes, int]":

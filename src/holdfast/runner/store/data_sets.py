@@ -1,0 +1,356 @@
+"""Data sets: folders kept by content on this machine, made once and used by all runs that name them.
+
+A set is a tree of objects, laid out as read-only files by hard links. Its objects are kept apart from project files, so
+that another version of the set is sent without what both have in common. The note of a set tells where it is and in
+which state its files were when their content was verified.
+"""
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import stat
+import sys
+
+from .. import untrusted
+from ..decoding import as_bytes, lossless
+from . import checkout, layout, object_removal, objects, stable_read
+from .exclusive_lock import InUse
+from .files import SYNCED, sync_file_system, temporary_beside, unlink_quietly, write_whole
+from .remove_tree import remove_tree
+
+assert sys.platform != "win32"  # a target is never Windows
+
+MYPY = False
+if MYPY:
+    from collections.abc import Iterator
+
+_LARGEST_NOTE = 1 << 16
+# The time of every file of a set: a file that was written to since has another one, and is verified before it is used.
+_STAMP_NS = 315532800 * 10**9
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def place(home: "bytes", shared: "str") -> "tuple[bytes, bytes]":
+    """Folder of the sets and folder of their objects: in ``shared`` if this user can write there, else in the store.
+
+    The objects there must be ours: another user could have put anything into a folder of that name.
+    """
+    folder = os.path.expanduser(as_bytes(shared)) if shared else b""
+    if os.path.isabs(folder) and os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK):
+        root = os.path.join(folder, b"objects-%d" % os.getuid())
+        try:
+            os.mkdir(root, 0o700)
+        except OSError:
+            pass
+        status = os.lstat(root) if os.path.lexists(root) else None
+        if status is not None and stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid():
+            return folder, root
+    return layout.data(home), os.path.join(layout.data(home), b"objects")
+
+
+def fingerprint(path: "bytes", changes: "bool") -> "str":
+    """The state of all files below a folder, or of a file, without reading them: equal as long as none was written to.
+
+    With ``changes`` the time of the last change counts, which no program can set. Hard links change it too.
+    """
+    rows = [_row(b"", os.lstat(path), changes)]
+    waiting = [b""] if os.path.isdir(path) else []
+    while waiting:
+        prefix = waiting.pop()
+        with os.scandir(os.path.join(path, prefix)) as entries:
+            for entry in entries:
+                name, status = prefix + entry.name, entry.stat(follow_symlinks=False)
+                rows.append(_row(name, status, changes))
+                if stat.S_ISDIR(status.st_mode):
+                    waiting.append(name + b"/")
+    rows.sort()
+    return hashlib.sha256(b"\n".join(rows)).hexdigest()
+
+
+def _row(name: "bytes", status: "os.stat_result", changes: "bool") -> "bytes":
+    if stat.S_ISDIR(status.st_mode):
+        return b"%s\0d" % name
+    changed = status.st_ctime_ns if changes else 0
+    return b"%s\0%d %d %d %d" % (name, status.st_size, status.st_mtime_ns, changed, status.st_ino)
+
+
+def notes(home: "bytes") -> "Iterator[dict[str, object]]":
+    """All sets that are known here."""
+    folder = layout.data(home)
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        note = read_note(home, name[:-5].decode("ascii", "replace")) if name.endswith(b".json") else None
+        if note is not None:
+            yield note
+
+
+def read_note(home: "bytes", tree: "str") -> "dict[str, object] | None":
+    try:
+        data = untrusted.read_file(_note(home, tree), _LARGEST_NOTE, follow=False)
+        note = untrusted.loads(data)
+        folder_of(note)  # type: ignore[arg-type]
+        return note if isinstance(note, dict) and note["tree"] == tree else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write_note(home: "bytes", note: "dict[str, object]") -> "None":
+    data = json.dumps(note, sort_keys=True).encode("ascii") + b"\n"
+    os.makedirs(layout.data(home), 0o700, exist_ok=True)
+    write_whole(_note(home, str(note["tree"])), data, sync=SYNCED)
+
+
+def folder_of(note: "dict[str, object]") -> "bytes":
+    return as_bytes(note["at"])
+
+
+def used_ns(home: "bytes", note: "dict[str, object]") -> "int":
+    """When a run last used it."""
+    return os.stat(_note(home, str(note["tree"]))).st_mtime_ns
+
+
+def is_kept(home: "bytes", tree: "str") -> "bool":
+    """Whether the set is here, by a look at its note; it is verified when it is used."""
+    note = read_note(home, tree)
+    return note is not None and os.path.isdir(folder_of(note))
+
+
+def find(home: "bytes", tree: "str", shared: "str" = "") -> "bytes | None":
+    """The folder of a set, in the state in which it was verified, or verified now; None where there is none.
+
+    One that another user made is taken from ``shared`` after every byte of it was compared with the tree.
+    """
+    note = read_note(home, tree)
+    if note is None:
+        return _find_shared(home, tree, shared)
+    folder, is_own = folder_of(note), note.get("ours") is True
+    try:
+        state = fingerprint(folder, not is_own)
+        if state == note.get("state"):
+            return folder
+        damaged = verify(as_bytes(note["objects"]), tree, folder)
+    except (OSError, objects.Damaged):
+        state, damaged = "", [""]
+    if not damaged:
+        write_note(home, dict(note, state=state))
+        return folder
+    for digest in damaged if is_own else ():
+        if digest:
+            unlink_quietly(objects.object_path(as_bytes(note["objects"]), digest))
+    _forget(home, note)
+    return None if is_own else _find_shared(home, tree, shared)
+
+
+def _find_shared(home: "bytes", tree: "str", shared: "str") -> "bytes | None":
+    """The same of a set in a folder that users share."""
+    if not shared:
+        return None
+    folder, root = os.path.join(os.path.expanduser(as_bytes(shared)), tree.encode("ascii")), place(home, shared)[1]
+    try:
+        is_own = os.lstat(folder).st_uid == os.getuid()
+        state = fingerprint(folder, not is_own)  # before the look: what changes meanwhile does not go unnoticed
+        if verify(root, tree, folder):
+            return None
+    except (OSError, objects.Damaged):
+        return None
+    write_note(home, _new_note(tree, folder, root, state, is_own))
+    return folder
+
+
+def make(home: "bytes", tree: "str", shared: "str", trusted_ns: "int") -> "bytes":
+    """Lay out a set whose objects are all here. Objects that arrived after ``trusted_ns`` need not be read again."""
+    above, root = place(home, shared)
+    if os.path.lexists(os.path.join(above, tree.encode("ascii"))):
+        above = layout.data(home)  # what is in the shared folder is not this tree
+    os.makedirs(above, 0o700, exist_ok=True)
+    folder = os.path.join(above, tree.encode("ascii"))
+    beside = temporary_beside(folder)
+    copier = _Linker(root, trusted_ns)
+    os.mkdir(beside, 0o755)
+    try:
+        checkout.fill(copier, tree, beside)
+        if copier.has_copied:
+            sync_file_system(above)
+        try:
+            os.rename(beside, folder)
+        except OSError as error:  # made by another client at the same time, or left by one that was killed
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
+            if verify(root, tree, folder):
+                remove_tree(folder)
+                os.rename(beside, folder)
+    finally:
+        remove_tree(beside)
+    write_note(home, _new_note(tree, folder, root, fingerprint(folder, False), True))
+    return folder
+
+
+def verify(root: "bytes", tree: "str", folder: "bytes") -> "list[str]":
+    """Read every file and compare it with the tree; the digests of those that differ, or "" for one that is too many.
+
+    ``folder`` may be another user's: nothing in it is followed, and only regular files are opened.
+    """
+    damaged = []
+    waiting = [(tree, folder)]
+    while waiting:
+        digest, path = waiting.pop()
+        if not stat.S_ISDIR(os.lstat(path).st_mode):
+            return ["", *damaged]
+        entries = objects.read_tree(root, digest)
+        if sorted(os.listdir(path)) != [entry.name for entry in entries]:
+            damaged.append("")
+        for entry in entries:
+            inner = os.path.join(path, entry.name)
+            if entry.kind == "dir":
+                waiting.append((entry.digest, inner))
+            elif not _is_content(inner, entry):
+                damaged.append(entry.digest)
+    return damaged
+
+
+def _is_content(path: "bytes", entry: "objects.Entry") -> "bool":
+    try:
+        fd = os.open(path, _READ)
+    except OSError:
+        return False
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_size != entry.size:
+            return False
+        return stable_read.pour(fd, status, None, len) == entry.digest
+    except (OSError, stable_read.Unreadable, stable_read.Changed):
+        return False
+    finally:
+        os.close(fd)
+
+
+def hold(folder: "bytes", exclusive: "bool" = False) -> "int":
+    """Keep a set from being removed, or with ``exclusive`` from being used, until the descriptor is closed."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, (fcntl.LOCK_EX | fcntl.LOCK_NB) if exclusive else fcntl.LOCK_SH)
+        if not os.path.samestat(os.fstat(fd), os.lstat(folder)):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
+    except BlockingIOError:
+        os.close(fd)
+        raise InUse("in use") from None
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def touch(home: "bytes", tree: "str") -> "None":
+    """Note that it is used now: ``clean`` leaves it alone for a while."""
+    try:
+        os.utime(_note(home, tree))
+    except OSError:
+        pass  # a set that was removed at this moment; its user finds that out
+
+
+def is_used(note: "dict[str, object]") -> "bool":
+    """Whether a process of this machine holds it."""
+    try:
+        os.close(hold(folder_of(note), exclusive=True))
+        return False
+    except InUse:
+        return True
+    except OSError:
+        return False
+
+
+def remove(home: "bytes", note: "dict[str, object]") -> "None":
+    """Take a set away, and the objects that no other set has; InUse where a run uses it."""
+    if note.get("ours") is True and os.path.isdir(folder_of(note)):
+        lock = hold(folder_of(note), exclusive=True)
+        try:
+            _forget(home, note)
+        finally:
+            os.close(lock)
+    else:
+        _forget(home, note)
+    root = as_bytes(note["objects"])
+    lock_of_objects = object_removal.lock_for_removal(root) if os.path.isdir(root) else None
+    if lock_of_objects is None:
+        return  # objects are being received; the next clean removes these
+    try:
+        unneeded, needed = set(), needed_objects(home, root)  # type: set[str], set[str]
+        object_removal.mark(root, str(note["tree"]), unneeded)
+        for digest in unneeded - needed:
+            unlink_quietly(objects.object_path(root, digest))
+    except objects.Damaged:
+        return  # the next clean removes what is old
+    finally:
+        os.close(lock_of_objects)
+
+
+def needed_objects(home: "bytes", root: "bytes") -> "set[str]":
+    """The digests of all objects below ``root`` that belong to a set."""
+    digests = set()  # type: set[str]
+    for note in notes(home):
+        if as_bytes(note["objects"]) == root:
+            object_removal.mark(root, str(note["tree"]), digests)
+    return digests
+
+
+def _forget(home: "bytes", note: "dict[str, object]") -> "None":
+    folder = folder_of(note)
+    if note.get("ours") is True and os.path.isdir(folder):
+        gone = temporary_beside(folder)
+        os.chmod(folder, 0o700)
+        os.rename(folder, gone)
+        remove_tree(gone)
+    unlink_quietly(_note(home, str(note["tree"])))
+
+
+def _new_note(tree: "str", folder: "bytes", root: "bytes", state: "str", is_own: "bool") -> "dict[str, object]":
+    files = size = 0
+    for inner, _, names in os.walk(folder):
+        files += len(names)
+        size += sum(os.lstat(os.path.join(inner, name)).st_size for name in names)
+    note = {"v": 1, "tree": tree, "at": lossless(folder), "objects": lossless(root), "state": state, "ours": is_own}
+    return dict(note, files=files, bytes=size, pinned=False)
+
+
+def _note(home: "bytes", tree: "str") -> "bytes":
+    return layout.data_note(home, untrusted.hexadecimal(tree, 64).encode("ascii"))
+
+
+class _Linker(checkout.Copier):
+    """Makes files by hard links to objects, read-only. Where the file system has no such links, they are copied."""
+
+    def __init__(self, root: "bytes", trusted_ns: "int") -> "None":
+        super().__init__(root, frozenset())
+        self.has_copied = False
+        self._trusted_ns = trusted_ns
+
+    def fill(self, tree_digest: "str", folder: "int", prefix: "bytes", depth: "int") -> "None":
+        super().fill(tree_digest, folder, prefix, depth)
+        os.fchmod(folder, 0o555)
+
+    def link(self, entry: "objects.Entry", _folder: "int", path: "bytes") -> "None":
+        raise objects.Damaged(entry.digest, "data sets have no symbolic links", path)
+
+    def file(self, entry: "objects.Entry", folder: "int", path: "bytes") -> "None":
+        stored = objects.object_path(self._root, entry.digest)
+        try:
+            status = os.lstat(stored)
+        except FileNotFoundError:
+            raise objects.Damaged(entry.digest, "missing", path) from None
+        is_fresh = status.st_mtime_ns == _STAMP_NS or status.st_mtime_ns >= self._trusted_ns
+        if status.st_size != entry.size or not (is_fresh or _is_content(stored, entry)):
+            unlink_quietly(stored)
+            raise objects.Damaged(entry.digest, "its content does not match its name", path)
+        os.chmod(stored, (0o555 if entry.executable else 0o444) | status.st_mode & 0o111)
+        os.utime(stored, ns=(_STAMP_NS, _STAMP_NS))
+        try:
+            os.link(stored, entry.name, dst_dir_fd=folder)
+        except OSError:  # no hard links here, or too many of this file
+            self.has_copied = True
+            super().file(entry, folder, path)
+            os.chmod(entry.name, 0o555 if entry.executable else 0o444, dir_fd=folder)
+            os.utime(entry.name, ns=(_STAMP_NS, _STAMP_NS), dir_fd=folder)
+            return
+        self.files += 1
+        self.bytes += entry.size
