@@ -59,10 +59,10 @@ def _entry(form: Form, label: str, node: Node) -> DataEntry | None:
     elif isinstance(node, Mapping):
         inner = Form(form.source, node, _KEYS)
         inner.warn_unknown()
-        path, there = inner.text("path"), inner.text("path_on_target")
-        if path and not there:
-            return DataEntry(label or _last(path), path=path)
-        if there and not path and there.startswith(("/", "~/")):
+        here, there = inner.text("path"), inner.text("path_on_target")
+        if here and not there:
+            return DataEntry(label or _last(here), path=here)
+        if there and not here and there.startswith(("/", "~/")):
             return DataEntry(label or _last(there), path_on_target=there)
     message = "data takes a path, or path_on_target: and an absolute path on the target"
     form.source.error(node.line, node.column, message, _EXAMPLE)

@@ -39,6 +39,7 @@ class Options(TypedDict, total=False):
     env_files: Sequence[StrPath]
     secrets: Sequence[str]
     links: Sequence[str]
+    data: Mapping[str, StrPath] | None
     environment: str | None
     python: StrPath | None
     gpus: int | str | None
@@ -68,6 +69,7 @@ def submit(script: StrPath, *arguments: object, **options: Unpack[Options]) -> R
     env, env_files, secrets a dict of variables; files with variables; names of variables whose values are not stored
     gpus, require_gpu, wait_for_gpu
     timeout, grace          seconds, or text such as ``"2h"``
+    data                    a dict of names and folders or files: sent once per target, found at ``data/NAME``
     retries, notify, links, scalars, keep_work, skip_unreadable
     large                   True stores more than a gigabyte of new files
     tags                    a dict of tags for the run
@@ -125,6 +127,7 @@ def _order(words: tuple[str, ...], files: Mapping[str, bytes] | None, options: O
         env_files=tuple(os.fspath(path) for path in options.get("env_files", ())),
         secrets=tuple(options.get("secrets", ())),
         links=tuple(options.get("links", ())),
+        data=tuple(f"{name}={os.fspath(path)}" for name, path in (options.get("data") or {}).items()),
         timeout=_text(options.get("timeout")),
         grace=_text(options.get("grace")),
         notify=options.get("notify"),

@@ -59,6 +59,7 @@ def tell(home: Home, uid: str, emit: Callable[[object], None] | None, stopwatch:
     _refuse(run, wrong)
     _tell_missing(run, missing)
     _tell_not_kept(run)
+    _tell_changed_data(run)
     if closed.get("outcome") == "completed":
         _tell_how_to_log(run)
     daily_cleanup.daily(home, _warn)
@@ -109,6 +110,14 @@ def _tell_not_kept(run: Run) -> None:
 
     words = kept_words.warning(run)
     sys.stderr.write("".join(f"{show(line)}\n" for line in words.splitlines()))
+
+
+def _tell_changed_data(run: Run) -> None:
+    """The record names data by its hash, which is no longer that of what the script read."""
+    for event in run.events:
+        names = event.get("names") if event.get("type") == "data_changed" else None
+        if isinstance(names, list):
+            _warn(f"data was written to while the script ran: {', '.join(map(str, names))}")
 
 
 def _warn(message: str) -> None:

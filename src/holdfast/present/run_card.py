@@ -55,6 +55,7 @@ def card(home: Home, run: Run, stream: TextIO) -> str:
     lines += [_row("python", text) for text in (_python_words(record),) if text]
     lines += _attempts(run)
     lines += [_row("git", text) for text in (_git_words(record["properties"]),) if text]
+    lines += [_row("data" if not number else "", text) for number, text in enumerate(data_words(record.get("data")))]
     lines += [_row("parameters", text) for text in (_parameter_words(record.get("parameters")),) if text]
     lines += [_row("tags", text) for text in (_tag_words(record["tags"]),) if text]
     lines += ledger_card.section(record["ledger"], stream)  # type: ignore[arg-type]
@@ -126,6 +127,21 @@ def _git_words(properties: object) -> str:
     changed = {True: "with uncommitted changes", False: "no changes"}.get(fields["GitDirty"], "")
     facts = ", ".join(filter(None, (str(fields["GitBranch"] or "detached"), changed)))
     return f"{fields['GitCommit'] or 'no commit yet'} ({facts})"
+
+
+def data_words(rows: object) -> list[str]:
+    """``mnist  1f3a…, 60000 files, 52 MB, from /home/ada/mnist``"""
+    lines = []
+    for row in rows if isinstance(rows, list) else ():
+        if row.get("path_on_target"):
+            lines.append(f"{row.get('name')}: {row['path_on_target']} of the target")
+            continue
+        files, size = row.get("files"), row.get("bytes")
+        count = f", {files} file{'' if files == 1 else 's'}" if isinstance(files, int) else ""
+        count += f", {terminal.human_bytes(size)}" if isinstance(size, int) else ""
+        changed = "; WRITTEN TO while the script ran" if row.get("changed") else ""
+        lines.append(f"{row.get('name')}: {str(row.get('tree'))[:12]}{count}, from {row.get('source')}{changed}")
+    return lines
 
 
 def _parameter_words(parameters: object) -> str:

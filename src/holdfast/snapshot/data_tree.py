@@ -1,7 +1,7 @@
 """A folder or file of data as content: every file of it is hashed once, and only the trees that name them are stored.
 
-No ignore rules apply. Links, pipes and devices are refused. The files stay where they are: they are read again when they
-are sent, and the target compares what arrives with the hash.
+No ignore rules apply. Links, pipes and devices are refused. The files stay where they are: they are read again when
+they are sent, and the target compares what arrives with the hash.
 """
 
 from __future__ import annotations
@@ -100,7 +100,9 @@ class _DataFindings(Findings):
 
     def _refusal(self, path: bytes, why: str) -> ConfigError:
         hint = "data may hold regular files and folders only"
-        return ConfigError("this file cannot be part of data", where=f"{self._source}: {shown(path)}", answer=why, hint=hint)
+        return ConfigError(
+            "this file cannot be part of data", where=f"{self._source}: {shown(path)}", answer=why, hint=hint
+        )
 
 
 class _DataWalk(Walk):
@@ -116,7 +118,7 @@ class _DataWalk(Walk):
         return self._fill(Folder(b""), entries, _NoRules(), 0)  # type: ignore[arg-type]
 
     def _marked(self, names: set[bytes]) -> None:
-        return None
+        """A folder of data is never left out."""
 
     def _link(self, folder: Folder, name: bytes, path: bytes, status: os.stat_result) -> None:  # noqa: ARG002
         self._findings.leave_out(path, "it is a symbolic link")

@@ -95,7 +95,12 @@ class Pending:
     """A scanned project: how much it holds and how much of that looks new. Nothing is stored yet."""
 
     def __init__(
-        self, findings: Findings, known: StatCache, cache: str | None, top: Folder, batch: Callable[[bytes], Any] = Batch
+        self,
+        findings: Findings,
+        known: StatCache,
+        cache: str | None,
+        top: Folder,
+        batch: Callable[[bytes], Any] = Batch,
     ) -> None:
         self.files = findings.files
         self.bytes = findings.bytes

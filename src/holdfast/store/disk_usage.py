@@ -16,6 +16,7 @@ _PARTS = (
     ("trash", "deleted runs; kept for a limited time"),
     ("objects", "snapshots of projects, each content once"),
     ("envs", "environments"),
+    ("data", "data sets, where this machine is a target"),
     ("runner", "the runner"),
     ("other", "index, caches, locks"),
 )
@@ -52,4 +53,4 @@ def size_of(path: str) -> int:
 def _part(parts: list[str]) -> str:
     if parts[0] == "runs":
         return parts[3] if len(parts) > 3 and parts[3] in ("outputs", "work") else "logs"
-    return parts[0] if parts[0] in ("objects", "envs", "runner", "trash") else "other"
+    return parts[0] if parts[0] in ("objects", "envs", "data", "runner", "trash") else "other"

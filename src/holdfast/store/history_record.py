@@ -25,7 +25,7 @@ FIXED = frozenset(
         *("script_name", "arguments", "target", "run_configuration", "status", "created_utc", "start_time_utc"),
         *("end_time_utc", "duration", "heartbeat_enabled", "hidden", "properties", "attachments", "exit_code"),
         *("reason", "host", "program", "outputs", "metrics", "gpu", "tags", "ledger"),
-        *("interpreter", "packages", "conda_packages", "attempts", "parameters", "shared_by"),
+        *("interpreter", "packages", "conda_packages", "attempts", "parameters", "shared_by", "data"),
     )
 )
 
@@ -85,6 +85,7 @@ def _record(run: Run, *, files: bool = True) -> Json:
         "ledger": ledger.ledger(run.client, run.events, run.attempt_number),
     }
     fixed.update({**({"parameters": parameters} if parameters else {}), **_shared_by(request)})
+    fixed.update({"data": data} if (data := _data(run)) else {})
     clashing = {name: value for name, value in values.items() if name in FIXED}
     others = {name: value for name, value in values.items() if name not in FIXED}
     return dict(sorted({**others, **fixed, **({"metrics": clashing} if clashing else {})}.items()))
@@ -93,6 +94,16 @@ def _record(run: Run, *, files: bool = True) -> Json:
 def _shared_by(request: Json) -> Json:
     team = request.get("team")
     return {"shared_by": team.get("owner")} if isinstance(team, dict) else {}
+
+
+def _data(run: Run) -> list[Json]:
+    """What the run was given as data; ``changed``: it was written to while the script ran."""
+    rows = run.request.get("data")
+    event = _event(run.events, "data_changed") or {}
+    names = event.get("names")
+    changed = names if isinstance(names, list) else []
+    listed = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return [{**row, "changed": True} if row.get("name") in changed else row for row in listed]
 
 
 def _logged(run: Run) -> tuple[Json, Json, Json]:

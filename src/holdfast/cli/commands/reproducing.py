@@ -55,6 +55,7 @@ def reproduce(parsed: Parsed) -> int:
         if recorded is not None:
             job = job._replace(python=None, interpreter={"origin": "project", "why": "--recorded-packages"})
         _refuse_without_python(run, chosen, job)
+        _confirm_data(home, run, chosen, job)
         project = _project(run, folder)
         uid, code = Reproduction(home, run, plan, chosen, recorded, allow_urls=allow_urls).run(project, folder, job)
     finally:
@@ -111,6 +112,16 @@ def _chosen(parsed: Parsed, home: Home, run: Run, folder: str) -> Chosen:
         chosen = target_lookup.Chosen(RunConfig(name=config, target=target, framework="Python"), compute, [])
     confirm(home.path, str(run.request.get("project_root")), chosen)
     return chosen
+
+
+def _confirm_data(home: Home, run: Run, chosen: Chosen, job: Job) -> None:
+    """The record of an imported run was written by someone else: what it names is confirmed as that of a project."""
+    if job.data and run.request.get("imported"):
+        from holdfast.amlconfig.types import DataEntry
+
+        entries = tuple(DataEntry(data.name, data.source, data.path_on_target) for data in job.data)
+        asked = chosen._replace(config=chosen.config._replace(data=entries))
+        confirm(home.path, str(run.request.get("project_root")), asked)
 
 
 def _refuse_without_python(run: Run, chosen: Chosen, job: Job) -> None:

@@ -52,6 +52,7 @@ def _order(parsed: Parsed) -> Order:
         env_files=parsed.texts("env_file"),
         secrets=parsed.texts("secret"),
         links=parsed.texts("link"),
+        data=parsed.texts("data"),
         timeout=parsed.text("timeout"),
         grace=parsed.text("grace"),
         notify=parsed.text("notify"),

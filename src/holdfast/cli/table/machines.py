@@ -159,7 +159,7 @@ MACHINES = (
     ),
     Command(
         ("experiment", "clean"),
-        "Free disk space on a target: unused images, environments, caches and old run folders.",
+        "Free disk space on a target: unused images, environments, data sets, caches and old run folders.",
         _AT + "clean:clean",
         (
             _ON,
@@ -170,6 +170,27 @@ MACHINES = (
         aliases=(("clean",),),
         description="Everything is listed with its size first. Data in use, outputs that exist only there, "
         "and data of other clients are kept.",
+    ),
+    Command(
+        ("data", "list"),
+        "List the data sets that a target keeps: hash, size, last use, and whether they are pinned.",
+        _AT + "data:list_sets",
+        (_ON, PROJECT),
+        examples=(("What could be removed", "holdfast data list -c gpu1"),),
+    ),
+    Command(
+        ("data", "pin"),
+        "Keep a data set on a target: clean does not remove it.",
+        _AT + "data:pin",
+        (_ON, PROJECT, Option(("--off",), "off", "Let clean remove it again.", kind="flag")),
+        (Positional("set", "Its name, or the first digits of its hash.", "NAME|HASH"),),
+    ),
+    Command(
+        ("data", "remove"),
+        "Remove a data set from a target; the next run that needs it sends it again.",
+        _AT + "data:remove",
+        (_ON, PROJECT),
+        (Positional("set", "Its name, or the first digits of its hash.", "NAME|HASH"),),
     ),
     Command(
         ("image", "list"),

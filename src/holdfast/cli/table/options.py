@@ -103,6 +103,13 @@ SUBMIT = (
         kind="repeat",
         metavar="PATH",
     ),
+    Option(
+        ("--data",),
+        "data",
+        "Give the run this folder or file as data: sent once per target, kept by content, found at data/NAME.",
+        kind="repeat",
+        metavar="NAME=PATH",
+    ),
     Option(("--timeout",), "timeout", "Cancel the run after this time, for example 4h or 90m.", metavar="TIME"),
     Option(("--grace",), "grace", "Time between SIGTERM and SIGKILL. Default: 30s.", metavar="TIME"),
     Option(("--notify",), "notify", "Command to run, or URL to post to, when the run ends.", metavar="COMMAND|URL"),

@@ -9,6 +9,7 @@ GROUPS = {
     ("project",): "Create projects and restore their code.",
     ("project", "sample"): "Templates.",
     ("computetarget",): "Machines to run on.",
+    ("data",): "Data sets that a target keeps for runs.",
     ("image",): "Images of a target's container engine.",
     ("runconfiguration",): "Run configurations: a target and its settings.",
     ("env",): "Environments: what is declared, solved and built.",

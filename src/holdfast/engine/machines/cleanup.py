@@ -111,6 +111,7 @@ def _ask(
         "runs": whole,
         "contained": target.kind.in_container,
         "engine": target.compute.engine,
+        "data": target.compute.shared_data or "",
     }
     answer = answers.rows(channel.ask("clean", act=act, **parameters), "rows", target.name)
     rows = [_row(row, only_there) for row in answer]

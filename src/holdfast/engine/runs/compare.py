@@ -79,6 +79,7 @@ def compare(home: Home, chosen: Sequence[Run]) -> Comparison:
     sections = (
         Section("run", _rows([_facts(run) for run in chosen])),
         Section("parameters", _rows(list(map(_parameters, chosen, values)))),
+        Section("data", _rows([_data(run) for run in chosen])),
         Section("metrics", _rows([_metrics(metrics) for metrics in values])),
         _environment(home, chosen, plans),
         code,
@@ -125,6 +126,14 @@ def _parameters(run: Run, logged: Metrics) -> Json:
         **parameters.read(tokens),
         **logged.parameters,
         **({"(all arguments)": " ".join(tokens)} if tokens else {}),
+    }
+
+
+def _data(run: Run) -> Json:
+    rows = history_record.record(run).get("data")
+    return {
+        str(row.get("name")): str(row.get("tree") or "")[:12] or row.get("path_on_target")
+        for row in (rows if isinstance(rows, list) else ())
     }
 
 

@@ -93,7 +93,7 @@ class SettledData:
         return ConfigError(what, where=data.source, answer=answer, hint="restore it, or submit a new run")
 
     def _state(self, source: str) -> str:
-        from holdfast.runner.store.data_sets import fingerprint
+        from holdfast.runner.store.data_state import fingerprint
 
         return fingerprint(os.fsencode(source), True)
 

@@ -90,7 +90,7 @@ TABLE = (
         ".runconfig",
         "data",
         CONFIRM,
-        "a path out of the project that is sent to another machine or mounted in a container; a path_on_target in a container",
+        "a path out of the project, for other machines and containers; a path_on_target, for containers",
     ),
     Rule(".runconfig", "links", CONFIRM, "for containers, if a link leads out of the project"),
     *_rules(".runconfig", ALONE, "the script and what it is given", "ArgumentVector", "EnvironmentVariables"),

@@ -46,7 +46,6 @@ class Part(Record):
 
 class Shipment:
     copies = 2  # the object and the run's own copy of it
-    fields: Json = {}  # of every request
 
     def __init__(self, home: Home, channel: RunnerChannel, project: str, tell: Callable[[int, int], None]) -> None:
         self._home = home
@@ -54,6 +53,7 @@ class Shipment:
         self._channel = channel
         self._note = home.shipped(str(channel.hello()["store"]), project)
         self._tell = tell
+        self.fields: Json = {}  # of every request
         self._together: list[tuple[str, bytes]] = []
         self._waiting = 0
         self.sent = 0
@@ -111,9 +111,7 @@ class Shipment:
 
     def _check_room(self, parts: list[Part], free: object) -> None:
         needed = sum(part.size for part in parts)
-        if (
-            isinstance(free, int) and answers.is_count(free) and needed * self.copies > free
-        ):
+        if isinstance(free, int) and answers.is_count(free) and needed * self.copies > free:
             what = "the project and the run's copy" if self.copies > 1 else "the data"
             figures = f"{_megabytes(needed * self.copies)} are needed for {what}, {_megabytes(free)} are free"
             raise StoreError(

@@ -90,7 +90,7 @@ def clean(home: "bytes", parameters: "dict[str, object]") -> "list[dict[str, obj
     sizes, now = _Sizes(), clock.look(home)
     is_history = store_identity(home) == client
     runs, going = _runs(home, client, is_history, whole, sizes)
-    data = unused_data.find(home, Part("data sets"), now, sizes.of)
+    data = unused_data.find(home, str(parameters.get("data") or ""), Part("data sets"), now, sizes.of)
     parts = [_environments(home, sizes), *_tools(home, sizes), data, *runs, _leftovers(home, sizes, now)]
     rows += [part.row(act) for part in parts]
     if not is_history:  # in a client's own store `store prune` does it, which knows its trash too

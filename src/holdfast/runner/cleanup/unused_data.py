@@ -15,7 +15,8 @@ if MYPY:
     from .clean import Part
 
 
-def find(home: "bytes", part: "Part", now: "Clock", size_of: "Callable[[bytes], int]") -> "Part":
+def find(home: "bytes", shared: "str", part: "Part", now: "Clock", size_of: "Callable[[bytes], int]") -> "Part":
+    """``shared``: the folder that users of the machine share, or empty."""
     if not os.path.isdir(layout.data(home)) or os.path.islink(layout.data(home)):
         return part
     elsewhere = run_list.data_elsewhere(home)
@@ -29,7 +30,10 @@ def find(home: "bytes", part: "Part", now: "Clock", size_of: "Callable[[bytes], 
         else:
             path = layout.data_note(home, as_bytes(note["tree"]))
             part.add_aged(now, path, lambda note=note: data_sets.remove(home, note), size)  # type: ignore[misc]
-    roots = {as_bytes(note["objects"]) for note in notes} | {data_sets.place(home, "")[1]}
+    roots = {as_bytes(note["objects"]) for note in notes} | {
+        data_sets.place(home, "")[1],
+        data_sets.place(home, shared)[1],
+    }
     for root in sorted(roots):
         _unfinished(home, root, part, now, size_of)
     for name in os.listdir(layout.data(home)):
@@ -40,9 +44,7 @@ def find(home: "bytes", part: "Part", now: "Clock", size_of: "Callable[[bytes], 
     return part
 
 
-def _unfinished(
-    home: "bytes", root: "bytes", part: "Part", now: "Clock", size_of: "Callable[[bytes], int]"
-) -> "None":
+def _unfinished(home: "bytes", root: "bytes", part: "Part", now: "Clock", size_of: "Callable[[bytes], int]") -> "None":
     """Objects of no set; those of a set that is removed go with it."""
     try:
         needed = data_sets.needed_objects(home, root)

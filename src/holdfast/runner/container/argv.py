@@ -25,7 +25,8 @@ def name_of(uid: "str", attempt: "str") -> "str":
 class Places:
     """Where the run's parts are, here and in the container: at the same paths, but for the shared folder.
 
-    ``data`` is mounted read-only. ``ours``: the user and group ids of the caller; ``selinux``: whether labels keep containers from files of theirs.
+    ``data`` is mounted read-only. ``ours``: the user and group ids of the caller; ``selinux``: whether labels keep
+    containers from files of theirs.
     """
 
     def __init__(

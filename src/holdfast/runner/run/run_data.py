@@ -5,6 +5,7 @@ import sys
 
 from ..decoding import as_bytes, readable
 from ..store import data_sets, layout
+from ..store.data_state import fingerprint
 from .workdir import CannotPrepare
 
 MYPY = False
@@ -61,9 +62,7 @@ class RunData:
         if not os.path.isabs(path) or not os.path.exists(path):
             raise CannotPrepare("data %s: %s does not exist on this machine" % (data.name, readable(path)))
         if data.state and self._state(data) != data.state:
-            raise CannotPrepare(
-                "data %s: %s changed after it was hashed; submit again" % (data.name, readable(path))
-            )
+            raise CannotPrepare("data %s: %s changed after it was hashed; submit again" % (data.name, readable(path)))
 
     def _hold(self, data: "Data") -> "None":
         try:
@@ -80,7 +79,7 @@ class RunData:
         )
 
     def _state(self, data: "Data") -> "str":
-        return data_sets.fingerprint(location(self._home, data), True)
+        return fingerprint(location(self._home, data), True)
 
     def _set_state(self, note: "dict[str, object]") -> "str":
-        return data_sets.fingerprint(data_sets.folder_of(note), note.get("ours") is not True)
+        return fingerprint(data_sets.folder_of(note), note.get("ours") is not True)

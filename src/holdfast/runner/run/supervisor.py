@@ -59,7 +59,7 @@ class Supervisor:
         self._built = {}  # type: dict[str, object]
         self._complete_ns = 0
         self._results = outputs.Collected()
-        self._data = None  # type: RunData | None
+        self._data: "RunData | None" = None
         self.packages = PackageRecord(home, runner, attempt)
         self._way = self._choose_way()
 

@@ -7,7 +7,6 @@ which state its files were when their content was verified.
 
 import errno
 import fcntl
-import hashlib
 import json
 import os
 import stat
@@ -16,6 +15,7 @@ import sys
 from .. import untrusted
 from ..decoding import as_bytes, lossless
 from . import checkout, layout, object_removal, objects, stable_read
+from .data_state import fingerprint
 from .exclusive_lock import InUse
 from .files import SYNCED, sync_file_system, temporary_beside, unlink_quietly, write_whole
 from .remove_tree import remove_tree
@@ -48,32 +48,6 @@ def place(home: "bytes", shared: "str") -> "tuple[bytes, bytes]":
         if status is not None and stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid():
             return folder, root
     return layout.data(home), os.path.join(layout.data(home), b"objects")
-
-
-def fingerprint(path: "bytes", changes: "bool") -> "str":
-    """The state of all files below a folder, or of a file, without reading them: equal as long as none was written to.
-
-    With ``changes`` the time of the last change counts, which no program can set. Hard links change it too.
-    """
-    rows = [_row(b"", os.lstat(path), changes)]
-    waiting = [b""] if os.path.isdir(path) else []
-    while waiting:
-        prefix = waiting.pop()
-        with os.scandir(os.path.join(path, prefix)) as entries:
-            for entry in entries:
-                name, status = prefix + entry.name, entry.stat(follow_symlinks=False)
-                rows.append(_row(name, status, changes))
-                if stat.S_ISDIR(status.st_mode):
-                    waiting.append(name + b"/")
-    rows.sort()
-    return hashlib.sha256(b"\n".join(rows)).hexdigest()
-
-
-def _row(name: "bytes", status: "os.stat_result", changes: "bool") -> "bytes":
-    if stat.S_ISDIR(status.st_mode):
-        return b"%s\0d" % name
-    changed = status.st_ctime_ns if changes else 0
-    return b"%s\0%d %d %d %d" % (name, status.st_size, status.st_mtime_ns, changed, status.st_ino)
 
 
 def notes(home: "bytes") -> "Iterator[dict[str, object]]":
@@ -191,7 +165,7 @@ def verify(root: "bytes", tree: "str", folder: "bytes") -> "list[str]":
 
     ``folder`` may be another user's: nothing in it is followed, and only regular files are opened.
     """
-    damaged = []
+    damaged = []  # type: list[str]
     waiting = [(tree, folder)]
     while waiting:
         digest, path = waiting.pop()
@@ -218,7 +192,7 @@ def _is_content(path: "bytes", entry: "objects.Entry") -> "bool":
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode) or status.st_size != entry.size:
             return False
-        return stable_read.pour(fd, status, None, len) == entry.digest
+        return bool(stable_read.pour(fd, status, None, len) == entry.digest)
     except (OSError, stable_read.Unreadable, stable_read.Changed):
         return False
     finally:

@@ -71,4 +71,6 @@ def _remark(home: "bytes", shared: "str") -> "str":
 def _row(home: "bytes", note: "dict[str, object]") -> "dict[str, object]":
     names = ("tree", "name", "files", "bytes", "pinned", "at")
     row = {name: note.get(name) for name in names}
-    return dict(row, in_use=data_sets.is_used(note), shared=note.get("ours") is not True, used_ns=data_sets.used_ns(home, note))
+    return dict(
+        row, in_use=data_sets.is_used(note), shared=note.get("ours") is not True, used_ns=data_sets.used_ns(home, note)
+    )

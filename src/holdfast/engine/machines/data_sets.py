@@ -1,0 +1,60 @@
+"""Data sets that a target keeps: listed, pinned, removed."""
+
+from __future__ import annotations
+
+from holdfast import answers
+from holdfast.errors import ConfigError, RunnerError, UsageError
+from holdfast.runner import untrusted
+from holdfast.store.history_record import utc
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.engine.connection.channel import RunnerChannel
+    from holdfast.model import Json
+
+
+def listed(channel: RunnerChannel, target: str) -> list[Json]:
+    return [_row(row, target) for row in answers.rows(_ask(channel, target, act="list"), "sets", target)]
+
+
+def act(channel: RunnerChannel, target: str, name: str, action: str) -> Json:
+    """``pin``, ``unpin`` or ``remove`` the set with this name, or whose hash begins so."""
+    rows = listed(channel, target)
+    matches = [row for row in rows if str(row["hash"]).startswith(name)] if name else []
+    matches = matches or [row for row in rows if row["name"] == name]
+    if len(matches) != 1:
+        what = f"{len(matches)} data sets match {name!r}" if matches else f"no data set matches {name!r}"
+        known = "\n".join(f"{row['name']} {str(row['hash'])[:12]}" for row in matches or rows)
+        raise UsageError(what, where=target, answer=known, hint=f"holdfast data list -c {target}")
+    [row] = matches
+    state = answers.text(_ask(channel, target, act=action, tree=row["hash"]), "state", target)
+    if state == "in-use":
+        raise UsageError(f"the data set {row['name']} is used by a run", where=target, hint="wait until it has ended")
+    return row
+
+
+def _ask(channel: RunnerChannel, target: str, **fields: object) -> Json:
+    try:
+        return channel.ask("data", **fields)
+    except RunnerError as error:
+        if error.code != "unknown-verb":
+            raise
+        raise ConfigError("the runner on this target does not support data sets", where=target) from error
+
+
+def _row(answer: Json, target: str) -> Json:
+    try:
+        tree = untrusted.hexadecimal(answer.get("tree"), 64)
+    except untrusted.Untrusted as error:
+        raise answers.malformed("tree", answer.get("tree"), "64 hexadecimal digits", target) from error
+    return {
+        "name": answers.optional_text(answer, "name", target),
+        "hash": tree,
+        "files": answers.number(answer, "files", target),
+        "bytes": answers.number(answer, "bytes", target),
+        "last_used": utc(answer.get("used_ns")),
+        "pinned": answer.get("pinned") is True,
+        "in_use": answer.get("in_use") is True,
+        "shared": answer.get("shared") is True,
+        "folder": answers.optional_text(answer, "at", target),
+    }
