@@ -238,7 +238,7 @@ class Session:
             reply.end(failed=str(error))
 
     def _data(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
-        from .store import data_verb
+        from .machine import data_verb
 
         reply.end(**data_verb.answer(self.home, header, self._arrivals_for(header)))
 
@@ -259,7 +259,7 @@ class Session:
         if shared is None:
             return self._arrivals
         if self._data_arrivals is None:
-            from .store import data_sets
+            from .machine import data_sets
 
             self._data_arrivals = uploads.Arrivals(self.home, data_sets.place(self.home, str(shared))[1])
         return self._data_arrivals
@@ -323,7 +323,7 @@ class Session:
     def _has_data(self, plan: "Plan") -> "bool":
         if not plan.data:
             return True
-        from .store import data_sets
+        from .machine import data_sets
 
         return all(data_sets.is_kept(self.home, wanted.tree) for wanted in plan.data if not wanted.path)
 

@@ -3,7 +3,8 @@
 import os
 
 from ..decoding import as_bytes
-from ..store import data_sets, layout, object_removal, objects, run_list
+from ..machine import data_sets
+from ..store import layout, object_removal, objects, run_list
 from ..store.files import is_temporary, unlink_quietly
 from ..store.remove_tree import remove_tree
 

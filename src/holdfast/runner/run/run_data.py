@@ -4,7 +4,8 @@ import os
 import sys
 
 from ..decoding import as_bytes, readable
-from ..store import data_sets, layout
+from ..machine import data_sets
+from ..store import layout
 from ..store.data_state import fingerprint
 from .workdir import CannotPrepare
 

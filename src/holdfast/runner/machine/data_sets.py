@@ -14,11 +14,11 @@ import sys
 
 from .. import untrusted
 from ..decoding import as_bytes, lossless
-from . import checkout, layout, object_removal, objects, stable_read
-from .data_state import fingerprint
-from .exclusive_lock import InUse
-from .files import SYNCED, sync_file_system, temporary_beside, unlink_quietly, write_whole
-from .remove_tree import remove_tree
+from ..store import checkout, layout, object_removal, objects, stable_read
+from ..store.data_state import fingerprint
+from ..store.exclusive_lock import InUse
+from ..store.files import SYNCED, sync_file_system, temporary_beside, unlink_quietly, write_whole
+from ..store.remove_tree import remove_tree
 
 assert sys.platform != "win32"  # a target is never Windows
 

@@ -4,12 +4,13 @@ import os
 import time
 
 from .. import untrusted
-from . import data_sets, objects
-from .exclusive_lock import InUse
+from ..store import objects
+from ..store.exclusive_lock import InUse
+from . import data_sets
 
 MYPY = False
 if MYPY:
-    from .uploads import Arrivals
+    from ..store.uploads import Arrivals
 
 _BEGAN_NS = time.time_ns() if hasattr(time, "time_ns") else int(time.time() * 1e9)
 
