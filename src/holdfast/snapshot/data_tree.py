@@ -6,7 +6,6 @@ they are sent, and the target compares what arrives with the hash.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
     from holdfast.runner.store.objects import OnBytes
     from holdfast.snapshot.ignore import Rule, Rules
-    from holdfast.store.home import Home
 
 
 class DataTree(Record):
@@ -36,27 +34,28 @@ class DataTree(Record):
     file: str = ""
 
 
-def take(home: Home, source: str, on_progress: Callable[[int, int], None] | None, *, store: bool = True) -> DataTree:
-    """Hash what changed since the last time. Without ``store`` nothing is written."""
+def take(
+    source: str, *, objects: str | None, cache: str, on_progress: Callable[[int, int], None] | None = None
+) -> DataTree:
+    """Hash what changed since the last time. With ``objects=None`` nothing is written."""
     file = "" if os.path.isdir(source) else os.path.basename(source)
     folder = os.path.dirname(source) if file else source
-    cache = home.stat_cache(f"data-{hashlib.sha256(os.fsencode(source)).hexdigest()[:32]}")
     findings = _DataFindings(folder, source)
     known = StatCache.load(cache)
     top = _DataWalk(findings, known, ()).from_top(os.fsencode(file))
     findings.refuse_unreadable()
     pending = Pending(findings, known, cache, top, _TreesOnly)
-    taken = pending.store(home.objects if store else None, on_progress)
+    taken = pending.store(objects, on_progress)
     return DataTree(taken.tree, taken.files, taken.bytes, folder, file)
 
 
-def paths(home: Home, tree: str) -> dict[str, bytes]:
+def paths(objects: str, tree: str) -> dict[str, bytes]:
     """Where a file with this content is, below the folder that was hashed."""
     found: dict[str, bytes] = {}
     waiting = [(tree, b"")]
     while waiting:
         digest, prefix = waiting.pop()
-        for entry in read_tree(os.fsencode(home.objects), digest):
+        for entry in read_tree(os.fsencode(objects), digest):
             if entry.kind == "dir":
                 waiting.append((entry.digest, prefix + entry.name + b"/"))
             else:

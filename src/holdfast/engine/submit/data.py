@@ -6,6 +6,7 @@ content; that it has one is noted, so that the next submit asks nothing.
 
 from __future__ import annotations
 
+import hashlib
 import os
 
 from holdfast import answers
@@ -76,7 +77,9 @@ class SettledData:
         if data.tree and not os.path.exists(data.source):
             return self._without_source(data, "it is no longer there")
         state = self._state(data.source) if self._is_here else ""  # before the hash: later changes are noticed
-        taken = data_tree.take(self._home, data.source, on_hash, store=store)
+        name = hashlib.sha256(os.fsencode(data.source)).hexdigest()[:32]
+        objects, cache = self._home.objects if store else None, self._home.stat_cache(f"data-{name}")
+        taken = data_tree.take(data.source, objects=objects, cache=cache, on_progress=on_hash)
         if data.tree and taken.tree != data.tree:
             return self._without_source(data, f"its content is {taken.tree[:12]} now")
         return _Row(data, taken, state)
@@ -153,7 +156,7 @@ class _DataShipment(Shipment):
         super().__init__(home, channel, "data", tell)
         self.fields = {"data": shared}
         self._folder = os.fsencode(taken.folder)
-        self._paths = data_tree.paths(home, taken.tree)
+        self._paths = data_tree.paths(home.objects, taken.tree)
 
     def send_trees(self, tree: str) -> None:
         parts, _ = self._missing(tree)
