@@ -325,7 +325,8 @@ class Session:
             return True
         from .machine import data_sets
 
-        return all(data_sets.is_kept(self.home, wanted.tree) for wanted in plan.data if not wanted.path)
+        wanted = [data for data in plan.data if not data.path]
+        return all(data_sets.find(self.home, data.tree, data.shared) for data in wanted)
 
     def _lacks_any(self, tree: "str") -> "bool":
         try:

@@ -29,7 +29,7 @@ def act(channel: RunnerChannel, target: str, name: str, action: str) -> Json:
     [row] = matches
     state = answers.text(_ask(channel, target, act=action, tree=row["hash"]), "state", target)
     if state == "in-use":
-        raise UsageError(f"the data set {row['name']} is used by a run", where=target, hint="wait until it has ended")
+        raise UsageError(f"the data set {row['name']!r} is used by a run", where=target, hint="wait until it has ended")
     return row
 
 

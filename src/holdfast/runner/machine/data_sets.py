@@ -84,12 +84,6 @@ def used_ns(home: "bytes", note: "dict[str, object]") -> "int":
     return os.stat(_note(home, str(note["tree"]))).st_mtime_ns
 
 
-def is_kept(home: "bytes", tree: "str") -> "bool":
-    """Whether the set is here, by a look at its note; it is verified when it is used."""
-    note = read_note(home, tree)
-    return note is not None and os.path.isdir(folder_of(note))
-
-
 def find(home: "bytes", tree: "str", shared: "str" = "") -> "bytes | None":
     """The folder of a set, in the state in which it was verified, or verified now; None where there is none.
 
