@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.snapshot.snapshot import Pending
     from holdfast.target_lookup import Chosen
 
-_LINK = "use --link to link a folder instead of copying it, or --yes"
+_LINK = "use --data for a folder of data, --link to link a folder instead of copying it, or --yes"
 
 
 class TerminalDialog:
