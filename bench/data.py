@@ -54,7 +54,7 @@ def measure(bench: Bench, options: argparse.Namespace) -> None:
     folder.mkdir()
     for number in range(options.files):
         fill(folder / f"{number:06}.bin", size)
-    reach = ("-e", f"ssh -S {box._socket()} -l ada")  # noqa: SLF001 - the connection that both share
+    reach = ("-e", f"ssh -S {box._socket()} -l ada")
     rsync = ["rsync", "-a", "--whole-file", *reach, f"{folder}/", f"{box.address}:{box.bare}/"]
     print(f"{options.gigabytes:g} GB in {options.files} files, files in {options.disk or 'memory'}", flush=True)
     show("first: rsync", [box.watch(rsync)])

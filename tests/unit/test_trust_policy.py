@@ -10,7 +10,7 @@ import pytest
 import holdfast
 from holdfast.amlconfig import compute, read_compute, runconfig, successor
 from holdfast.amlconfig.docker_arguments import ENGINES, HARMLESS
-from holdfast.amlconfig.types import ComputeTarget, RunConfig
+from holdfast.amlconfig.types import ComputeTarget, DataEntry, RunConfig
 from holdfast.engine.submit import trust_policy
 from holdfast.engine.submit.trust_policy import ALONE, CONFIRM, NEVER, TABLE, wanted
 from holdfast.settings import SETTINGS
@@ -30,6 +30,7 @@ SAMPLES = {
         {**DOCKER, "native_shared_directory": "~/.azureml/share/../../.ssh"},
         {**DOCKER, "native_shared_directory": "~/.azureml/share/"},
     ),
+    "sharedData": ({**REMOTE, "shared_data": "/srv/data"}, REMOTE),
     "baseDockerImage": ({"type": "docker", "base_docker_image": "rootfs:/srv/x"}, DOCKER),
     "containerUser": ({**DOCKER, "container_user": "0:0"}, {**DOCKER, "container_user": "1000:1000"}),
     "network": ({**DOCKER, "network": "host"}, {**DOCKER, "network": "none"}),
@@ -177,3 +178,26 @@ def _successor_keys() -> list[str]:
     prefixed += [f"environment.docker.{name}" for name in successor._DOCKER if name != "baseImageRegistry"]
     prefixed += [f"environment.docker.baseImageRegistry.{name}" for name in successor._REGISTRY]
     return [*(name for name in successor._READ if name != "environment"), *prefixed]
+
+
+def test_data_outside_the_project_needs_a_confirmation_unless_it_stays_on_this_machine(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    (root / "images").mkdir(parents=True)
+    (root / "escape").symlink_to(tmp_path)
+    names = ("~/.ssh", "../other", "escape", "images")
+    config = RunConfig(name="c", data=tuple(DataEntry(str(number), path) for number, path in enumerate(names)))
+
+    def values(**target: object) -> list[str]:
+        compute_target = ComputeTarget(name="t", **target)  # type: ignore[arg-type]
+        return [need.value for need in wanted(compute_target, config, str(root)) if need.key == "data"]
+
+    outside = [os.path.realpath(os.path.expanduser("~/.ssh")), str(tmp_path / "other"), str(tmp_path)]
+    assert values(**REMOTE) == values(**DOCKER) == outside
+    assert values(type="local") == []
+
+
+def test_path_on_target_needs_a_confirmation_in_containers_only() -> None:
+    config = RunConfig(name="c", data=(DataEntry("keys", path_on_target="/root/.ssh"),))
+    inside = wanted(ComputeTarget(name="t", **DOCKER), config, "/nowhere")  # type: ignore[arg-type]
+    assert [(need.key, need.value) for need in inside] == [("data", "/root/.ssh")]
+    assert wanted(ComputeTarget(name="t", type="local"), config, "/nowhere") == []

@@ -1,0 +1,210 @@
+"""Data sets on a target: laid out from objects, verified, found again, removed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import ConfigError
+from holdfast.present.run_card import data_words
+from holdfast.runner.machine import data_sets, data_verb
+from holdfast.runner.run.run_data import variable
+from holdfast.runner.store import objects
+from holdfast.runner.store.exclusive_lock import InUse
+from holdfast.runner.store.uploads import Arrivals
+from holdfast.snapshot import data_tree
+from holdfast.snapshot.stat_cache import StatCache, digest_in
+
+
+class Target:
+    """The store of a target, to which a folder is sent object by object."""
+
+    def __init__(self, place: Path) -> None:
+        self.home = os.fsencode(place / "target")
+        self.client = place / "client"
+        os.mkdir(self.home)
+
+    def take(self, folder: Path) -> data_tree.DataTree:
+        objects_folder = str(self.client / "objects")
+        return data_tree.take(str(folder), objects=objects_folder, cache=str(self.client / "cache" / "stat-data"))
+
+    def send(self, folder: Path, shared: str = "") -> str:
+        taken = self.take(folder)
+        arrivals = Arrivals(self.home, data_sets.place(self.home, shared)[1])
+        for path in data_tree.paths(str(self.client / "objects"), taken.tree).values():
+            self._put(arrivals, (folder / os.fsdecode(path)).read_bytes())
+        for path in (self.client / "objects").glob("??/*"):
+            self._put(arrivals, path.read_bytes())
+        answer = data_verb.answer(
+            self.home, {"act": "make", "tree": taken.tree, "data": shared, "name": "set"}, arrivals
+        )
+        assert answer["state"] == "here"
+        return taken.tree
+
+    def _put(self, arrivals: Arrivals, content: bytes) -> None:
+        digest = objects.HashOnly().add_bytes(content)
+        arrivals.add(content, {"digest": digest, "at": 0, "size": len(content)})
+
+    def folder(self, tree: str) -> Path:
+        found = data_sets.find(self.home, tree)
+        assert found is not None
+        return Path(os.fsdecode(found))
+
+    def stored(self) -> list[Path]:
+        return [path for path in Path(os.fsdecode(self.home), "data", "objects").glob("??/*") if path.is_file()]
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Target:
+    return Target(tmp_path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "set"
+    (path / "deep").mkdir(parents=True)
+    (path / "a").write_text("first")
+    (path / "deep" / "b").write_text("second")
+    (path / "program").write_text("third")
+    (path / "program").chmod(0o755)
+    return path
+
+
+def test_client_stores_trees_and_no_file_of_the_data(target: Target, folder: Path) -> None:
+    taken = target.take(folder)
+    assert (taken.files, taken.bytes) == (3, len("firstsecondthird"))
+    contents = [path.read_bytes() for path in (target.client / "objects").glob("??/*")]
+    assert len(contents) == 2
+    assert all(content.startswith(b'{"entries":') for content in contents)
+
+
+def test_ignore_rules_of_projects_do_not_apply_to_data(target: Target, folder: Path) -> None:
+    for name in (".gitignore", ".env", "docs", "id_rsa", "store.json"):
+        (folder / name).write_text("*")
+    (folder / "venv").mkdir()
+    (folder / "venv" / "pyvenv.cfg").write_text("")
+    assert target.take(folder).files == 3 + 6
+
+
+def test_unchanged_file_is_not_read_again(target: Target, folder: Path) -> None:
+    cache = str(target.client / "cache" / "stat-data")
+    tree = target.take(folder).tree
+    while b"a" not in StatCache.load(cache).files:  # a file younger than a tick of the clock is always read
+        assert target.take(folder).tree == tree
+    known = StatCache.load(cache)
+    state = known.files[b"a"][:32]
+    StatCache({**known.files, b"a": state + bytes(32)}, {}).save(cache)
+    target.take(folder)
+    assert digest_in(StatCache.load(cache).files[b"a"]) == "0" * 64  # taken from the cache
+
+
+def test_set_is_read_only_and_its_files_have_a_fixed_time(target: Target, folder: Path) -> None:
+    made = target.folder(target.send(folder))
+    modes = {str(path.relative_to(made)): path.stat().st_mode & 0o777 for path in made.rglob("*")}
+    assert modes == {"a": 0o444, "deep": 0o555, "deep/b": 0o444, "program": 0o555}
+    assert {path.stat().st_mtime for path in made.rglob("*") if path.is_file()} == {315532800.0}
+    assert (made / "deep" / "b").read_text() == "second"
+
+
+def test_versions_share_their_files_and_removal_of_one_leaves_the_other(target: Target, folder: Path) -> None:
+    first = target.send(folder)
+    (folder / "a").write_text("changed")
+    second = target.send(folder)
+    assert (target.folder(first) / "program").samefile(target.folder(second) / "program")
+    note = data_sets.read_note(target.home, first)
+    assert note is not None
+    data_sets.remove(target.home, note)
+    assert data_sets.find(target.home, first) is None
+    assert (target.folder(second) / "program").read_text() == "third"
+    assert objects.missing(data_sets.place(target.home, "")[1], second) == []
+    assert b"first" not in [path.read_bytes() for path in target.stored()]
+
+
+def test_set_that_was_written_to_is_given_up_with_the_damaged_object(target: Target, folder: Path) -> None:
+    tree = target.send(folder)
+    path = target.folder(tree) / "a"
+    path.chmod(0o600)
+    path.write_text("FIRST")
+    assert data_sets.find(target.home, tree) is None
+    root = data_sets.place(target.home, "")[1]
+    assert objects.missing(root, tree) == [objects.HashOnly().add_bytes(b"first")]
+
+
+def test_set_whose_state_changed_and_content_did_not_is_verified_and_kept(target: Target, folder: Path) -> None:
+    tree = target.send(folder)
+    made = target.folder(tree)
+    os.utime(made / "a")
+    assert target.folder(tree) == made
+    note = data_sets.read_note(target.home, tree)
+    assert note is not None
+    assert note["state"] == data_sets.fingerprint(os.fsencode(made), False)
+
+
+def test_set_in_use_cannot_be_removed(target: Target, folder: Path) -> None:
+    tree = target.send(folder)
+    held = data_sets.hold(os.fsencode(target.folder(tree)))
+    header = {"act": "remove", "tree": tree}
+    arrivals = Arrivals(target.home)
+    assert data_verb.answer(target.home, header, arrivals) == {"state": "in-use"}
+    note = data_sets.read_note(target.home, tree)
+    assert note is not None
+    with pytest.raises(InUse):
+        data_sets.remove(target.home, note)
+    os.close(held)
+    assert data_verb.answer(target.home, header, arrivals) == {"state": "done"}
+    assert data_verb.answer(target.home, header, arrivals) == {"state": "absent"}
+    assert target.stored() == []
+
+
+def test_shared_folder_gets_the_set_and_another_store_of_the_user_finds_it(
+    target: Target, folder: Path, tmp_path: Path
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    tree = target.send(folder, str(shared))
+    assert target.folder(tree) == shared / tree
+    (shared / f"objects-{os.getuid()}").stat()
+    other = os.fsencode(tmp_path / "other")
+    os.mkdir(other)
+    assert data_sets.find(other, tree, str(shared)) == os.fsencode(shared / tree)
+
+
+def test_set_with_one_file_too_many_is_not_the_set(target: Target, folder: Path) -> None:
+    tree = target.send(folder)
+    made = target.folder(tree)
+    root = data_sets.place(target.home, "")[1]
+    assert data_sets.verify(root, tree, os.fsencode(made)) == []
+    made.chmod(0o700)
+    (made / "more").write_text("")
+    assert data_sets.verify(root, tree, os.fsencode(made)) == [""]
+
+
+def test_pinned_set_is_listed_as_such_until_it_is_unpinned(target: Target, folder: Path) -> None:
+    tree, arrivals = target.send(folder), Arrivals(target.home)
+    for act, expected in (("pin", True), ("unpin", False)):
+        assert data_verb.answer(target.home, {"act": act, "tree": tree}, arrivals) == {"state": "done"}
+        rows = data_verb.answer(target.home, {"act": "list"}, arrivals)["sets"]
+        assert [(row["name"], row["pinned"]) for row in rows] == [("set", expected)]  # type: ignore[attr-defined]
+
+
+def test_device_in_data_is_refused_with_its_path(target: Target) -> None:
+    with pytest.raises(ConfigError) as caught:
+        target.take(Path("/dev/null"))
+    assert "not a regular file" in str(caught.value.answer)
+
+
+def test_name_of_data_becomes_a_variable() -> None:
+    assert variable("mnist-2.0") == b"HOLDFAST_DATA_MNIST_2_0"
+
+
+def test_card_of_a_run_names_its_data() -> None:
+    rows = [
+        {"name": "mnist", "tree": "a" * 64, "files": 1, "bytes": 5_000, "source": "/sets/mnist", "changed": True},
+        {"name": "big", "path_on_target": "/data/big"},
+    ]
+    assert data_words(rows) == [
+        "mnist: aaaaaaaaaaaa, 1 file, 5.0 kB, from /sets/mnist; WRITTEN TO while the script ran",
+        "big: /data/big of the target",
+    ]
