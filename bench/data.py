@@ -3,7 +3,7 @@
     python bench/data.py [--gigabytes 5] [--files 500] [--rounds N] [--disk FOLDER]
 
 The machine is that of ``bench/remote.py``: namespaces of its own with an sshd. Its files and the client's are in memory
-or, with --disk, in a folder of yours; both sides need room for the set, the machine twice.
+or, with --disk, in a folder of yours; both sides need space for the set, the machine twice.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ import pytest
 
 from holdfast.errors import ConfigError
 from holdfast.present.run_card import data_words
-from holdfast.runner.machine import data_sets, data_verb
-from holdfast.runner.run.run_data import variable
+from holdfast.runner.data import data_sets, data_verb
+from holdfast.runner.data.run_data import variable
 from holdfast.runner.store import objects
 from holdfast.runner.store.exclusive_lock import InUse
 from holdfast.runner.store.uploads import Arrivals

@@ -58,8 +58,7 @@ def tell(home: Home, uid: str, emit: Callable[[object], None] | None, stopwatch:
         _explain(run)
     _refuse(run, wrong)
     _tell_missing(run, missing)
-    _tell_not_kept(run)
-    _tell_changed_data(run)
+    _tell_remarks(run)
     if closed.get("outcome") == "completed":
         _tell_how_to_log(run)
     daily_cleanup.daily(home, _warn)
@@ -100,6 +99,12 @@ def _tell_missing(run: Run, missing: list[str]) -> None:
     if unlisted or output_manifest.not_brought(run) or len(missing) > len(output_manifest.problems(run)):
         when = "when disk space is available, " if unlisted else ""
         sys.stderr.write(f"  {when}holdfast experiment return -r {run.request.get('run_number')} tries again\n")
+
+
+def _tell_remarks(run: Run) -> None:
+    """What is not a failure of the run."""
+    _tell_not_kept(run)
+    _tell_changed_data(run)
 
 
 def _tell_not_kept(run: Run) -> None:

@@ -33,6 +33,9 @@ def main(home: "bytes", runner: "str", umask: "int") -> "None":
 
 
 class Session:
+    _data_arrivals: "uploads.Arrivals | None" = None
+    _gpu_reader: "nvml.Reader | None" = None
+
     def __init__(self, home: "bytes", runner: "str", umask: "int") -> "None":
         self.home = home
         self.runner = runner
@@ -40,8 +43,6 @@ class Session:
         self.objects = layout.objects(home)
         self.reader = wire.FrameReader(0)
         self._arrivals = uploads.Arrivals(home)
-        self._data_arrivals: "uploads.Arrivals | None" = None
-        self._gpu_reader: "nvml.Reader | None" = None
         self._verbs = {
             "probe": self._probe,
             "facts": self._facts,
@@ -238,7 +239,7 @@ class Session:
             reply.end(failed=str(error))
 
     def _data(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
-        from .machine import data_verb
+        from .data import data_verb
 
         reply.end(**data_verb.answer(self.home, header, self._arrivals_for(header)))
 
@@ -259,7 +260,7 @@ class Session:
         if shared is None:
             return self._arrivals
         if self._data_arrivals is None:
-            from .machine import data_sets
+            from .data import data_sets
 
             self._data_arrivals = uploads.Arrivals(self.home, data_sets.place(self.home, str(shared))[1])
         return self._data_arrivals
@@ -323,7 +324,7 @@ class Session:
     def _has_data(self, plan: "Plan") -> "bool":
         if not plan.data:
             return True
-        from .machine import data_sets
+        from .data import data_sets
 
         wanted = [data for data in plan.data if not data.path]
         return all(data_sets.find(self.home, data.tree, data.shared) for data in wanted)

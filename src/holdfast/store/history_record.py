@@ -84,8 +84,8 @@ def _record(run: Run, *, files: bool = True) -> Json:
         "gpu": gpu_receipt(run),
         "ledger": ledger.ledger(run.client, run.events, run.attempt_number),
     }
-    fixed.update({**({"parameters": parameters} if parameters else {}), **_shared_by(request)})
-    fixed.update({"data": data} if (data := _data(run)) else {})
+    extra = {"parameters": parameters, "data": _data(run), **_shared_by(request)}
+    fixed.update({name: value for name, value in extra.items() if value})
     clashing = {name: value for name, value in values.items() if name in FIXED}
     others = {name: value for name, value in values.items() if name not in FIXED}
     return dict(sorted({**others, **fixed, **({"metrics": clashing} if clashing else {})}.items()))

@@ -2,8 +2,8 @@
 
 import os
 
+from ..data import data_sets
 from ..decoding import as_bytes
-from ..machine import data_sets
 from ..store import layout, object_removal, objects, run_list
 from ..store.files import is_temporary, unlink_quietly
 from ..store.remove_tree import remove_tree

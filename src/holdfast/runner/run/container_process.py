@@ -126,7 +126,7 @@ class Contained:
     def _data_folders(self) -> "list[str]":
         if not self._run.plan.data:
             return []
-        from . import run_data
+        from ..data import run_data
 
         return [lossless(run_data.location(self._run.home, data)) for data in self._run.plan.data]
 

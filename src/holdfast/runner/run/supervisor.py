@@ -18,12 +18,12 @@ from .script_log import ScriptLog
 
 MYPY = False
 if MYPY:
+    from ..data.run_data import RunData
     from ..gpu.no_gpus import NoHold
     from ..gpu.run_gpus import Hold
     from ..plan import Plan
     from .container_process import Contained
     from .printed_metrics import PrintedMetrics
-    from .run_data import RunData
 
 LEFTOVER_GRACE = 5.0
 LOOK_S = 1.0  # how often the guardian and the container monitor are checked
@@ -85,7 +85,7 @@ class Supervisor:
         self._accept()
         try:
             if self.plan.data:
-                from .run_data import RunData
+                from ..data.run_data import RunData
 
                 self._data = RunData(self.home, self.plan.data)
             self._complete_ns, resumed = workdir.prepare(self.home, self.attempt, self.plan)

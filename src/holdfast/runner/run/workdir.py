@@ -67,9 +67,8 @@ def variables(
         b"HOLDFAST_OUTPUTS": layout.outputs(layout.work(attempt)),
         b"HOLDFAST_CHECKPOINTS": layout.checkpoints(layout.work(attempt)),
         b"AZUREML_RUN_ID": as_bytes(plan.run_id),
+        **_of_plan(home, plan),
     }
-    if not plan.capture:
-        values[b"HOLDFAST_CAPTURE"] = b"0"
     first = {b"PYTHONPATH": [site], b"PATH": [], b"LD_LIBRARY_PATH": []}  # type: dict[bytes, list[bytes]]
     if plan.shims:
         first[b"PATH"].append(as_bytes(plan.shims))
@@ -87,13 +86,19 @@ def variables(
     beside = os.path.dirname(as_bytes(plan.python))
     if plan.argv[0] != plan.python and beside and beside not in first[b"PATH"]:
         first[b"PATH"].append(beside)  # a program of the interpreter's environment comes before others of that name
-    if plan.data:
-        from . import run_data
-
-        values.update((run_data.variable(data.name), run_data.location(home, data)) for data in plan.data)
     if plan.share:
         values[b"AZUREML_NATIVE_SHARE_DIRECTORY"] = os.path.join(share_path(plan.share), b"")  # scripts join by `+`
     return values, first
+
+
+def _of_plan(home: "bytes", plan: "Plan") -> "dict[bytes, bytes]":
+    """Variables that only some runs have."""
+    values = {} if plan.capture else {b"HOLDFAST_CAPTURE": b"0"}
+    if plan.data:
+        from ..data import run_data
+
+        values.update((run_data.variable(data.name), run_data.location(home, data)) for data in plan.data)
+    return values
 
 
 def merged(parts: "tuple[dict[bytes, bytes], dict[bytes, list[bytes]]]") -> "dict[bytes, bytes]":
@@ -148,7 +153,7 @@ def _link(work: "bytes", name: "bytes", target: "bytes") -> "None":
 
 
 def _link_data(home: "bytes", work: "bytes", wanted: "Data") -> "None":
-    from . import run_data
+    from ..data import run_data
 
     path = os.path.join(work, as_bytes(wanted.link))
     above = os.path.dirname(path)

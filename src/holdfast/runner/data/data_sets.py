@@ -47,7 +47,7 @@ def place(home: "bytes", shared: "str") -> "tuple[bytes, bytes]":
         status = os.lstat(root) if os.path.lexists(root) else None
         if status is not None and stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid():
             return folder, root
-    return layout.data(home), os.path.join(layout.data(home), b"objects")
+    return layout.data(home), layout.data_objects(home)
 
 
 def notes(home: "bytes") -> "Iterator[dict[str, object]]":

@@ -4,10 +4,10 @@ import os
 import sys
 
 from ..decoding import as_bytes, readable
-from ..machine import data_sets
+from ..run.workdir import CannotPrepare
 from ..store import layout
 from ..store.data_state import fingerprint
-from .workdir import CannotPrepare
+from . import data_sets
 
 MYPY = False
 if MYPY:

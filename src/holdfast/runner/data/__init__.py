@@ -1,0 +1,1 @@
+"""Data sets on this machine: kept by content, verified, held by runs."""
