@@ -6,7 +6,7 @@ from holdfast.cli.parse import Command, Option, Positional
 from holdfast.cli.table.comparison import COMPARISONS
 from holdfast.cli.table.exchange import ASSETS, DIAGNOSTICS, EXCHANGE, LABELS, PASSPORTS, TEAM
 from holdfast.cli.table.history import HISTORY
-from holdfast.cli.table.machines import MACHINES
+from holdfast.cli.table.machines import KERNELS, MACHINES
 from holdfast.cli.table.options import CONFIGURATION, NAME, OLD_TARGET, PROJECT, RUN, STORE_LARGE, SUBMIT, WORD
 
 _AT = "holdfast.cli.commands."
@@ -283,6 +283,7 @@ COMMANDS = (
         (PROJECT,),
     ),
     *MACHINES,
+    *KERNELS,
     Command(
         ("runconfiguration", "list"),
         "List the names of all run configurations.",

@@ -13,6 +13,61 @@ _ON = Option(
     metavar="NAME",
     required=True,
 )
+_KERNEL = (
+    PROJECT,
+    Option(("--env",), "environment", "Python environment, as for submit.", metavar="project|active|none"),
+    Option(("--python",), "python", "Interpreter of the kernel, on the target.", metavar="PATH"),
+    Option(("--gpus",), "gpus", "Reserve this many GPUs while the kernel runs.", metavar="N|all"),
+    Option(("--wait-for-gpu",), "wait_for_gpu", "Maximum time to wait for GPUs; 0 does not wait.", metavar="TIME"),
+    Option(
+        ("--client-time",),
+        "client_time",
+        "End the kernel when its client has been unreachable for this time. Default: 12h.",
+        metavar="TIME",
+    ),
+    Option(
+        ("--idle-time",),
+        "idle",
+        "End the kernel when no cell was executed for this time; 0 never does. Default: 24h.",
+        metavar="TIME",
+    ),
+)
+KERNELS = (
+    Command(
+        ("kernel", "install"),
+        "Make a target a kernel of Jupyter: its notebooks run there.",
+        _AT + "kernels:install",
+        (
+            _ON._replace(help="Run configuration or target. Default: all run configurations.", required=False),
+            Option(("--name", "-n"), "name", "Name of the kernel. Default: PROJECT_CONFIGURATION.", metavar="NAME"),
+            *_KERNEL,
+        ),
+        examples=(
+            ("One kernel, which has a GPU while it runs", "holdfast kernel install -c gpu1 --gpus 1"),
+            ("One for each run configuration", "holdfast kernel install"),
+        ),
+        description="A kernel is a run: in the declared environment or container, with GPUs from the queue. A broken "
+        "connection does not end it. The environment there needs ipykernel. See docs/notebooks.md.",
+    ),
+    Command(("kernel", "list"), "List the kernels that Holdfast installed.", _AT + "kernels:list_kernels"),
+    Command(
+        ("kernel", "remove"),
+        "Remove kernels from Jupyter.",
+        _AT + "kernels:remove",
+        (),
+        (Positional("names", "Names of kernels.", "NAME", many=True),),
+    ),
+    Command(
+        ("kernel", "run"),
+        "Start a kernel on a target and connect it to Jupyter, which runs this command.",
+        _AT + "kernels:run",
+        (
+            _ON,
+            Option(("-f",), "file", "Connection file of Jupyter.", metavar="FILE", required=True),
+            *_KERNEL,
+        ),
+    ),
+)
 MACHINES = (
     Command(("computetarget", "list"), "List the names of all targets.", _AT + "targets:list_targets", (PROJECT,)),
     Command(

@@ -11,6 +11,7 @@ GROUPS = {
     ("computetarget",): "Machines to run on.",
     ("data",): "Data sets that a target keeps for runs.",
     ("image",): "Images of a target's container engine.",
+    ("kernel",): "Kernels of Jupyter on targets.",
     ("runconfiguration",): "Run configurations: a target and its settings.",
     ("env",): "Environments: what is declared, solved and built.",
     ("asset",): "Named and versioned outputs of runs.",

@@ -73,6 +73,9 @@ def _sources() -> dict[str, str]:
         del sources[name]
     sources["site/holdfast.py"] = os.path.join(PACKAGE, "script_api", "track.py")
     sources["site/holdfast_notebook.py"] = os.path.join(PACKAGE, "script_api", "notebook.py")
+    sources["site/holdfast_kernel.py"] = os.path.join(PACKAGE, "script_api", "kernel.py")
+    sources["site/_holdfast_tunnel.py"] = os.path.join(PACKAGE, "script_api", "tunnel.py")
+    sources["site/_holdfast_cells.py"] = os.path.join(PACKAGE, "script_api", "cell_history.py")
     sources["site/_holdfast_values.py"] = os.path.join(PACKAGE, "script_api", "values.py")
     sources["site/_holdfast_client_names.py"] = os.path.join(PACKAGE, "script_api", "client_names.py")
     sources["site/sitecustomize.py"] = os.path.join(PACKAGE, "script_api", "sitecustomize.py")

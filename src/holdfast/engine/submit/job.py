@@ -26,7 +26,10 @@ KEEPIGNORE = ".keepignore"  # which files outside outputs/ are never results, in
 
 
 class Asked(Record):
-    """What a person typed, as typed. ``files`` as in Job: a script among them is not looked for in the project."""
+    """What a person typed, as typed. ``files`` as in Job: a script among them is not looked for in the project.
+
+    ``command``, as in Job, is that of a program of ours; the first of the words is then only its name.
+    """
 
     words: tuple[str, ...]
     folder: str
@@ -50,6 +53,7 @@ class Asked(Record):
     tags: Mapping[str, object] = {}
     files: Mapping[str, bytes] | None = None
     data: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
 
 
 def make_job(
@@ -103,6 +107,8 @@ def _data(given: Asked, project: Project, config: RunConfig, file: str) -> tuple
 
 def _runnable(asked: Asked, root: str, words: tuple[str, ...]) -> dict[str, Any]:
     """Fields of a job: what is run. Most runs are of a Python file, and nothing of it has to be read."""
+    if asked.command:
+        return {"script": words[0], "arguments": tuple(words[1:]), "command": asked.command, "source": ""}
     if words[0] in (asked.files or ()):
         return {"script": words[0], "arguments": tuple(words[1:])}
     if words[0].endswith(".py"):

@@ -14,6 +14,7 @@ from holdfast.runner import untrusted
 from holdfast.runner.store import layout
 from holdfast.runner.store.jsonl import sealed
 from holdfast.store import mlflow_reader, runs
+from holdfast.store.finished_run import Ending, close, put
 from holdfast.store.staging import Staging, free_id, taken_ids
 
 TYPE_CHECKING = False
@@ -134,11 +135,12 @@ def _write(stage: Staging, uid: str, run: MlflowRun, left_out: list[str]) -> Non
     os.makedirs(layout.metrics(attempt), 0o700)
     _write_metrics(layout.metrics(attempt), run)
     rows = _copy_artifacts(run, layout.outputs(attempt), left_out)
-    _put(layout.manifest(attempt), b"".join(json.dumps(row).encode() + b"\n" for row in rows))
-    _put(layout.log(attempt), b"")
-    files = {name: _length_and_hash(os.path.join(attempt, name)) for name in _closed_files(attempt)}
-    _put(layout.events(attempt), _events(run, files))
-    _put(layout.client(stage.run(uid)), _labels(run))
+    put(layout.manifest(attempt), b"".join(json.dumps(row).encode() + b"\n" for row in rows))
+    put(layout.log(attempt), b"")
+    outcome, code = _OUTCOMES[run.status]
+    reason = "" if outcome == "completed" else f"MLflow status: {run.status}"
+    close(attempt, Ending(outcome, code, reason, run.start * _MS, max(run.end, run.start) * _MS, "mlflow"))
+    put(layout.client(stage.run(uid)), _labels(run))
 
 
 def _write_metrics(folder: str, run: MlflowRun) -> None:
@@ -149,8 +151,8 @@ def _write_metrics(folder: str, run: MlflowRun) -> None:
         word = len(lines) | _STEP_FLAG
         lines += json.dumps({"name": name}).encode() + b"\n"
         records += [_packed(word, point) for point in points]
-    _put(os.path.join(folder, "0-0.jsonl"), bytes(lines))
-    _put(os.path.join(folder, "0-0.m"), b"".join(records))
+    put(os.path.join(folder, "0-0.jsonl"), bytes(lines))
+    put(os.path.join(folder, "0-0.m"), b"".join(records))
 
 
 def _packed(word: int, point: Point) -> bytes:
@@ -215,36 +217,6 @@ def _refuse_without_room(folder: str, needed: int) -> None:
         raise _NoRoom(f"{needed} bytes, and the store's disk has {free} free")
 
 
-def _closed_files(attempt: str) -> list[str]:
-    metrics = sorted(os.listdir(layout.metrics(attempt)))
-    return [layout.log.name, layout.manifest.name, *(f"{layout.metrics.name}/{name}" for name in metrics)]
-
-
-def _length_and_hash(path: str) -> list[object]:
-    with open(path, "rb") as source:
-        data = source.read()
-    return [len(data), hashlib.sha256(data).hexdigest()]
-
-
-def _events(run: MlflowRun, files: dict[str, list[object]]) -> bytes:
-    outcome, code = _OUTCOMES[run.status]
-    start, end = run.start * _MS, max(run.end, run.start) * _MS
-    events: list[tuple[int, Json]] = [
-        (start, {"type": "accepted", "host": ""}),
-        (start, {"type": "started"}),
-        (end, {"type": "exited", "code": code}),
-        (
-            end,
-            {"type": "closed", "outcome": outcome, "exit_code": code, "files": files}
-            | {"reason": "" if outcome == "completed" else f"MLflow status: {run.status}"},
-        ),
-    ]
-    return b"".join(
-        sealed({"seq": number, "wall_ns": moment, "mono_ns": moment, "boot_id": "mlflow", **event})
-        for number, (moment, event) in enumerate(events)
-    )
-
-
 def _labels(run: MlflowRun) -> bytes:
     """MLflow's own tags become our fields, or are left out."""
     tags = {name: value for name, value in run.tags.items() if not name.startswith(_WORDS)}
@@ -253,8 +225,3 @@ def _labels(run: MlflowRun) -> bytes:
     lines += [{"type": "name", "name": name}] if name else []
     lines += [{"type": "note", "text": note}] if note else []
     return b"".join(sealed({"wall_ns": run.start * _MS, **line}) for line in lines)
-
-
-def _put(path: str, data: bytes) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
-        target.write(data)

@@ -1,0 +1,182 @@
+"""``holdfast kernel install``, ``list``, ``remove``, and ``kernel run``, which Jupyter starts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from holdfast import project as projects
+from holdfast import target_lookup
+from holdfast.cli.confirm import choose
+from holdfast.engine.notebooks import kernelspec
+from holdfast.errors import HoldfastError, UsageError
+from holdfast.planning import seconds
+from holdfast.present.output import emit
+from holdfast.present.terminal import show
+from holdfast.store.home import open_home
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.cli.parse import Parsed
+    from holdfast.engine.connection.reconnect import Line
+    from holdfast.engine.notebooks.kernel_guard import Guard
+    from holdfast.engine.notebooks.kernel_session import Connection, KernelSession
+    from holdfast.engine.submit.prepare import Order
+    from holdfast.store.home import Home
+    from holdfast.target_lookup import Target
+
+_OPTIONS = {
+    "environment": "--env",
+    "python": "--python",
+    "gpus": "--gpus",
+    "wait_for_gpu": "--wait-for-gpu",
+    "client_time": "--client-time",
+    "idle": "--idle-time",
+}
+
+
+def install(parsed: Parsed) -> int:
+    home = open_home()
+    project = projects.remember(projects.find(parsed.text("project") or os.getcwd()))
+    config = parsed.text("config")
+    names = [config] if config else target_lookup.configurations(target_lookup.folders(project.root, home.path))
+    if parsed.text("name") and len(names) > 1:
+        raise UsageError("--name names one kernel", hint="choose a run configuration with -c")
+    _times(parsed)
+    options = [word for key, option in _OPTIONS.items() if (text := parsed.text(key)) for word in (option, text)]
+    for name in names:
+        choose(home.path, project.root, name)
+        kernel = kernelspec.install(project, name, parsed.text("name"), options)
+        sys.stdout.write(f"{show(kernel.name)}\n")
+        sys.stderr.write(f"installed in {show(kernel.path)}; Jupyter shows it as {show(kernel.display_name)}\n")
+    return 0
+
+
+def list_kernels(parsed: Parsed) -> int:
+    emit([kernel._asdict() for kernel in kernelspec.kernels()], fmt=parsed.text("output"), query=parsed.text("query"))
+    return 0
+
+
+def remove(parsed: Parsed) -> int:
+    for name in parsed.texts("names"):
+        kernel = kernelspec.remove(name)
+        sys.stderr.write(f"removed {show(kernel.path)}\n")
+    return 0
+
+
+def run(parsed: Parsed) -> int:
+    """For as long as the kernel lives. An error is shown in the notebook, if ipykernel is here to do that."""
+    from holdfast.engine.notebooks import error_kernel, kernel_session
+    from holdfast.engine.notebooks.kernel_guard import Guard
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal of Jupyter is not meant for the kernel
+    parent, guard = os.getppid(), Guard()
+    path = parsed.text("file") or ""
+    connection = kernel_session.read_connection(path)
+    sockets = kernel_session.listeners(connection)
+    signal.signal(signal.SIGTERM, guard.stop)
+    try:
+        session = _start(parsed, connection, guard)
+        session.serve(sockets, _open_line, lambda: not guard.is_stopped and os.getppid() == parent)
+        guard.dismiss()
+        return 0
+    except HoldfastError as error:
+        message = _explained(error, guard.uid)
+        guard.dismiss()
+        if not error_kernel.is_available():
+            raise
+        sys.stderr.write(f"{message}\n")
+        sys.stderr.flush()
+        for listener in sockets:
+            listener.close()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        error_kernel.serve(path, message)
+        return error.exit_code
+
+
+def _start(parsed: Parsed, connection: Connection, guard: Guard) -> KernelSession:
+    """Submit the run of the kernel, as ``holdfast submit`` does."""
+    from holdfast.cli.dialog import TerminalDialog
+    from holdfast.engine.notebooks.kernel_session import KernelSession
+    from holdfast.engine.submit.prepare import prepare, reach
+    from holdfast.engine.submit.session import Session
+    from holdfast.ledger import Stopwatch, since_start_ns
+
+    token = os.urandom(8).hex()
+    dialog, stopwatch, home = TerminalDialog(), Stopwatch(since_start_ns()), open_home()
+    found = prepare(_order(parsed, token), dialog, os.environ)
+    stopwatch.lap("begin")
+    line = reach(home, found, lambda: _open_line(home, found.target), dialog)
+    try:
+        stopwatch.lap("connect")
+        stopwatch.waited = lambda: line.waited_ns
+        session = Session(home, found, line, stopwatch, dialog, lambda identity: guard.watch(identity.uid))
+        plan, _ = session.run()
+    finally:
+        line.close()
+    sys.stderr.write(f"RunId: {plan.run_id}\n")
+    sys.stderr.flush()
+    script = os.path.basename(os.environ.get("JPY_SESSION_NAME", "")) or "notebook"
+
+    def add_record(record: dict[str, Any]) -> None:
+        from holdfast.engine.notebooks import cell_records
+
+        notebook = cell_records.Notebook(script, plan.target, found.job.config, plan.run_id)
+        try:
+            cell_records.add(home, session.project, notebook, record)
+        except HoldfastError as error:
+            sys.stderr.write(f"{show(str(error))}\n")
+
+    return KernelSession(home, plan.uid, token, connection, add_record)
+
+
+def _order(parsed: Parsed, token: str) -> Order:
+    from holdfast.engine.notebooks.kernel_session import command
+    from holdfast.engine.submit.job import Asked
+    from holdfast.engine.submit.prepare import Order
+    from holdfast.ports import PYTHON
+
+    asked = Asked(
+        words=("kernel",),
+        folder=os.path.abspath(parsed.text("project") or os.getcwd()),
+        gpus=parsed.text("gpus"),
+        wait_for_gpu=parsed.text("wait_for_gpu"),
+        command=(PYTHON, *command(token, *_times(parsed))),
+    )
+    return Order(asked, parsed.text("config"), None, parsed.text("environment"), parsed.text("python"))
+
+
+def _times(parsed: Parsed) -> tuple[float, float]:
+    """How long the kernel waits for the client, and for the next cell."""
+    idle = parsed.text("idle") or "24h"
+    client_s = seconds(parsed.text("client_time") or "12h", "--client-time")
+    return client_s, 0.0 if idle == "0" else seconds(idle, "--idle-time")
+
+
+def _open_line(home: Home, target: Target, **options: Any) -> Line:
+    from holdfast.cli.reach import Notice, tell_quiet
+    from holdfast.engine.connection.reconnect import Line
+
+    notice = Notice(target.name)
+    return Line(home, target, notice.lost, notice.back, on_quiet=tell_quiet, **options)
+
+
+def _explained(error: HoldfastError, uid: str) -> str:
+    """The error, with the command that adds a missing package; the end of the run's log where it has no other reason."""
+    from holdfast.present import missing_module
+    from holdfast.runner.decoding import readable
+    from holdfast.runner.store import layout
+    from holdfast.store import runs
+
+    if not uid:
+        return str(error)
+    run = runs.read(open_home(), uid)
+    try:
+        with open(layout.log(run.attempt), "rb") as source:
+            last = source.read()[-4000:]
+    except FileNotFoundError:
+        last = b""
+    return f"{error}\n{missing_module.explain(run, last) or readable(last)}".rstrip()

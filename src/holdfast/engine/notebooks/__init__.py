@@ -1,0 +1,1 @@
+"""Notebooks: kernels on targets, and records of cells."""
