@@ -76,6 +76,13 @@ _OF_SCRIPTS = frozenset(
 )
 
 
+def load_ipython_extension(shell: object) -> None:
+    """``%load_ext holdfast`` in a notebook: the magics ``%%submit``, ``%runs`` and ``%azureml``."""
+    from holdfast.api.notebook_magics import load
+
+    load(shell)
+
+
 def __dir__() -> list[str]:
     return __all__
 

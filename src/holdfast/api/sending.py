@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 FOLDER = ".holdfast-call"
-_PROTOCOL = 4  # Python 3.4 and newer read it
+PROTOCOL = 4  # Python 3.4 and newer read it
 _DEEPEST = 6
-_INSTALL = "pip install cloudpickle"
+INSTALL = "pip install cloudpickle"
 
 
 def files(
@@ -37,12 +37,12 @@ def files(
     """The files of a call, for the snapshot of its run. ``root`` is the project's folder."""
     name = function.__qualname__
     found: dict[str, bytes] = {}
-    call: dict[str, Any] = {"v": 1, "allow_pickle": allow_pickle, "path": _paths(root), "name": name}
+    call: dict[str, Any] = {"v": 1, "allow_pickle": allow_pickle, "path": import_paths(root), "name": name}
     reference = _reference(function, root)
     if reference is None:
         call.update(kind="pickle", python=list(sys.version_info[:2]))
         found["function.pickle"] = _pickled_function(function, root)
-        found["cloudpickle.zip"] = _cloudpickle_source()
+        found["cloudpickle.zip"] = cloudpickle_source()
     else:
         call.update(reference)
     found["arguments.pickle"] = _pickled_arguments(function, args, kwargs, is_by_value=reference is None)
@@ -80,7 +80,7 @@ def _reference(function: Callable[..., Any], root: str) -> dict[str, str] | None
     if function.__module__ != "__main__":
         is_there = inside is not None or _is_installed(file)
         return {"kind": "module", "module": function.__module__} if is_there else None
-    if inside is None or _cloudpickle() is not None:
+    if inside is None or cloudpickle_module() is not None:
         return None
     return {"kind": "file", "file": inside}
 
@@ -95,13 +95,13 @@ def _is_installed(path: str) -> bool:
     return bool({"site-packages", "dist-packages"} & set(path.split(os.sep)))
 
 
-def _paths(root: str) -> list[str]:
+def import_paths(root: str) -> list[str]:
     """The folders of the project that modules are imported from."""
     inside = [_inside(entry or os.getcwd(), root) for entry in sys.path if os.path.isdir(entry or os.getcwd())]
     return list(dict.fromkeys([*(path for path in inside if path is not None), "."]))
 
 
-def _cloudpickle() -> Any:
+def cloudpickle_module() -> Any:
     try:
         import cloudpickle
     except ImportError:
@@ -109,9 +109,9 @@ def _cloudpickle() -> Any:
     return cloudpickle
 
 
-def _cloudpickle_source() -> bytes:
+def cloudpickle_source() -> bytes:
     """The package as a zip that the target imports: it need not be installed there."""
-    folder, buffer = os.path.dirname(_cloudpickle().__file__), io.BytesIO()
+    folder, buffer = os.path.dirname(cloudpickle_module().__file__), io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(os.listdir(folder)):
             if name.endswith(".py"):
@@ -122,19 +122,19 @@ def _cloudpickle_source() -> bytes:
 
 
 def _pickled_function(function: Callable[..., Any], root: str) -> bytes:
-    cloudpickle = _cloudpickle()
+    cloudpickle = cloudpickle_module()
     name = function.__qualname__
     if cloudpickle is None:
         what = f"{name} is not a function of a file in the project, and cloudpickle is not installed"
-        hint = f"move it to the top level of a module below {root}, or: {_INSTALL}"
+        hint = f"move it to the top level of a module below {root}, or: {INSTALL}"
         raise CannotSendError(what, where=_place(function), hint=hint)
     try:
-        return bytes(cloudpickle.dumps(function, protocol=_PROTOCOL))
+        return bytes(cloudpickle.dumps(function, protocol=PROTOCOL))
     except Exception as error:
         culprit = _culprit(function, cloudpickle.dumps)
         what = f"{name} cannot be sent: it uses {culprit or 'something'} that cannot be pickled"
         hint = "create it inside the function, or pass what it is made from as an argument"
-        raise CannotSendError(what, where=_place(function), answer=_told(error), hint=hint) from error
+        raise CannotSendError(what, where=_place(function), answer=error_text(error), hint=hint) from error
 
 
 def _culprit(function: Callable[..., Any], dumps: Callable[..., bytes]) -> str:
@@ -142,13 +142,13 @@ def _culprit(function: Callable[..., Any], dumps: Callable[..., bytes]) -> str:
     variables = inspect.getclosurevars(function)
     for kind, found in (("the variable", variables.nonlocals), ("the global variable", variables.globals)):
         for name, value in found.items():
-            where = _unsendable(value, name, dumps, 0)
+            where = unsendable(value, name, dumps, 0)
             if where:
                 return f"{kind} {where}"
     defaults = inspect.signature(function).parameters.items()
     for name, parameter in defaults:
         if parameter.default is not parameter.empty:
-            where = _unsendable(parameter.default, name, dumps, 0)
+            where = unsendable(parameter.default, name, dumps, 0)
             if where:
                 return f"the default of {where}"
     return ""
@@ -157,26 +157,26 @@ def _culprit(function: Callable[..., Any], dumps: Callable[..., bytes]) -> str:
 def _pickled_arguments(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], *, is_by_value: bool
 ) -> bytes:
-    dumps: Callable[..., bytes] = _cloudpickle().dumps if is_by_value else pickle.dumps
+    dumps: Callable[..., bytes] = cloudpickle_module().dumps if is_by_value else pickle.dumps
     try:
-        return dumps((args, dict(kwargs)), protocol=_PROTOCOL)
+        return dumps((args, dict(kwargs)), protocol=PROTOCOL)
     except Exception as error:
         bound = inspect.signature(function).bind(*args, **kwargs).arguments
-        culprits = (_unsendable(value, name, dumps, 0) for name, value in bound.items())
+        culprits = (unsendable(value, name, dumps, 0) for name, value in bound.items())
         culprit = next(filter(None, culprits), "an argument")
         what = f"the argument {culprit} of {function.__qualname__} cannot be sent"
         hint = "pass what it is made from, and create it inside the function"
-        raise CannotSendError(what, where=_place(function), answer=_told(error), hint=hint) from error
+        raise CannotSendError(what, where=_place(function), answer=error_text(error), hint=hint) from error
 
 
-def _unsendable(value: Any, where: str, dumps: Callable[..., bytes], depth: int) -> str:
+def unsendable(value: Any, where: str, dumps: Callable[..., bytes], depth: int) -> str:
     """The innermost part of a value that cannot be pickled, as an expression with its type; empty where all can."""
     try:
-        dumps(value, protocol=_PROTOCOL)
+        dumps(value, protocol=PROTOCOL)
         return ""
     except Exception:
         for inner, path in _parts(value, where) if depth < _DEEPEST else ():
-            found = _unsendable(inner, path, dumps, depth + 1)
+            found = unsendable(inner, path, dumps, depth + 1)
             if found:
                 return found
         return f"{where} ({type(value).__module__}.{type(value).__qualname__})"
@@ -198,5 +198,5 @@ def _place(function: Callable[..., Any]) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else function.__module__
 
 
-def _told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:500]

@@ -81,15 +81,15 @@ def _help(wanted: HelpWanted) -> int:
 
 def _report(error: HoldfastError, debug: bool) -> int:
     """What, where, what was answered, what to try: on stderr, the first line beginning with ERROR:."""
+    from holdfast.present.error_text import lines
     from holdfast.present.terminal import show
 
     head = "" if isinstance(error, Detached) else "ERROR: "
     first = "\n" if isinstance(error, Detached) else head  # after the ^C that a terminal shows
-    sys.stderr.write(f"{first}{show(error.what)}\n")
     indent = " " * len(head)
-    for label, text in (("at: ", error.where), ("answer: ", error.answer), ("try: ", error.hint)):
-        for number, line in enumerate(text.splitlines()):
-            sys.stderr.write(f"{indent}{label if not number else ' ' * len(label)}{show(line)}\n")
+    for line in lines(error, indent):
+        sys.stderr.write(f"{first}{line}\n")
+        first = ""
     if debug:
         sys.stderr.write(f"{indent}code: {show(error.code)}\n")
         raise error

@@ -32,6 +32,8 @@ def look_up(name: "str") -> "object":
         return importlib.import_module("holdfast.errors")
     if name in API and not (substitute and in_call) and _is_installed("holdfast.api"):
         return getattr(importlib.import_module("holdfast.api"), name)
+    if name == "load_ipython_extension":
+        return load_ipython_extension
     if name == "__version__" and _is_installed("holdfast._version"):
         return importlib.import_module("holdfast._version").__version__
     if substitute is not None:
@@ -39,6 +41,12 @@ def look_up(name: "str") -> "object":
     if name in API:
         raise AttributeError("holdfast.%s needs Holdfast on this machine: pip install holdfast" % name)
     raise AttributeError("module 'holdfast' has no attribute %r" % name)
+
+
+def load_ipython_extension(shell: "Any") -> "None":
+    """``%load_ext holdfast`` in a kernel on a target, which has ``%azureml`` already."""
+    if _is_installed("holdfast.api.notebook_magics"):
+        importlib.import_module("holdfast.api.notebook_magics").load(shell)
 
 
 def remote(function: "Any" = None, **_options: "object") -> "Any":

@@ -1,7 +1,7 @@
 """A Jupyter kernel in a run, as ``python -m holdfast_kernel``.
 
 ``serve FOLDER SECONDS SECONDS`` starts ipykernel when the client asks for it and carries the kernel's connections.
-``attach FOLDER`` joins stdin and stdout to it. The kernel's sockets are files in a private folder; no port is opened.
+``attach FOLDER`` joins stdin and stdout to it. The kernel's channels are sockets in a private folder, not ports.
 The kernel outlives the link to the client. It ends when the notebook ends it, when no cell was executed for some time,
 or when the client stays away for long.
 """
@@ -28,6 +28,7 @@ _TURN_S = 0.25
 _ATTACH_S = 5.0
 _STARTUP_S = 600.0  # packages may be on a network file system
 _GOODBYE_S = 3.0
+_FIRST_CLIENT_S = 600.0
 _BLOCK = 64 * 1024
 NO_KERNEL = 3  # the exit code of ``attach`` where nothing listens
 
@@ -66,7 +67,7 @@ class _Server:
         self._listener.bind(os.path.join(folder, _LINK))
         self._listener.listen(8)
         self._tunnel.listen(self._listener, self._tunnel.attach)
-        self._last_client = self._last_cell = time.monotonic()
+        self._last_cell = time.monotonic()
 
     def serve(self) -> "int":
         while True:
@@ -95,6 +96,8 @@ class _Server:
         for number in range(1, len(CHANNELS) + 1):
             while not self._is_listening(number) and self._kernel.poll() is None and time.monotonic() < until:
                 time.sleep(0.02)
+        if self._kernel.poll() is None:
+            self._tunnel.send_message({"started": True})
 
     def _is_listening(self, channel: "int") -> "bool":
         connection = self._connect(channel - 1)
@@ -122,11 +125,11 @@ class _Server:
 
     def _reason_to_end(self) -> "str":
         now = time.monotonic()
-        if self._tunnel.is_attached:
-            self._last_client = now
         if self._kernel is None or os.path.exists(os.path.join(self._folder, BUSY)):
             self._last_cell = now
-        if now - self._last_client > self._client_s:
+        # A first client is still on its way: the target may be slow to answer.
+        patience = self._client_s if self._kernel is not None else max(self._client_s, _FIRST_CLIENT_S)
+        if now - self._tunnel.last_heard > patience:
             return "the client has been away for %d s: the kernel ends" % self._client_s
         if self._idle_s and now - self._last_cell > self._idle_s:
             return "no cell was executed for %d s: the kernel ends" % self._idle_s
@@ -176,8 +179,8 @@ def attach(folder: "str") -> "int":
 
 def _pass_on(connection: "socket.socket") -> "bool":
     """Whatever comes from either side, to the other; whether both are still there."""
-    for readable in select.select([0, connection], [], [])[0]:
-        block = os.read(0, _BLOCK) if readable == 0 else connection.recv(_BLOCK)
+    for readable in select.select([0, connection.fileno()], [], [])[0]:
+        block = os.read(readable, _BLOCK)
         if not block:
             return False
         if readable == 0:
@@ -197,10 +200,15 @@ def execute(folder: "str") -> "int":
     cells = importlib.import_module("holdfast.script_api.cell_history" if __package__ else "_holdfast_cells")
     cells.install(app.shell, cells.Outbox(os.path.join(folder, CELLS)))
     busy = os.path.join(folder, BUSY)
-    app.shell.events.register("pre_execute", lambda: open(busy, "w").close())
-    app.shell.events.register("post_execute", lambda: os.path.exists(busy) and os.unlink(busy))
+    app.shell.events.register("pre_execute", lambda: os.close(os.open(busy, os.O_CREAT, 0o600)))
+    app.shell.events.register("post_execute", lambda: _remove(busy))
     app.start()
     return 0
+
+
+def _remove(path: "str") -> "None":
+    if os.path.exists(path):
+        os.unlink(path)
 
 
 if __name__ == "__main__":

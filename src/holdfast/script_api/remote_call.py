@@ -1,10 +1,12 @@
 """The script of a run that calls a function of ``holdfast.remote``: load it, call it, write the result.
 
 A copy of this file is in the run's snapshot, beside what the client sent: ``call.json``, ``arguments.pickle`` and, for
-a function that is not in a file of the project, ``function.pickle``. The result goes to ``outputs/holdfast-result`` as
+a function that is not in a file of the project, ``function.pickle``. A cell of a notebook (``%%submit``) is such a call
+too, of ``cell_source.py`` with the notebook's variables. The result goes to ``outputs/holdfast-result`` as
 JSON, with arrays as .npy and tables as Arrow files beside it. docs/formats.md has the format.
 """
 
+import ast
 import importlib
 import json
 import os
@@ -57,8 +59,11 @@ def _load(here: "str", call: "dict[str, Any]") -> "tuple[Any, Any, Any]":
     names = _client_names()
     names.in_call = True
     _check_python(call)
-    if call["kind"] == "pickle":
+    if "python" in call:
         sys.path.insert(0, os.path.join(here, "cloudpickle.zip"))
+    if call["kind"] == "cell":
+        function = _cell(os.path.join(here, "cell_source.py"), call)
+    elif call["kind"] == "pickle":
         with open(os.path.join(here, "function.pickle"), "rb") as source:
             function = pickle.load(source)
     else:
@@ -83,12 +88,43 @@ def _client_names() -> "Any":
 
 
 def _check_python(call: "dict[str, Any]") -> "None":
-    if call["kind"] == "pickle" and call["python"] != list(sys.version_info[:2]):
+    if call.get("python", list(sys.version_info[:2])) != list(sys.version_info[:2]):
         raise RuntimeError(
             "the function was pickled by Python %d.%d and this is Python %d.%d: "
             "move it to a module of the project, or use the same version of Python"
             % (*call["python"], *sys.version_info[:2])
         )
+
+
+def _cell(path: "str", call: "dict[str, Any]") -> "Any":
+    """A cell as a function of the notebook's variables; it returns its last value and the chosen variables."""
+    with open(path, encoding="utf-8") as source:
+        tree = ast.parse(source.read(), path)
+
+    def execute(**variables: "Any") -> "dict[str, Any]":
+        sys.modules["__main__"] = module = types.ModuleType("__main__")
+        namespace = module.__dict__
+        namespace.update(variables)
+        for name, module in call["imports"].items():
+            namespace[name] = importlib.import_module(module)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, path, "exec"), namespace)
+        value = None
+        if last is not None:
+            value = eval(compile(ast.Expression(last.value), path, "eval"), namespace)  # type: ignore[attr-defined]
+        missing = [name for name in call["returns"] if name not in namespace]
+        if missing:
+            raise NameError("the cell has no variable %s, which --get names" % ", ".join(missing))
+        return {"variables": {name: namespace[name] for name in call["returns"]}, "last": _LastValue(value)}
+
+    return execute
+
+
+class _LastValue:
+    """Goes back as it is where it can, else as the text that a notebook would show."""
+
+    def __init__(self, value: "Any") -> "None":
+        self.value = value
 
 
 def _main(path: "str") -> "types.ModuleType":
@@ -129,6 +165,11 @@ class Encoder:
             return {_TAG: "tuple", "items": self._items(value, where, depth)}
         if kind is dict:
             return self._dict(value, where, depth)
+        if kind is _LastValue:
+            try:
+                return {"value": self.encode(value.value, "the value of the cell", depth + 1)}
+            except CannotReturn:
+                return {"text": repr(value.value)[:100000]}
         if kind is bytes:
             import base64
 

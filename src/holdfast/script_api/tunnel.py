@@ -10,6 +10,7 @@ import json
 import selectors
 import socket
 import struct
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _FRAME = struct.Struct("<BIQI")  # kind, connection, number (of HELLO and ACK: the one expected next), length
 HELLO, ACK, OPEN, DATA, CLOSE, MESSAGE = range(6)
 _BLOCK = 256 * 1024
+_BEAT_S = 2.0
 _LARGEST = 64 * 1024 * 1024  # bytes of one frame
 _MOST_KEPT = 16 * 1024 * 1024  # bytes that one end keeps for the other before it stops reading
 
@@ -70,6 +72,8 @@ class Tunnel:
         self._link: "Optional[_Buffered]" = None
         self._is_greeted = False
         self._received = bytearray()
+        self._beat_at = 0.0
+        self.last_heard = time.monotonic()
 
     @property
     def is_attached(self) -> "bool":
@@ -114,6 +118,12 @@ class Tunnel:
 
     def send_message(self, message: "Dict[str, Any]") -> "None":
         self._send(MESSAGE, 0, json.dumps(message).encode("ascii"))
+
+    def beat(self) -> "None":
+        """Now and then, say that this end is there; the other end sees it in ``last_heard``."""
+        if self._link is not None and self._is_greeted and time.monotonic() > self._beat_at:
+            self._beat_at = time.monotonic() + _BEAT_S
+            self._link.waiting += _FRAME.pack(ACK, 0, self._expected, 0)
 
     def turn(self, timeout: "float") -> "None":
         """Do what can be done now, or becomes possible within the timeout."""
@@ -171,6 +181,7 @@ class Tunnel:
             self.detach()
             return
         self._received += block
+        self.last_heard = time.monotonic()
         before = self._expected
         try:
             self._take_frames()

@@ -68,33 +68,53 @@ def remove(parsed: Parsed) -> int:
 
 
 def run(parsed: Parsed) -> int:
-    """For as long as the kernel lives. An error is shown in the notebook, if ipykernel is here to do that."""
-    from holdfast.engine.notebooks import error_kernel, kernel_session
+    """For as long as the kernel lives. An error is shown in the notebook, if ipykernel is here to do that.
+
+    If a kernel ends that was in use, so does this process, and Jupyter starts it again: it then tells the reason.
+    """
+    from holdfast.engine.notebooks import error_kernel
     from holdfast.engine.notebooks.kernel_guard import Guard
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal of Jupyter is not meant for the kernel
-    parent, guard = os.getppid(), Guard()
-    path = parsed.text("file") or ""
-    connection = kernel_session.read_connection(path)
-    sockets = kernel_session.listeners(connection)
+    guard = Guard()
     signal.signal(signal.SIGTERM, guard.stop)
+    path = parsed.text("file") or ""
+    message = error_kernel.take_note(path)
     try:
-        session = _start(parsed, connection, guard)
-        session.serve(sockets, _open_line, lambda: not guard.is_stopped and os.getppid() == parent)
-        guard.dismiss()
-        return 0
+        if not message:
+            _serve(parsed, path, guard)
+            return 0
     except HoldfastError as error:
         message = _explained(error, guard.uid)
-        guard.dismiss()
-        if not error_kernel.is_available():
+        guard.cancel()
+        if guard.has_served:
+            error_kernel.leave_note(path, message)
+        if guard.has_served or not error_kernel.is_available():
             raise
         sys.stderr.write(f"{message}\n")
         sys.stderr.flush()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    error_kernel.serve(path, message)
+    return 0
+
+
+def _serve(parsed: Parsed, path: str, guard: Guard) -> None:
+    from holdfast.engine.notebooks import kernel_session
+
+    parent = os.getppid()
+    connection = kernel_session.read_connection(path)
+    sockets = kernel_session.listeners(connection)
+    try:
+        session = _start(parsed, connection, guard)
+        try:
+            session.serve(sockets, _open_line, lambda: not guard.is_stopped and os.getppid() == parent)
+        finally:
+            guard.has_served = session.has_started
+            if session.has_ended:
+                guard.dismiss()  # else it cancels the run when this process has ended
+    finally:
         for listener in sockets:
             listener.close()
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        error_kernel.serve(path, message)
-        return error.exit_code
 
 
 def _start(parsed: Parsed, connection: Connection, guard: Guard) -> KernelSession:
@@ -165,18 +185,19 @@ def _open_line(home: Home, target: Target, **options: Any) -> Line:
 
 
 def _explained(error: HoldfastError, uid: str) -> str:
-    """The error, with the command that adds a missing package; the end of the run's log where it has no other reason."""
-    from holdfast.present import missing_module
+    """The error, with the command that adds a missing package, or else the end of the log."""
+    from holdfast.present import error_text, missing_module
     from holdfast.runner.decoding import readable
     from holdfast.runner.store import layout
     from holdfast.store import runs
 
+    text = "\n  ".join(error_text.lines(error))
     if not uid:
-        return str(error)
+        return text
     run = runs.read(open_home(), uid)
     try:
         with open(layout.log(run.attempt), "rb") as source:
             last = source.read()[-4000:]
     except FileNotFoundError:
         last = b""
-    return f"{error}\n{missing_module.explain(run, last) or readable(last)}".rstrip()
+    return f"{text}\n{missing_module.explain(run, last) or readable(last)}".rstrip()

@@ -96,7 +96,7 @@ def _request(project: Project, notebook: Notebook, number: int, start: int) -> J
         "files": 0,
         "bytes": 0,
         "created_ns": start * 1_000_000,
-        "user": os.environ.get("USER", ""),
+        "user": os.environ.get("USER") or str(getattr(os, "getuid", lambda: "")()),
         "client": "",
         "holdfast": _version.__version__,
         "imported": True,

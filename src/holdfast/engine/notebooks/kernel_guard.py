@@ -20,6 +20,8 @@ class Guard:
     def __init__(self) -> None:
         self.uid = ""
         self.is_stopped = False
+        self.has_served = False  # Jupyter was connected to the kernel
+        self._is_dismissed = False
         self._writer = -1
         if sys.platform != "win32":
             reader, self._writer = os.pipe()
@@ -34,11 +36,15 @@ class Guard:
         self._write(uid.encode("ascii") + b"\n")
 
     def dismiss(self) -> None:
-        """The kernel has ended; a run that is still there is canceled now."""
+        """The kernel has ended, and its run ends."""
+        self._is_dismissed = True
         self._write(b"over\n")
-        if self.uid:
+
+    def cancel(self) -> None:
+        """End the run now, if the kernel has not ended."""
+        if self.uid and not self._is_dismissed:
             _cancel(self.uid)
-            self.uid = ""
+        self.dismiss()
 
     def stop(self, _number: int, _frame: object) -> None:
         """For SIGTERM: this process is to end."""

@@ -1,4 +1,4 @@
-"""The client of a kernel on a target: the five channels of Jupyter here, and a tunnel to the run that has the kernel."""
+"""The client of a kernel on a target: the five channels of Jupyter here, and a tunnel to the run of the kernel."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import queue
 import socket
 import threading
+from functools import partial
 
 from holdfast import lifecycle
 from holdfast.engine.connection.channel import ASKING
@@ -87,6 +88,8 @@ class KernelSession:
         self._uid = uid
         self._folder = _FOLDER + token
         self._on_cell = on_cell
+        self.has_started = False
+        self._sockets: list[socket.socket] = []
         self._ending: dict[str, Any] | None = None
         self._failure: HoldfastError | None = None
         self._links: queue.SimpleQueue[socket.socket] = queue.SimpleQueue()
@@ -94,28 +97,32 @@ class KernelSession:
         self._tunnel = Tunnel(lambda _channel: None, self._take)
         self._tunnel.send_message({"key": connection.key, "signature_scheme": connection.signature_scheme})
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the target has said so."""
+        return self._ending is not None
+
     def serve(
         self, sockets: list[socket.socket], open_line: Callable[..., Line], is_wanted: Callable[[], bool]
-    ) -> bool:
+    ) -> None:
         """Until the kernel ends, which is an error unless Jupyter asked for it, or until Jupyter is no longer there."""
-        for channel, listener in enumerate(sockets):
-            self._tunnel.listen(listener, lambda accepted, channel=channel: self._tunnel.open(channel, accepted))
+        self._sockets = sockets
         threading.Thread(target=self._keep_attached, args=(open_line,), daemon=True).start()
         try:
             while self._ending is None:
                 self._tunnel.turn(_TURN_S)
+                self._tunnel.beat()
                 while not self._links.empty():
                     self._tunnel.attach(self._links.get())
                 if self._failure is not None:
                     raise self._failure
                 if not is_wanted():
-                    return False
+                    return
         finally:
             self._is_over.set()
         for _ in range(4):
             self._tunnel.turn(0.05)  # Jupyter gets the last messages, and the target our receipt
         self._raise_unexpected(self._ending)
-        return True
 
     def _raise_unexpected(self, ending: dict[str, Any]) -> None:
         if ending.get("ended") or ending.get("reason"):
@@ -127,7 +134,12 @@ class KernelSession:
         return str(runs.read(self._home, self._uid).request.get("run_id"))
 
     def _take(self, message: dict[str, Any]) -> None:
-        if "ended" in message:
+        if "started" in message and not self.has_started:
+            self.has_started = True
+            # Not before: what Jupyter says to a kernel that never starts is for the one that reports the error.
+            for channel, listener in enumerate(self._sockets):
+                self._tunnel.listen(listener, partial(self._tunnel.open, channel))
+        elif "ended" in message:
             self._ending = message
         elif isinstance(message.get("cell"), dict):
             self._on_cell(message["cell"])

@@ -1,0 +1,101 @@
+"""What is sent for a cell of ``%%submit``: its source, the imports and definitions it uses, the chosen variables."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import json
+import pickle
+import symtable
+import sys
+from typing import TYPE_CHECKING, Any
+
+from holdfast.api import sending
+from holdfast.errors import CannotSendError, UsageError
+from holdfast.script_api import remote_call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+NAME = "cell.py"
+_MAIN = "__main__"
+
+
+def files(
+    source: str, namespace: Mapping[str, Any], send: Sequence[str], returns: Sequence[str], root: str
+) -> dict[str, bytes]:
+    """The files of the call, for the snapshot of its run. ``namespace`` has the notebook's variables."""
+    missing = [name for name in send if name not in namespace]
+    if missing:
+        raise UsageError(f"--send: the notebook has no variable {', '.join(missing)}")
+    used = {name: namespace[name] for name in _used_names(source) if name in namespace}
+    imports = {name: value.__name__ for name, value in used.items() if inspect.ismodule(value)}
+    definitions = {name: value for name, value in used.items() if inspect.isroutine(value) or inspect.isclass(value)}
+    unsent = sorted(set(used) - set(imports) - set(definitions) - set(send))
+    if unsent:
+        what = f"the cell uses variables of the notebook that are not sent: {', '.join(unsent)}"
+        raise UsageError(what, hint=f"%%submit --send {','.join([*send, *unsent])}")
+    variables = {**definitions, **{name: namespace[name] for name in send}}
+    call: dict[str, Any] = {"v": 1, "kind": "cell", "name": "cell", "allow_pickle": False}
+    call.update(path=sending.import_paths(root), imports=imports, returns=list(returns))
+    found = {"cell_source.py": source.encode()}
+    if any(_is_of_notebook(value) for value in variables.values()):
+        call["python"] = list(sys.version_info[:2])
+        found["cloudpickle.zip"] = _cloudpickle_source(variables)
+    dumps = sending.cloudpickle_module().dumps if "python" in call else pickle.dumps
+    found["arguments.pickle"] = _pickled(variables, dumps)
+    found["call.json"] = json.dumps(call).encode()
+    with open(remote_call.__file__, "rb") as program:
+        found[NAME] = program.read()
+    return {f"{sending.FOLDER}/{name}": content for name, content in found.items()}
+
+
+def check(source: str) -> None:
+    """A cell that is not Python would fail on the target only."""
+    try:
+        ast.parse(source)
+    except SyntaxError as error:
+        what = "the cell cannot be submitted: it is not plain Python"
+        answer, hint = f"line {error.lineno}: {error.msg}", "magics and ! commands work in this notebook only"
+        raise UsageError(what, answer=answer, hint=hint) from error
+
+
+def _used_names(source: str) -> set[str]:
+    """Names that the cell takes from elsewhere: not its own variables, imports and definitions."""
+    top = symtable.symtable(source, "cell", "exec")
+    own = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    names = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_referenced()}
+    for table in _inner(top.get_children()):
+        names |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global() and symbol.is_referenced()}
+    return names - own - set(dir(builtins))
+
+
+def _inner(tables: Iterable[symtable.SymbolTable]) -> Iterable[symtable.SymbolTable]:
+    for table in tables:
+        yield table
+        yield from _inner(table.get_children())
+
+
+def _is_of_notebook(value: object) -> bool:
+    kind = value if inspect.isroutine(value) or inspect.isclass(value) else type(value)
+    return getattr(kind, "__module__", None) == _MAIN
+
+
+def _cloudpickle_source(variables: Mapping[str, Any]) -> bytes:
+    if sending.cloudpickle_module() is None:
+        names = sorted(name for name, value in variables.items() if _is_of_notebook(value))
+        what = f"{', '.join(names)} is defined in the notebook, and cloudpickle is not installed"
+        hint = f"move it to a module of the project, or: {sending.INSTALL}"
+        raise CannotSendError(what, hint=hint)
+    return sending.cloudpickle_source()
+
+
+def _pickled(variables: Mapping[str, Any], dumps: Callable[..., bytes]) -> bytes:
+    try:
+        return dumps(((), dict(variables)), protocol=sending.PROTOCOL)
+    except Exception as error:
+        culprits = (sending.unsendable(value, name, dumps, 0) for name, value in variables.items())
+        culprit = next(filter(None, culprits), "a variable")
+        hint = "send what it is made from, and create it in the cell"
+        raise CannotSendError(f"{culprit} cannot be sent", answer=sending.error_text(error), hint=hint) from error

@@ -1,0 +1,104 @@
+"""``%load_ext holdfast`` in a notebook with the kernel of Jupyter itself."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from conftest import Desk
+from notebook.conftest import notebook
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from notebook.conftest import Notebook
+
+SETUP = """
+import math, sqlite3, numpy as np
+import helper
+x, lr, array = 4, 0.5, np.arange(3)
+connection = sqlite3.connect(":memory:")
+def double(value):
+    return 2 * value
+"""
+CELL = """%%submit -c local --send x,array --get y,twice,nested
+import os
+print("in run", "HOLDFAST_RUN_ID" in os.environ, math.sqrt(x))
+y = double(x) + helper.ONE
+twice = array * 2
+nested = {"pair": (1, None)}
+y + 1
+"""
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    return Desk(tmp_path_factory.mktemp("magics"))
+
+
+@pytest.fixture(scope="module")
+def study(desk: Desk, jupyter: Path) -> Iterator[Notebook]:
+    """A notebook with the extension, and variables."""
+    desk.script("ONE = 1", "helper.py")
+    folder = desk.home.parent / "jupyter" / "kernels" / "here"
+    folder.mkdir(parents=True)
+    argv = [str(jupyter), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    (folder / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "here", "language": "python"}))
+    with notebook(desk, jupyter, "here") as made:
+        assert made.run("%load_ext holdfast")["status"] == "ok"
+        assert made.run(SETUP)["status"] == "ok"
+        yield made
+
+
+def test_cell_runs_on_the_target_with_its_imports_and_variables_and_results_return(desk: Desk, study: Notebook) -> None:
+    shown = study.run(CELL)
+    assert (shown["status"], shown["text"], shown["value"]) == ("ok", "in run True 2.0\n", "10"), shown
+    assert study.run("y, twice, nested")["value"] == "(9, array([0, 2, 4]), {'pair': (1, None)})"
+    assert desk.record()["status"] == "Completed"
+    shown = study.run("%%submit --no-wait\n1")
+    assert "<Run 2 " in shown["value"]
+    assert study.run("_.result()['last']")["value"] == "{'value': 1}"
+    shown = study.run("%%submit\nobject()")  # no form for it: its text is shown, and nothing is unpickled
+    assert (shown["value"], "<object object at" in shown["text"]) == (None, True)
+    assert study.run("%%submit --help\n1")["text"].startswith("usage: %%submit")
+
+
+def test_bad_cells_are_refused_with_what_to_do(desk: Desk, study: Notebook) -> None:
+    before = len(desk.holdfast("history", "list", "-o", "json").json)
+    refusals = {
+        "%%submit --send x\nx * lr": ("not sent: lr", "try: %%submit --send x,lr"),
+        "%%submit --send nothing\n1": ("the notebook has no variable nothing",),
+        "%%submit --send connection\n1": ("connection (sqlite3.Connection) cannot be sent",),
+        "%%submit\n!ls": ("a magic or a ! command",),
+        "%%submit\nfor": ("it is not plain Python", "line 1"),
+        "%%submit --bogus\n1": ("unrecognized arguments: --bogus", "usage:"),
+        "%%submit -c missing\n1": ("missing",),
+    }
+    for cell, texts in refusals.items():
+        shown = study.run(cell)
+        assert shown["status"] == "error", cell
+        assert all(text in shown["text"] for text in texts), (cell, shown)
+    assert len(desk.holdfast("history", "list", "-o", "json").json) == before
+    for cell, text in (
+        ("%%submit --get missing\n1", "NameError: the cell has no variable missing, which --get names"),
+        ("%%submit --get thing\nthing = object()", "is a builtins.object, which cannot be returned"),
+        ("%%submit --send x\nx.missing", "'int' object has no attribute 'missing'"),
+    ):
+        shown = study.run(cell)
+        assert (shown["status"], text in shown["text"]) == ("error", True), shown
+
+
+def test_runs_are_shown_as_a_table_and_cells_recorded_here(desk: Desk, study: Notebook) -> None:
+    assert study.run("%azureml history on")["text"] == "History logging enabled\n"
+    assert study.run("import holdfast\nholdfast.log('<b>', 0.25)")["status"] == "ok"
+    assert study.run("%azureml history off")["status"] == "ok"
+    shown = study.run("%runs script_name = 'notebook'")
+    assert "<th>&lt;b&gt;</th>" in shown["html"]
+    assert shown["value"].splitlines()[-1].split()[-1] == "0.25"
+    assert study.run("%runs status = 'Lost'")["value"] == "no runs"
+    assert study.run("%runs status")["status"] == "error"
+    record = desk.record()
+    assert (record["script_name"], record["<b>"], record["parent_run_id"]) == ("notebook", 0.25, None)
