@@ -26,7 +26,7 @@ PACKAGES = ("ipykernel==7.4.0", "jupyter_client==8.10.0", "ipython==9.18.1", "cl
 HOLDFAST_NEEDS = ("jmespath", "packaging", "ruamel.yaml", "nvidia-ml-py==13.615.71")
 MACHINE_PYTHON = "/usr/bin/python3"  # which the machines of the lab have too
 THERE = "/opt/notebook"
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 
 
 @pytest.fixture(scope="session")
@@ -37,8 +37,8 @@ def jupyter() -> Path:
         uv = Path(sys.executable).with_name("uv")
         python = folder / "venv" / "bin" / "python"
         subprocess.run([uv, "venv", "-q", "--python", MACHINE_PYTHON, folder / "venv"], check=True, capture_output=True)
-        install = [uv, "pip", "install", "-q", "--python", python, *PACKAGES, *HOLDFAST_NEEDS]
-        subprocess.run(install, check=True, capture_output=True)
+        install = ["pip", "install", "-q", "--python", str(python), *PACKAGES, *HOLDFAST_NEEDS]
+        subprocess.run([str(uv), *install], check=True, capture_output=True)
 
     packages = " ".join((*PACKAGES, *HOLDFAST_NEEDS))
     try:

@@ -10,7 +10,7 @@ from typing import Any
 
 from jupyter_client.manager import KernelManager  # type: ignore[import-not-found,unused-ignore]
 
-LIMIT_S = 30
+LIMIT_S = 80
 
 
 class Client:

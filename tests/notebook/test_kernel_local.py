@@ -73,12 +73,12 @@ def test_kernel_whose_target_is_gone_says_so_in_the_notebook(desk: Desk, jupyter
 
 
 def test_idle_kernel_ends_and_the_notebook_learns_it(desk: Desk, jupyter: Path) -> None:
-    name = install_kernel(desk, jupyter, "-c", "local", "--idle-time", "6s", "--python", str(jupyter))
+    name = install_kernel(desk, jupyter, "-c", "local", "--idle-time", "8s", "--python", str(jupyter))
     with notebook(desk, jupyter, name) as study:
-        assert study.run("import time; time.sleep(6.5)")["status"] == "ok"  # a cell that runs is not idle
+        assert study.run("import time; time.sleep(8.5)")["status"] == "ok"  # a cell that runs is not idle
         eventually(lambda: not study.ask("is_alive")["is_alive"])
         assert study.ask("restart") == {"is_alive": True}  # as Jupyter's server does it
-        assert "no cell was executed for 6 s" in study.run("1")["error"]
+        assert "no cell was executed for 8 s" in study.run("1")["error"]
         assert desk.wait_for_end()["status"] == "Completed"
 
 
