@@ -39,16 +39,16 @@ def files(
     variables = {**definitions, **{name: namespace[name] for name in send}}
     call: dict[str, Any] = {"v": 1, "kind": "cell", "name": "cell", "allow_pickle": False}
     call.update(path=sending.import_paths(root), imports=imports, returns=list(returns))
-    found = {"cell_source.py": source.encode()}
+    parts = {"cell_source.py": source.encode()}
     if any(_is_of_notebook(value) for value in variables.values()):
         call["python"] = list(sys.version_info[:2])
-        found["cloudpickle.zip"] = _cloudpickle_source(variables)
+        parts["cloudpickle.zip"] = _cloudpickle_source(variables)
     dumps = sending.cloudpickle_module().dumps if "python" in call else pickle.dumps
-    found["arguments.pickle"] = _pickled(variables, dumps)
-    found["call.json"] = json.dumps(call).encode()
+    parts["arguments.pickle"] = _pickled(variables, dumps)
+    parts["call.json"] = json.dumps(call).encode()
     with open(remote_call.__file__, "rb") as program:
-        found[NAME] = program.read()
-    return {f"{sending.FOLDER}/{name}": content for name, content in found.items()}
+        parts[NAME] = program.read()
+    return {f"{sending.FOLDER}/{name}": content for name, content in parts.items()}
 
 
 def check(source: str) -> None:

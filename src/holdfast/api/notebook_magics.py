@@ -164,8 +164,8 @@ def _runs_parser() -> _Parser:
     return parser
 
 
-def _names(words: list[str]) -> list[str]:
-    return [name.strip() for word in words for name in word.split(",") if name.strip()]
+def _names(texts: list[str]) -> list[str]:
+    return [name.strip() for text in texts for name in text.split(",") if name.strip()]
 
 
 def _as_ipython_shows_it(error: HoldfastError) -> Exception:

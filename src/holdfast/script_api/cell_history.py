@@ -18,7 +18,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional
 
-_METRICS = "HOLDFAST_METRICS_DIR"
 _LARGEST = 16 * 1024 * 1024  # bytes of all files of a record
 _LONGEST = 1024 * 1024  # characters of a cell's output
 _USAGE = "usage: %azureml history on|off|show, %azureml upload outputs/FILE"
@@ -57,13 +56,13 @@ class CellHistory:
 
     def azureml(self, line: "str") -> "None":
         """The magic ``%azureml``."""
-        words = line.split(None, 1)
-        if words[:1] == ["upload"] and len(words) == 2:
-            self.upload(words[1])
-        elif words[:1] == ["history"] and words[1:] in (["on"], ["off"]):
-            self._is_on = words[1] == "on"
+        arguments = line.split(None, 1)
+        if arguments[:1] == ["upload"] and len(arguments) == 2:
+            self.upload(arguments[1])
+        elif arguments[:1] == ["history"] and arguments[1:] in (["on"], ["off"]):
+            self._is_on = arguments[1] == "on"
             _say("History logging %s" % ("enabled" if self._is_on else "disabled"))
-        elif words == ["history", "show"]:
+        elif arguments == ["history", "show"]:
             _say("History logging is %s" % ("enabled" if self._is_on else "disabled"))
         else:
             raise ValueError(_USAGE)
@@ -104,8 +103,8 @@ class _Cell:
         self._outputs: "Dict[str, str]" = {}
         self._bytes = 0
         self._track = _track_module()
-        self._before = os.environ.get(_METRICS), self._track._writer
-        os.environ[_METRICS] = self._folder
+        self._before = os.environ.get("HOLDFAST_METRICS_DIR"), self._track._writer
+        os.environ["HOLDFAST_METRICS_DIR"] = self._folder
         self._track._start_writer()
         self._streams = sys.stdout, sys.stderr
         self._text: "List[str]" = []
@@ -152,9 +151,9 @@ class _Cell:
         folder, writer = self._before
         pair = self._track._writer.pair if self._track._writer is not None else None
         if folder is None:
-            os.environ.pop(_METRICS, None)
+            os.environ.pop("HOLDFAST_METRICS_DIR", None)
         else:
-            os.environ[_METRICS] = folder
+            os.environ["HOLDFAST_METRICS_DIR"] = folder
         self._track._writer = writer
         if pair is not None:
             os.close(pair.lines)

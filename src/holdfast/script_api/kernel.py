@@ -24,6 +24,7 @@ CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
 BUSY = "busy"  # a file that is there while a cell is executed
 CELLS = "cells"  # a folder: a file of JSON for each cell whose record is on its way to the client
 _LINK = "link"
+_UNIX = getattr(socket, "AF_UNIX", -1)  # Windows, where this never runs, has none
 _TURN_S = 0.25
 _ATTACH_S = 5.0
 _STARTUP_S = 600.0  # packages may be on a network file system
@@ -63,7 +64,7 @@ class _Server:
         module = importlib.import_module("holdfast.script_api.tunnel" if __package__ else "_holdfast_tunnel")
         self._tunnel = module.Tunnel(self._connect, self._take)
         os.mkdir(os.path.join(folder, CELLS))
-        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener = socket.socket(_UNIX)
         self._listener.bind(os.path.join(folder, _LINK))
         self._listener.listen(8)
         self._tunnel.listen(self._listener, self._tunnel.attach)
@@ -106,7 +107,7 @@ class _Server:
         return connection is not None
 
     def _connect(self, channel: "int") -> "Optional[socket.socket]":
-        connection = socket.socket(socket.AF_UNIX)
+        connection = socket.socket(_UNIX)
         try:
             connection.connect(os.path.join(self._folder, "kernel-%d" % (channel + 1)))
         except OSError:
@@ -157,11 +158,11 @@ class _Server:
 
 def attach(folder: "str") -> "int":
     """Join stdin and stdout to the kernel of that folder until one of them ends."""
-    connection = socket.socket(socket.AF_UNIX)
+    connection = socket.socket(_UNIX)
     until = time.monotonic() + _ATTACH_S
     while True:
         try:
-            if os.stat(folder).st_uid == os.getuid():
+            if os.stat(folder).st_uid == getattr(os, "getuid", int)():
                 connection.connect(os.path.join(folder, _LINK))
                 break
             return NO_KERNEL

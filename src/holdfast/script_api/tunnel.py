@@ -138,7 +138,7 @@ class Tunnel:
     def _set_events(self) -> "None":
         """Nothing is read that could not be kept, nor from a link whose data a connection does not take."""
         is_full = self._kept_bytes > _MOST_KEPT
-        is_behind = any(len(one.waiting) > _MOST_KEPT for one in self._connections.values())
+        is_behind = any(len(buffered.waiting) > _MOST_KEPT for buffered in self._connections.values())
         for buffered in list(self._connections.values()):
             self._watch(buffered, is_read=not is_full and not buffered.is_ending)
         if self._link is not None:

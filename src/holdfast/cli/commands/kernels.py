@@ -127,13 +127,13 @@ def _start(parsed: Parsed, connection: Connection, guard: Guard) -> KernelSessio
 
     token = os.urandom(8).hex()
     dialog, stopwatch, home = TerminalDialog(), Stopwatch(since_start_ns()), open_home()
-    found = prepare(_order(parsed, token), dialog, os.environ)
+    prepared = prepare(_order(parsed, token), dialog, os.environ)
     stopwatch.lap("begin")
-    line = reach(home, found, lambda: _open_line(home, found.target), dialog)
+    line = reach(home, prepared, lambda: _open_line(home, prepared.target), dialog)
     try:
         stopwatch.lap("connect")
         stopwatch.waited = lambda: line.waited_ns
-        session = Session(home, found, line, stopwatch, dialog, lambda identity: guard.watch(identity.uid))
+        session = Session(home, prepared, line, stopwatch, dialog, lambda identity: guard.watch(identity.uid))
         plan, _ = session.run()
     finally:
         line.close()
@@ -144,7 +144,7 @@ def _start(parsed: Parsed, connection: Connection, guard: Guard) -> KernelSessio
     def add_record(record: dict[str, Any]) -> None:
         from holdfast.engine.notebooks import cell_records
 
-        notebook = cell_records.Notebook(script, plan.target, found.job.config, plan.run_id)
+        notebook = cell_records.Notebook(script, plan.target, prepared.job.config, plan.run_id)
         try:
             cell_records.add(home, session.project, notebook, record)
         except HoldfastError as error:
@@ -159,14 +159,14 @@ def _order(parsed: Parsed, token: str) -> Order:
     from holdfast.engine.submit.prepare import Order
     from holdfast.ports import PYTHON
 
-    asked = Asked(
+    request = Asked(
         words=("kernel",),
         folder=os.path.abspath(parsed.text("project") or os.getcwd()),
         gpus=parsed.text("gpus"),
         wait_for_gpu=parsed.text("wait_for_gpu"),
         command=(PYTHON, *command(token, *_times(parsed))),
     )
-    return Order(asked, parsed.text("config"), None, parsed.text("environment"), parsed.text("python"))
+    return Order(request, parsed.text("config"), None, parsed.text("environment"), parsed.text("python"))
 
 
 def _times(parsed: Parsed) -> tuple[float, float]:

@@ -6,6 +6,7 @@ import os
 from importlib import import_module
 
 from holdfast.runner import untrusted
+from holdfast.runner.decoding import readable
 from holdfast.runner.store.files import UNSYNCED, write_whole
 
 TYPE_CHECKING = False
@@ -26,7 +27,7 @@ def take_note(connection_file: str) -> str:
     """What the process before this one left, once; empty as a rule."""
     path = connection_file + _NOTE
     try:
-        message = untrusted.read_file(path, _LARGEST).decode("utf-8", "replace")
+        message = readable(untrusted.read_file(path, _LARGEST))
         os.unlink(path)
     except (OSError, ValueError):
         return ""

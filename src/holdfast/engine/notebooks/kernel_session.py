@@ -50,7 +50,7 @@ def read_connection(path: str) -> Connection:
         ip, is_ipc = str(fields.get("ip") or "127.0.0.1"), fields.get("transport") == "ipc"
         ports = [int(fields[f"{name}_port"]) for name in CHANNELS]
         addresses = tuple(f"{ip}-{port}" if is_ipc else (ip, port) for port in ports)
-        family = socket.AF_UNIX if is_ipc else socket.AF_INET
+        family = getattr(socket, "AF_UNIX", -1) if is_ipc else socket.AF_INET
         return Connection(str(fields["key"]), str(fields["signature_scheme"]), addresses, family)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         what, hint = "this is not a connection file of Jupyter", "Jupyter starts this command itself"

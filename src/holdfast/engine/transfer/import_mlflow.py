@@ -9,12 +9,12 @@ import re
 import struct
 
 from holdfast import _version
+from holdfast.engine.transfer.finished_run import Ending, close, put
 from holdfast.record import Record
 from holdfast.runner import untrusted
 from holdfast.runner.store import layout
 from holdfast.runner.store.jsonl import sealed
 from holdfast.store import mlflow_reader, runs
-from holdfast.store.finished_run import Ending, close, put
 from holdfast.store.staging import Staging, free_id, taken_ids
 
 TYPE_CHECKING = False
