@@ -60,6 +60,8 @@ def test_second_attempt_finds_the_checkpoints_and_its_series_go_on(desk: Desk) -
     assert desk.holdfast("logs").text == "resumed at 4\n"
     assert record["loss"] == [10.0 - step for step in range(6)], "step 4 was logged by both attempts and counts once"
     assert record["counted"] == [0.0, 1.0, 2.0, 3.0, 4.0, 4.0, 5.0]
+    program = "import holdfast\nprint(holdfast.run(1).metrics['loss'].values.tolist())"
+    assert desk.python(program).text == f"{record['loss']}\n", "the Python API joins the attempts too"
     rows = desk.holdfast("history", "metrics", "--name", "counted", "-o", "json").json
     assert [row["step"] for row in rows] == list(range(7))
     first, second = record["attempts"]

@@ -68,6 +68,20 @@ sys.stdout.write(json.dumps(found))
     assert desk.record()["run_id"] == found["id"]  # the command line has the same history
 
 
+def test_name_limit_of_results_and_capture_are_options_of_submit(desk: Desk) -> None:
+    desk.script("import os\nopen('kept.bin', 'wb').write(bytes(5000))\nprint(os.environ.get('HOLDFAST_CAPTURE'))")
+    result = desk.python("""
+import holdfast
+run = holdfast.submit("train.py", target="local", name="first", keep_limit=1000, capture=False).wait()
+print(run.log().strip(), run.record["name"], run.record["outputs"]["outside"]["limit"])
+try:
+    holdfast.submit("train.py", name="")
+except holdfast.errors.UsageError:
+    print("refused")
+""")
+    assert result.text == "0 first 1000\nrefused\n", result
+
+
 def test_run_that_goes_on_is_waited_for_up_to_a_time_and_cancelled(desk: Desk) -> None:
     desk.script("import time\nprint('ready', flush=True)\ntime.sleep(600)")
     result = desk.python("""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import select
 import subprocess
 import sys
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from sshlab import Host
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("ipykernel==7.4.0", "jupyter_client==8.10.0", "ipython==9.18.1", "cloudpickle==3.1.2", "numpy==2.4.6")
+IPYKERNEL = os.environ.get("HOLDFAST_TEST_IPYKERNEL", "7.4.0")  # tests/soak/test_dependency_ranges.py tries others
+PACKAGES = (f"ipykernel=={IPYKERNEL}", "jupyter_client==8.10.0", "cloudpickle==3.1.2", "numpy==2.4.6")
 HOLDFAST_NEEDS = ("jmespath", "packaging", "ruamel.yaml", "nvidia-ml-py==13.615.71")
 MACHINE_PYTHON = "/usr/bin/python3"  # which the machines of the lab have too
 THERE = "/opt/notebook"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -32,5 +33,15 @@ def test_both_ends_of_every_range_pass_the_tests_that_use_it(tmp_path: Path, res
     paths = [str(path) for pattern in TESTS for path in sorted((ROOT / "tests").glob(pattern))]
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *paths]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    assert " skipped" not in done.stdout
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("version", ["6.29.0", "7.4.0"])
+def test_both_ends_of_the_range_of_ipykernel_run_on_targets(version: str) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/notebook/test_kernel_local.py"]
+    environ = {**os.environ, "HOLDFAST_TEST_IPYKERNEL": version}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environ)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
     assert " skipped" not in done.stdout

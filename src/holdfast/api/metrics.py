@@ -68,10 +68,10 @@ class Metric:
 
 
 class Metrics(Mapping[str, Metric]):
-    """The metrics of a run by name, as they were when ``run.metrics`` was read."""
+    """The metrics of a run by name, as they were when ``run.metrics`` was read; those of all its attempts as one."""
 
-    def __init__(self, folder: str) -> None:
-        self._by_name = reader.read_dir(folder).by_name
+    def __init__(self, folders: Sequence[str]) -> None:
+        self._by_name = reader.read_attempts(folders).by_name
 
     def __getitem__(self, name: str) -> Metric:
         return Metric(self._by_name[name])

@@ -130,7 +130,7 @@ class Run:
     def metrics(self) -> Metrics:
         """What the script logged so far, by name."""
         self.refresh()
-        return Metrics(layout.metrics(self._files().attempt))
+        return Metrics(runs.metric_folders(self._files()))
 
     @property
     def outputs(self) -> Outputs:

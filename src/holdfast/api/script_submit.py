@@ -50,9 +50,12 @@ class Options(TypedDict, total=False):
     retries: int
     notify: str | None
     scalars: bool
+    capture: bool
+    keep_limit: str | int | None
     keep_work: bool
     skip_unreadable: bool
     large: bool
+    name: str | None
     tags: Mapping[str, object] | None
     progress: OnProgress | bool | None
 
@@ -71,8 +74,10 @@ def submit(script: StrPath, *arguments: object, **options: Unpack[Options]) -> R
     timeout, grace          seconds, or text such as ``"2h"``
     data                    a dict of names and folders or files: sent once per target, found at ``data/NAME``
     retries, notify, links, scalars, keep_work, skip_unreadable
+    keep_limit              bytes, or text such as ``"2GB"``, of files outside outputs/ that are kept
+    capture                 False does not record what the script logs with MLflow, wandb, TensorBoard or Lightning
     large                   True stores more than a gigabyte of new files
-    tags                    a dict of tags for the run
+    name, tags              a name of the run; a dict of tags
     progress                is called with ``Progress`` objects; True shows a bar
 
     What a target asks for and is not confirmed is a ``ConfigError`` that names the command to confirm it.
@@ -133,6 +138,9 @@ def _order(words: tuple[str, ...], files: Mapping[str, bytes] | None, options: O
         notify=options.get("notify"),
         keep_work=options.get("keep_work", False),
         scalars=options.get("scalars", False),
+        keep_limit=_text(options.get("keep_limit")),
+        no_capture=not options.get("capture", True),
+        name=_name(options.get("name")),
         retries=_text(options.get("retries") or None),
         gpus=_text(options.get("gpus")),
         require_gpu=options.get("require_gpu", False),
@@ -143,6 +151,14 @@ def _order(words: tuple[str, ...], files: Mapping[str, bytes] | None, options: O
     if config is None:
         target, config = None, target  # as -c: a run configuration, or a target
     return Order(asked, config, target, options.get("environment"), None if python is None else os.fspath(python))
+
+
+def _name(name: str | None) -> str | None:
+    if name is None:
+        return None
+    from holdfast import labels
+
+    return labels.checked_name(name)
 
 
 def _text(value: object) -> str | None:
