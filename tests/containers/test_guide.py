@@ -9,8 +9,8 @@ import pytest
 
 from conftest import eventually
 from enginelab import Docker, Podman
-from holdfast.engine.machines.attach import IMAGE
 from holdfast.image_names import CUDA
+from holdfast.target_lookup import DEFAULT_IMAGE
 from ssh.conftest import PASSWORD
 from sshlab import Unavailable
 
@@ -58,7 +58,7 @@ def dsvm(laptop: Laptop, lab: Lab, gpu1: Host, ada: User) -> Iterator[Laptop]:
 def test_the_two_files_that_attach_wrote_are_enough(dsvm: Laptop, gpu1: Host, ada: User, words: str) -> None:
     try:
         with Docker(gpu1) as docker:
-            docker.run("tag", "base:py", IMAGE)
+            docker.run("tag", "base:py", DEFAULT_IMAGE)
             line = words.format(host=gpu1.hostname, password=PASSWORD)
             if words.startswith("az"):
                 with dsvm.start("shell", stdin=subprocess.PIPE, env={"SHELL": "/bin/bash"}) as shell:  # ``az`` is us
@@ -94,7 +94,7 @@ def test_a_withdrawn_image_is_replaced_and_cards_come_by_cdi(dsvm: Laptop, gpu1:
             assert result.code == 0, result
             path = dsvm.project / "aml_config" / "my_dsvm.compute"
             text = path.read_text().replace(
-                f"baseDockerImage: {IMAGE}", "baseDockerImage: microsoft/mmlspark:plus-gpu-0.7.91"
+                f"baseDockerImage: {DEFAULT_IMAGE}", "baseDockerImage: microsoft/mmlspark:plus-gpu-0.7.91"
             )
             path.write_text(text.replace("nvidiaDocker: false", "nvidiaDocker: true") + "network: none\n")
             dsvm.script("import os; print('cards', os.environ['SEEN_BY_CDI'])")
