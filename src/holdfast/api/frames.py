@@ -25,10 +25,10 @@ _MOMENTS = ("created_utc", "start_time_utc", "end_time_utc")
 def columns(home: Home, uids: Sequence[str]) -> Columns:
     index = Index(home)
     try:
-        found = index_columns.read(index, uids)
+        cells_by_column = index_columns.read(index, uids)
     finally:
         index.close()
-    made = {name: _uniform(cells) for name, cells in found.items()}
+    made = {name: _uniform(cells) for name, cells in cells_by_column.items()}
     for name in _MOMENTS:
         made[name] = [None if text is None else datetime.fromisoformat(text) for text in made[name]]
     return made

@@ -70,9 +70,9 @@ class RunList(Sequence[Run]):
     ``params.NAME``, ``metrics.NAME`` (the last value) and ``tags.NAME``.
     """
 
-    def __init__(self, home: Home, found: Sequence[str]) -> None:
+    def __init__(self, home: Home, uids: Sequence[str]) -> None:
         self._home = home
-        self._uids = found
+        self._uids = uids
 
     def __len__(self) -> int:
         return len(self._uids)

@@ -50,9 +50,9 @@ def _document(run: Run) -> dict[str, Any]:
         run.wait(check=True)
         raise UsageError("this run is not a call of a remote function", where=run.id) from None
     try:
-        found = json.loads(path.read_bytes())
-        if isinstance(found, dict) and found.get("v") == 1:
-            return found
+        document = json.loads(path.read_bytes())
+        if isinstance(document, dict) and document.get("v") == 1:
+            return document
     except (ValueError, RecursionError):
         pass
     raise _malformed(run, "result.json")

@@ -84,11 +84,16 @@ def _record(run: Run, *, files: bool = True) -> Json:
         "gpu": gpu_receipt(run),
         "ledger": ledger.ledger(run.client, run.events, run.attempt_number),
     }
-    extra = {"parameters": parameters, "data": _data(run), **_shared_by(request)}
-    fixed.update({name: value for name, value in extra.items() if value})
+    fixed.update(_optional(run, parameters))
     clashing = {name: value for name, value in values.items() if name in FIXED}
     others = {name: value for name, value in values.items() if name not in FIXED}
     return dict(sorted({**others, **fixed, **({"metrics": clashing} if clashing else {})}.items()))
+
+
+def _optional(run: Run, parameters: Json) -> Json:
+    """Fields that most runs do not have."""
+    fields = {"parameters": parameters, "data": _data(run), **_shared_by(run.request)}
+    return {name: value for name, value in fields.items() if value}
 
 
 def _shared_by(request: Json) -> Json:

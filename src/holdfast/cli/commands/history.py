@@ -53,9 +53,9 @@ def _details(run: Run) -> Json:
     from holdfast.store import package_list
 
     recorded = package_list.read(run) or {}
-    found: Json = {**history_record.record(run), "attempts": history_record.attempts(run)}
-    found.update(packages=recorded.get("packages"), conda_packages=recorded.get("conda") or None)
-    return dict(sorted(found.items()))
+    details: Json = {**history_record.record(run), "attempts": history_record.attempts(run)}
+    details.update(packages=recorded.get("packages"), conda_packages=recorded.get("conda") or None)
+    return dict(sorted(details.items()))
 
 
 def _list_packages(parsed: Parsed, run: Run) -> int:
