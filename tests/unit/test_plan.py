@@ -28,21 +28,25 @@ ENVIRONMENT = Environment("k", "/envs/k", "/envs/k/bin/python", "env.yml", "the 
 IDLE = {"command": "poweroff", "minutes": 30}
 INTERPRETER: dict[str, object] = {"origin": "active", "why": "active in this shell, VIRTUAL_ENV"}
 KEEP: dict[str, object] = {"limit": 5, "files": 6, "ignore": ["data/"]}
+DATA: dict[str, object] = {
+    "name": "set", "link": "data/set", "tree": "2" * 64, "path": "", "state": "", "file": "a.tar", "shared": "/srv",
+}  # fmt: skip
 WHOLE = model.Plan(
     uid="0" * 32, run_id="iris_1", run_number=3, attempt="a2", project="iris", project_id="p", target="box",
     script="train.py", argv=("python", "train.py", "\udcff"), tree="1" * 64, env=("A", "B"),
     links=(model.Link("data", "/data"),), share="~/share", timeout=60.0, timeout_text="1m", grace=5.0, max_log=7,
     keep_work=True, shims="/shims", environment=ENVIRONMENT, idle=IDLE, container=CONTAINER, gpu=WISH,
-    interpreter=INTERPRETER, python="/envs/k/bin/python", keep=KEEP,
+    interpreter=INTERPRETER, python="/envs/k/bin/python", keep=KEEP, data=(DATA,),
 ).to_json()  # fmt: skip
 
 
 def test_runner_reads_every_key_that_the_client_sends() -> None:
     plan = Plan(json.loads(json.dumps(WHOLE)))
     for key, value in WHOLE.items():
-        if key not in ("links", "environment", "idle", "container", "gpu", "interpreter", "keep"):
+        if key not in ("links", "environment", "idle", "container", "gpu", "interpreter", "keep", "data"):
             assert getattr(plan, key) == value, key
     assert [(link.name, link.target) for link in plan.links] == [("data", "/data")]
+    assert [_values(data) for data in plan.data] == [DATA]
     assert plan.environment
     assert _values(plan.environment) == ENVIRONMENT
     assert plan.idle
@@ -70,6 +74,7 @@ def test_keys_of_client_runner_and_documentation_agree() -> None:
     parts: list[tuple[type, dict[str, object]]] = [
         (Plan, WHOLE),
         (runner_plan.Link, WHOLE["links"][0]),  # type: ignore[index]
+        (runner_plan.Data, DATA),
         (runner_plan.Environment, ENVIRONMENT),
         (runner_plan.Idle, IDLE),
         (runner_plan.Interpreter, INTERPRETER),

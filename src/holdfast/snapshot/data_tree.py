@@ -51,7 +51,7 @@ def take(
 
 def paths(objects: str, tree: str) -> dict[str, bytes]:
     """Where a file with this content is, below the folder that was hashed."""
-    found: dict[str, bytes] = {}
+    by_digest: dict[str, bytes] = {}
     waiting = [(tree, b"")]
     while waiting:
         digest, prefix = waiting.pop()
@@ -59,8 +59,8 @@ def paths(objects: str, tree: str) -> dict[str, bytes]:
             if entry.kind == "dir":
                 waiting.append((entry.digest, prefix + entry.name + b"/"))
             else:
-                found.setdefault(entry.digest, prefix + entry.name)
-    return found
+                by_digest.setdefault(entry.digest, prefix + entry.name)
+    return by_digest
 
 
 class _TreesOnly(HashOnly):

@@ -120,8 +120,8 @@ def _confirm_data(home: Home, run: Run, chosen: Chosen, job: Job) -> None:
         from holdfast.amlconfig.types import DataEntry
 
         entries = tuple(DataEntry(data.name, data.source, data.path_on_target) for data in job.data)
-        asked = chosen._replace(config=chosen.config._replace(data=entries))
-        confirm(home.path, str(run.request.get("project_root")), asked)
+        as_configured = chosen._replace(config=chosen.config._replace(data=entries))
+        confirm(home.path, str(run.request.get("project_root")), as_configured)
 
 
 def _refuse_without_python(run: Run, chosen: Chosen, job: Job) -> None:
