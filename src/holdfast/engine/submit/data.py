@@ -125,7 +125,7 @@ class SettledData:
                 with open(note, "w", encoding="ascii"):
                     return
             if row.taken is None:
-                raise self._not_recorded(row.data, "its source has changed or is missing, and the target does not have it either")
+                raise self._not_recorded(row.data, "its source has changed, and the target does not have it")
             shipment = _DataShipment(self._home, channel, row.taken, self._shared, self._on_send)
             if self._shared and attempt == 0:
                 shipment.send_trees(tree)  # by which the target verifies what another user has put there
