@@ -134,7 +134,7 @@ EXCHANGE = (
 TEAM = (
     Command(
         ("history", "push"),
-        "Add your ended runs to a shared folder or a backup.",
+        "Add your ended runs to a shared folder, or to a backup.",
         _AT + "team:push",
         (Option(("--all", "-A"), "all", "Runs of all projects.", kind="flag"), PROJECT),
         (Positional("folder", "A folder on a share or another disk, empty at first.", "FOLDER"),),
