@@ -72,6 +72,12 @@ def test_kernel_whose_target_is_gone_says_so_in_the_notebook(desk: Desk, jupyter
         assert "gone" in study.run("1")["error"]
 
 
+def test_kernel_that_asks_for_a_missing_gpu_is_refused_in_the_notebook(desk: Desk, jupyter: Path) -> None:
+    name = install_kernel(desk, jupyter, "-c", "local", "--gpus", "64", "--python", str(jupyter))
+    with notebook(desk, jupyter, name, PATH="/usr/bin:/bin") as study:
+        assert "the target does not have the requested GPUs" in study.run("1")["error"]
+
+
 def test_idle_kernel_ends_and_the_notebook_learns_it(desk: Desk, jupyter: Path) -> None:
     name = install_kernel(desk, jupyter, "-c", "local", "--idle-time", "8s", "--python", str(jupyter))
     with notebook(desk, jupyter, name) as study:

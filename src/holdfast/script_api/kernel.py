@@ -87,8 +87,7 @@ class _Server:
         if self._kernel is not None or "key" not in message:
             return
         ports = {name + "_port": number for number, name in enumerate(CHANNELS, 1)}
-        connection = dict(ports, transport="ipc", ip=os.path.join(self._folder, "kernel"))
-        connection.update(key=message["key"], signature_scheme=message["signature_scheme"], kernel_name="holdfast")
+        connection = dict(message, transport="ipc", ip=os.path.join(self._folder, "kernel"), **ports)
         path = os.path.join(self._folder, "kernel.json")
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as target:
             json.dump(connection, target)

@@ -36,10 +36,9 @@ _FOLDER = "/tmp/holdfast-kernel-"  # on the target; short, as names of sockets m
 
 
 class Connection(Record):
-    """A connection file of Jupyter, as this needs it."""
+    """A connection file of Jupyter. ``secrets``: its key and all else that both ends of the channels must know."""
 
-    key: str
-    signature_scheme: str
+    secrets: dict[str, Any]
     addresses: tuple[Any, ...]
     family: int
 
@@ -51,7 +50,8 @@ def read_connection(path: str) -> Connection:
         ports = [int(fields[f"{name}_port"]) for name in CHANNELS]
         addresses = tuple(f"{ip}-{port}" if is_ipc else (ip, port) for port in ports)
         family = getattr(socket, "AF_UNIX", -1) if is_ipc else socket.AF_INET
-        return Connection(str(fields["key"]), str(fields["signature_scheme"]), addresses, family)
+        secrets = {name: value for name, value in fields.items() if not name.endswith("_port")}
+        return Connection({"key": str(fields["key"]), **secrets}, addresses, family)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         what, hint = "this is not a connection file of Jupyter", "Jupyter starts this command itself"
         raise UsageError(what, where=path, answer=str(error), hint=hint) from error
@@ -95,7 +95,7 @@ class KernelSession:
         self._links: queue.SimpleQueue[socket.socket] = queue.SimpleQueue()
         self._is_over = threading.Event()
         self._tunnel = Tunnel(lambda _channel: None, self._take)
-        self._tunnel.send_message({"key": connection.key, "signature_scheme": connection.signature_scheme})
+        self._tunnel.send_message(connection.secrets)
 
     @property
     def has_ended(self) -> bool:
