@@ -75,9 +75,9 @@ def measure(bench: Bench, options: argparse.Namespace) -> None:
     for name, argv, marks in (("rsync", rsync, ()), ("holdfast submit", WITH_DATA, (SENT,))):
         fill(folder / "000000.bin", size)
         before = bench.lab.traffic(bench.host).bytes_to
-        seen = box.watch(argv, *marks)
+        moments = box.watch(argv, *marks)
         sent = bench.lab.traffic(bench.host).bytes_to - before
-        show(f"one file changed: {name}", [seen], f"   {sent / 1e6:.1f} MB sent, the file has {size / 1e6:.1f} MB")
+        show(f"one file changed: {name}", [moments], f"   {sent / 1e6:.1f} MB sent, the file has {size / 1e6:.1f} MB")
     bench.drop(box)
 
 

@@ -12,6 +12,7 @@ from holdfast.present.run_card import data_words
 from holdfast.runner.data import data_sets, data_verb
 from holdfast.runner.data.run_data import variable
 from holdfast.runner.store import objects
+from holdfast.runner.store.data_state import fingerprint
 from holdfast.runner.store.exclusive_lock import InUse
 from holdfast.runner.store.uploads import Arrivals
 from holdfast.snapshot import data_tree
@@ -35,8 +36,8 @@ class Target:
         arrivals = Arrivals(self.home, data_sets.place(self.home, shared)[1])
         for path in data_tree.paths(str(self.client / "objects"), taken.tree).values():
             self._put(arrivals, (folder / os.fsdecode(path)).read_bytes())
-        for path in (self.client / "objects").glob("??/*"):
-            self._put(arrivals, path.read_bytes())
+        for stored in (self.client / "objects").glob("??/*"):
+            self._put(arrivals, stored.read_bytes())
         answer = data_verb.answer(
             self.home, {"act": "make", "tree": taken.tree, "data": shared, "name": "set"}, arrivals
         )
@@ -139,13 +140,13 @@ def test_set_whose_state_changed_and_content_did_not_is_verified_and_kept(target
     assert target.folder(tree) == made
     note = data_sets.read_note(target.home, tree)
     assert note is not None
-    assert note["state"] == data_sets.fingerprint(os.fsencode(made), False)
+    assert note["state"] == fingerprint(os.fsencode(made), False)
 
 
 def test_set_in_use_cannot_be_removed(target: Target, folder: Path) -> None:
     tree = target.send(folder)
     held = data_sets.hold(os.fsencode(target.folder(tree)))
-    header = {"act": "remove", "tree": tree}
+    header: dict[str, object] = {"act": "remove", "tree": tree}
     arrivals = Arrivals(target.home)
     assert data_verb.answer(target.home, header, arrivals) == {"state": "in-use"}
     note = data_sets.read_note(target.home, tree)
