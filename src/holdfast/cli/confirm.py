@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from holdfast import target_lookup
@@ -13,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.cli.parse import Parsed
+    from holdfast.engine.connection.channel import RunnerChannel
     from holdfast.snapshot.snapshot import Pending
     from holdfast.target_lookup import Chosen
 
@@ -25,6 +28,29 @@ def choose(home: str, root: str, name: str, target: str | None = None) -> Chosen
     chosen = target_lookup.choose(target_lookup.folders(root, home), name, target)
     confirm(home, root, chosen)
     return chosen
+
+
+class ConnectedTarget:
+    """The target that a command names by ``-c``; the connection is closed at the end of the ``with`` block."""
+
+    def __init__(self, parsed: Parsed) -> None:
+        from holdfast.engine.connection.channel import ASKING, connect
+        from holdfast.project import find
+        from holdfast.store.home import open_home
+
+        home = open_home()
+        compute = choose(
+            home.path, find(parsed.text("project") or os.getcwd()).root, parsed.text("config") or ""
+        ).compute
+        self.name = compute.name
+        self.engine = compute.engine
+        self.channel: RunnerChannel = connect(home, target_lookup.resolve(compute, home.path), ASKING)
+
+    def __enter__(self) -> ConnectedTarget:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.channel.close()
 
 
 def confirm(home: str, root: str, chosen: Chosen, keys: Sequence[str] | None = None) -> None:

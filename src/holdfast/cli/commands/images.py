@@ -6,11 +6,10 @@ import os
 import sys
 
 from holdfast import image_names as names
-from holdfast import project as projects
 from holdfast import target_lookup
 from holdfast.amlconfig.types import ComputeTarget
-from holdfast.cli.confirm import choose
-from holdfast.engine.connection.channel import ASKING, connect
+from holdfast.cli.confirm import ConnectedTarget
+from holdfast.engine.connection.channel import connect
 from holdfast.engine.transfer import image_transfer
 from holdfast.errors import UsageError
 from holdfast.present.output import emit
@@ -29,7 +28,7 @@ HERE = "this machine"
 
 
 def list_images(parsed: Parsed) -> int:
-    with _Reached(parsed) as there:
+    with ConnectedTarget(parsed) as there:
         rows = image_transfer.listed(there.channel, there.engine, there.name)
     chosen_format = parsed.text("output") or parsed.text("query")
     if not chosen_format and is_tty(sys.stdout):
@@ -44,7 +43,7 @@ def list_images(parsed: Parsed) -> int:
 def import_image(parsed: Parsed) -> int:
     """From a file, stdin, or the engine of this machine; the last line is the name to write as baseDockerImage."""
     word = parsed.text("source") or ""
-    with _Source(word) as source, _Reached(parsed) as there, Progress(sys.stderr) as progress:
+    with _Source(word) as source, ConnectedTarget(parsed) as there, Progress(sys.stderr) as progress:
 
         def tell(sent: int) -> None:
             progress.update(_words(f"to {there.name}", sent, source.size))
@@ -64,7 +63,7 @@ def export_image(parsed: Parsed) -> int:
         raise UsageError("this file already exists", where=path, hint="--force replaces it")
     if path == "-" and is_tty(sys.stdout):
         raise UsageError("refusing to write an archive to a terminal", hint="give a file, or use a pipe")
-    with _Reached(parsed) as there, Progress(sys.stderr) as progress:
+    with ConnectedTarget(parsed) as there, Progress(sys.stderr) as progress:
 
         def tell(came: int, size: int) -> None:
             progress.update(_words(f"from {there.name}", came, size))
@@ -73,24 +72,6 @@ def export_image(parsed: Parsed) -> int:
         total = _pour(pieces) if path == "-" else image_transfer.write(path, pieces)
     sys.stderr.write(f"{show(name)}: {human_bytes(total)}\n")
     return 0
-
-
-class _Reached:
-    """The engine of a target, with the connection to it."""
-
-    def __init__(self, parsed: Parsed) -> None:
-        home = open_home()
-        project = projects.find(parsed.text("project") or os.getcwd())
-        compute = choose(home.path, project.root, parsed.text("config") or "").compute
-        self.name = compute.name
-        self.engine = compute.engine
-        self.channel = connect(home, target_lookup.resolve(compute, home.path), ASKING)
-
-    def __enter__(self) -> _Reached:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.channel.close()
 
 
 class _Source:
