@@ -52,7 +52,7 @@ def compare(path: str, size: object, digest: object, *, whole: bool = True, chan
     """
     state = hashlib.sha256()
     length = 0
-    left = size if isinstance(size, int) and not whole else sys.maxsize
+    left = max(size, 0) if isinstance(size, int) and not whole else sys.maxsize
     try:
         with open(untrusted.open_file(path, follow=False), "rb") as source:
             while block := source.read(min(_BLOCK, left - length)):
