@@ -9,14 +9,12 @@ import shutil
 import struct
 import subprocess
 import termios
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from conftest import Desk
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MARKING = "sed s/^/paged:/"
 LINES = 200
@@ -98,7 +96,7 @@ def test_own_variable_wins_over_that_of_all_programs(desk: Desk) -> None:
 
 def test_nothing_is_paged_or_imported_for_it_in_a_pipe(desk: Desk) -> None:
     env = {**desk.env, "PAGER": MARKING, "TERM": "xterm"}
-    command = [desk.command.replace("holdfast", "python"), "-X", "importtime", "-m", "holdfast", "logs"]
+    command = [str(Path(desk.command).with_name("python")), "-X", "importtime", "-m", "holdfast", "logs"]
     done = subprocess.run(command, cwd=desk.project, env=env, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[0] == "\x1b]2;owned\x07line 0"
     assert "holdfast.store.index" in done.stderr

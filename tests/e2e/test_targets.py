@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from holdfast import target_lookup
+
 if TYPE_CHECKING:
     from conftest import Desk
 
@@ -84,16 +86,14 @@ def test_a_mistyped_name_lists_what_there_is(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("name", ["docker", "podman"])
-def test_file_that_a_container_needs_is_shown_and_works_as_shown(desk: Desk, name: str) -> None:
+def test_container_on_this_machine_is_planned_without_a_file_and_with_one(desk: Desk, name: str) -> None:
     desk.script("")
-    refused = desk.holdfast("submit", "-c", name, "train.py")
-    assert refused.code == 2
-    assert f"aml_config/{name}.compute" in refused.err
-    lines = [line.strip() for line in refused.err.splitlines()[-3:]]
-    desk.script("\n".join([*lines, ""]), f"aml_config/{name}.compute")
     planned = desk.holdfast("submit", "-c", name, "--dry-run", "--env", "none", "train.py")
-    assert planned.code == 0, planned
-    assert (planned.json["target"], lines[0]) == (name, "type: docker")
+    assert (planned.code, planned.json["target"]) == (0, name), planned
+    folders = target_lookup.folders(str(desk.project), str(desk.home))
+    assert target_lookup.choose(folders, name).compute.base_docker_image == target_lookup.DEFAULT_IMAGE
+    desk.script("type: docker\nbaseDockerImage: own:1\n", f"aml_config/{name}.compute")
+    assert target_lookup.choose(folders, name).compute.base_docker_image == "own:1"
 
 
 def test_warnings_of_a_file_are_shown_at_submit(desk: Desk) -> None:
