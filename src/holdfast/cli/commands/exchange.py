@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.cli.parse import Parsed
     from holdfast.store.runs import Run
 
-_TOLD = 10
+_SHOWN = 10
 _FORMATS = ("mlflow", "tensorboard", "csv", "parquet")
 
 
@@ -48,9 +48,10 @@ def export(parsed: Parsed) -> int:
     path = os.path.abspath(parsed.text("to") or "")
     with Progress(sys.stderr) as progress:
         done = archive_export.export(home, ended, path, lambda at, of: progress.update(f"writing: {at} of {of} files"))
-    _tell_left_out(done.left_out)
+    show_skipped(done.left_out)
     sys.stdout.write(f"{show(path)}\n")
-    sys.stderr.write(f"{_count(len(ended), 'run')}, {_count(done.files, 'file')}, {human_bytes(done.bytes)} unpacked\n")
+    number = f"{counted(len(ended), 'run')}, {counted(done.files, 'file')}"
+    sys.stderr.write(f"{number}, {human_bytes(done.bytes)} unpacked\n")
     return 0
 
 
@@ -60,7 +61,7 @@ def _export_format(parsed: Parsed, ended: list[Run]) -> int:
     with Progress(sys.stderr) as progress:
 
         def tell(done: int, count: int) -> None:
-            progress.update(f"writing: {done} of {_count(count, 'run')}")
+            progress.update(f"writing: {done} of {counted(count, 'run')}")
 
         if name == "mlflow":
             from holdfast.present.export import mlflow_runs
@@ -75,10 +76,10 @@ def _export_format(parsed: Parsed, ended: list[Run]) -> int:
 
             write = tables.write_csv if name == "csv" else tables.write_parquet
             written = write(ended, folder, tell)
-    _tell_left_out(written.left_out)
+    show_skipped(written.left_out)
     sys.stdout.write(f"{show(written.place)}\n")
     present = f", {written.present} already present" if written.present else ""
-    sys.stderr.write(f"{_count(written.runs, 'run')} exported{present}\n")
+    sys.stderr.write(f"{counted(written.runs, 'run')} exported{present}\n")
     return 0
 
 
@@ -104,11 +105,11 @@ def take_in(parsed: Parsed) -> int:
 
             project = projects.remember(project)
             result = import_mlflow.bring(
-                home, project, path, lambda at, _: progress.update(f"reading: {_count(at, 'run')}")
+                home, project, path, lambda at, _: progress.update(f"reading: {counted(at, 'run')}")
             )
             new, here, going = result.new, result.here, result.going
             elsewhere = []
-            _tell_left_out(result.left_out)
+            show_skipped(result.left_out)
     _tell(new, here, going)
     if elsewhere:
         names = show(", ".join(elsewhere))
@@ -121,24 +122,24 @@ def _refuse_open(chosen: list[Run], ended: list[Run], everything: bool) -> None:
     going = [str(run.request.get("run_id") or run.uid) for run in chosen if run not in ended]
     if going and (not everything or not ended):
         raise UsageError("this run has not ended, or cannot be read", where=going[0], hint="wait for its end")
-    _tell_left_out([f"{name}: it has not ended" for name in going])
+    show_skipped([f"{name}: it has not ended" for name in going])
 
 
 def _tell(new: list[str], here: int, going: int) -> None:
     sys.stdout.write("".join(f"{show(name)}\n" for name in new))
     sys.stdout.flush()
-    parts = [f"{_count(len(new), 'run')} imported"]
+    parts = [f"{counted(len(new), 'run')} imported"]
     parts += [f"{here} already present"] if here else []
     parts += [f"{going} skipped because they have not ended"] if going else []
     sys.stderr.write(", ".join(parts) + "\n")
 
 
-def _tell_left_out(lines: list[str]) -> None:
-    for line in lines[:_TOLD]:
+def show_skipped(lines: list[str]) -> None:
+    for line in lines[:_SHOWN]:
         sys.stderr.write(f"skipped: {show(line)}\n")
-    if len(lines) > _TOLD:
-        sys.stderr.write(f"skipped: {len(lines) - _TOLD} more\n")
+    if len(lines) > _SHOWN:
+        sys.stderr.write(f"skipped: {len(lines) - _SHOWN} more\n")
 
 
-def _count(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"

@@ -7,6 +7,7 @@ import sys
 
 from holdfast import project as projects
 from holdfast.cli import pick
+from holdfast.cli.commands.exchange import counted, show_skipped
 from holdfast.errors import StoreError, UsageError
 from holdfast.present.output import emit
 from holdfast.present.terminal import Progress, human_bytes, show
@@ -40,9 +41,9 @@ def push(parsed: Parsed) -> int:
             progress.update(f"writing run {done + 1} of {total}, {human_bytes(size)}")
 
         result = push_history.push(home, uids, folder, on_bytes)
-    labels = f", {_count(result.labels, 'label')}" if result.labels else ""
+    labels = f", {counted(result.labels, 'label')}" if result.labels else ""
     known = f"{result.present} already there"
-    message = f"{_count(len(result.new), 'run')} pushed to {named} ({human_bytes(result.bytes)}){labels}, {known}"
+    message = f"{counted(len(result.new), 'run')} pushed to {named} ({human_bytes(result.bytes)}){labels}, {known}"
     _tell(parsed, result._asdict(), message, result.left_out)
     for run_id in result.open[:_SHOWN]:
         sys.stderr.write(f"not ended, left for the next push: {show(run_id)}\n")
@@ -78,8 +79,8 @@ def _pull_folder(parsed: Parsed, named: str) -> int:
         index = Index(home)
         index.refresh(result.changed)
         index.close()
-    labels = f", {_count(result.labels, 'label')}" if result.labels else ""
-    message = f"{_count(len(result.new), 'run')} added from {named}{labels}, {result.present} already known"
+    labels = f", {counted(result.labels, 'label')}" if result.labels else ""
+    message = f"{counted(len(result.new), 'run')} added from {named}{labels}, {result.present} already known"
     _tell(parsed, result._asdict(), message, result.left_out)
     return StoreError.exit_code if result.left_out else 0
 
@@ -88,11 +89,4 @@ def _tell(parsed: Parsed, result: Json, message: str, left_out: list[str]) -> No
     if parsed.text("output") or parsed.text("query"):
         emit(result, fmt=parsed.text("output"), query=parsed.text("query"))
     sys.stderr.write(f"{show(message)}\n")
-    for line in left_out[:_SHOWN]:
-        sys.stderr.write(f"skipped: {show(line)}\n")
-    if len(left_out) > _SHOWN:
-        sys.stderr.write(f"skipped: {len(left_out) - _SHOWN} more\n")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    show_skipped(left_out)

@@ -46,8 +46,8 @@ def plan_only(
 ) -> tuple[Plan, Snapshot]:
     """The plan that a submit would follow. Reads the project, writes nothing; ``agree`` may refuse to read so much."""
     taken = _only_hashed(home, project, job, agree)
-    nobody = Identity("0" * 32, f"{project.name}_<milliseconds>", 0)
-    plan = _plan(job, project, nobody, taken.tree, target, None)
+    unnumbered = Identity("0" * 32, f"{project.name}_<milliseconds>", 0)
+    plan = _plan(job, project, unnumbered, taken.tree, target, None)
     if job.data:
         from holdfast.engine.submit.data import SettledData
 
