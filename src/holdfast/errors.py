@@ -44,6 +44,7 @@ class HoldfastError(Exception):
 
     exit_code = 70
     code = "failed"
+    shows_hint = False  # set by the Python API: a traceback has no other place for it
 
     def __init__(self, what: str, *, where: str = "", answer: str = "", hint: str = "", code: str = "") -> None:
         super().__init__(what)
@@ -54,7 +55,15 @@ class HoldfastError(Exception):
         self.code = code or type(self).code
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.what}" if self.where else self.what
+        text = _printable(f"{self.where}: {self.what}" if self.where else self.what)
+        return f"{text}\n  try: {_printable(self.hint)}" if self.hint and self.shows_hint else text
+
+
+def _printable(text: str) -> str:
+    """Some of it may come from a target: it must not act on a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text)
 
 
 class UsageError(HoldfastError):
@@ -103,7 +112,7 @@ class RunFailedError(HoldfastError):
 
 
 class RemoteError(RunFailedError):
-    """The function of ``holdfast.remote`` raised an exception on the target.
+    """The function of ``holdfast.remote`` raised an exception on the target, or left no result.
 
     ``type_name``, ``message`` and ``traceback`` are text: no class of the target is loaded here.
     """
@@ -246,7 +255,7 @@ class LostError(HoldfastError):
 
 
 class Detached(HoldfastError):
-    """The person stopped watching (Ctrl-C). The run goes on."""
+    """The user stopped following the log (Ctrl-C). The run continues."""
 
     exit_code = 130
     code = "detached"

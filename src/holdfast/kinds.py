@@ -23,6 +23,7 @@ class Kind(Record):
     ``over_ssh``: it is reached by SSH, so that host key and login can be checked and ``attach`` can make its files.
     ``in_container``: scripts run in a container of an image that its file must name.
     ``container_kind``: the kind that this one becomes where a run configuration asks for a container.
+    ``url_kind``: the kind that this one becomes where its address is a URL: it is then a service, used from here.
     ``machine_kind``: the kind by which the bare machine is reached, whatever runs on it; empty: this one.
     ``attach_settings``: what ``attach`` writes into a new file; None where ``attach`` does not make this kind.
     ``framework``: that of a new run configuration, where it is not Python.
@@ -38,6 +39,7 @@ class Kind(Record):
     over_ssh: bool = False
     in_container: bool = False
     container_kind: str = ""
+    url_kind: str = ""
     machine_kind: str = ""
     attach_settings: tuple[tuple[str, str | bool], ...] | None = None
     framework: str = ""
@@ -52,6 +54,7 @@ class Kind(Record):
 LOCAL_HOST, SSH_HOST = "holdfast.hosts.local:LocalHost", "holdfast.hosts.ssh:SshHost"
 PROCESS = "holdfast.launchers.process:ProcessLauncher"
 PYTHON, CONTAINER = "holdfast.runtimes.python:PythonRuntime", "holdfast.runtimes.container:ContainerRuntime"
+SPARK = "holdfast.runtimes.spark:SparkRuntime"
 DEFAULT = "local"  # the target that needs no file
 DEFAULT_ATTACHED = "remotedocker"
 DEFAULT_MACHINE = "remote"
@@ -93,11 +96,18 @@ _ROWS = (
     ),
     Kind(
         "cluster",
+        SSH_HOST,
+        PROCESS,
+        SPARK,
+        is_remote=True,
         over_ssh=True,
+        url_kind="spark",
         machine_kind="remote",
-        attach_settings=(("yarnDeployMode", "cluster"),),
+        attach_settings=(("environment", "project"), ("yarnDeployMode", "client")),
         framework="PySpark",
+        settings=("sparkMaster",),
     ),
+    Kind("spark", LOCAL_HOST, PROCESS, PYTHON, framework="PySpark"),
     Kind("slurm", over_ssh=True, machine_kind="remote"),
     Kind("ray", over_ssh=True, machine_kind="remote"),
 )

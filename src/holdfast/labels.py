@@ -7,7 +7,7 @@ from holdfast.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from holdfast.model import Json
 
@@ -23,15 +23,25 @@ def read_tags(words: Iterable[str]) -> Json:
     return tags
 
 
+def checked_tags(tags: Mapping[str, object]) -> Json:
+    """Tags of a program, where None takes one away."""
+    for name, value in tags.items():
+        checked_tag(name)
+        if value is not None and not isinstance(value, (str, int, float)):
+            what = f"the value of the tag {name} is a {type(value).__name__}"
+            raise UsageError(what, hint="a tag has a number, text, True or False")
+    return dict(tags)
+
+
 def checked_tag(name: str) -> str:
-    if not is_tag(name):
+    if not isinstance(name, str) or not is_tag(name):
         raise UsageError(f"invalid tag name: {name!a}", hint="a name and its value: dataset=v3")
     return name
 
 
 def checked_name(name: str) -> str:
     """A name that ``-r`` can tell from a number and from ``last``."""
-    if not is_name(name):
+    if not isinstance(name, str) or not is_name(name):
         hint = f"at most {_LONGEST} printable characters, not a number and not the word last"
         raise UsageError(f"invalid run name: {name!a}", where="--name", hint=hint)
     return name

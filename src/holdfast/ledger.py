@@ -49,7 +49,7 @@ class Stopwatch:
         self._last, self._waited = now, waited
 
     def watched(self) -> None:
-        """A lap whose waiting is no matter of ours: the run went on meanwhile."""
+        """Time that is not charged to Holdfast: the run continued meanwhile."""
         self._waited = self.waited()
         now = now_ns()
         self._add("watch", now - self._last)

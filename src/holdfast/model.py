@@ -14,7 +14,7 @@ Json = dict[str, object]
 class Project(Record):
     """A folder with an identity. account and workspace are names of the original, kept for its share path.
 
-    ``passed_over`` is a project folder further up that belongs to another user and was therefore not used.
+    ``passed_over`` is a project folder further up that was not used: it is another user's, or the home directory.
     """
 
     root: str
@@ -83,7 +83,7 @@ class Job(Record):
     ``python``: the interpreter that runs the script as it is, where that is not the target's own. ``interpreter``: what
     the plan says about that choice. ``command``: the words before the arguments; empty for a Python script. ``source``:
     the file of the project that tells what the run does, empty if there is none; None: the script. ``files``: what the
-    run's snapshot has and the project has not, by path.
+    run's snapshot has and the project has not, by path. ``spark``: as in the plan.
     """
 
     script: str
@@ -113,6 +113,7 @@ class Job(Record):
     tags: Mapping[str, object] = {}
     files: Mapping[str, bytes] | None = None
     data: tuple[Data, ...] = ()
+    spark: Json | None = None
 
     @property
     def source_file(self) -> str:
@@ -159,10 +160,12 @@ class Plan(Record):
     interpreter: Json | None = None
     python: str | None = None
     data: tuple[Json, ...] = ()
+    spark: Json | None = None
 
     def to_json(self) -> Json:
         plain: Json = self._asdict()
-        data = plain.pop("data")
+        data, spark = plain.pop("data"), plain.pop("spark")
         plain.update({"data": list(data)} if data else {})  # type: ignore[call-overload]
+        plain.update({"spark": spark} if spark else {})
         plain.update(v=1, argv=list(self.argv), env=list(self.env), links=[link._asdict() for link in self.links])
         return plain

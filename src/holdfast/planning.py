@@ -52,6 +52,7 @@ def make_plan(
         keep=job.keep,
         capture=job.capture,
         interpreter=job.interpreter,
+        spark=job.spark,
         **parts,
     )
 
@@ -128,17 +129,21 @@ def duration_text(length: float) -> str:
     return f"{length:g}s"
 
 
+_SCRIPTS = (".py", ".sh", ".ipynb")
+
+
 def near_scripts(folder: str, named: str) -> list[str]:
-    """The Python script here that was probably meant, if any: ``trian``, ``train``."""
+    """The script here that was probably meant, if any: ``trian``, ``train``."""
     from difflib import get_close_matches
 
     base = os.path.basename(named)
     names = _scripts(folder, named)
-    return [f"{base}.py"] if f"{base}.py" in names else get_close_matches(base, names, 1)
+    close = [f"{base}.py"] if f"{base}.py" in names else get_close_matches(base, names, 2)
+    return sorted(close, key=lambda name: not name.endswith(".py"))[:1]
 
 
 def _scripts(folder: str, named: str) -> list[str]:
-    return [name for name in os.listdir(folder) if name.endswith(".py") and name != named]
+    return [name for name in os.listdir(folder) if name.endswith(_SCRIPTS) and name != named]
 
 
 def _near(folder: str, named: str) -> str:
@@ -146,4 +151,4 @@ def _near(folder: str, named: str) -> str:
     if close:
         command = "" if set(named) & set("./\\") else f" To run a program of that name: -- {named}"
         return f"did you mean {close[0]}?{command}"
-    return f"scripts here: {', '.join(sorted(names)[:8])}" if names else "there are no Python scripts here"
+    return f"scripts here: {', '.join(sorted(names)[:8])}" if names else "there are no scripts here"

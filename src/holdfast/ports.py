@@ -152,7 +152,7 @@ class RuntimeParts(Record):
     """All that a runtime may need: the interpreter, the values of the ``.compute`` file, and the parts of the plan.
 
     ``python`` is the path as the script will see it: of the target, of an environment, or inside the container.
-    ``environment``, ``container`` and ``gpu`` are as the plan has them; None where it has none.
+    ``environment``, ``container``, ``gpu`` and ``spark`` are as the plan has them; None where it has none.
     """
 
     python: str
@@ -160,6 +160,7 @@ class RuntimeParts(Record):
     environment: Json | None = None
     container: Json | None = None
     gpu: Json | None = None
+    spark: Json | None = None
 
 
 class Runtime(Protocol):

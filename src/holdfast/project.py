@@ -3,17 +3,17 @@
 A project is the nearest folder upwards that has an identity (``.holdfast-project``, or the original's
 ``.azureml/project.json``) or an ``aml_config`` folder; where there is none, the current folder becomes one the first
 time something is submitted from it. A project of another user than root is used only after ``holdfast trust FOLDER``,
-as with git's ``safe.directory``.
+as with git's ``safe.directory``. The user's home and the folders above it are never the project of a folder below them,
+and become one themselves only after ``holdfast trust FOLDER``: a snapshot would hold everything of the user's.
 """
 
 from __future__ import annotations
 
-import json
 import os
 
 from holdfast.errors import ConfigError
 from holdfast.model import Project
-from holdfast.runner import untrusted
+from holdfast.runner import json_text, untrusted
 from holdfast.runner.decoding import as_bytes
 from holdfast.runner.store.files import UNSYNCED, WholeFile
 from holdfast.trust.ownership import foreign_owner, is_own_folder, is_shared
@@ -35,11 +35,13 @@ def remember(project: Project) -> Project:
     """Write a new project's identity into its folder; where the folder is read-only, its path is its identity."""
     if not project.is_new:
         return project
-    if not is_own_folder(project.root):
+    if not is_own_folder(project.root) or holds_home(project.root):
         return project._replace(is_new=False)
     path = os.path.join(project.root, FILE)
     named = project._replace(id=_guid(os.urandom(16).hex()), is_new=False)
     try:
+        import json
+
         with WholeFile(path, 0o666, UNSYNCED, new=True) as target:
             target.write(json.dumps({"id": named.id, "name": named.name}, indent=2).encode() + b"\n")
     except FileExistsError:
@@ -56,12 +58,34 @@ def refuse_foreign(path: str, folder: str) -> None:
         raise _refusal(path, owner, folder)
 
 
+def holds_home(folder: str) -> bool:
+    """Whether the user's home, or the folder of the user's SSH keys, is this folder or below it."""
+    real, home = os.path.realpath(folder), os.path.expanduser("~")
+    return any(is_inside(os.path.realpath(path), real) for path in (home, os.path.join(home, ".ssh")))
+
+
+def refuse_home(root: str) -> None:
+    """An error where a snapshot of the folder would be one of the user's home; nothing was read yet."""
+    if holds_home(root) and not is_confirmed(root):
+        from shlex import quote
+
+        hint = f"make a folder (mkdir) and move the script there; or allow it: holdfast trust {quote(root)}"
+        raise ConfigError(
+            "this folder is not used as a project: it holds your home directory; nothing was stored or sent",
+            where=root,
+            answer="all your files, private ones too, would be part of the run",
+            hint=hint,
+        )
+
+
 def _root_of(folder: str) -> tuple[str, str]:
-    """The project's folder, and a folder above that was not used because of its owner."""
+    """The project's folder, and a folder above that was not used because of its owner or because it is the home."""
     home = os.path.expanduser("~")
     above = folder
     while True:
         paths = marks(above)
+        if paths and above != folder and holds_home(above):
+            return folder, above
         if paths:
             foreign = _foreign(above, paths, above != folder)
             if foreign is None:
@@ -83,7 +107,7 @@ def nearest(start: str) -> str:
         if above in (parent, os.path.expanduser("~")):
             return folder
         above = parent
-    return above
+    return folder if above != folder and holds_home(above) else above
 
 
 def marks(folder: str) -> list[str]:
@@ -157,6 +181,11 @@ def _guid(digits: str) -> str:
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))
 
 
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a path is a folder or below it; both are real paths."""
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
 def _folder_name(root: str) -> str:
     return os.path.basename(root) or "root"
 
@@ -179,7 +208,7 @@ def _read(root: str, file: str, key: str) -> dict[str, object] | None:
     """The file's object if ``key`` in it is a GUID. Its case is kept: the project's history is filed under it."""
     path = os.path.join(root, file)
     try:
-        document = json.loads(untrusted.read_file(path, _LARGEST, root).decode("utf-8-sig"))
+        document = json_text.loads(untrusted.read_file(path, _LARGEST, root).decode("utf-8-sig"))
     except FileNotFoundError:
         return None
     except (ValueError, OSError, RecursionError) as error:

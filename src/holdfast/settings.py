@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 from holdfast.errors import ConfigError, UsageError
 from holdfast.planning import seconds
 from holdfast.record import Record
+from holdfast.runner import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ def _file(path: str) -> dict[str, str]:
 def _object(path: str) -> dict[str, object]:
     try:
         with open(path, encoding="utf-8") as source:
-            document = json.load(source)
+            document = json_text.loads(source.read())
     except FileNotFoundError:
         return {}
     except ValueError as error:

@@ -10,7 +10,7 @@ import os
 import sys
 
 from holdfast import kinds
-from holdfast.amlconfig.types import ComputeTarget, Finding, RunConfig
+from holdfast.amlconfig.types import BUILT_IN, ComputeTarget, Finding, RunConfig
 from holdfast.errors import ConfigError, UsageError
 from holdfast.model import Login
 from holdfast.record import Record
@@ -45,16 +45,6 @@ class Target(Record):
     compute: ComputeTarget
 
 
-# The image of a container for which none was chosen; attach writes it too.
-DEFAULT_IMAGE = "python:3.12-slim"
-# Targets that need no file: this machine, and a container on it.
-_BUILT_IN: dict[str, ComputeTarget] = {
-    kinds.DEFAULT: ComputeTarget(name=kinds.DEFAULT, type=kinds.DEFAULT),
-    "docker": ComputeTarget(name="docker", type="docker", base_docker_image=DEFAULT_IMAGE),
-    "podman": ComputeTarget(name="podman", type="docker", engine="podman", base_docker_image=DEFAULT_IMAGE),
-}
-
-
 class Chosen(Record):
     """What ``-c NAME`` means, and the warnings about its files.
 
@@ -80,14 +70,16 @@ def choose(places: Sequence[str], name: str, target: str | None = None) -> Chose
     findings: list[Finding] = []
     if path is not None:
         config = _read_runconfig(path, findings)
-    elif name in _BUILT_IN or find(places, f"{name}.compute") is not None:
-        config = RunConfig(name=name, target=name, framework="Python")
+    elif name in BUILT_IN or find(places, f"{name}.compute") is not None:
+        config = RunConfig(name=name, target=name)
     else:
         known = ", ".join(sorted({*configurations(places), *targets(places)}))
         hint = f"known: {known}; holdfast attach USER@HOST adds a machine"
         raise UsageError(f"no run configuration or target named {name!r}", hint=hint)
     wanted = target or config.target or name
     compute = _read_compute(places, wanted, path if target is None else None, config, findings)
+    if path is None:
+        config = config._replace(framework=compute.kind.framework or "Python")
     if config.container is not None:
         from holdfast.amlconfig.successor import in_container
 
@@ -138,9 +130,9 @@ def login(compute: ComputeTarget, home: str) -> Login:
 
     folder = os.path.join(layout.ssh(home), hashlib.sha256(as_bytes(who)).hexdigest()[:32])
     identity = compute.private_key_file and os.path.expanduser(compute.private_key_file)
-    if not identity and os.path.exists(os.path.join(folder, "key")):
-        identity = os.path.join(folder, "key")
-    asks = os.path.exists(os.path.join(folder, "asks"))
+    if not identity and os.path.exists(layout.key(folder)):
+        identity = layout.key(folder)
+    asks = os.path.exists(layout.asks(folder))
     return Login(compute.name, folder, address, compute.username, port, compute.host_key, identity, asks)
 
 
@@ -173,8 +165,8 @@ def endpoint(compute: ComputeTarget) -> tuple[str, int | None]:
 
 
 def targets(places: Sequence[str]) -> list[str]:
-    """Names of all targets, ``local`` among them whether it has a file or not."""
-    return sorted({"local", *_stems(places, ".compute")})
+    """Names of all targets, with those that need no file."""
+    return sorted({*BUILT_IN, *_stems(places, ".compute")})
 
 
 def configurations(places: Sequence[str]) -> list[str]:
@@ -214,8 +206,8 @@ def _read_compute(
 ) -> ComputeTarget:
     path = find(places, f"{name}.compute")
     if path is None:
-        if name in _BUILT_IN:
-            return _BUILT_IN[name]
+        if name in BUILT_IN:
+            return BUILT_IN[name]
         _refuse_missing(places, name, named_by, config)
     from holdfast import amlconfig
 

@@ -10,7 +10,7 @@ from holdfast.amlconfig.dependencies import read_conda, read_spark
 from holdfast.amlconfig.nodes import Mapping
 from holdfast.amlconfig.runconfig import read_runconfig
 from holdfast.amlconfig.source import Source
-from holdfast.amlconfig.types import Finding
+from holdfast.amlconfig.types import BUILT_IN, Finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 FOLDER = "aml_config"
 CONDA_FILE = f"{FOLDER}/conda_dependencies.yml"
 SPARK_FILE = f"{FOLDER}/spark_dependencies.yml"
-# These need no .compute file.
-_ALWAYS_THERE = frozenset({"local", "docker", "podman"})
 
 
 def check_project(root: str | os.PathLike[str], known_targets: Collection[str] = ()) -> list[Finding]:
@@ -32,7 +30,7 @@ def check_project(root: str | os.PathLike[str], known_targets: Collection[str] =
     """
     root = os.fspath(root)
     names = _file_names(root)
-    targets = _ALWAYS_THERE.union(known_targets, (name[:-8] for name in names if name.endswith(".compute")))
+    targets = {*BUILT_IN, *known_targets, *(name[:-8] for name in names if name.endswith(".compute"))}
     findings: list[Finding] = []
     conda, spark = {CONDA_FILE}, {SPARK_FILE}
     for name in names:

@@ -70,6 +70,7 @@ def read_compute(path: str | os.PathLike[str], shown: str = "") -> tuple[Compute
     _check_password(form, target.name)
     _check_completeness(form, target)
     _check_containers(form, target)
+    _check_spark(form, target)
     return source.result(target)
 
 
@@ -295,6 +296,19 @@ def _check_containers(form: Form, target: ComputeTarget) -> None:
         if not form.absent(name):
             hint = "delete this line, or use a target of type docker or remotedocker"
             form.warn(name, f"{name} applies only to containers; a {target.type} target has none", hint)
+
+
+def _check_spark(form: Form, target: ComputeTarget) -> None:
+    if not target.kind.framework:
+        return
+    key = "sparkMaster" if target.kind.is_remote else "address"
+    text = str(target.own_settings.get(key) or "") if target.kind.is_remote else target.address
+    if text:
+        from holdfast.amlconfig import spark_address
+
+        message, hint = spark_address.complaint(key, text)
+        if message:
+            form.error(key, message, hint)
 
 
 def _ask_for(form: Form, name: str, message: str, hint: str) -> None:

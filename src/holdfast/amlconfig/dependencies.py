@@ -43,14 +43,36 @@ def read_spark(path: str | os.PathLike[str], shown: str = "") -> tuple[SparkDepe
     if source.root is None:
         return None, source.findings
     form = Form(source, source.root, SPARK_KEYS)
-    packages = (_spark_package(form, node) for node in form.entries("packages") or ())
+    nodes = form.entries("packages") or ()
+    packages = [(package, node) for node in nodes if (package := _spark_package(form, node))]
+    lines = {package.coordinate: node.line + 1 for package, node in packages}
+    configuration, lines_of_keys = _spark_configuration(form)
     spark = SparkDependencies(
-        configuration=form.text_map("configuration") or {},
+        configuration=configuration,
         repositories=form.texts("repositories") or (),
-        packages=tuple(package for package in packages if package),
+        packages=tuple(package for package, _ in packages),
         extra=form.extra(),
+        lines={**lines, **lines_of_keys},
     )
     return source.result(spark)
+
+
+def _spark_configuration(form: Form) -> tuple[dict[str, str], dict[str, int]]:
+    """The settings for Spark and their lines; keys that are not Spark's are named and left out."""
+    node = form.mapping("configuration")
+    if node is None:
+        return {}, {}
+    texts = form.text_map("configuration") or {}
+    for key, value in node.entries:
+        if not key.text.startswith("spark."):
+            message = f"{key.text} is not a setting of Spark and is left out"
+            form.source.warn(key.line, key.column, message, "the names of Spark's settings begin with spark.")
+            texts.pop(key.text, None)
+        elif isinstance(value, Scalar) and value.is_null:
+            message = f"{key.text} has no value and is left out"
+            form.source.warn(key.line, key.column, message, f"write {key.text}: and its value, or delete this line")
+            texts.pop(key.text, None)
+    return texts, {key.text: key.line + 1 for key, _ in node.entries}
 
 
 def _conda_packages(form: Form) -> tuple[tuple[Item, ...], tuple[Item, ...] | None]:

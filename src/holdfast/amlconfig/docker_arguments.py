@@ -32,11 +32,12 @@ _PODMAN_VALUED = """
 """
 _PODMAN_FLAGS = "--http-proxy --no-hosts --passwd --read-only-tmpfs"
 # These change nothing outside the container; others need a confirmation (holdfast.engine.submit.trust_policy).
+# Not --annotation: crun takes hooks and seccomp programs from it. Not --tz: older podmans copy any file that it names.
 _CONFINED = """
---add-host --annotation --blkio-weight --cap-drop --cpu-period --cpu-quota --cpu-shares --cpuset-cpus --cpuset-mems
+--add-host --blkio-weight --cap-drop --cpu-period --cpu-quota --cpu-shares --cpuset-cpus --cpuset-mems
 --dns --dns-option --dns-search --domainname --expose --hostname --memory-reservation --memory-swap
 --memory-swappiness --no-healthcheck --no-hosts --passwd --personality --pids-limit --read-only --read-only-tmpfs
---tmpfs --tz --ulimit --umask
+--tmpfs --ulimit --umask
 """
 _OURS = """
 --attach --cidfile --conmon-pidfile --detach --detach-keys --entrypoint --init --init-path --interactive --label

@@ -64,19 +64,13 @@ def read_runconfig(path: str | os.PathLike[str], shown: str = "") -> tuple[RunCo
 
 
 def framework(form: Form, name: str) -> Literal["Python", "PySpark"] | None:
-    """The framework, with a warning where the original would have started Spark."""
-    value: Literal["Python", "PySpark"] | None = form.choice(name, ("Python", "PySpark"))
-    if value == "PySpark":
-        form.warn(name, "PySpark cannot be run yet", f"for a plain Python script write {form.line(name, 'Python')}")
-    return value
+    """None where the file says nothing, which means PySpark, as in the original."""
+    return form.choice(name, ("Python", "PySpark"))
 
 
 def _config(form: Form, name: str) -> RunConfig:
     if form.absent("Target"):
         form.source.error(0, 0, "the key 'Target' is missing", f"add the line {form.line('Target', 'local')}")
-    if form.absent("Framework"):
-        message = "no Framework: the original ran such files with PySpark, which cannot be run yet"
-        form.source.warn(0, 0, message, f"for a plain Python script add the line {form.line('Framework', 'Python')}")
     return RunConfig(
         name=name,
         target=form.text("Target"),

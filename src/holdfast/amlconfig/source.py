@@ -104,7 +104,7 @@ class Source:
             return data.decode(encoding)
         except UnicodeDecodeError as error:
             before = data[: error.start].decode(encoding, "replace").split("\n")
-            message = f"is not {encoding[:6].rstrip('-').upper()} text"
+            message = f"this file is not {encoding[:6].rstrip('-').upper()} text"
             self.error(len(before) - 1, len(before[-1]), message, "save the file as UTF-8")
             return None
 

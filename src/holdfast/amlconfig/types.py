@@ -114,7 +114,8 @@ class ComputeTarget(Record):
     @property
     def kind(self) -> Kind:
         """The row of its type, which answers every question about what it is."""
-        return kinds.of(self.type)
+        kind = kinds.of(self.type)
+        return kinds.of(kind.url_kind) if kind.url_kind and "://" in (self.address or "") else kind
 
 
 class RunConfig(Record):
@@ -163,6 +164,16 @@ class Item(Record):
     column: int
 
 
+# The image of a container for which none was chosen; attach writes it too.
+DEFAULT_IMAGE = "python:3.12-slim"
+# Targets that need no file: this machine, and a container on it.
+BUILT_IN: Mapping[str, ComputeTarget] = {
+    kinds.DEFAULT: ComputeTarget(name=kinds.DEFAULT, type=kinds.DEFAULT),
+    "docker": ComputeTarget(name="docker", type="docker", base_docker_image=DEFAULT_IMAGE),
+    "podman": ComputeTarget(name="podman", type="docker", engine="podman", base_docker_image=DEFAULT_IMAGE),
+}
+
+
 class CondaDependencies(Record):
     """``conda_dependencies.yml``. ``pip`` is ``None`` without a ``pip:`` list."""
 
@@ -180,11 +191,16 @@ class SparkPackage(Record):
     artifact: str
     version: str
 
+    @property
+    def coordinate(self) -> str:
+        return f"{self.group}:{self.artifact}:{self.version}"
+
 
 class SparkDependencies(Record):
-    """``spark_dependencies.yml``."""
+    """``spark_dependencies.yml``. ``lines``: of each key of the configuration and of each package."""
 
     configuration: Mapping[str, str] = {}
     repositories: tuple[str, ...] = ()
     packages: tuple[SparkPackage, ...] = ()
     extra: Mapping[str, Raw] = {}
+    lines: Mapping[str, int] = {}

@@ -88,7 +88,7 @@ def save(path: str, data: bytes) -> None:
     try:
         write_whole(path, data, 0o666, keep_mode=True)
     except OSError as error:
-        raise ConfigError("cannot be written", where=path, answer=str(error.strerror)) from None
+        raise ConfigError("this file cannot be written", where=path, answer=str(error.strerror)) from None
 
 
 def _new(settings: Settings) -> str:

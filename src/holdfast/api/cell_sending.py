@@ -6,20 +6,18 @@ import ast
 import builtins
 import inspect
 import json
-import pickle
 import symtable
 import sys
 from typing import TYPE_CHECKING, Any
 
-from holdfast.api import sending
+from holdfast.api import pickling, sending
 from holdfast.errors import CannotSendError, UsageError
 from holdfast.script_api import remote_call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 NAME = "cell.py"
-_MAIN = "__main__"
 
 
 def files(
@@ -31,7 +29,7 @@ def files(
         raise UsageError(f"--send: the notebook has no variable {', '.join(missing)}")
     used = {name: namespace[name] for name in _used_names(source) if name in namespace}
     imports = {name: value.__name__ for name, value in used.items() if inspect.ismodule(value)}
-    definitions = {name: value for name, value in used.items() if inspect.isroutine(value) or inspect.isclass(value)}
+    definitions = {name: value for name, value in used.items() if _is_definition(value)}
     unsent = sorted(set(used) - set(imports) - set(definitions) - set(send))
     if unsent:
         what = f"the cell uses variables of the notebook that are not sent: {', '.join(unsent)}"
@@ -40,11 +38,10 @@ def files(
     call: dict[str, Any] = {"v": 1, "kind": "cell", "name": "cell", "allow_pickle": False}
     call.update(path=sending.import_paths(root), imports=imports, returns=list(returns))
     parts = {"cell_source.py": source.encode()}
-    if any(_is_of_notebook(value) for value in variables.values()):
+    parts["arguments.pickle"], is_by_value = _pickled(variables, root)
+    if is_by_value:
         call["python"] = list(sys.version_info[:2])
-        parts["cloudpickle.zip"] = _cloudpickle_source(variables)
-    dumps = sending.cloudpickle_module().dumps if "python" in call else pickle.dumps
-    parts["arguments.pickle"] = _pickled(variables, dumps)
+        parts["cloudpickle.zip"] = sending.cloudpickle_source()
     parts["call.json"] = json.dumps(call).encode()
     with open(remote_call.__file__, "rb") as program:
         parts[NAME] = program.read()
@@ -77,24 +74,26 @@ def _inner(tables: Iterable[symtable.SymbolTable]) -> Iterable[symtable.SymbolTa
         yield from _inner(table.get_children())
 
 
+def _is_definition(value: object) -> bool:
+    return inspect.isroutine(value) or inspect.isclass(value) or isinstance(value, pickling.InPlaceFunction)
+
+
 def _is_of_notebook(value: object) -> bool:
-    kind = value if inspect.isroutine(value) or inspect.isclass(value) else type(value)
-    return getattr(kind, "__module__", None) == _MAIN
+    return getattr(value if _is_definition(value) else type(value), "__module__", None) in pickling.MAINS
 
 
-def _cloudpickle_source(variables: Mapping[str, Any]) -> bytes:
-    if sending.cloudpickle_module() is None:
-        names = sorted(name for name, value in variables.items() if _is_of_notebook(value))
+def _pickled(variables: Mapping[str, Any], root: str) -> tuple[bytes, bool]:
+    """The pickle, and whether it takes cloudpickle to read it."""
+    has_cloudpickle = pickling.cloudpickle_module() is not None
+    names = sorted(name for name, value in variables.items() if _is_of_notebook(value))
+    if names and not has_cloudpickle:
         what = f"{', '.join(names)} is defined in the notebook, and cloudpickle is not installed"
         hint = f"move it to a module of the project, or: {sending.INSTALL}"
         raise CannotSendError(what, hint=hint)
-    return sending.cloudpickle_source()
-
-
-def _pickled(variables: Mapping[str, Any], dumps: Callable[..., bytes]) -> bytes:
     try:
-        return dumps(((), dict(variables)), protocol=sending.PROTOCOL)
+        return sending.pickled(((), dict(variables)), root)
     except Exception as error:
+        dumps = sending.dumps_by_value(root) if has_cloudpickle else pickling.plain_dumps
         culprits = (sending.unsendable(value, name, dumps, 0) for name, value in variables.items())
         culprit = next(filter(None, culprits), "a variable")
         hint = "send what it is made from, and create it in the cell"

@@ -11,6 +11,7 @@ from holdfast.api.dialog import warn
 from holdfast.api.documented_errors import documented_errors
 from holdfast.api.run_handle import Run
 from holdfast.engine.runs.open_index import open_index, settle_in
+from holdfast.errors import UsageError
 from holdfast.store.home import open_home
 from holdfast.store.index.index import Index
 from holdfast.store.index.select import Wish, uids
@@ -54,6 +55,10 @@ def runs(
     ``where`` and ``sort`` are those of ``holdfast history list``: ``where="accuracy > 0.9 and lr < 0.1"``,
     ``sort="-accuracy"``. ``project`` is the project's folder, by default the current one.
     """
+    if limit is not None and (type(limit) is not int or limit < 0):
+        raise UsageError("limit must be a whole number, 0 or more", answer=ascii(limit)[:200])
+    if project is not None and not os.path.isdir(project):
+        raise UsageError("there is no such folder", where=os.fspath(project))
     home = open_home()
     project_id = None if all_projects else projects.find(os.fspath(project or os.getcwd())).id
     index = open_index(home, warn, project_id)
@@ -94,24 +99,28 @@ class RunList(Sequence[Run]):
     def __repr__(self) -> str:
         return f"<RunList of {len(self)} runs>"
 
+    @documented_errors
     def to_columns(self) -> dict[str, list[Any]]:
         """Names and cells of all columns, without any package; None where a run has no value."""
         from holdfast.api import frames
 
         return frames.columns(self._home, self._uids)
 
+    @documented_errors
     def to_pandas(self) -> Any:
         """A ``pandas.DataFrame``."""
         from holdfast.api import frames
 
         return frames.to_pandas(self.to_columns)
 
+    @documented_errors
     def to_polars(self) -> Any:
         """A ``polars.DataFrame``."""
         from holdfast.api import frames
 
         return frames.to_polars(self.to_columns)
 
+    @documented_errors
     def to_arrow(self) -> Any:
         """A ``pyarrow.Table``."""
         from holdfast.api import frames

@@ -11,6 +11,8 @@ from holdfast.metrics.reader import Series
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+_SHOWN = 20
+
 
 class Metric:
     """All values of one name. ``steps``, ``times`` (seconds since 1970) and ``values`` have the same length.
@@ -74,6 +76,8 @@ class Metrics(Mapping[str, Metric]):
         self._by_name = reader.read_attempts(folders).by_name
 
     def __getitem__(self, name: str) -> Metric:
+        if name not in self._by_name:
+            raise KeyError(f"{name}; metrics of this run: {some(list(self._by_name))}")
         return Metric(self._by_name[name])
 
     def __iter__(self) -> Iterator[str]:
@@ -84,6 +88,12 @@ class Metrics(Mapping[str, Metric]):
 
     def __repr__(self) -> str:
         return f"Metrics({', '.join(self._by_name)})"
+
+
+def some(names: Sequence[str]) -> str:
+    """The first of them, for a message."""
+    shown = ", ".join(names[:_SHOWN])
+    return f"{shown}, ..." if len(names) > _SHOWN else shown or "none"
 
 
 def _array(values: Sequence[Any], kind: str) -> Any:

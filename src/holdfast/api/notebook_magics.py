@@ -16,6 +16,7 @@ from holdfast.api.script_submit import submit_words
 from holdfast.engine.notebooks import cell_records
 from holdfast.errors import HoldfastError, RemoteError, UsageError
 from holdfast.present import error_text
+from holdfast.present.terminal import EscapeFilter
 from holdfast.script_api import cell_history
 from holdfast.store.home import open_home
 
@@ -86,9 +87,10 @@ class Magics:
         return self._followed(run)
 
     def _followed(self, run: Run) -> Any:
+        shown = EscapeFilter()  # what a target prints must not act on the terminal of IPython
         try:
             for text in run.follow():
-                sys.stdout.write(f"{text}\n")
+                sys.stdout.write(shown.feed(f"{text}\n".encode(errors="replace")).decode())
         except KeyboardInterrupt:
             number = run.number
             sys.stdout.write(f"run {number} continues; holdfast.run({number}).cancel() ends it\n")
@@ -96,7 +98,8 @@ class Magics:
         result = run.result()
         self._shell.user_ns.update(result["variables"])
         if "text" in result["last"]:
-            sys.stdout.write(f"{result['last']['text']}\n")
+            last = f"{result['last']['text']}\n".encode(errors="replace")
+            sys.stdout.write(shown.feed(last).decode())
         return result["last"].get("value")
 
 

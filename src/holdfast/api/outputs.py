@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast import lifecycle
 from holdfast.api.documented_errors import documented_errors
+from holdfast.api.metrics import some
 from holdfast.engine.runs import outputs
 from holdfast.errors import StoreError
 from holdfast.store import output_manifest, runs
@@ -33,7 +35,7 @@ class Outputs(Mapping[str, Path]):
 
     def __getitem__(self, name: str) -> Path:
         if name not in self:
-            raise KeyError(name)
+            raise KeyError(f"{name}; {self._known()}")
         return self.fetch([name])[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -48,6 +50,11 @@ class Outputs(Mapping[str, Path]):
     def __repr__(self) -> str:
         return f"Outputs({', '.join(self)})"
 
+    def _known(self) -> str:
+        if lifecycle.state_of(self._run().events) not in lifecycle.FINAL:
+            return "the run has not ended; its outputs are listed then"
+        return f"outputs of this run: {some(list(self))}"
+
     @documented_errors
     def fetch(self, names: Iterable[str] | None = None) -> dict[str, Path]:
         """Fetch these files, all of them without ``names``, and return their paths in the store."""
@@ -59,11 +66,12 @@ class Outputs(Mapping[str, Path]):
         if problems:
             known = output_manifest.names(run)
             answer = "\n".join(f"{known.get(path, f'outputs/{path}')}: {why}" for path, why in problems.items())
-            hint = f"holdfast experiment return -r {run.request.get('run_number')} tries again"
+            hint = f"holdfast return -r {run.request.get('run_number')} tries again"
             raise StoreError("outputs of the run could not be fetched", where=run.path, answer=answer, hint=hint)
         paths = {name: _row(run, name) for name in (_by_name(run) if wanted is None else wanted)}
         return {name: Path(output_manifest.path_of(run, row)) for name, row in paths.items() if row is not None}
 
+    @documented_errors
     def _run(self) -> Run:
         return runs.read(self._home, self._uid)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
@@ -10,9 +11,11 @@ from holdfast import project as projects
 from holdfast.api import sending
 from holdfast.api.call_pool import in_order
 from holdfast.api.documented_errors import documented_errors
+from holdfast.api.option_checks import check_options
+from holdfast.api.pickling import InPlaceFunction
 from holdfast.api.progress import Progress, listener
 from holdfast.api.run_handle import Run
-from holdfast.api.script_submit import check_names, submit_words
+from holdfast.api.script_submit import submit_words
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,8 +39,10 @@ class RemoteRun(Run, Generic[R]):
         return cast("R", super().result(timeout, allow_pickle=allow_pickle or self._allow_pickle))
 
 
-class RemoteFunction(Generic[P, R]):
+class RemoteFunction(InPlaceFunction, Generic[P, R]):
     """A function whose calls are runs: ``f(...)`` waits for the value, ``f.submit(...)`` returns a run."""
+
+    _function: Callable[P, R]
 
     def __init__(self, function: Callable[P, R], options: Options, *, allow_pickle: bool) -> None:
         functools.update_wrapper(self, function)
@@ -83,8 +88,9 @@ class RemoteFunction(Generic[P, R]):
         return self
 
     def __reduce__(self) -> str:
-        return self._function.__qualname__  # by its name, like a function
+        return self._function.__qualname__  # by its name, like a function; api/pickling.py for targets
 
+    @documented_errors
     def _call(self, args: tuple[Any, ...], options: Options) -> R:
         return self._submit(args, {}, options).result()
 
@@ -120,9 +126,19 @@ def remote(
     value comes back as JSON, numpy arrays as .npy and data frames as Arrow files; a value of another type is an error,
     unless ``allow_pickle`` says that the target may send pickles. Unpickling runs code that the target chose.
     """
-    check_names("remote", options)
+    check_options("remote", options)
     if function is None:
-        return lambda decorated: RemoteFunction(decorated, options, allow_pickle=allow_pickle)
-    if not callable(function):
+        return lambda decorated: RemoteFunction(_checked(decorated), options, allow_pickle=allow_pickle)
+    return RemoteFunction(_checked(function), options, allow_pickle=allow_pickle)
+
+
+def _checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Its value must come back: that of a generator or a coroutine cannot."""
+    if not inspect.isroutine(function) or inspect.ismethod(function):
         raise UsageError("remote takes a function", answer=repr(function)[:200], hint='@holdfast.remote(target="gpu1")')
-    return RemoteFunction(function, options, allow_pickle=allow_pickle)
+    kinds = {"an async": inspect.iscoroutinefunction, "a generator": inspect.isgeneratorfunction}
+    for kind, is_of_kind in {**kinds, "an async generator": inspect.isasyncgenfunction}.items():
+        if is_of_kind(function):
+            what = f"{function.__qualname__} is {kind} function, whose value cannot be returned"
+            raise UsageError(what, hint="return a list; call asyncio.run(...) inside the function")
+    return function

@@ -6,6 +6,7 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any
 
+from holdfast.api import sending
 from holdfast.api.frames import needed
 from holdfast.errors import HoldfastError, MalformedAnswerError, MissingPackageError, RemoteError, UsageError
 from holdfast.script_api import remote_call
@@ -48,6 +49,12 @@ def _document(run: Run) -> dict[str, Any]:
         path = run.outputs[NAME]
     except KeyError:
         run.wait(check=True)
+        if run.script.startswith(f"{sending.FOLDER}/"):
+            hint = (
+                f"a function that calls os._exit() returns nothing; holdfast logs -r {run.number} shows what it printed"
+            )
+            answer = f"outputs/{NAME} is not among the outputs of the run"
+            raise RemoteError("the function left no result", where=run.id, answer=answer, hint=hint) from None
         raise UsageError("this run is not a call of a remote function", where=run.id) from None
     try:
         document = json.loads(path.read_bytes())
@@ -74,13 +81,16 @@ def _array(path: Path) -> Any:
 class _Decoder:
     def __init__(self, run: Run) -> None:
         self._run = run
+        self._read: set[str] = set()
 
     def decode(self, value: Any) -> Any:
         try:
             return self._decode(value)
         except HoldfastError:
             raise
-        except Exception as error:  # the readers of arrays and tables raise errors of many types
+        except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
+            raise
+        except BaseException as error:  # the readers of arrays and tables raise errors of many types
             raise _malformed(self._run, f"{type(error).__name__}: {error}") from error
 
     def _decode(self, value: Any) -> Any:
@@ -116,4 +126,7 @@ class _Decoder:
         return table.to_pandas() if kind == "pandas" else table
 
     def _file(self, name: str) -> Path:
+        if name in self._read:  # a short answer could fill the memory
+            raise ValueError(f"{name} is named more than once")
+        self._read.add(name)
         return self._run.outputs[f"{remote_call.FOLDER}/{name}"]

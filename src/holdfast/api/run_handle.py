@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast import lifecycle
 from holdfast.api.dialog import ProgramDialog, warn
-from holdfast.api.documented_errors import documented_errors
+from holdfast.api.documented_errors import documented_errors, raised_documented
 from holdfast.api.metrics import Metrics
 from holdfast.api.outputs import Outputs
 from holdfast.engine.connection.reconnect import Line
@@ -157,13 +157,14 @@ class Run:
 
         Stopping in the middle never stops the run. After ``timeout`` seconds ``StillRunningError`` is raised.
         """
-        if _is_closed(self._files()):
-            yield from self._log_text().splitlines()
-            return
-        lines = _Lines()
-        for _ in self._watched(lines, timeout):
-            yield from lines.complete()
-        yield from lines.rest()
+        with raised_documented():
+            if _is_closed(self._files()):
+                yield from self._log_text().splitlines()
+                return
+            lines = _Lines()
+            for _ in self._watched(lines, timeout):
+                yield from lines.complete()
+            yield from lines.rest()
 
     @documented_errors
     def wait(self, timeout: float | None = None, *, check: bool = False) -> Run:
@@ -210,9 +211,11 @@ class Run:
         annotate.add_note(self._home, [self.uid], text)
         return self
 
+    @documented_errors
     def _files(self) -> runs.Run:
         return runs.read(self._home, self.uid)
 
+    @documented_errors
     def _record(self) -> Json:
         return history_record.record(self._files())
 
@@ -269,6 +272,9 @@ class _Silence:
 
     def read(self, block: bytes) -> None:
         """So are the events."""
+
+    def progress(self, text: str) -> None:
+        """There is no terminal."""
 
     def another_attempt(self) -> None:
         """The run was restarted."""

@@ -6,15 +6,16 @@ import os
 import sys
 from typing import TYPE_CHECKING, TypedDict
 
+from holdfast import labels
 from holdfast.api.dialog import ProgramDialog, warn
 from holdfast.api.documented_errors import documented_errors
+from holdfast.api.option_checks import check_options, check_words, checked_path
 from holdfast.api.progress import listener
 from holdfast.api.run_handle import Run
 from holdfast.engine.connection.reconnect import Line
 from holdfast.engine.submit.job import Asked
 from holdfast.engine.submit.prepare import Order, prepare, reach
 from holdfast.engine.submit.session import Session
-from holdfast.errors import UsageError
 from holdfast.ledger import Stopwatch, now_ns
 from holdfast.store.home import open_home
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from holdfast.api.progress import OnProgress
-    from holdfast.model import Plan
 
     StrPath = str | os.PathLike[str]
 
@@ -82,19 +82,13 @@ def submit(script: StrPath, *arguments: object, **options: Unpack[Options]) -> R
 
     What a target asks for and is not confirmed is a ``ConfigError`` that names the command to confirm it.
     """
-    check_names("submit", options)
-    return submit_words((os.fspath(script), *map(str, arguments)), None, options)
-
-
-def check_names(function: str, options: Options) -> None:
-    """The error that Python raises for a keyword that a function does not have."""
-    for name in options:
-        if name not in Options.__annotations__:
-            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+    check_options("submit", options)
+    return submit_words((checked_path("script", script), *map(str, arguments)), None, options)
 
 
 def submit_words(words: tuple[str, ...], files: Mapping[str, bytes] | None, options: Options) -> Run:
     """Submit a script with its arguments; ``files`` are added to the run's snapshot and not to the project."""
+    check_words(words)
     dialog = ProgramDialog(listener(options.get("progress")), large=options.get("large", False))
     stopwatch = Stopwatch(now_ns())
     found = prepare(_order(words, files, options), dialog, _environ())
@@ -110,17 +104,7 @@ def submit_words(words: tuple[str, ...], files: Mapping[str, bytes] | None, opti
         line.close()
     for message in taken.warnings:
         warn(message)
-    return _tagged(Run(home, plan.uid, restart=True), options.get("tags"), plan)
-
-
-def _tagged(run: Run, tags: Mapping[str, object] | None, plan: Plan) -> Run:
-    if tags:
-        try:
-            run.tag(**tags)
-        except UsageError as error:
-            error.hint = f"the run was submitted; run.tag(...) adds tags to run {plan.run_number}"
-            raise
-    return run
+    return Run(home, plan.uid, restart=True)
 
 
 def _order(words: tuple[str, ...], files: Mapping[str, bytes] | None, options: Options) -> Order:
@@ -140,7 +124,8 @@ def _order(words: tuple[str, ...], files: Mapping[str, bytes] | None, options: O
         scalars=options.get("scalars", False),
         keep_limit=_text(options.get("keep_limit")),
         no_capture=not options.get("capture", True),
-        name=_name(options.get("name")),
+        name=None if (name := options.get("name")) is None else labels.checked_name(name),
+        tags={name: value for name, value in (options.get("tags") or {}).items() if value is not None},
         retries=_text(options.get("retries") or None),
         gpus=_text(options.get("gpus")),
         require_gpu=options.get("require_gpu", False),
@@ -151,14 +136,6 @@ def _order(words: tuple[str, ...], files: Mapping[str, bytes] | None, options: O
     if config is None:
         target, config = None, target  # as -c: a run configuration, or a target
     return Order(asked, config, target, options.get("environment"), None if python is None else os.fspath(python))
-
-
-def _name(name: str | None) -> str | None:
-    if name is None:
-        return None
-    from holdfast import labels
-
-    return labels.checked_name(name)
 
 
 def _text(value: object) -> str | None:

@@ -9,19 +9,21 @@ import inspect
 import io
 import json
 import os
-import pickle
 import sys
 import zipfile
 from typing import TYPE_CHECKING, Any
 
+from holdfast.api import pickling
+from holdfast.api.pickling import MAINS, PROTOCOL, cloudpickle_module
 from holdfast.errors import CannotSendError
 from holdfast.script_api import remote_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from holdfast.api.pickling import Dumps
+
 FOLDER = ".holdfast-call"
-PROTOCOL = 4  # Python 3.4 and newer read it
 _DEEPEST = 6
 INSTALL = "pip install cloudpickle"
 
@@ -40,12 +42,14 @@ def files(
     call: dict[str, Any] = {"v": 1, "allow_pickle": allow_pickle, "path": import_paths(root), "name": name}
     reference = _reference(function, root)
     if reference is None:
-        call.update(kind="pickle", python=list(sys.version_info[:2]))
+        call.update(kind="pickle")
         found["function.pickle"] = _pickled_function(function, root)
-        found["cloudpickle.zip"] = cloudpickle_source()
     else:
         call.update(reference)
-    found["arguments.pickle"] = _pickled_arguments(function, args, kwargs, is_by_value=reference is None)
+    found["arguments.pickle"], is_by_value = _pickled_arguments(function, args, kwargs, root)
+    if reference is None or is_by_value:
+        call["python"] = list(sys.version_info[:2])
+        found["cloudpickle.zip"] = cloudpickle_source()
     found["call.json"] = json.dumps(call).encode()
     with open(remote_call.__file__, "rb") as source:
         found[script_name(function)] = source.read()
@@ -64,6 +68,8 @@ def arguments_for_history(function: Callable[..., Any], args: tuple[Any, ...], k
         bound = inspect.signature(function).bind(*args, **kwargs).arguments
     except TypeError as error:
         raise CannotSendError(f"{function.__qualname__}: {error}") from error
+    except ValueError:
+        return []  # a function of C that does not tell its arguments
     plain = {name: value for name, value in bound.items() if isinstance(value, (str, int, float))}
     return [word for name, value in plain.items() for word in (f"--{name}", str(value)[:1000])]
 
@@ -73,16 +79,26 @@ def _reference(function: Callable[..., Any], root: str) -> dict[str, str] | None
     name, module = function.__qualname__, sys.modules.get(function.__module__)
     if "<" in name or module is None:  # <lambda>, <locals>
         return None
+    if function.__module__ not in MAINS:
+        return {"kind": "module", "module": function.__module__} if is_there(function.__module__, root) else None
     file = getattr(module, "__file__", None)
-    if file is None:
-        return None
-    inside = _inside(file, root)
-    if function.__module__ != "__main__":
-        is_there = inside is not None or _is_installed(file)
-        return {"kind": "module", "module": function.__module__} if is_there else None
+    inside = _inside(file, root) if file is not None else None
     if inside is None or cloudpickle_module() is not None:
         return None
     return {"kind": "file", "file": inside}
+
+
+def is_there(module: str, root: str) -> bool:
+    """Whether the target can import this module by its name."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if module in MAINS or file is None:
+        return False
+    return _inside(file, root) is not None or _is_installed(file)
+
+
+def dumps_by_value(root: str) -> Dumps:
+    """A ``dumps`` for what the target cannot import; it needs cloudpickle."""
+    return pickling.by_value(lambda module: is_there(module, root))
 
 
 def _inside(path: str, root: str) -> str | None:
@@ -101,14 +117,6 @@ def import_paths(root: str) -> list[str]:
     return list(dict.fromkeys([*(path for path in inside if path is not None), "."]))
 
 
-def cloudpickle_module() -> Any:
-    try:
-        import cloudpickle
-    except ImportError:
-        return None
-    return cloudpickle
-
-
 def cloudpickle_source() -> bytes:
     """The package as a zip that the target imports: it need not be installed there."""
     folder, buffer = os.path.dirname(cloudpickle_module().__file__), io.BytesIO()
@@ -122,46 +130,48 @@ def cloudpickle_source() -> bytes:
 
 
 def _pickled_function(function: Callable[..., Any], root: str) -> bytes:
-    cloudpickle = cloudpickle_module()
     name = function.__qualname__
-    if cloudpickle is None:
+    if cloudpickle_module() is None:
         what = f"{name} is not a function of a file in the project, and cloudpickle is not installed"
         hint = f"move it to the top level of a module below {root}, or: {INSTALL}"
         raise CannotSendError(what, where=_place(function), hint=hint)
+    dumps = dumps_by_value(root)
     try:
-        return bytes(cloudpickle.dumps(function, protocol=PROTOCOL))
+        return dumps(function, protocol=PROTOCOL)
     except Exception as error:
-        culprit = _culprit(function, cloudpickle.dumps)
+        culprit = _culprit(function, dumps, 0)
         what = f"{name} cannot be sent: it uses {culprit or 'something'} that cannot be pickled"
         hint = "create it inside the function, or pass what it is made from as an argument"
         raise CannotSendError(what, where=_place(function), answer=error_text(error), hint=hint) from error
 
 
-def _culprit(function: Callable[..., Any], dumps: Callable[..., bytes]) -> str:
+def _culprit(function: Callable[..., Any], dumps: Dumps, depth: int) -> str:
     """The variable of an enclosing scope, or the global one, that cannot be pickled."""
     variables = inspect.getclosurevars(function)
     for kind, found in (("the variable", variables.nonlocals), ("the global variable", variables.globals)):
         for name, value in found.items():
-            where = unsendable(value, name, dumps, 0)
+            where = unsendable(value, name, dumps, depth)
             if where:
                 return f"{kind} {where}"
     defaults = inspect.signature(function).parameters.items()
     for name, parameter in defaults:
         if parameter.default is not parameter.empty:
-            where = unsendable(parameter.default, name, dumps, 0)
+            where = unsendable(parameter.default, name, dumps, depth)
             if where:
                 return f"the default of {where}"
     return ""
 
 
 def _pickled_arguments(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], *, is_by_value: bool
-) -> bytes:
-    dumps: Callable[..., bytes] = cloudpickle_module().dumps if is_by_value else pickle.dumps
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], root: str
+) -> tuple[bytes, bool]:
+    """The pickle, and whether it takes cloudpickle to read it."""
+    values = (args, dict(kwargs))
     try:
-        return dumps((args, dict(kwargs)), protocol=PROTOCOL)
+        return pickled(values, root)
     except Exception as error:
         bound = inspect.signature(function).bind(*args, **kwargs).arguments
+        dumps = pickling.plain_dumps if cloudpickle_module() is None else dumps_by_value(root)
         culprits = (unsendable(value, name, dumps, 0) for name, value in bound.items())
         culprit = next(filter(None, culprits), "an argument")
         what = f"the argument {culprit} of {function.__qualname__} cannot be sent"
@@ -169,7 +179,20 @@ def _pickled_arguments(
         raise CannotSendError(what, where=_place(function), answer=error_text(error), hint=hint) from error
 
 
-def unsendable(value: Any, where: str, dumps: Callable[..., bytes], depth: int) -> str:
+def pickled(values: object, root: str) -> tuple[bytes, bool]:
+    """By reference where that is possible: it works across versions of Python. True: by value, with cloudpickle."""
+    if cloudpickle_module() is None:
+        return pickling.plain_dumps(values, protocol=PROTOCOL), False
+    try:
+        data = pickling.plain_dumps(values, protocol=PROTOCOL)
+        if not pickling.names_main(data):
+            return data, False
+    except Exception:
+        pass  # by value perhaps
+    return dumps_by_value(root)(values, protocol=PROTOCOL), True
+
+
+def unsendable(value: Any, where: str, dumps: Dumps, depth: int) -> str:
     """The innermost part of a value that cannot be pickled, as an expression with its type; empty where all can."""
     try:
         dumps(value, protocol=PROTOCOL)
@@ -179,7 +202,13 @@ def unsendable(value: Any, where: str, dumps: Callable[..., bytes], depth: int) 
             found = unsendable(inner, path, dumps, depth + 1)
             if found:
                 return found
-        return f"{where} ({type(value).__module__}.{type(value).__qualname__})"
+        function = value._function if isinstance(value, pickling.InPlaceFunction) else value
+        used = _culprit(function, dumps, depth + 1) if inspect.isfunction(function) and depth < _DEEPEST else ""
+        return f"{where}, which uses {used}" if used else f"{where} ({_type_name(value)})"
+
+
+def _type_name(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
 def _parts(value: Any, where: str) -> list[tuple[Any, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
     from .report import Report
 
 COMPILER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "compile_files.py")
+
+
+_NO_SPACE = "free some space, or move HOLDFAST_HOME to a larger disk"
+_FULL = {
+    errno.EFBIG: "the limit for the size of a file was reached: ulimit -f unlimited",
+    errno.ENOSPC: _NO_SPACE,
+    errno.EDQUOT: _NO_SPACE,
+}
 
 
 class Bytecode:
@@ -88,6 +97,9 @@ class Bytecode:
                 assert compiler.stdout
                 for number, _ in enumerate(compiler.stdout, 1):
                     report.progress("compile", "", number, len(paths))
+        if compiler.returncode in _FULL:
+            what = f"compiled modules cannot be written: {os.strerror(compiler.returncode)}"
+            raise Failed("disk", what, where=self._beside, hint=_FULL[compiler.returncode])
         if compiler.returncode:
             where = os.path.join(self._prefix, "bin", "python")
             what = f"the environment's Python cannot compile (status {compiler.returncode})"

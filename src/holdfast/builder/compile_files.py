@@ -19,7 +19,8 @@ def main(path: "str", width: "int", count: "int") -> "None":
             os._exit(0)
         others.append(pid)
     work(jobs, width)
-    sys.exit(max([0] + [os.waitpid(pid, 0)[1] for pid in others]) and 1)
+    statuses = [os.waitpid(pid, 0)[1] for pid in others]
+    sys.exit(max([0] + [status >> 8 or 1 for status in statuses if status]))
 
 
 def work(jobs: "int", width: "int") -> "None":
@@ -32,9 +33,20 @@ def work(jobs: "int", width: "int") -> "None":
             content = file.read()
         compiled = compiled_code(content, name.decode("utf-8", "surrogateescape"))
         if compiled:
-            with open(bytecode, "wb", buffering=0) as file:
-                file.write(importlib.util.MAGIC_NUMBER + proof(source, content) + compiled)
+            write(bytecode, importlib.util.MAGIC_NUMBER + proof(source, content) + compiled)
         os.write(1, b"\n")
+
+
+def write(path: "bytes", data: "bytes") -> "None":
+    """All of it, or no file: a short one would break every environment that it is linked into."""
+    rest = memoryview(data)
+    try:
+        with open(path, "wb", buffering=0) as file:
+            while rest:
+                rest = rest[file.write(rest) :]
+    except OSError as error:
+        os.unlink(path)
+        os._exit(error.errno or 1)
 
 
 def compiled_code(content: "bytes", name: "str") -> "bytes":

@@ -25,7 +25,7 @@ SIGNS = (
     ("build", re.compile(r"building (?:source distributions|from source)[^\n]* is disabled", re.IGNORECASE)),
     ("compiler", re.compile(r"Failed to build|build backend returned an error")),
     ("platform", re.compile(r"no wheels with a matching|is not compatible with|is not supported on this platform")),
-    ("unsatisfiable", re.compile(r"No solution found|not found in the package registry|unsatisfiable")),
+    ("unsatisfiable", re.compile(r"No solution found|not\s+found\s+in\s+the\s+package\s+registry|unsatisfiable")),
 )
 HINTS = {
     "disk": "free some space, or move HOLDFAST_HOME to a larger disk",
@@ -40,7 +40,14 @@ HINTS = {
 NO_LOGIN = re.compile(
     r"transport '\w+' not allowed|could not read (?:Username|Password)|unable to read askpass|Authentication failed"
 )
+# uv's hint about an index that refused its user; it goes over several lines where it is long.
+DENIED = re.compile(
+    r"hint: An index URL \((?P<index>[^)\s]*)\) could not be queried[^()]*\((?P<status>\d{3}[^)]*)\)", re.DOTALL
+)
+# It goes over several lines where it is long.
+NOT_FOUND = re.compile(r"not\s+found\s+in\s+the\s+package\s+registry")
 UNBUILT = re.compile(r"(?:distributions for|required for) `([^`]+)`")
+NO_SUCH_PACKAGE = "check the spelling: the package may have another name than its module"
 NO_GIT = "install git on the target: a requirement refers to a git repository"
 LONGEST = 2000
 
@@ -65,11 +72,15 @@ class Failed(Exception):
 def from_output(lines: Sequence[str], where: str, otherwise: str = "internal") -> Failed:
     """The error behind a tool's last lines."""
     text = "\n".join(lines)
+    if denied := DENIED.search(text):
+        what = f"the index {denied['index']} answered {denied['status']}: {_plain(lines)}"
+        return Failed("unreachable", what[:LONGEST], where=where, hint="check the user name and password of this index")
     kind = next((kind for kind, sign in SIGNS if sign.search(text)), otherwise)
     # Of a build that failed or was not allowed, uv's hint says no more than that.
     no_use = kind in ("build", "compiler")
     hints = [line.partition("hint: ")[2] for line in lines if line.startswith("hint: ") and not no_use]
-    hint = NO_GIT if "Git executable not found" in text else " ".join(hints) or HINTS.get(kind, "")
+    usual = NO_SUCH_PACKAGE if kind == "unsatisfiable" and NOT_FOUND.search(text) else HINTS.get(kind, "")
+    hint = NO_GIT if "Git executable not found" in text else " ".join(hints) or usual
     unbuilt = UNBUILT.search(text) if kind == "build" else None
     return Failed(kind, _plain(lines)[:LONGEST], where=where, hint=hint, package=unbuilt[1] if unbuilt else "")
 

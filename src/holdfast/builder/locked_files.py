@@ -46,7 +46,7 @@ def from_pylock(spec: Json, options: Json) -> tuple[list[str], Json]:
     try:
         packages = tomllib.loads(spec["locked"])["packages"]
         lines = [line for package in packages if (line := _pylock_line(package))]
-    except (tomllib.TOMLDecodeError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Failed("unsatisfiable", f"this pylock.toml cannot be read: {error}", where=spec["source"]) from None
     return lines, _with_indexes(options, [package["index"] for package in packages if "index" in package])
 

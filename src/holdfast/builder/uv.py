@@ -33,6 +33,7 @@ KNOWN = {*REPEATED, "extra_index_urls", "index_url", "no_index", "pre", "torch_b
 # Options whose addresses may hold a password, and the variables in which uv takes them: every user of a machine can
 # read command lines.
 VARIABLES = {"--default-index": "UV_DEFAULT_INDEX", "--index": "UV_INDEX", "--find-links": "UV_FIND_LINKS"}
+STRATEGY = ("--index-strategy", "unsafe-best-match")  # pip takes the best of all indexes, and files rely on it
 DOWNLOADED = re.compile(r"^ ?(?:Downloaded|Built) (\S+)")
 
 
@@ -81,6 +82,25 @@ class Uv:
 
     def run(self, *arguments: str, stdin: str = "", where: str = "", total: int = 0, folder: str = "") -> Told:
         """Start it with ``stdin`` on stdin; a failure is raised as what it means."""
+        given: dict[str, Any] = {"stdin": stdin, "where": where, "total": total, "folder": folder}
+        try:
+            return self._run(*arguments, **given)
+        except Failed as failed:
+            if failed.kind != "unsatisfiable" or not {"compile", STRATEGY[0]} <= {*arguments}:
+                raise
+            self._find_denied(arguments, given)
+            raise
+
+    def _find_denied(self, arguments: tuple[str, ...], given: dict[str, Any]) -> None:
+        """Raise what is wrong with an index: only with uv's own strategy does it tell that one refused its user."""
+        start = arguments.index(STRATEGY[0])
+        try:
+            self._run(*arguments[:start], *arguments[start + len(STRATEGY) :], **given)
+        except Failed as failed:
+            if failed.kind == "unreachable":
+                raise
+
+    def _run(self, *arguments: str, stdin: str, where: str, total: int, folder: str) -> Told:
         plain, secret = without_addresses(arguments)
         command = self._place.words([UV, *plain, *self._always], folder or self._folder, secret)
         self._report.line(" ".join(["$", *(f"{name}={secret[name]}" for name in secret), *command]))
@@ -177,10 +197,7 @@ def index_words(options: dict[str, Any]) -> list[str]:
         raise Failed("internal", what, hint="the client is a newer Holdfast: update the older of the two")
     arguments = [word for url in options.get("extra_index_urls") or () for word in ("--index", url)]
     if arguments:
-        arguments += [
-            "--index-strategy",
-            "unsafe-best-match",
-        ]  # pip takes the best of all indexes, and files rely on it
+        arguments += STRATEGY
     if options.get("index_url"):
         arguments += ["--default-index", options["index_url"]]
     for name, flag in REPEATED.items():

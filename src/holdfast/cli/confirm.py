@@ -34,6 +34,7 @@ class ConnectedTarget:
     """The target that a command names by ``-c``; the connection is closed at the end of the ``with`` block."""
 
     def __init__(self, parsed: Parsed) -> None:
+        from holdfast.cli.reach import tell_quiet
         from holdfast.engine.connection.channel import ASKING, connect
         from holdfast.project import find
         from holdfast.store.home import open_home
@@ -44,7 +45,7 @@ class ConnectedTarget:
         ).compute
         self.name = compute.name
         self.engine = compute.engine
-        self.channel: RunnerChannel = connect(home, target_lookup.resolve(compute, home.path), ASKING)
+        self.channel: RunnerChannel = connect(home, target_lookup.resolve(compute, home.path), ASKING, tell_quiet)
 
     def __enter__(self) -> ConnectedTarget:
         return self

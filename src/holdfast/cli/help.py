@@ -82,7 +82,8 @@ def command_help(page: Page, command: Command) -> None:
         page.heading("Arguments")
         page.entries(arguments)
     page.heading("Global Arguments")
-    page.entries(_option_entries(GLOBAL_OPTIONS))
+    own = {flag for option in command.options for flag in option.flags}
+    page.entries(_option_entries([option for option in GLOBAL_OPTIONS if own.isdisjoint(option.flags)]))
     if command.examples:
         page.heading("Examples")
         for what, line in command.examples:

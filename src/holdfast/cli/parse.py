@@ -9,7 +9,8 @@ The commands are a table of plain data; this module only reads it. The rules, in
 - An option takes the next word as its value even if that starts with a dash (``-r -5``), unless the word is itself
   a flag of the command or ``--``; such a value is written ``--opt=--wait``.
 - An option given twice: the last one wins, unless it is one that repeats. ``--`` ends the options.
-- An option marked ``loose`` may be given without its flag, in a command that has no positionals: ``logs 12``.
+- An option marked ``loose`` may be given without its flag, in a command that has no positionals: ``logs 12``. For one
+  marked ``leading`` the first words that can only be a run are its values: ``tag 12 kept``, ``exec 12 ls``.
 - A command with a ``rest`` stops at the first word that is not an option. That word and all after it belong to the
   script and are handed on untouched. The one exception is an option marked ``trailing``: old material writes
   ``submit x.py --wait``, so it is understood as the very last word too, unless ``--`` stood before the script.
@@ -19,15 +20,22 @@ The commands are a table of plain data; this module only reads it. The rules, in
 
 from __future__ import annotations
 
+from holdfast.cli import run_arguments
 from holdfast.errors import UsageError
 from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Literal, NoReturn, TypeAlias
+    from typing import Literal, NoReturn, TypeAlias, TypedDict
 
     Value: TypeAlias = bool | str | tuple[str, ...] | None
+
+    class Form(TypedDict):
+        fmt: str | None
+        query: str | None
+        capitals: bool
+
 
 PROGRAM = "holdfast"
 # What people type who know other programs.
@@ -59,6 +67,7 @@ class Option(Record):
     hidden: bool = False
     trailing: bool = False
     loose: bool = False
+    leading: bool = False
 
 
 class Positional(Record):
@@ -121,6 +130,10 @@ class Parsed(Record):
     compatible: bool = False
     after_dashes: bool = False
 
+    def form(self) -> Form:
+        """How ``present.output.emit`` prints the result."""
+        return {"fmt": self.text("output"), "query": self.text("query"), "capitals": self.compatible}
+
     def flag(self, name: str) -> bool:
         return self.values[name] is True
 
@@ -161,19 +174,20 @@ def parse(commands: Sequence[Command], argv: Sequence[str]) -> Parsed | HelpWant
     tokens = _without_prefixes(argv)
     compatible = list(argv[:1]) == ["ml"]
     table = {name: command for command in commands for name in (command.words, *command.aliases)}
-    heard = _Values(GLOBAL_OPTIONS)
+    heard = Values(GLOBAL_OPTIONS)
     named, at = _find_command(table, tokens, heard)
     command = table.get(named)
     if command is None:
         return HelpWanted(named, None, asked=heard.values["help"] is True)
     named_by = command._replace(aliases=()) if compatible else command  # help and errors have the original's name
-    values = _Values((*GLOBAL_OPTIONS, *command.options), named_by, heard.values)
+    values = Values((*GLOBAL_OPTIONS, *command.options), named_by, heard.values)
     loose, rest, dashes = _read_options(command, tokens, at, values)
     if values.values["help"] is True:
         return HelpWanted(command.words, named_by, asked=True)
     if command.rest is not None and not dashes:
         rest = _take_trailing(rest, values)
-    _place(named_by, _take_loose(command, loose, values), values.values)
+    loose, rest = run_arguments.take(command, loose, rest, values, dashes)
+    _place(named_by, loose, values.values)
     _check_required(named_by, values.values, rest)
     return Parsed(command, values.values, tuple(rest), compatible, dashes)
 
@@ -184,7 +198,7 @@ def usage_line(command: Command) -> str:
     parts = [command.title, *needed]
     if any(not option.required and not option.hidden for option in command.options):
         parts.append("[OPTIONS]")
-    loose = _loose(command)
+    loose = run_arguments.loose_option(command)
     if loose is not None:
         parts.append(f"[{placeholder(loose)} ...]" if loose.kind == "repeat" else f"[{placeholder(loose)}]")
     for positional in (*command.positionals, *((command.rest,) if command.rest else ())):
@@ -198,7 +212,7 @@ def placeholder(option: Option) -> str:
     return "" if option.kind == "flag" else option.metavar or option.name.upper()
 
 
-class _Values:
+class Values:
     """Collects option values while words are read; starts from the defaults."""
 
     def __init__(
@@ -272,7 +286,7 @@ def _without_prefixes(argv: Sequence[str]) -> list[str]:
 
 
 def _find_command(
-    table: Mapping[tuple[str, ...], Command], tokens: Sequence[str], heard: _Values
+    table: Mapping[tuple[str, ...], Command], tokens: Sequence[str], heard: Values
 ) -> tuple[tuple[str, ...], int]:
     """The longest run of words that names a command or group, and the index of the first word after it."""
     prefixes = {name[:length] for name in table for length in range(1, len(name) + 1)}
@@ -306,7 +320,7 @@ def _unknown_command(table: Mapping[tuple[str, ...], Command], named: tuple[str,
 
 
 def _read_options(
-    command: Command, tokens: Sequence[str], at: int, values: _Values
+    command: Command, tokens: Sequence[str], at: int, values: Values
 ) -> tuple[list[str], list[str], bool]:
     """Read options from ``at`` on: the loose words, the script's words, and whether ``--`` ended the options."""
     loose: list[str] = []
@@ -326,33 +340,12 @@ def _read_options(
     return loose, [], False
 
 
-def _take_trailing(rest: list[str], values: _Values) -> list[str]:
+def _take_trailing(rest: list[str], values: Values) -> list[str]:
     option = values.by_flag.get(rest[-1]) if rest else None
     if option is None or not option.trailing:
         return rest
     values.values[option.name] = True
     return rest[:-1]
-
-
-def _loose(command: Command) -> Option | None:
-    """The option whose value may be given without its flag."""
-    candidates = (option for option in command.options if option.loose)
-    return None if command.positionals or command.rest else next(candidates, None)
-
-
-def _take_loose(command: Command, tokens: list[str], values: _Values) -> list[str]:
-    """Give the words without a flag to the option that takes them; return those that are left over."""
-    option = _loose(command)
-    if option is None or not tokens:
-        return tokens
-    if option.kind == "repeat":
-        so_far = values.values[option.name]
-        values.values[option.name] = (*(so_far if isinstance(so_far, tuple) else ()), *tokens)
-        return []
-    if values.values[option.name] != option.default:
-        values.refuse(f"{option.flags[0]} and {_quoted(tokens[0])} are both given")
-    values.values[option.name] = tokens[0]
-    return tokens[1:]
 
 
 def _place(command: Command, loose: list[str], values: dict[str, Value]) -> None:

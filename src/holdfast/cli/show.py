@@ -68,6 +68,10 @@ class LogWriter:
 
             raise output_error(error) from error
 
+    @property
+    def is_at_line_start(self) -> bool:
+        return self._at_line_start
+
     def _start_line(self) -> None:
         if not self._at_line_start:
             self._at_line_start = True
@@ -109,10 +113,19 @@ class Screen:
         sys.stderr.write(f"WARNING: the target sent more of {show(file)} than allowed; the rest was discarded\n")
 
     def write(self, block: bytes) -> None:
+        if self._gpus is None or not self._gpus.is_waiting:
+            self._progress.clear()
         if self._gpus is None:
             self._log.write(block)
         else:
             self._gpus.log(block)
+
+    def progress(self, text: str) -> None:
+        """One line below the log, unless the log is in the middle of a line of its own."""
+        if not text:
+            self._progress.clear()
+        elif self._log.is_at_line_start and (self._gpus is None or not self._gpus.is_waiting):
+            self._progress.update(f"Spark: {text}")
 
     def read(self, block: bytes) -> None:
         lines = (self._rest + block).split(b"\n")

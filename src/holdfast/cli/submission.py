@@ -42,7 +42,7 @@ class Submission:
     def run(self) -> int:
         session = Session(self._home, self._found, self._line, self._stopwatch, self._dialog, self._show_id)
         if self._parsed.flag("preflight"):
-            from holdfast.cli.ticks import tell
+            from holdfast.cli.check_output import tell
 
             return tell(session.preflight(), self._parsed)
         plan, taken = session.run(skip_unreadable=self._parsed.flag("skip_unreadable"))
@@ -83,7 +83,7 @@ class Submission:
         return 0
 
     def _emit(self, value: object) -> None:
-        emit(value, fmt=self._parsed.text("output"), query=self._parsed.text("query"))
+        emit(value, **self._parsed.form())
 
     def _show_id(self, identity: Identity) -> None:
         if not self._for_machines:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from shlex import quote
 
 from holdfast.errors import ConfigError, HoldfastError, ResourceError, StoreError, UsageError
 from holdfast.runner.machine import limits
@@ -44,11 +45,30 @@ def translate(error: Exception) -> HoldfastError | None:
         return output_error(error)
     if isinstance(error, FileNotFoundError) and not _has_current_folder():
         return UsageError("the current folder no longer exists", answer=str(error), hint="cd to a folder that exists")
+    where = "" if error.filename is None else os.fsdecode(error.filename)
+    if error.errno == errno.ENAMETOOLONG:
+        return UsageError("a file name is too long for the disk", where=where, hint="use a shorter name")
     if error.errno not in _DISK:
         return None
     what, hint = _DISK[error.errno]
-    where = "" if error.filename is None else os.fsdecode(error.filename)
     return StoreError(what, where=where, answer=os.strerror(error.errno), hint=hint)
+
+
+def target_disk_error(number: str, target: str, folder: str | None, verb: str, answer: str) -> StoreError:
+    """``number`` is the name of the errno that the runner reported for the request ``verb``."""
+    what, hint = f"disk error on the target during {verb}", "check whether it is full or read-only"
+    if number in ("ENOSPC", "EDQUOT"):
+        what, hint = f"the disk of {target} is full", room_hint(target)
+    elif number == "EROFS":
+        what, hint = f"the disk of {target} is read-only", "mount it writable, or use another folder as root:"
+    return StoreError(what, where=folder or target, answer=answer, hint=hint)
+
+
+def room_hint(target: str) -> str:
+    """The commands that free space on the disk of a target."""
+    if target == "local":
+        return "holdfast du shows disk usage; holdfast delete --now and holdfast store prune free space"
+    return f"holdfast clean -c {quote(target)} removes what ended runs left there"
 
 
 def output_error(error: OSError) -> StoreError:

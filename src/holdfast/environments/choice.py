@@ -35,6 +35,7 @@ FILES = (
     "conda.yaml",
     "conda_dependencies.yml",
 )
+_ABOUT_PYTHON = (b"userManagedEnvironment", b"pythonLocation")
 _HEADER = b"\n# /// script\n"  # PEP 723
 _LARGEST_SCRIPT = 32 << 20
 _LARGEST_TARGET = 1 << 20
@@ -90,7 +91,8 @@ def choose(
 def is_bare(root: str) -> bool:
     """Whether the folder has no ``aml_config`` that decides: such projects keep the rules of the original.
 
-    Locks, and targets with ``environment``, which ``attach`` writes, are no such project yet.
+    Locks, targets with ``environment``, which ``attach`` writes, and a ``type: docker`` that says nothing of Python are
+    no such project yet.
     """
     folder = os.path.join(root, "aml_config")
     try:
@@ -110,7 +112,12 @@ def _decides(folder: str, names: list[str], name: str) -> bool:
         text = untrusted.read_file(os.path.join(folder, name), _LARGEST_TARGET, folder)
     except (OSError, ValueError):
         return True
-    return not any(line.startswith(b"environment:") for line in text.splitlines())
+    lines = text.splitlines()
+    if any(line.startswith(b"environment:") for line in lines):
+        return False
+    keys = {line.partition(b":")[0].strip() for line in lines}
+    is_container = any(line.split(b"#")[0].split() == [b"type:", b"docker"] for line in lines)
+    return not is_container or f"{stem}.runconfig" in names or not keys.isdisjoint(_ABOUT_PYTHON)
 
 
 def is_usable(root: str, name: str) -> bool:
@@ -136,6 +143,15 @@ def has_header(root: str, script: str) -> bool:
     return b"/// script" in data and _HEADER in b"\n" + data.replace(b"\r\n", b"\n")
 
 
+def required_python(root: str, script: str) -> str | None:
+    """The versions of Python that a script's header (PEP 723) allows, if it says so."""
+    if not has_header(root, script):
+        return None
+    from holdfast.environments import pyproject
+
+    return pyproject.header_python(root, script)
+
+
 def active_environment(environ: Mapping[str, str]) -> tuple[str, str, str] | None:
     """The variable, folder and interpreter of the environment that is active in this shell."""
     for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
@@ -156,7 +172,7 @@ def _by_option(chooser: _Chooser, wanted: Wanted) -> Choice:
     if wanted.env != PROJECT:
         if wanted.python:
             return chooser.path(wanted.python, wanted.folder, "--python", f"--python {wanted.python}")
-        return chooser.target("--env none")
+        return chooser.target("--env none", as_it_is=True)
     if wanted.python:
         chooser.use_python(wanted.python, wanted.folder, f"--python {wanted.python}")
     choice = chooser.project("--env project")
@@ -219,8 +235,10 @@ class _Chooser:
         """Build the declared environment for this interpreter."""
         self.compute = self.compute._replace(python_location=self._interpreter(path, folder, said_by))
 
-    def target(self, why: str) -> Choice:
-        compute = self.compute._replace(user_managed_environment=True)
+    def target(self, why: str, *, as_it_is: bool = False) -> Choice:
+        """The target's own Python; it is asked for its version first where the script's header requires one."""
+        is_free = as_it_is or required_python(self.root, self._script) is None
+        compute = self.compute._replace(user_managed_environment=is_free)
         return Choice("target", compute, None, self._own_python(), why)
 
     def _may_be_declared(self) -> bool:

@@ -118,7 +118,7 @@ def _add_to_list(lines: list[str], new: list[str], newline: str) -> None:
 
 def _refusal(edit: Edit) -> ConfigError:
     where = f"{edit.entry.file}:{edit.entry.line}"
-    what = "cannot be changed without affecting other lines"
+    what = "this line cannot be changed without affecting other lines"
     return ConfigError(what, where=where, hint=f"{edit.finding.hint}, in an editor; the file is as it was")
 
 

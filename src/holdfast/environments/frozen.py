@@ -18,10 +18,10 @@ def read_uv_lock(root: str, file: str) -> tuple[Spec, list[Finding]]:
     document = parse_toml(file, text.partition("\n[")[0])
     if not exists(root, FILE):
         raise ConfigError(
-            f"belongs to a {FILE}, which does not exist", where=file, hint=f"restore {FILE} or delete {file}"
+            f"this file belongs to a {FILE}, which does not exist", where=file, hint=f"restore {FILE} or delete {file}"
         )
     if document.get("version") != 1:
-        raise ConfigError("has an unsupported version", where=file, hint="run uv lock with a current uv")
+        raise ConfigError("this file has an unsupported version", where=file, hint="run uv lock with a current uv")
     return Spec(
         source=file,
         kind="pip",
@@ -35,5 +35,5 @@ def read_pylock(root: str, file: str) -> tuple[Spec, list[Finding]]:
     text = read_text(root, file)
     document = parse_toml(file, text.partition("\n[")[0])
     if str(document.get("lock-version", "")).partition(".")[0] != "1":
-        raise ConfigError("has an unsupported version", where=file, hint="lock-version 1.0 is supported")
+        raise ConfigError("this file has an unsupported version", where=file, hint="lock-version 1.0 is supported")
     return Spec(source=file, kind="pip", python=requires_python(document), locked=text), []

@@ -15,6 +15,8 @@ from holdfast.environments.requirement import NotARequirementError, Requirement,
 from holdfast.environments.secrets import scrub
 from holdfast.environments.spec import Entry, PipOptions
 from holdfast.environments.wheels import parse_wheel
+from holdfast.errors import ConfigError
+from holdfast.runner import untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ _GIT = re.compile(
 )
 _OPTION_BEGINS = re.compile(r"(?<!\s)\s+(?=--?[a-zA-Z])")
 _STATES_HASH = re.compile(r"\s--hash[= ]")
+_MOST_REQUIREMENTS = 10_000
 _ARCHIVES = (".whl", ".tar.gz", ".zip", ".tar.bz2")
 _SHORT = {"-i": "--index-url", "-f": "--find-links", "-r": "--requirement", "-c": "--constraint", "-e": "--editable"}
 _ADDRESS_OPTIONS = {"--index-url": "index_url", "--extra-index-url": "extra_index_urls"}
@@ -54,6 +57,7 @@ class PipItems:
         self.constraints: list[Entry] = []
         self.option_lines: list[Entry] = []
         self.findings: list[Finding] = []
+        self._count = 0  # of items, valid or not
         self.own_package = False
         self.own_extras: set[str] = set()
         self.included: set[tuple[str, bool]] = set()
@@ -65,6 +69,10 @@ class PipItems:
 
     def take(self, at: Entry, folder: str = "", *, constrains: bool = False) -> None:
         """Read ``at.raw``."""
+        self._count += 1
+        if self._count > _MOST_REQUIREMENTS:
+            what = f"more than {_MOST_REQUIREMENTS} requirements"
+            raise ConfigError(what, where=f"{at.file}:{at.line}", hint="remove those that the project does not use")
         text = at.raw.strip()
         if text.startswith("-"):
             for part in _OPTION_BEGINS.split(text):
@@ -155,7 +163,18 @@ class PipItems:
             hint = "copy the wheels into the project, or write file:///... if every target has that folder"
             self.error(at, f"{shown(value)} is outside the project", hint)
         else:
+            self._refuse_irregular(at, path)
             self._append("find_links", f"./{path}")
+
+    def _refuse_irregular(self, at: Entry, path: str) -> None:
+        """The tools that read this folder would wait for a FIFO for ever."""
+        for folder, _, names in os.walk(os.path.join(self.root, path)):
+            for name in filter(lambda name: name.endswith(_ARCHIVES), names):
+                try:
+                    os.close(untrusted.open_file(os.path.join(folder, name), within=self.root))
+                except (OSError, untrusted.Untrusted) as error:
+                    what = f"--find-links {shown(path)} holds a file that cannot be used"
+                    raise ConfigError(what, where=f"{at.file}:{at.line}", answer=str(error), hint="remove it") from None
 
     def _editable(self, at: Entry, value: str, folder: str) -> None:
         path, _, extras = value.partition("[")

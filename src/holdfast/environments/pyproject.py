@@ -22,35 +22,41 @@ if TYPE_CHECKING:
 
 FILE = "pyproject.toml"
 _BEGIN, _END = "# /// script", "# ///"
+_LONGEST_LINE = 1 << 16
+_MOST_PARTS = 200
+_STRING = r"\"[^\"]*\"|'[^']*'"
 
 
 def declares(root: str) -> bool:
     """Whether ``pyproject.toml`` says what to install; most such files only configure tools."""
     document = parse_toml(FILE, read_text(root, FILE))
-    project = _table(document, "project")
+    project = _project(document)
     return "dependencies" in project or _is_dynamic(project) or bool(project and is_package(root, document))
 
 
 def names_package(root: str) -> bool:
     """Whether its ``[project]`` requires a package, or is one itself."""
-    text = read_text(root, FILE)
-    if "[project]" not in text:
-        return False
-    document = parse_toml(FILE, text)
-    project = _table(document, "project")
-    return bool(project.get("dependencies") or _is_dynamic(project) or (project and is_package(root, document)))
+    document = parse_toml(FILE, read_text(root, FILE))
+    project = _project(document)
+    return _names_any(project) or _is_dynamic(project) or bool(project and is_package(root, document))
 
 
 def header_names_package(root: str, file: str) -> bool:
     """A damaged header counts: its reader says what is wrong with it."""
     headers = list(_headers(read_text(root, file)))
-    return len(headers) != 1 or bool(parse_toml(file, headers[0]).get("dependencies"))
+    return len(headers) != 1 or _names_any(parse_toml(file, *headers[0]))
+
+
+def header_python(root: str, file: str) -> str | None:
+    """What ``requires-python`` of a header says."""
+    headers = list(_headers(read_text(root, file)))
+    return requires_python(parse_toml(file, *headers[0])) if len(headers) == 1 else None
 
 
 def read_pyproject(root: str, file: str) -> tuple[Spec, list[Finding]]:
     text = read_text(root, file)
     document = parse_toml(file, text)
-    project = _table(document, "project")
+    project = _project(document)
     items = PipItems(root)
     items.own_package = is_package(root, document)
     _take_all(items, file, text, project)
@@ -63,7 +69,7 @@ def read_pyproject(root: str, file: str) -> tuple[Spec, list[Finding]]:
 def take_project(items: PipItems) -> None:
     """What the project itself requires, where that is written as data; a ``setup.py`` is a program."""
     text = read_text(items.root, FILE) if exists(items.root, FILE) else ""
-    project = _table(parse_toml(FILE, text), "project")
+    project = _project(parse_toml(FILE, text))
     if project and not _is_dynamic(project):
         _take_all(items, FILE, text, project)
         _take_extras(items, text, _table(project, "optional-dependencies"))
@@ -80,23 +86,23 @@ def read_script(root: str, file: str) -> tuple[Spec, list[Finding]]:
     text = read_text(root, file)
     headers = list(_headers(text))
     if len(headers) != 1:
-        what = "has more than one '# /// script' header" if headers else "has a '# /// script' header without its end"
-        raise ConfigError(what, where=file, hint="one header, ended by a line '# ///'")
-    document = parse_toml(file, headers[0])
+        count = "more than one '# /// script' header" if headers else "a '# /// script' header without its end"
+        raise ConfigError(f"this script has {count}", where=file, hint="one header, ended by a line '# ///'")
+    document = parse_toml(file, *headers[0])
     items = PipItems(root)
     _take_all(items, file, text, document)
     _take_uv_settings(items, file, text, document)
     return pip_spec(file, items, requires_python(document)), items.findings
 
 
-def _headers(text: str) -> Iterator[str]:
-    """The content of each header (PEP 723): comment lines from the first line to the last, without their marks."""
+def _headers(text: str) -> Iterator[tuple[str, int]]:
+    """Each header (PEP 723): its comment lines without their marks, and the number of lines before them."""
     content: list[str] | None = None
-    for line in text.split("\n"):
+    for number, line in enumerate(text.split("\n")):
         if content is None:
             content = [] if line == _BEGIN else None
         elif line == _END and content:
-            yield "".join(content)
+            yield "".join(content), number - len(content)
             content = None
         elif line == "#" or line.startswith("# "):
             content.append(f"{line[2:]}\n")
@@ -104,15 +110,40 @@ def _headers(text: str) -> Iterator[str]:
             content = None
 
 
-def parse_toml(file: str, text: str) -> Json:
+def parse_toml(file: str, text: str, lines_before: int = 0) -> Json:
+    """The content of a file, or of its header, before which the file has so many lines."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
+    _refuse_costly(file, text, lines_before)
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError("is not valid TOML", where=file, answer=shown(str(error))) from None
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError is one, and so is an integer of too many digits
+        what = "the header of this script is not valid TOML" if lines_before else "this file is not valid TOML"
+        reason, position = _without_place(str(error), text, lines_before)
+        raise ConfigError(what, where=f"{file}{position}", answer=shown(reason), hint="correct that line") from None
+
+
+def _refuse_costly(file: str, text: str, lines_before: int) -> None:
+    """The TOML reader takes the square of the number of parts of a dotted key."""
+    for number, line in enumerate(text.split("\n"), start=1 + lines_before):
+        if len(line) > _LONGEST_LINE:
+            raise ConfigError(f"this line is longer than {_LONGEST_LINE} characters", where=f"{file}:{number}")
+        if line.count(".") > _MOST_PARTS and re.sub(_STRING, "", line).count(".") > _MOST_PARTS:
+            raise ConfigError(f"this line has a name of more than {_MOST_PARTS} parts", where=f"{file}:{number}")
+
+
+def _without_place(message: str, text: str, lines_before: int) -> tuple[str, str]:
+    """What the TOML reader says, and the place as ``:line:column``, which older readers have in their text only."""
+    reason, mark, location = message.partition(" (at ")
+    if numbers := re.fullmatch(r"line (\d+), column (\d+)\)", location):
+        column = int(numbers[2]) + (len("# ") if lines_before else 0)
+        return reason, f":{int(numbers[1]) + lines_before}:{column}"
+    if mark and location == "end of document)":
+        return f"{reason} at the end", f":{lines_before + len(text.splitlines())}"
+    digits = re.search(r"[0-9][0-9_]{3999,}", text)  # Python converts no number that long, and does not say where
+    return message, f":{lines_before + text.count(chr(10), 0, digits.start()) + 1}" if digits else ""
 
 
 def is_package(root: str, document: Json) -> bool:
@@ -184,9 +215,23 @@ def _take_uv_settings(items: PipItems, file: str, text: str, document: Json) -> 
         items.error(_entry(file, text, name), message, "run uv lock; the packages of the lock file are then installed")
 
 
+def _project(document: Json) -> Json:
+    project = document.get("project", {})
+    if not isinstance(project, dict):
+        raise ConfigError("project must be a table", where=FILE, hint="write [project] on a line of its own")
+    return project
+
+
+def _names_any(table: Json) -> bool:
+    """Whether there are dependencies; a value of another type counts: the reader of the file says what is wrong."""
+    return table.get("dependencies", []) != []
+
+
 def _is_dynamic(project: Json) -> bool:
     dynamic = project.get("dynamic", [])
-    return isinstance(dynamic, list) and "dependencies" in dynamic
+    if not isinstance(dynamic, list):
+        raise ConfigError("dynamic must be a list of strings", where=FILE, hint='write dynamic = ["version"]')
+    return "dependencies" in dynamic
 
 
 def _table(document: Json, name: str) -> Json:

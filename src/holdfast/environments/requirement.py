@@ -75,6 +75,7 @@ def _read(text: str) -> tuple[packaging.requirements.Requirement, list[str]]:
         raise NotARequirementError("its marker nests too deeply") from None
     except InvalidRequirement as error:
         head, semicolon, marker = text.partition(";")
+        head = " ".join(head.split())  # each run of blanks would be tried from each of its blanks
         try:
             read = Requirement(_CLAUSES.sub("", head) + semicolon + marker)
             if not read.specifier:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _COMMENT = re.compile(r"(^|(?<!\s)\s+)#.*$")  # tried once for each run of blanks, however long
 _LONGEST_LINE = 4096
+_LONGEST_JOINED = 1 << 16  # a requirement with its hashes, one per line
 
 
 def read_requirements(root: str, file: str) -> tuple[Spec, list[Finding]]:
@@ -57,11 +58,15 @@ def pip_spec(file: str, items: PipItems, python: str | None) -> Spec:
 
 def _logical_lines(file: str, text: str) -> Iterator[tuple[int, int, str]]:
     """Lines with their place: without comments, continued ones joined."""
-    joined, start, column = "", 0, 0
+    joined, start, column, length = "", 0, 0, 0
     for number, line in enumerate(text.split("\n"), start=1):
         if len(line) > _LONGEST_LINE:
             raise ConfigError(f"this line is longer than {_LONGEST_LINE} characters", where=f"{file}:{number}")
         content = _COMMENT.sub("", line)
+        length = length + len(line) if joined else len(line)
+        if length > _LONGEST_JOINED:
+            what = f"this line with its continuation is longer than {_LONGEST_JOINED} characters"
+            raise ConfigError(what, where=f"{file}:{start}")
         if not joined:
             start, column = number, len(line) - len(line.lstrip()) + 1
         if content.endswith("\\"):

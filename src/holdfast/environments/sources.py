@@ -116,8 +116,6 @@ def _present(root: str, script: str) -> Iterator[tuple[str, Kind]]:
 
 
 def _is_declared_in_pyproject(root: str) -> bool:
-    if "[project]" not in read_text(root, "pyproject.toml"):
-        return False
     from holdfast.environments.pyproject import declares
 
     return declares(root)

@@ -151,8 +151,9 @@ def python_findings(spec: Spec, interpreter: Interpreter) -> list[Finding]:
         return []
     from holdfast.amlconfig.types import Finding
 
-    message = f"requires Python {spec.python}; the interpreter of this target is Python {interpreter.version}"
-    hint = "set another pythonLocation in the .compute file"
+    required = f"{spec.source} requires Python {spec.python}"
+    message = f"{required}; the interpreter of this target is Python {interpreter.version}"
+    hint = "name another one with --python PATH, or as pythonLocation in the .compute file"
     return [Finding("error", spec.source, 0, 0, message, hint)]
 
 

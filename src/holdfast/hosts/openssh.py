@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import binascii
 import hashlib
-import os
 
 from holdfast.errors import (
     AuthenticationError,
@@ -19,6 +18,7 @@ from holdfast.errors import (
     UnknownHostKeyError,
     UnreachableError,
 )
+from holdfast.runner.store import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def pinned(file: str) -> dict[str, str]:
 
 
 def known_hosts_file(login: Login) -> str:
-    return os.path.join(login.folder, "known_hosts")
+    return layout.known_hosts(login.folder)
 
 
 def known_hosts_text(login: Login) -> str:

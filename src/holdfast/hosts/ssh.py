@@ -12,10 +12,10 @@ import sys
 
 from holdfast.errors import ConfigError, UnreachableError
 from holdfast.hosts import openssh
-from holdfast.hosts.askpass import Answer, ask_person
 from holdfast.hosts.local import spawn
 from holdfast.runner import wire
 from holdfast.runner.decoding import as_bytes
+from holdfast.runner.store import layout
 from holdfast.runner.store.files import UNSYNCED, write_whole
 
 TYPE_CHECKING = False
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from holdfast.errors import HoldfastError
+    from holdfast.hosts.askpass import Answer
     from holdfast.model import Login
     from holdfast.ports import Stream
 
@@ -43,7 +44,7 @@ class SshHost:
         openssh.check(login)
         self._login = login
         self._shared = shared
-        self._secret = secret or ((lambda: ask_person(login)) if login.asks else None)
+        self._secret = secret or ((lambda: _ask_person(login)) if login.asks else None)
         self._answer: Answer | None = None
         self._env: Mapping[str, str] | None = None
 
@@ -116,6 +117,8 @@ class SshHost:
 
     def _spawn(self, argv: tuple[str, ...]) -> Stream:
         if self._secret is not None and self._answer is None:
+            from holdfast.hosts.askpass import Answer
+
             self._answer = Answer(os.path.dirname(self._login.folder), self._secret, times=4)
             self._env = self._answer.__enter__()
         try:
@@ -123,6 +126,12 @@ class SshHost:
         except FileNotFoundError as error:
             hint = "install OpenSSH's client: apt-get install openssh-client"
             raise UnreachableError("ssh is not installed on this machine", answer=str(error), hint=hint) from error
+
+
+def _ask_person(login: Login) -> str:
+    from holdfast.hosts.askpass import ask_person
+
+    return ask_person(login)
 
 
 def write_pin(login: Login) -> None:
@@ -173,7 +182,7 @@ def _private_folders(login: Login) -> list[str]:
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     folders = [os.path.join(runtime, "holdfast")] if runtime and os.path.isdir(runtime) else []
     if sys.platform != "win32":
-        folders += [os.path.join(os.path.dirname(login.folder), "s"), f"/tmp/holdfast-{os.getuid()}"]
+        folders += [layout.ssh_sockets(os.path.dirname(login.folder)), f"/tmp/holdfast-{os.getuid()}"]
     return folders
 
 

@@ -42,8 +42,11 @@ class LineReader:
         return content
 
 
-def notes(lines: bytes, kind: str) -> dict[str, Value]:
-    """The parameters or tags that a script set: lines of their own, of which the last one of a name counts."""
+def notes(lines: bytes, kind: str, most: int) -> dict[str, Value]:
+    """The parameters or tags that a script set: lines of their own, of which the last one of a name counts.
+
+    No more than ``most`` names.
+    """
     beginning = f'{{"{kind}": '.encode()
     result: dict[str, Value] = {}
     if beginning not in lines:
@@ -51,7 +54,11 @@ def notes(lines: bytes, kind: str) -> dict[str, Value]:
     for line in lines[: lines.rfind(b"\n") + 1].splitlines():
         content = _content(line) if line.startswith(beginning) else {}
         name, value = content.get(kind), content.get("value")
-        if isinstance(name, str) and isinstance(value, (bool, int, float, str)):
+        if (
+            isinstance(name, str)
+            and isinstance(value, (bool, int, float, str))
+            and (name in result or len(result) < most)
+        ):
             result[name] = value
     return result
 

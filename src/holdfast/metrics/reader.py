@@ -40,6 +40,7 @@ _OWN_STEP = 0x80
 _SHORT = 100
 _FLOAT, _INT, _BOOL, _REFERRED = range(4)
 _CHUNK_SIZE = _RECORD_SIZE << 15
+MOST_NAMES = 10_000  # of a run, in order of appearance; each costs every command that reads the run
 
 
 class Series(Record):
@@ -114,11 +115,17 @@ def _read(paths: list[str], problems: list[str]) -> Metrics:
     parts: dict[str, list[Series]] = {}
     parameters: dict[str, Value] = {}
     tags: dict[str, Value] = {}
+    is_beyond = False
     for file in sorted(files, key=lambda file: file.opened):
         for series in _series_of(file, problems):
-            parts.setdefault(series.name, []).append(series)
-        parameters.update(notes(file.lines, "parameter"))
-        tags.update(notes(file.lines, "tag"))
+            if series.name in parts or len(parts) < MOST_NAMES:
+                parts.setdefault(series.name, []).append(series)
+            else:
+                is_beyond = True
+        parameters.update(notes(file.lines, "parameter", MOST_NAMES))
+        tags.update(notes(file.lines, "tag", MOST_NAMES))
+    if is_beyond:
+        problems.append(f"{os.path.dirname(paths[0])}: more than {MOST_NAMES} metrics; the others are not shown")
     return Metrics({name: _merged(parts[name]) for name in parts}, tuple(problems), parameters, tags)
 
 
@@ -254,7 +261,9 @@ def _group(records: bytes, by_name_offset: dict[int, _Columns]) -> None:
     by_word = {word: same_name.setdefault(word & _NAME_MASK, []) for word in dict.fromkeys(headers)}
     for word, (record,) in zip(headers, struct.iter_unpack(f"{_RECORD_SIZE}s", cells), strict=True):
         by_word[word].append(record)
-    for group in same_name.values():
+    for name, group in same_name.items():
+        if _is_beyond_limit(by_name_offset, name):
+            continue  # before its records are joined
         of_name = array("Q", b"".join(group))
         _extend(by_name_offset, of_name[0::4], of_name, 0, 4)
 
@@ -272,10 +281,18 @@ def _period(headers: array[int]) -> int:
     return period if data[length:] == data[:-length] else 0
 
 
+def _is_beyond_limit(by_name_offset: dict[int, _Columns], name: int) -> bool:
+    """One name more than the limit is taken: by it the caller knows that there are more."""
+    return len(by_name_offset) > MOST_NAMES and name not in by_name_offset
+
+
 def _extend(
     by_name_offset: dict[int, _Columns], headers: array[int], cells: array[int], start: int, stride: int
 ) -> None:
-    columns = by_name_offset.setdefault(headers[0] & _NAME_MASK, ([], [], [], []))
+    name = headers[0] & _NAME_MASK
+    if _is_beyond_limit(by_name_offset, name):
+        return
+    columns = by_name_offset.setdefault(name, ([], [], [], []))
     columns[0].append(headers)
     for index in (1, 2, 3):
         columns[index].append(cells[start + index :: stride])

@@ -59,8 +59,8 @@ def tell(home: Home, uid: str, emit: Callable[[object], None] | None, stopwatch:
     _refuse(run, wrong)
     _tell_missing(run, missing)
     _tell_remarks(run)
-    if closed.get("outcome") == "completed":
-        _tell_how_to_log(run)
+    if closed.get("outcome") in ("completed", "failed"):
+        _tell_how_to_log(run, completed=closed.get("outcome") == "completed")
     daily_cleanup.daily(home, _warn)
     _tell_of_gpus(home, run)
     code = closed.get("exit_code")
@@ -97,23 +97,26 @@ def _tell_missing(run: Run, missing: list[str]) -> None:
         sys.stderr.write(f"  and {len(special) - _SHOWN} more that are not plain files\n")
     unlisted = output_manifest.is_missing(run)
     if unlisted or output_manifest.not_brought(run) or len(missing) > len(output_manifest.problems(run)):
-        when = "when disk space is available, " if unlisted else ""
-        sys.stderr.write(f"  {when}holdfast experiment return -r {run.request.get('run_number')} tries again\n")
+        when = " when this is fixed" if unlisted else ""
+        sys.stderr.write(f"  holdfast return -r {run.request.get('run_number')} tries again{when}\n")
 
 
 def _tell_remarks(run: Run) -> None:
     """What is not a failure of the run."""
     _tell_not_kept(run)
     _tell_changed_data(run)
+    for event in run.events:
+        if event.get("type") == "checkpoints_left":
+            _warn(str(event.get("why")))
 
 
 def _tell_not_kept(run: Run) -> None:
     """Files outside outputs/ that exceeded a limit; not a failure of the run."""
     if not any(event.get("type") == "kept" for event in run.events):
         return
-    from holdfast.present import kept_words
+    from holdfast.present import unkept_files
 
-    words = kept_words.warning(run)
+    words = unkept_files.warning(run)
     sys.stderr.write("".join(f"{show(line)}\n" for line in words.splitlines()))
 
 
@@ -240,14 +243,14 @@ def _has_metrics(folders: list[str]) -> bool:
     return any(name.endswith(".m") for name in names)
 
 
-def _tell_how_to_log(run: Run) -> None:
+def _tell_how_to_log(run: Run, *, completed: bool) -> None:
     """One line after a run without metrics; where its log has numbers, which ones --scalars would record."""
     if _has_metrics(runs.metric_folders(run)):
         return
     printed = _printed_names(layout.log(run.attempt))
     if printed:
         sys.stderr.write(f"No metrics. The log has {', '.join(map(show, printed))}: submit --scalars records them.\n")
-    else:
+    elif completed:
         sys.stderr.write('No metrics. In the script: import holdfast; holdfast.log("loss", value)\n')
 
 
@@ -265,7 +268,7 @@ def _printed_names(path: str) -> list[str]:
 
     lines = end.replace(b"\r", b"\n").split(b"\n")
     names = dict.fromkeys(name for line in lines for name, _ in numbers_in(line) if name not in STEPS)
-    return list(names)[:_NAMES]
+    return [name for name in names if not name.endswith("Error")][:_NAMES]  # KeyError: 0
 
 
 def _explain(run: Run) -> None:

@@ -1,9 +1,10 @@
-"""Finds why a script failed from its last lines: a missing module, an ignored file, or a limit of the system."""
+"""Finds why a script failed from its last lines: a missing module, an ignored file, a full disk or another limit."""
 
 from __future__ import annotations
 
 import os
 import re
+from shlex import quote
 
 from holdfast.runner.store import layout
 from holdfast.snapshot import ignore
@@ -13,11 +14,13 @@ if TYPE_CHECKING:
     from holdfast.store.runs import Run
 
 _TAIL = 65536
+_UP = os.pardir + os.sep
 _COMPLAINTS = re.compile(
     rb"""No such file or directory: b?['"]([^'"\n]{1,1000})['"]|([^\s:'"]{1,1000}): No such file or directory"""
 )
 # What Python and the C library say last when a limit ends a program, and the option of ulimit that shows the limit.
 _LAST = 1000
+_NO_SPACE = re.compile(rb"\[Errno (?:28|122)\]|No space left on device|Disk quota exceeded")
 _LIMITS = (
     (re.compile(rb"\[Errno 27\]|File too large"), "file size", "-f"),
     (re.compile(rb"\[Errno 24\]|Too many open files"), "open files", "-n"),
@@ -38,7 +41,17 @@ def explain(run: Run) -> str:
         hint = missing_module.explain(run, last)
         if hint:
             return hint
-    return _left_out(run) or _limited(last)
+    return _left_out(run) or _full(run, last) or _limited(last)
+
+
+def _full(run: Run, last: bytes) -> str:
+    stopped = (str(event.get("why")) for event in run.events if event.get("type") == "log_stopped")
+    if not _NO_SPACE.search(last + "\n".join(stopped).encode()):
+        return ""
+    from holdfast.engine.system_errors import room_hint
+
+    target = str(run.request.get("target") or "local")
+    return f"the disk of {target} was full, or a quota was reached\n  {room_hint(target)}"
 
 
 def _limited(last: bytes) -> str:
@@ -51,14 +64,26 @@ def _limited(last: bytes) -> str:
 def _left_out(run: Run) -> str:
     root = str(run.request.get("project_root", ""))
     for named in reversed(_missed(layout.log(run.attempt))):
-        path = _inside(run, root, named)
-        if path and os.path.lexists(os.path.join(root, path)):
-            rule = ignore.explain(root, path)
-            if rule is not None:
-                top = path.split(os.sep)[0]
-                what = f"{path} is in the project but was excluded from the run by {rule}"
-                return f"{what}\n  use --link {top} to link it instead of copying"
+        path = _relative(run, root, named)
+        if not path or not os.path.lexists(os.path.join(root, path)):
+            continue
+        if path.startswith(_UP):
+            return _outside(path)
+        rule = ignore.explain(root, path)
+        if rule is not None:
+            return f"{path} is in the project but was excluded from the run by {rule}\n  {_bring(run, path)}"
     return ""
+
+
+def _bring(run: Run, path: str) -> str:
+    """The option that gives a run what the snapshot leaves out: a link leads nowhere on another machine."""
+    if "reached_by" not in run.request:
+        return f"use --link {quote(path.split(os.sep, maxsplit=1)[0])} to link it instead of copying"
+    root = str(run.request.get("project_root", ""))
+    parts = path.split(os.sep)
+    folders = (os.sep.join(parts[:depth]) for depth in range(1, len(parts)))
+    excluded = next((folder for folder in folders if ignore.explain(root, folder)), path)
+    return f"use --data {quote(excluded)} to send it once and have it there at the same path"
 
 
 def _missed(log: str) -> list[str]:
@@ -74,10 +99,21 @@ def _tail(log: str) -> bytes:
         return b""
 
 
-def _inside(run: Run, root: str, named: str) -> str:
-    """The path in the project that a script meant, whether it said it relative to its folder or in full."""
-    work = layout.work(run.attempt)
-    if os.path.isabs(named):
-        named = os.path.relpath(named, work if named.startswith(work) else root)
-    path = os.path.normpath(named)
-    return "" if path.startswith(os.pardir) or os.path.isabs(path) else path
+def _outside(path: str) -> str:
+    *up, name = path.split(_UP)
+    above = "the folder above" if len(up) == 1 else f"{len(up)} folders above"
+    return (
+        f"{path} is outside the project, and a run has a copy of the project only\n"
+        f"  submit from {above}, where it is {name}"
+    )
+
+
+def _relative(run: Run, root: str, named: str) -> str:
+    """The path that a script meant, relative to the project, whether it said it so or in full."""
+    work = layout.worked_in(run.attempt)
+    if named.startswith(work):
+        named = os.path.relpath(named, work)
+    elif os.path.isabs(named):
+        named = os.path.relpath(named, root)
+        return "" if named.startswith(_UP) else named
+    return os.path.normpath(named)

@@ -6,8 +6,9 @@ import os
 import re
 from shlex import quote
 
+from holdfast import kinds
 from holdfast.snapshot import ignore
-from holdfast.store import runs
+from holdfast.store import package_list, runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +58,11 @@ def explain(run: Run, last: bytes) -> str:
     plan = runs.read_plan(run) or {}
     package = _PACKAGES.get(name, _PACKAGES.get(module, module))
     lacking, command = _mending(run, plan, package)
-    return f"the module {name} is not installed in {lacking}\n  add it with: {command}"
+    text = f"the module {name} is not installed in {lacking}\n  add it with: {command}"
+    spark = plan.get("spark")
+    if isinstance(spark, dict) and spark.get("remote"):
+        text += "\n  if a task on the Spark Connect server lacked it, install it there"
+    return text
 
 
 def explain_program(run: Run) -> str:
@@ -82,7 +87,8 @@ def _in_project(run: Run, module: str) -> str:
                 continue
             rule = ignore.explain(root, path)
             if rule is not None:
-                return f"{path} is in the project but was excluded from the run by {rule}"
+                add = f"\n  include it with this line in .amlignore: !{path}" if rule.file else ""
+                return f"{path} is in the project but was excluded from the run by {rule}{add}"
             if os.path.dirname(script) != folder:
                 again = f"holdfast submit -e PYTHONPATH={folder or '.'} {quote(script) if is_file else script}"
                 return f"{path} is in the project, but not where {script} looks for modules\n  try: {again}"
@@ -93,7 +99,9 @@ def _mending(run: Run, plan: Json, package: str) -> tuple[str, str]:
     """What lacks the package, and the command that adds it."""
     environment, interpreter = plan.get("environment"), plan.get("interpreter")
     config, argv = str(run.request.get("config") or "local"), plan.get("argv")
-    python = str(plan.get("python") or (argv[0] if isinstance(argv, list) and argv else "python"))
+    planned = str(plan.get("python") or (argv[0] if isinstance(argv, list) and argv else "python"))
+    recorded = package_list.interpreter(run) or {}
+    python = str(recorded.get("path") or planned)
     origin = interpreter.get("origin") if isinstance(interpreter, dict) else None
     add = f"holdfast env add {package}" + (f" -c {quote(config)}" if config != "local" else "")
     if isinstance(environment, dict):
@@ -101,11 +109,24 @@ def _mending(run: Run, plan: Json, package: str) -> tuple[str, str]:
         return f"the environment of {source}", add if source.endswith(_EDITED_BY_US) else _by_uv(source, package)
     if origin in ("target", "project") or (origin is None and plan.get("container")):
         return python, f"{add}, which declares it for the next submit"
-    there = "" if run.request.get("kind") in ("local", None) else f" (on {run.request.get('target')})"
-    return python, f"{quote(python)} -m pip install {package}{there}"
+    if origin == "path" and recorded and not recorded.get("kind"):
+        return python, f"{add}, and submit without --python"  # pip refuses to change a Python of the system
+    is_remote = kinds.of(str(run.request.get("kind") or kinds.DEFAULT)).is_remote
+    there = f" (on {run.request.get('target')})" if is_remote else ""
+    return python, f"{_installer(run, python)} {package}{there}"
+
+
+def _installer(run: Run, python: str) -> str:
+    """Environments that uv made have no pip."""
+    packages = package_list.read(run)
+    if packages is not None and "pip" not in package_list.versions(packages):
+        return f"uv pip install --python {quote(python)}"
+    return f"{quote(python)} -m pip install"
 
 
 def _by_uv(source: str, package: str) -> str:
+    if os.path.basename(source) == "pyproject.toml":
+        return f"uv add {package}, or write it under dependencies in {source}"
     if source.endswith(".toml") or source == "uv.lock":
         return f"uv add {package}"
     return f"uv add --script {quote(source)} {package}"

@@ -7,11 +7,11 @@ TSV and tables are for people and pipelines: nested values are compact JSON in T
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 
 from holdfast.present import terminal
+from holdfast.runner import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def emit(
     stream: TextIO | None = None,
     isatty: bool | None = None,
     columns: Sequence[str] | None = None,
-    capitals: bool = True,
+    capitals: bool = False,
 ) -> None:
     """Print ``value`` in format ``fmt``: by default a table on a terminal and JSON into a pipe.
 
@@ -97,13 +97,13 @@ def as_yaml(value: Any) -> str:
     yaml.Representer = QuotingRepresenter
     out = StringIO()
     # A round trip through JSON leaves only what YAML writes without tags, and sorts the keys.
-    yaml.dump(json.loads(_dumps(value)), out)
+    yaml.dump(json_text.loads(_dumps(value)), out)
     # Only text in quotes holds such characters, and there these escapes are YAML's too.
     return out.getvalue().removesuffix("...\n").translate(_ESCAPES)
 
 
 def as_table(
-    value: Any, columns: Sequence[str] | None = None, width: int | None = None, *, capitals: bool = True
+    value: Any, columns: Sequence[str] | None = None, width: int | None = None, *, capitals: bool = False
 ) -> str:
     """A list of objects as a table, one object as ``key : value`` lines, a list of words under one title.
 
@@ -132,6 +132,8 @@ def finite(value: Any) -> Any:
 
 
 def _dumps(value: Any, *, indent: int | None = None, ensure_ascii: bool = False) -> str:
+    import json
+
     separators = None if indent else (",", ":")
     try:
         text = json.dumps(

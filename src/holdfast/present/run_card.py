@@ -6,7 +6,7 @@ import math
 
 from holdfast.engine.runs import gpu_diagnosis
 from holdfast.metrics import reader
-from holdfast.present import gpu_card, kept_words, ledger_card, run_table, terminal, terminal_plot
+from holdfast.present import gpu_card, ledger_card, run_table, spark_card, terminal, terminal_plot, unkept_files
 from holdfast.store import history_record, output_manifest, runs
 
 TYPE_CHECKING = False
@@ -62,6 +62,7 @@ def card(home: Home, run: Run, stream: TextIO) -> str:
     metrics = reader.read_attempts(runs.metric_folders(run))
     lines += _pictures(list(metrics.by_name.values()), stream)
     lines += [f"problem    {terminal.show(problem)}" for problem in metrics.problems]
+    lines += [_row("spark" if not number else "", line) for number, line in enumerate(spark_card.lines(record))]
     lines += gpu_card.section(run, stream)
     lines += [
         _row("advice" if not number else "", line) for number, line in enumerate(gpu_diagnosis.lines_for(home, run))
@@ -114,6 +115,7 @@ def _attempts(run: Run) -> list[str]:
         began, ended = (str(row[key] or "")[:19].replace("T", " ") for key in ("start_time_utc", "end_time_utc"))
         resumed = f", resumed from attempt {row['resumed_from']}" if row["resumed_from"] else ""
         reason = f": {row['reason']}" if row["reason"] else ""
+        reason += f"; {row['checkpoints_left']}" if row["checkpoints_left"] else ""
         span = f"{began or 'not started'} to {ended or 'now'}"
         lines.append(_row(f"attempt {row['attempt']}", f"{row['status']}, {span}{resumed}{reason}"))
     return lines
@@ -206,7 +208,7 @@ def _outputs(run: Run) -> list[str]:
         return []
     number = run.request.get("run_number")
     state = f"{len(rows)} file{'' if len(rows) == 1 else 's'}{', incomplete' if output_manifest.problems(run) else ''}"
-    lines = ["", _row("outputs", f"{state}; holdfast experiment return -r {number} copies them to the project")]
+    lines = ["", _row("outputs", f"{state}; holdfast return -r {number} copies them to the project")]
     lines += [f"  {terminal.show(line)}" for line in missing[:_SHOWN]]
     lines += [f"  ... and {len(missing) - _SHOWN} more"] if len(missing) > _SHOWN else []
     return lines + _listed([(int(str(row["size"])), str(row["path"])) for row in rows])
@@ -218,9 +220,9 @@ def _outside(run: Run) -> list[str]:
     lines = []
     if rows:
         number, count = run.request.get("run_number"), f"{len(rows)} file{'' if len(rows) == 1 else 's'}"
-        words = f"{count} outside outputs/; holdfast experiment return -r {number} copies them to the project"
+        words = f"{count} outside outputs/; holdfast return -r {number} copies them to the project"
         lines += ["", _row("files", words), *_listed([(int(str(row["size"])), str(row["project"])) for row in rows])]
-    return lines + [_row(label, words) for label, words in kept_words.lines(run)]
+    return lines + [_row(label, words) for label, words in unkept_files.lines(run)]
 
 
 def _listed(sizes: list[tuple[int, str]]) -> list[str]:

@@ -147,15 +147,17 @@ def _metric_column(name: str, values: Sequence[object]) -> Column:
 
 
 def _fit(fixed: dict[str, Column], metrics: list[Column], width: int) -> tuple[list[Column], list[str]]:
-    """The columns that fit, the script's as wide as is left for it, and the names of metrics that do not fit."""
+    """The columns that fit, the script's as wide as is left for it, and the titles of those that do not fit."""
     script = fixed["script"]
     narrowest = min(script.width, _NARROWEST_SCRIPT)
+    first = _GAP + metrics[0].width if metrics else 0  # the first metric says more than any of the optional columns
+    dropped: list[str] = []
     for name in _OPTIONAL:
-        if _total([*fixed.values()]) - script.width + narrowest > width:
-            fixed.pop(name, None)
+        if name in fixed and _total([*fixed.values()]) - script.width + narrowest + first > width:
+            column = fixed.pop(name)
+            dropped.append(column.title)
     free = width - (_total([*fixed.values()]) - script.width)
     shown: list[Column] = []
-    dropped: list[str] = []
     for column in metrics:
         if _GAP + column.width <= free - narrowest:
             shown.append(column)

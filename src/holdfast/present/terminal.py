@@ -51,7 +51,7 @@ def width(stream: TextIO) -> int:
 
 def show(text: str) -> str:
     """Foreign one-line text made safe to print: what acts on a terminal or cannot be seen is written as escapes."""
-    if text.isprintable() and (text.isascii() or not any(char in text for char in _BLANK)):
+    if _is_plain(text):
         return text
     return "".join(char if char.isprintable() and char not in _BLANK else _escaped(char) for char in text)
 
@@ -61,9 +61,15 @@ def neutralise(text: str) -> str:
 
     The last line of defence, below ``show``: every write of ours to a terminal passes it.
     """
+    if _is_plain(text.replace("\n", "")):
+        return text
     import re
 
     return re.sub(_ACTING, lambda match: _escaped(match.group()), text)
+
+
+def _is_plain(text: str) -> bool:
+    return text.isprintable() and (text.isascii() or not any(char in text for char in _BLANK))
 
 
 def _escaped(text: str) -> str:

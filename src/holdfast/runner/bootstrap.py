@@ -4,19 +4,18 @@
 import _frozen_importlib_external as external
 import binascii
 import errno
-import json
 import marshal
 import os
 import sys
 
-asked = json.loads(binascii.a2b_base64(sys.argv[2]).decode("utf-8"))
-home = os.path.expanduser((asked["home"] or os.path.join("~", ".holdfast")).encode("utf-8", "surrogateescape"))
-place = os.path.join(home, b"runner", asked["runner"].encode("ascii"))
+asked, runner, nonce, size = binascii.a2b_base64(sys.argv[2]).split(b"\0")
+home = os.path.expanduser(asked or os.path.join(b"~", b".holdfast"))
+place = os.path.join(home, b"runner", runner)
 top = os.fsdecode(place)
 
 
 def say(word: "str") -> "None":
-    os.write(1, ("\n%s %s\n" % (asked["nonce"], word)).encode("ascii"))  # what a shell printed may lack a line end
+    os.write(1, b"\n%s %s\n" % (nonce, word.encode("ascii")))  # what a shell printed may lack a line end
 
 
 def receive(size: "int") -> "bytes":
@@ -76,7 +75,7 @@ def is_whole() -> "bool":
                 digest.update(name.encode() + b"\0" + hashlib.sha256(source.read()).digest())
     except OSError:
         return False
-    if digest.hexdigest() != asked["runner"]:
+    if digest.hexdigest() != runner.decode("ascii"):
         return False
     keep(note, now)
     return True
@@ -93,7 +92,7 @@ def install(data: "bytes") -> "None":
     digest = hashlib.sha256()
     for name in sorted(bundle.namelist()):
         digest.update(name.encode() + b"\0" + hashlib.sha256(bundle.read(name)).digest())
-    if digest.hexdigest() != asked["runner"]:
+    if digest.hexdigest() != runner.decode("ascii"):
         sys.exit("holdfast: the runner arrived damaged")
     os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
     beside = place + b".%d.tmp" % os.getpid()
@@ -140,7 +139,7 @@ def finder(path: "str") -> "external.FileFinder":
 
 magic = external.MAGIC_NUMBER.ljust(16, b"\0")
 umask = os.umask(0o077)
-luggage = receive(asked["size"])
+luggage = receive(int(size))
 if not is_whole():
     if not luggage:
         say("need")
@@ -155,4 +154,4 @@ sys.path.insert(0, top)
 from runner import server  # type: ignore  # noqa: E402
 
 say("ready")
-server.main(home, asked["runner"], umask)
+server.main(home, runner.decode("ascii"), umask)

@@ -187,6 +187,7 @@ class Plan:
         "share",
         "shims",
         "source",
+        "spark",
         "target",
         "timeout",
         "timeout_text",
@@ -227,6 +228,8 @@ class Plan:
         container, gpu = fields.optional_object("container"), fields.optional_object("gpu")
         interpreter = fields.optional_object("interpreter")
         self.interpreter = Interpreter(interpreter) if interpreter else None
+        spark = fields.optional_object("spark")
+        self.spark = spark.source if spark else None  # read by the script's own process
         self.environment = Environment(environment) if environment else None
         self.idle = Idle(idle) if idle else None
         self.container = Container(container) if container else None

@@ -13,12 +13,12 @@ from .decoding import as_bytes, lossless, readable
 from .machine import limits, processes, store_health
 from .plan import Plan, PlanError
 from .run import control, launch, run_secrets, waiting
-from .store import layout, mirror, object_removal, objects, output_download, uploads
+from .store import layout, mirror, object_removal, objects, uploads
 from .store.store_identity import store_identity
 
 MYPY = False
 if MYPY:
-    from .gpu import nvml
+    from .gpu import nvml_process
 
 BEAT_S = 5.0  # a client that gets nothing for much longer than this gives up
 
@@ -34,7 +34,7 @@ def main(home: "bytes", runner: "str", umask: "int") -> "None":
 
 class Session:
     _data_arrivals: "uploads.Arrivals | None" = None
-    _gpu_reader: "nvml.Reader | None" = None
+    _gpu_reader: "nvml_process.Reader | None" = None
 
     def __init__(self, home: "bytes", runner: "str", umask: "int") -> "None":
         self.home = home
@@ -151,16 +151,16 @@ class Session:
             return
         reply.end(engine=engine, image=image, facts=facts.within(self.home, image))
 
-    def _survey(self, _header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+    def _survey(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
         from .machine import survey
 
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        reply.end(facts=survey.survey(self.home))
+        reply.end(facts=survey.survey(self.home, float(str(header["within"]))))
 
     def _gpus(self, _header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
-        from .gpu import gpu_queue, nvml
+        from .gpu import gpu_queue, nvml_process
 
-        self._gpu_reader = self._gpu_reader or nvml.Reader()
+        self._gpu_reader = self._gpu_reader or nvml_process.Reader(answer_s=nvml_process.ANSWER_S)
         reply.end(facts=self._gpu_reader.read(), queue=gpu_queue.listing())
 
     def _touch(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
@@ -343,6 +343,8 @@ class Session:
     def _fetch(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
         size = header.get("size")
         most = size if isinstance(size, int) else None
+        from .store import output_download
+
         output_download.fetch(self._attempt(header), str(header["path"]), int(str(header["offset"])), most, reply)
 
     def _look(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
@@ -392,8 +394,6 @@ def _startable(header: "dict[str, object]") -> "tuple[Plan, dict[str, object]]":
 
 def _code(error: "Exception") -> "str":
     """By which a client knows the error; the text is for people."""
-    if isinstance(error, PlanError):
-        return error.code
-    if isinstance(error, objects.Damaged):
-        return "object-damaged"
+    if isinstance(error, (PlanError, objects.Damaged)):
+        return error.code if isinstance(error, PlanError) else "object-damaged"
     return "system-error" if isinstance(error, (ImportError, OSError)) else "bad-request"

@@ -5,11 +5,10 @@ the standard library only: client and runner share them.
 """
 
 import errno
-import json
 import os
-import re
 import stat
 
+from . import json_text
 from .decoding import as_bytes
 
 MYPY = False
@@ -18,11 +17,11 @@ if MYPY:
 
 _LONGEST_NAME = 255  # bytes; no common file system takes a longer one
 _LONGEST_PATH = 4000  # bytes; PATH_MAX is 4096 with its terminating NUL
-_GUID = r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\Z"  # compiled when one is read: most starts read none
+_GUID = (8, 4, 4, 4, 12)  # hexadecimal digits
 _HEX = "0123456789abcdef"
 _DEEPEST = 100  # levels of JSON; those who walk a value must not run out of stack
-_MOST_DIGITS = re.compile(rb"[0-9]{4000}")  # Python refuses more than 4300, older ones take ages
-_UNUSUAL = re.compile(rb"\\u[dD][89abcdefABCDEF]|9[0-9]{18}|[0-9]{20}|[:,\[ ][-.0-9]+[eE]\+?[0-9]{3}|NaN|Infinity")
+_MOST_DIGITS = 4000  # Python refuses more than 4300, older ones take ages
+_FEW_DIGITS = 18  # an integer of so few has 64 bits at most
 _SURROGATES = "[\ud800-\udc7f\udd00-\udfff]"
 _LARGEST_INTEGER = 1 << 63
 
@@ -70,9 +69,10 @@ def below(folder: "AnyStr", path: "AnyStr") -> "AnyStr":
 
 def guid(text: "object") -> "str":
     """The text, if it is a GUID, in lower case."""
-    if not isinstance(text, str) or not re.match(_GUID, text):
+    parts = text.split("-") if isinstance(text, str) else []
+    if tuple(map(len, parts)) != _GUID or any(part.strip(_HEX + _HEX.upper()) for part in parts):
         raise Untrusted("not a GUID: %.200r" % (text,))
-    return text.lower()
+    return str(text).lower()
 
 
 def hexadecimal(text: "object", length: "int") -> "str":
@@ -88,11 +88,9 @@ def loads(data: "bytes") -> "object":
     Integers beyond 64 bits become floats, NaN and infinities become null, halves of surrogate pairs become U+FFFD
     (except those that stand for bytes of a path), and nothing is nested deeper than a hundred levels.
     """
-    if _MOST_DIGITS.search(data):
-        raise Untrusted("a number of more than 4000 digits")
     try:
-        value = json.loads(data.decode("utf-8"))
-        if _UNUSUAL.search(data) or data.count(b"[") + data.count(b"{") > _DEEPEST:
+        value = json_text.loads(data.decode("utf-8"), _Bounded)
+        if b"\\ud" in data or b"\\uD" in data or data.count(b"[") + data.count(b"{") > _DEEPEST:
             value = _usable(value, _DEEPEST)
     except RecursionError:
         raise Untrusted("nested too deeply") from None
@@ -101,21 +99,45 @@ def loads(data: "bytes") -> "object":
 
 def _usable(value: "object", levels: "int") -> "object":
     if isinstance(value, str):
-        return re.sub(_SURROGATES, "\ufffd", value)
+        return _whole_text(value)
     if isinstance(value, (dict, list)) and levels == 0:
         raise Untrusted("nested too deeply")
     if isinstance(value, dict):
-        return {re.sub(_SURROGATES, "\ufffd", name): _usable(item, levels - 1) for name, item in value.items()}
+        return {_whole_text(name): _usable(item, levels - 1) for name, item in value.items()}
     if isinstance(value, list):
         return [_usable(item, levels - 1) for item in value]
-    if isinstance(value, int) and not -_LARGEST_INTEGER <= value < _LARGEST_INTEGER:
-        try:
-            return float(value)
-        except OverflowError:
-            return None
-    if isinstance(value, float) and value - value != 0:
-        return None
     return value
+
+
+def _whole_text(text: "str") -> "str":
+    import re
+
+    return re.sub(_SURROGATES, "\ufffd", text)
+
+
+def _integer(text: "str") -> "int | float | None":
+    number = int(_readable_number(text))
+    if len(text) <= _FEW_DIGITS or -_LARGEST_INTEGER <= number < _LARGEST_INTEGER:
+        return number
+    try:
+        return float(number)
+    except OverflowError:
+        return None
+
+
+def _finite(text: "str") -> "float | None":
+    return json_text.finite(_readable_number(text))
+
+
+def _readable_number(text: "str") -> "str":
+    if len(text) > _MOST_DIGITS and sum(map(str.isdigit, text)) > _MOST_DIGITS:
+        raise Untrusted("a number of more than %d digits" % _MOST_DIGITS)
+    return text
+
+
+class _Bounded(json_text.Finite):
+    parse_int = _integer
+    parse_float = _finite
 
 
 def open_file(

@@ -195,7 +195,7 @@ def _stars(glob: "bytes", start: "int", in_path: "bool") -> "tuple[Token, int]":
     end = start
     while glob[end : end + 1] == b"*":
         end += 1
-    after = glob[end:]
+    after = glob[end : end + 2]  # a copy of all the rest, for each star, would take the square of the length
     crosses = (
         end - start > 1
         and (start == 0 or glob[start - 1 : start] == b"/")

@@ -4,10 +4,10 @@ Client and runner import this module. Every frame is checked before it is used: 
 that it does not control.
 """
 
-import json
 import os
 import struct
-import sys
+
+from . import json_text
 
 MYPY = False
 if MYPY:
@@ -31,7 +31,7 @@ class Closed(Exception):
 
 def dumps(value: "object") -> "bytes":
     """ASCII JSON in one line, keys as given."""
-    return json.dumps(value, separators=(",", ":")).encode("ascii")
+    return json_text.dumps(value).encode("ascii")
 
 
 def pack(header: "dict[str, object]", payload: "bytes" = b"") -> "bytes":
@@ -110,7 +110,7 @@ class FrameReader:
 
 def _header(data: "bytes") -> "dict[str, object]":
     try:
-        header = json.loads(data.decode("utf-8"), parse_constant=_nothing, parse_float=_finite)
+        header = json_text.loads(data.decode("utf-8"), json_text.Finite)
     except (ValueError, RecursionError) as error:
         raise BadFrame("a header that is not JSON: %r" % data[:80]) from error
     if not isinstance(header, dict):
@@ -118,16 +118,6 @@ def _header(data: "bytes") -> "dict[str, object]":
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _is_deeper(header, MAX_DEPTH):
         raise BadFrame("a header nested deeper than %d levels" % MAX_DEPTH)
     return header
-
-
-def _nothing(_name: "str") -> "None":
-    """NaN and Infinity are no JSON: nothing that computes with an answer has to expect them."""
-    return None
-
-
-def _finite(text: "str") -> "float | None":
-    number = float(text)
-    return number if abs(number) <= sys.float_info.max else None
 
 
 def _is_deeper(value: "object", levels: "int") -> "bool":

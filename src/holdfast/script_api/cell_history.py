@@ -18,6 +18,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional
 
+_files = importlib.import_module(
+    "holdfast.script_api.replace" if __name__.startswith("holdfast.") else "_holdfast_replace"
+)
 _LARGEST = 16 * 1024 * 1024  # bytes of all files of a record
 _LONGEST = 1024 * 1024  # characters of a cell's output
 _USAGE = "usage: %azureml history on|off|show, %azureml upload outputs/FILE"
@@ -31,9 +34,7 @@ class Outbox:
 
     def deliver(self, record: "Dict[str, Any]") -> "None":
         path = os.path.join(self._folder, "%020d.json" % int(time.monotonic() * 1e9))
-        with open(path + ".part", "w", encoding="ascii") as target:
-            json.dump(record, target)
-        os.rename(path + ".part", path)
+        _files.replace_text(path, json.dumps(record))
 
 
 def install(shell: "Any", outbox: "Any") -> "CellHistory":

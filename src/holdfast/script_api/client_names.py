@@ -68,15 +68,24 @@ class LocalFunction:
 
     local = __call__
 
-    def map(self, *iterables: "Iterable[Any]", **_options: "object") -> "Iterator[Any]":
+    def map(self, *iterables: "Iterable[Any]", **options: "object") -> "Iterator[Any]":
         """One call after another, here."""
         if refusal:
             raise RuntimeError(refusal)
-        return map(self.function, *iterables)
+        return map(self._result_or_error if options.get("return_errors") else self.function, *iterables)
 
     def submit(self, *_args: "object", **_kwargs: "object") -> "Any":
         """A run is submitted by a client only."""
         raise RuntimeError(refusal or "a remote function submits no runs on the target; call it instead")
+
+    def __reduce__(self) -> "str":
+        return str(self.function.__qualname__)  # by its name, for processes on the target
+
+    def _result_or_error(self, *args: "Any") -> "Any":
+        try:
+            return self.function(*args)
+        except Exception as error:
+            return error
 
 
 def _is_installed(module: "str") -> "bool":

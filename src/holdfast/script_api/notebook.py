@@ -4,6 +4,7 @@ Cells are executed in order by nbclient in a kernel of this interpreter. Their o
 the executed copy to the folder of outputs after each cell. A cell that fails ends the run.
 """
 
+import importlib
 import os
 import re
 import signal
@@ -14,6 +15,9 @@ MYPY = False
 if MYPY:
     from typing import Any, Dict, List, NoReturn
 
+_files = importlib.import_module(
+    "holdfast.script_api.replace" if __name__.startswith("holdfast.") else "_holdfast_replace"
+)
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _LONGEST_FOLDER = 90  # bytes before the name of a socket, of which the system takes 107 in all
 _STARTUP_S = 600  # on a busy machine, with packages on a network; a kernel that ends is noticed at once
@@ -123,9 +127,7 @@ def _keep(notebook: "Any", path: "str") -> "None":
     import nbformat
 
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    beside = path + ".tmp"
-    nbformat.write(notebook, beside)
-    os.rename(beside, path)
+    _files.replace_file(path, lambda beside: nbformat.write(notebook, beside))
 
 
 def _stop(_number: "int", _frame: "object") -> "NoReturn":

@@ -6,13 +6,17 @@ too, of ``cell_source.py`` with the notebook's variables. The result goes to ``o
 JSON, with arrays as .npy and tables as Arrow files beside it. docs/formats.md has the format.
 """
 
+import os
+import sys
+
+if __name__ == "__main__" and os.path.abspath(sys.path[0] or os.curdir) == os.path.dirname(os.path.abspath(__file__)):
+    del sys.path[0]  # this file has the name of the function, which may be that of a module
+
 import ast
 import importlib
 import json
-import os
 import pickle
 import runpy
-import sys
 import traceback
 import types
 
@@ -28,6 +32,7 @@ _UNGUARDED = (
 )
 _TAG = "$type"
 _DEEPEST = 100
+_MOST_BITS = 13000  # of a number: Python writes and reads no more than 4300 digits
 
 
 class CannotReturn(Exception):
@@ -36,8 +41,6 @@ class CannotReturn(Exception):
 
 def main() -> "int":
     here = os.path.dirname(os.path.abspath(__file__))
-    if sys.path and os.path.abspath(sys.path[0] or os.curdir) == here:
-        del sys.path[0]  # this file may have the name of a module of the project
     with open(os.path.join(here, "call.json"), encoding="utf-8") as source:
         call = json.load(source)
     folder = os.path.join(os.environ.get("HOLDFAST_OUTPUTS") or "outputs", FOLDER)
@@ -45,8 +48,10 @@ def main() -> "int":
     try:
         function, args, kwargs = _load(here, call)
         result = function(*args, **kwargs)
-        document = _encoded(result, folder, call["allow_pickle"])
-    except Exception as error:
+        document = _encoded(result, folder, call)
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:
         return _report(error, folder)
     _write(folder, document)
     return 0
@@ -55,7 +60,6 @@ def main() -> "int":
 def _load(here: "str", call: "dict[str, Any]") -> "tuple[Any, Any, Any]":
     for path in reversed(call["path"]):
         sys.path.insert(0, os.path.abspath(path))
-    sys.path.append(here)
     names = _client_names()
     names.in_call = True
     _check_python(call)
@@ -65,7 +69,7 @@ def _load(here: "str", call: "dict[str, Any]") -> "tuple[Any, Any, Any]":
         function = _cell(os.path.join(here, "cell_source.py"), call)
     elif call["kind"] == "pickle":
         with open(os.path.join(here, "function.pickle"), "rb") as source:
-            function = pickle.load(source)
+            function = _Unpickler(source).load()
     else:
         names.refusal = _UNGUARDED
         module = _main(call["file"]) if call["kind"] == "file" else importlib.import_module(call["module"])
@@ -75,8 +79,17 @@ def _load(here: "str", call: "dict[str, Any]") -> "tuple[Any, Any, Any]":
             function = getattr(function, name)
         function = getattr(function, "function", function)  # of a LocalFunction
     with open(os.path.join(here, "arguments.pickle"), "rb") as source:
-        args, kwargs = pickle.load(source)
+        args, kwargs = _Unpickler(source).load()
     return function, args, kwargs
+
+
+class _Unpickler(pickle.Unpickler):
+    """Remote functions become those of the target, which run in place."""
+
+    def find_class(self, module: "str", name: "str") -> "Any":
+        if (module, name) == ("holdfast.api.remote_function", "RemoteFunction"):
+            return _client_names().LocalFunction
+        return super().find_class(module, name)
 
 
 def _client_names() -> "Any":
@@ -131,15 +144,16 @@ def _main(path: "str") -> "types.ModuleType":
     """The client's main script as a module, as multiprocessing does it; what was pickled there names __main__."""
     module = types.ModuleType(_MAIN)
     module.__dict__.update(runpy.run_path(path, run_name=_MAIN))
-    sys.modules["__main__"] = sys.modules[_MAIN] = module
+    sys.modules["__main__"] = sys.modules["__mp_main__"] = sys.modules[_MAIN] = module
     return module
 
 
-def _encoded(result: "object", folder: "str", allow_pickle: "bool") -> "dict[str, Any]":
+def _encoded(result: "object", folder: "str", call: "dict[str, Any]") -> "dict[str, Any]":
+    other = "" if call["kind"] == "cell" else ", or use @holdfast.remote(allow_pickle=True)"
     try:
-        return {"v": 1, "value": Encoder(folder).encode(result, "result", 0)}
+        return {"v": 1, "value": Encoder(folder, other).encode(result, "result", 0)}
     except CannotReturn:
-        if not allow_pickle:
+        if not call["allow_pickle"]:
             raise
     with open(os.path.join(folder, "result.pickle"), "wb") as target:
         pickle.dump(result, target, 4)
@@ -149,14 +163,18 @@ def _encoded(result: "object", folder: "str", allow_pickle: "bool") -> "dict[str
 class Encoder:
     """Turns a value into JSON; what JSON has no form for is an object with ``$type``."""
 
-    def __init__(self, folder: "str") -> "None":
+    def __init__(self, folder: "str", other: "str") -> "None":
+        """``other``: what else the user can do with a value that cannot be returned."""
         self._folder = folder
+        self._other = other
         self._files = 0
 
     def encode(self, value: "Any", where: "str", depth: "int") -> "Any":
         kind = type(value)
         if depth > _DEEPEST:
             raise CannotReturn("%s is nested too deeply" % where)
+        if kind is int and value.bit_length() > _MOST_BITS:
+            raise CannotReturn("%s is a number of more than 4000 digits: return it as text" % where)
         if value is None or kind in (bool, int, float, str):
             return value
         if kind is list:
@@ -192,14 +210,14 @@ class Encoder:
         package = kind.__module__.split(".")[0]
         if package == "torch" and hasattr(value, "detach"):
             value, package = value.detach().cpu().numpy(), "numpy"
-        if package == "numpy" and hasattr(value, "dtype") and not value.dtype.hasobject:
+        is_masked = kind.__module__.startswith("numpy.ma")  # which .npy files have no form for
+        if package == "numpy" and hasattr(value, "dtype") and not value.dtype.hasobject and not is_masked:
             return self._npy(value)
         if package in ("pandas", "polars", "pyarrow") and kind.__name__ in ("DataFrame", "Table"):
             return self._arrow(value, package)
         raise CannotReturn(
             "%s is a %s.%s, which cannot be returned: return numbers, text, lists, dicts, numpy arrays or data frames, "
-            "write it to a file in holdfast.outputs(), or use @holdfast.remote(allow_pickle=True)"
-            % (where, kind.__module__, kind.__qualname__)
+            "or write it to a file in holdfast.outputs()%s" % (where, kind.__module__, kind.__qualname__, self._other)
         )
 
     def _npy(self, value: "Any") -> "dict[str, str]":
@@ -226,7 +244,7 @@ class Encoder:
         return "result-%d.%s" % (self._files, ending)
 
 
-def _report(error: "Exception", folder: "str") -> "int":
+def _report(error: "BaseException", folder: "str") -> "int":
     """The exception as text, for the client and in the log."""
     kind, trace = type(error), error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__ and trace.tb_next is not None:

@@ -389,6 +389,9 @@ if sys.platform != "win32" and not _FORKS_UNSEEN:
 # Inside a run this file comes before an installed Holdfast, whose command a script may use.
 if __name__ == "holdfast":
     __path__ = _real_package_folders()
+    if sys.version_info < (3, 7):  # does not call the function of a module
+        _call = {"__getattr__": lambda _, name: __getattr__(name)}
+        sys.modules[__name__].__class__ = type("Module", (type(sys),), _call)
 elif __name__ == "__main__":
     import runpy
 

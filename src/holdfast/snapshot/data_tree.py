@@ -119,6 +119,9 @@ class _DataWalk(Walk):
     def _marked(self, names: set[bytes]) -> None:
         """A folder of data is never left out."""
 
+    def _secret_folder(self, name: bytes, path: bytes, rules: Rules) -> str:  # noqa: ARG002
+        return ""
+
     def _link(self, folder: Folder, name: bytes, path: bytes, status: os.stat_result) -> None:  # noqa: ARG002
         self._findings.leave_out(path, "it is a symbolic link")
 

@@ -16,7 +16,7 @@ from holdfast.runner.ignore_patterns import Pattern, Patterns, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
 _ALWAYS = frozenset((b".git", b".azuremlhistory_git", b"azureml-logs", b"__pycache__", b".ipynb_checkpoints"))
 _ALWAYS_AT_ROOT = frozenset((b"outputs", b"docs"))
@@ -25,10 +25,18 @@ _GITIGNORE = b".gitignore"
 _AMLIGNORE = b".amlignore"
 IGNORE_FILES = (_GITIGNORE, _AMLIGNORE)
 
+_PASSWORDS = (
+    b".netrc",
+    b"_netrc",
+    b".pypirc",
+    b".pgpass",
+    b".my.cnf",
+    b".git-credentials",
+    b".htpasswd",
+    b".vault-token",
+)
 _SECRET_NAMES = {
-    b".netrc": "a password file",
-    b"_netrc": "a password file",
-    b".pypirc": "a password file",
+    **dict.fromkeys(_PASSWORDS, "a password file"),
     b"kubeconfig": "a cluster credential",
     b"kaggle.json": "a cloud credential",
     b"application_default_credentials.json": "a cloud credential",
@@ -38,11 +46,30 @@ _SECRET_NAMES = {
         (b"id_rsa", b"id_dsa", b"id_ecdsa", b"id_ecdsa_sk", b"id_ed25519", b"id_ed25519_sk"), "a private key"
     ),
 }
-_SECRET_PATHS = {b"/.aws/credentials": "a cloud credential", b"/.kube/config": "a cluster credential"}
+_SECRET_PATHS = {
+    b"/.aws/credentials": "a cloud credential",
+    b"/.kube/config": "a cluster credential",
+    b"/.docker/config.json": "a registry token",
+    b"/.config/gh/hosts.yml": "a registry token",
+    b"/huggingface/token": "a registry token",
+    b"/.huggingface/token": "a registry token",
+}
+_SECRET_PATH_NAMES = frozenset(path.rpartition(b"/")[2] for path in _SECRET_PATHS)
+_SECRET_FOLDERS = {
+    b".ssh": "a folder of SSH keys",
+    b".gnupg": "a folder of private keys",
+    b".password-store": "a folder of passwords",
+    b".azure": "a folder of cloud credentials",
+    b"gcloud": "a folder of cloud credentials",
+}
+_SECRET_ENDINGS = {b".kubeconfig": "a cluster credential", b".ppk": "a private key", b".kdbx": "a password file"}
 _HARMLESS_ENV = (b".example", b".sample", b".template", b".dist")
 _TELLING_JSON = ((b"PRIVATE KEY-----",), (b'"client_secret"', b'"refresh_token"'), (b'"clientId"', b'"clientSecret"'))
 SECRET_HEAD = 4096
+_LARGEST_KEY = 1 << 15
 _LARGEST_FILE = 1 << 20
+_LONGEST_PATTERN = 4096  # bytes; no path is longer
+_MOST_PATTERNS = 5000  # each is compared with each file
 
 
 class Rule(Record):
@@ -69,6 +96,8 @@ def explain(root: str, relpath: str) -> Rule | None:
             return rule
         if not is_folder:
             return _explain_secret(folder, name, path, rules)
+        if (kind := secret_folder(name, path)) and not rules.insist_on(name, path, is_folder=True):
+            return Rule("", 0, f"it looks like {kind}")
         names = frozenset(os.listdir(folder))
         if rule := marked_folder(names):
             return rule
@@ -85,19 +114,33 @@ def marked_folder(names: Collection[bytes]) -> Rule | None:
     return None
 
 
+def secret_folder(name: bytes, path: bytes) -> str:
+    """What a folder of this name is likely to hold that is secret, or an empty string."""
+    if name == b"gcloud" and not (b"/" + path).endswith(b"/.config/gcloud"):
+        return ""
+    return _SECRET_FOLDERS.get(name, "")
+
+
 def secret_by_name(name: bytes, path: bytes) -> str:
     """What kind of secret a file of this name is likely to be, or an empty string."""
     if name.startswith(b".env"):
         return (
             "an environment file" if name == b".env" or (name[4:5] == b"." and not name.endswith(_HARMLESS_ENV)) else ""
         )
-    if name in (b"credentials", b"config"):
+    if name in _SECRET_PATH_NAMES:
         return next((kind for end, kind in _SECRET_PATHS.items() if (b"/" + path).endswith(end)), "")
-    return "a cluster credential" if name.endswith(b".kubeconfig") else _SECRET_NAMES.get(name, "")
+    return _SECRET_NAMES.get(name) or _SECRET_ENDINGS.get(os.path.splitext(name)[1], "")
 
 
-def secret_by_content(name: bytes, read_head: Callable[[], bytes]) -> str:
-    """The same, for names that say nothing by themselves: ``read_head`` gives the first SECRET_HEAD bytes."""
+def secret_by_content(name: bytes, status: os.stat_result, read_head: Callable[[], bytes]) -> str:
+    """The same, for names that say nothing by themselves: ``read_head`` gives the first SECRET_HEAD bytes.
+
+    OpenSSH uses a private key only if no other user can read it; so of files with any other name, only those are read.
+    """
+    if stat.S_IMODE(status.st_mode) & 0o077 == 0 and status.st_size <= _LARGEST_KEY:
+        first = read_head().lstrip().partition(b"\n")[0].rstrip()
+        if first.startswith(b"-----BEGIN ") and first.endswith(b"PRIVATE KEY-----"):
+            return "a private key"
     if name.endswith((b".pem", b".key")):
         return "a private key" if b"PRIVATE KEY-----" in read_head() else ""
     if name.endswith(b".json"):
@@ -129,11 +172,12 @@ class Rules:
 
     def inside(self, folder: bytes, path: bytes, names: Collection[bytes]) -> Rules:
         """The rules for the entries of ``folder``, which is at ``path`` and has ``names``."""
+        return self.with_files(path, lambda file: _read_regular(os.path.join(folder, file)) if file in names else b"")
+
+    def with_files(self, path: bytes, read: Callable[[bytes], bytes]) -> Rules:
+        """The same, with the content of its ignore files from ``read``."""
         base = path + b"/" if path else b""
-        more = [
-            tuple(_parse(_read_regular(os.path.join(folder, file)), base + file, base)) if file in names else ()
-            for file in (_GITIGNORE, _AMLIGNORE)
-        ]
+        more = [tuple(_parse(read(file), base + file, base)) for file in IGNORE_FILES]
         return Rules(self._from_git + more[0], self._from_aml + more[1]) if any(more) else self
 
     def leaves_out(self, name: bytes, path: bytes, is_folder: bool) -> Rule | None:
@@ -142,14 +186,52 @@ class Rules:
         pattern = self._patterns.last(name, path, is_folder)
         return None if pattern is None or pattern.negative else _rule(pattern)
 
-    def insist_on(self, name: bytes, path: bytes) -> bool:
-        """Whether a ``!`` line of an .amlignore asks for this file."""
-        pattern = self._patterns.last(name, path, is_folder=False)
+    def insist_on(self, name: bytes, path: bytes, *, is_folder: bool = False) -> bool:
+        """Whether a ``!`` line of an .amlignore asks for this file or folder."""
+        pattern = self._patterns.last(name, path, is_folder)
         return pattern is not None and pattern.negative and os.path.basename(pattern.file) == _AMLIGNORE
 
 
+class StoredRules:
+    """The rules of a stored tree: its ignore files by their path, and the repository's info/exclude as it is now."""
+
+    def __init__(self, root: bytes, contents: Mapping[bytes, bytes]) -> None:
+        self._contents = contents
+        exclude = tuple(_parse(_git_info_exclude(root), b".git/info/exclude", b""))
+        self._folders = {b"": Rules(exclude, ()).with_files(b"", lambda file: contents.get(file, b""))}
+
+    def leaves_out(self, path: bytes) -> bool:
+        """Whether a file at this path would not have been part of the tree."""
+        above = b""
+        for name in path.split(b"/"):
+            rules = self._inside(above)
+            above = above + b"/" + name if above else name
+            is_folder = above != path
+            if rules.leaves_out(name, above, is_folder):
+                return True
+            kind = secret_folder(name, above) if is_folder else secret_by_name(name, above)
+            if kind and not rules.insist_on(name, above, is_folder=is_folder):
+                return True
+        return False
+
+    def _inside(self, folder: bytes) -> Rules:
+        if folder not in self._folders:
+            parent = self._inside(os.path.dirname(folder))
+            self._folders[folder] = parent.with_files(
+                folder, lambda file: self._contents.get(folder + b"/" + file, b"")
+            )
+        return self._folders[folder]
+
+
 def _parse(data: bytes, file: bytes, base: bytes) -> Iterator[Pattern]:
-    return parse(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), file, base)
+    for count, pattern in enumerate(parse(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), file, base), start=1):
+        where = f"{os.fsdecode(file)}:{pattern.line}"
+        if len(pattern.written) > _LONGEST_PATTERN:
+            raise ConfigError(f"this pattern is longer than {_LONGEST_PATTERN} bytes", where=where, hint="shorten it")
+        if count > _MOST_PATTERNS:
+            hint = "name folders instead of files"
+            raise ConfigError(f"more than {_MOST_PATTERNS} patterns in one file", where=where, hint=hint)
+        yield pattern
 
 
 def _rule(pattern: Pattern) -> Rule:
@@ -157,7 +239,11 @@ def _rule(pattern: Pattern) -> Rule:
 
 
 def _explain_secret(file: bytes, name: bytes, path: bytes, rules: Rules) -> Rule | None:
-    kind = secret_by_name(name, path) or secret_by_content(name, lambda: _read_regular(file, SECRET_HEAD))
+    try:
+        status = os.stat(file, follow_symlinks=False)
+    except OSError:
+        return None
+    kind = secret_by_name(name, path) or secret_by_content(name, status, lambda: _read_regular(file, SECRET_HEAD))
     return Rule("", 0, f"it looks like {kind}") if kind and not rules.insist_on(name, path) else None
 
 

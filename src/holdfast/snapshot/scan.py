@@ -19,6 +19,7 @@ from holdfast.snapshot.ignore import (
     marked_folder,
     secret_by_content,
     secret_by_name,
+    secret_folder,
 )
 from holdfast.snapshot.stat_cache import StatCache, is_racy, link_record, state_of
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 READ_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 OWNER_EXECUTES = 0o100
+_SECRETS_NAMED = 5
 
 
 class LeftOut(Record):
@@ -48,7 +50,8 @@ class Findings:
         self.new: list[tuple[int, bytes]] = []
         self.uncachable: set[bytes] = set()
         self.left_out: list[LeftOut] = []
-        self.warnings: list[str] = []
+        self._warnings: list[str] = []
+        self._secrets: list[tuple[bytes, str]] = []
         self._unreadable: list[tuple[bytes, str]] = []
         self._skip_unreadable = skip_unreadable
 
@@ -58,8 +61,23 @@ class Findings:
         if advice:
             self.warn(path, f"excluded: {why}{advice}")
 
+    def leave_out_secret(self, path: bytes, kind: str) -> None:
+        self._secrets.append((path, f"it looks like {kind}"))
+        self.leave_out(path, self._secrets[-1][1])
+
     def warn(self, path: bytes, text: str) -> None:
-        self.warnings.append(f"{shown(path)}: {text}")
+        self._warnings.append(f"{shown(path)}: {text}")
+
+    @property
+    def warnings(self) -> list[str]:
+        """All likely secrets share one line."""
+        if not self._secrets:
+            return self._warnings
+        named = ", ".join(shown(path) for path, _ in sorted(self._secrets)[:_SECRETS_NAMED])
+        more = len(self._secrets) - _SECRETS_NAMED
+        named += f" and {more} more" if more > 0 else ""
+        why = self._secrets[0][1] if len(self._secrets) == 1 else "they look like secrets"
+        return [*self._warnings, f"{named}: excluded: {why}; a line `!name` in .amlignore includes one"]
 
     def cannot_read(self, path: bytes, answer: str | None) -> None:
         self._unreadable.append((path, answer or "unreadable"))
@@ -136,6 +154,10 @@ class Walk:
         """Why a folder with these names is no part of it."""
         return marked_folder(names)
 
+    def _secret_folder(self, name: bytes, path: bytes, rules: Rules) -> str:
+        kind = secret_folder(name, path)
+        return "" if kind and rules.insist_on(name, path, is_folder=True) else kind
+
     def _fill(self, folder: Folder, entries: list[os.DirEntry[bytes]], rules: Rules, depth: int) -> Folder:
         known, skip, prefix, leaves_out = self._known.files.get, self._skip, folder.prefix, rules.leaves_out
         unchanged = True
@@ -147,6 +169,8 @@ class Walk:
             is_folder = entry.is_dir(follow_symlinks=False)
             if rule := leaves_out(name, path, is_folder):
                 self._findings.leave_out(path, rule)
+            elif is_folder and (kind := self._secret_folder(name, path, rules)):
+                self._findings.leave_out_secret(path, kind)
             elif is_folder:
                 if (below := self._below(path, rules, depth + 1)) is not None:
                     folder.folders.append((name, below))
@@ -198,9 +222,9 @@ class Walk:
             if os.path.lexists(where):  # else: gone since the folder was listed
                 self._findings.cannot_read(path, os.strerror(errno.EACCES))
             return False
-        kind = secret_by_name(name, path) or secret_by_content(name, lambda: _head(where))
+        kind = secret_by_name(name, path) or secret_by_content(name, status, lambda: _head(where))
         if kind and not rules.insist_on(name, path):
-            self._findings.leave_out(path, f"it looks like {kind}", "; a line `!name` in .amlignore includes it")
+            self._findings.leave_out_secret(path, kind)
             return False
         if kind:
             self._findings.uncachable.add(path)  # so that the question is asked again when .amlignore changes

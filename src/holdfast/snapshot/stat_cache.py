@@ -12,7 +12,7 @@ import struct
 
 from holdfast.runner.store.files import UNSYNCED, write_whole
 
-_MAGIC = b"holdfast stat cache 1\n"
+_MAGIC = b"holdfast stat cache 2\n"
 _HEADER = struct.Struct("<QQQ")
 _STATE = struct.Struct("<QqqQ")
 _COUNT = struct.Struct("<Q24x")

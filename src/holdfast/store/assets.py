@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 FOLDER = "assets"
 _LONGEST = 200
 _LARGEST_LINK = 65536
+_MOST_DIGITS = 18  # of a version
 
 
 class Asset(Record):
@@ -83,9 +84,10 @@ def read_link(path: str) -> Asset:
         link = json.loads(untrusted.read_file(path, _LARGEST_LINK).decode("utf-8-sig"))
         name, version = link["name"], str(link["version"])
         uid, run_id, below, digest = (str(link.get(key) or "") for key in ("uid", "run_id", "path", "sha256"))
-        size = link.get("size")
-        asset = Asset(name, version, uid, run_id, below, digest, size if isinstance(size, int) else 0)
+        size = link.get("size", 0)
+        asset = Asset(name, version, uid, run_id, below, digest, size)
         _check_name(name)
+        _check_numbers(version, size)
     except FileNotFoundError:
         raise UsageError("no such link", where=path, hint="holdfast asset list shows the assets") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, UsageError) as error:
@@ -127,6 +129,13 @@ def output_row(run: Run, path: str) -> Json:
         hint = f"it has: {names}" if rows else "it has no outputs"
         raise UsageError(f"this run has no output {path!r}", where=str(run.request.get("run_id")), hint=hint)
     return rows[wanted]
+
+
+def _check_numbers(version: str, size: object) -> None:
+    if not (version.isascii() and version.isdigit() and len(version) <= _MOST_DIGITS):
+        raise ValueError(f"version is not a number: {version[:80]!a}")
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**63:
+        raise ValueError(f"size is not a number of bytes: {size!a:.80}")
 
 
 def _check_name(name: object) -> None:

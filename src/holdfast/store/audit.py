@@ -66,7 +66,7 @@ def repair(home: Home, problems: list[Problem]) -> list[Problem]:
         elif problem.kind in ("run", "runner", "settings"):
             left.append(problem)
     if any(problem.kind in ("object", "missing") for problem in problems):
-        for path in _stat_caches(home):
+        for path in _stat_caches(home, ("stat2-", "stat-")):
             unlink_quietly(os.fsencode(path))  # they say of these objects that they are stored
     return left
 
@@ -341,10 +341,10 @@ def _check_output(path: str, row: dict[str, object]) -> str:
     return verify.compare(path, row.get("size"), row.get("sha256"))
 
 
-def _stat_caches(home: Home) -> list[str]:
+def _stat_caches(home: Home, prefixes: tuple[str, ...] = ("stat2-",)) -> list[str]:
     folder = layout.cache(home.path)
     names = os.listdir(folder) if os.path.isdir(folder) else []
-    return [os.path.join(folder, name) for name in sorted(names) if name.startswith("stat-")]
+    return [os.path.join(folder, name) for name in sorted(names) if name.startswith(prefixes)]
 
 
 def _digest_of(path: str) -> str:

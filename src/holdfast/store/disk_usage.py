@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from holdfast.runner.store import layout
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.model import Json
@@ -20,6 +22,7 @@ _PARTS = (
     ("runner", "the runner"),
     ("other", "index, caches, locks"),
 )
+_WORK = (layout.workspace.name, layout.old_work.name)
 
 
 def measure(home: Home) -> list[Json]:
@@ -52,5 +55,6 @@ def size_of(path: str) -> int:
 
 def _part(parts: list[str]) -> str:
     if parts[0] == "runs":
-        return parts[3] if len(parts) > 3 and parts[3] in ("outputs", "work") else "logs"
+        top = parts[3] if len(parts) > 3 else ""
+        return "work" if top in _WORK else "outputs" if top == layout.outputs.name else "logs"
     return parts[0] if parts[0] in ("objects", "envs", "data", "runner", "trash") else "other"

@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.store.runs import Run
 
+_NO_TIME = 1 << 63  # nanoseconds, about 292 years
 _NS = 1_000_000_000
 INCOMPLETE = "Completed, outputs incomplete"
 _FEW = 3  # problems with outputs in one line of text
@@ -25,7 +26,7 @@ FIXED = frozenset(
         *("script_name", "arguments", "target", "run_configuration", "status", "created_utc", "start_time_utc"),
         *("end_time_utc", "duration", "heartbeat_enabled", "hidden", "properties", "attachments", "exit_code"),
         *("reason", "host", "program", "outputs", "metrics", "gpu", "tags", "ledger"),
-        *("interpreter", "packages", "conda_packages", "attempts", "parameters", "shared_by", "data"),
+        *("interpreter", "packages", "conda_packages", "attempts", "parameters", "shared_by", "data", "spark"),
     )
 )
 
@@ -92,8 +93,14 @@ def _record(run: Run, *, files: bool = True) -> Json:
 
 def _optional(run: Run, parameters: Json) -> Json:
     """Fields that most runs do not have."""
-    fields = {"parameters": parameters, "data": _data(run), **_shared_by(run.request)}
+    fields = {"parameters": parameters, "data": _data(run), "spark": _spark(run), **_shared_by(run.request)}
     return {name: value for name, value in fields.items() if value}
+
+
+def _spark(run: Run) -> Json:
+    """The Spark application of the run, and what it did."""
+    event = _event(run.events[::-1], "spark") or {}
+    return {name: value for name, value in event.items() if name not in _ENVELOPE}
 
 
 def _shared_by(request: Json) -> Json:
@@ -186,6 +193,7 @@ def attempts(run: Run) -> list[Json]:
 def _attempt(run: Run) -> Json:
     closed = _event(run.events, "closed") or {}
     began = _event(run.events, "started") or _event(run.events, "accepted") or {}
+    left = _event(run.events, "checkpoints_left")
     return {
         "attempt": run.attempt_number,
         "status": lifecycle.state_of(run.events),
@@ -194,6 +202,7 @@ def _attempt(run: Run) -> Json:
         "exit_code": closed.get("exit_code"),
         "reason": reason(run, outputs=False),
         "resumed_from": runs.resumed_from(run) or None,
+        "checkpoints_left": str(left.get("why")) if left else None,
     }
 
 
@@ -233,12 +242,12 @@ def artifact_path(run: Run, name: str) -> str | None:
 
 
 def output_rows(run: Run) -> list[Json]:
-    return output_manifest.rows(run)
+    return output_manifest.listed(run)
 
 
 def utc(wall_ns: object) -> str | None:
-    """ISO 8601 with microseconds and +00:00."""
-    if not isinstance(wall_ns, int):
+    """ISO 8601 with microseconds and +00:00; None for what is no time, since files and targets may say anything."""
+    if not isinstance(wall_ns, int) or abs(wall_ns) >= _NO_TIME:
         return None
     whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(wall_ns // _NS))
     return f"{whole}.{wall_ns % _NS // 1000:06d}+00:00"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 
 from holdfast.errors import StoreError
 from holdfast.location import HINT, location
 from holdfast.record import Record
-from holdfast.runner import untrusted
+from holdfast.runner import json_text, untrusted
 from holdfast.runner.store import layout
 from holdfast.runner.store.files import write_whole
 from holdfast.store.locks import Lock
@@ -61,7 +60,7 @@ class Home(Record):
         return os.path.join(layout.run(self.path, untrusted.component(uid)), *below)
 
     def stat_cache(self, project_id: str) -> str:
-        untrusted.component(f"stat-{project_id}")
+        untrusted.component(f"stat2-{project_id}")
         return layout.stat_cache(self.path, project_id)
 
     def counter(self, name: str) -> str:
@@ -109,7 +108,7 @@ def _identity(path: str, create: bool) -> str:
     file = layout.identity(path)
     try:
         with open(file, encoding="utf-8") as source:
-            document = json.load(source)
+            document = json_text.loads(source.read())
         version, identity = document["layout"], untrusted.hexadecimal(document["id"], 32)
     except FileNotFoundError:
         return _make(path, file) if create else ""
@@ -127,7 +126,7 @@ def _make(path: str, file: str) -> str:
     with Lock(layout.lock(path, "store")):
         if not os.path.exists(file):
             identity = {"id": os.urandom(16).hex(), "layout": LAYOUT}
-            write_whole(file, json.dumps(identity).encode() + b"\n")
+            write_whole(file, json_text.dumps(identity).encode() + b"\n")
     return _identity(path, create=False)
 
 

@@ -9,6 +9,7 @@ import os
 import sys
 
 from holdfast.errors import LockedError
+from holdfast.runner.store import fork_guard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,12 +54,12 @@ class Lock:
         return False
 
     def release(self) -> None:
-        os.close(self._fd)
+        fork_guard.close(self._fd)
         self._fd = -1
 
     def _open(self) -> None:
         os.makedirs(os.path.dirname(self._path), 0o700, exist_ok=True)
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._fd = fork_guard.open_file(self._path, os.O_RDWR | os.O_CREAT)
 
     def _wait(self) -> None:
         from holdfast.runner.store import lock_wait
@@ -102,13 +103,13 @@ def locked(path: str, holders: list[Holder]) -> LockedError:
 def is_held(path: str) -> bool:
     """Whether a process holds the lock at this path; looking writes nothing."""
     try:
-        fd = os.open(path, os.O_RDONLY)
+        fd = fork_guard.open_file(path, os.O_RDONLY)
     except FileNotFoundError:
         return False
     try:
         return not _share(fd)
     finally:
-        os.close(fd)
+        fork_guard.close(fd)
 
 
 if sys.platform == "win32":

@@ -15,6 +15,7 @@ from holdfast.errors import MalformedAnswerError
 from holdfast.runner import untrusted, wire
 from holdfast.runner.store import layout
 from holdfast.runner.store.jsonl import append_line, read_lines
+from holdfast.store import runs
 from holdfast.store.home import Named
 
 TYPE_CHECKING = False
@@ -28,7 +29,7 @@ _MB, _GB = 1000**2, 1000**3
 _LONGEST_LOG = 10 * _GB  # where the client did not set maxLogSize itself
 # Far beyond what a run of ours writes. What is read as a whole must fit in memory.
 _LARGEST = {
-    layout.events.name: 64 * _MB,
+    layout.events.name: runs.MOST_EVENT_BYTES,
     layout.runner_log.name: 256 * _MB,
     layout.manifest.name: 512 * _MB,
     layout.control.name: 16 * _MB,
@@ -50,6 +51,7 @@ class Quota:
         self._sizes = {name: size for name, size in have.items() if "/" in name}
         self._total = sum(self._sizes.values())
         self._dropped = 0
+        self._events = 0
         self.cut: set[str] = set()
 
     def to_ask(self, have: dict[str, int]) -> dict[str, int]:
@@ -71,6 +73,12 @@ class Quota:
         if name not in self._sizes and len(self._sizes) >= _MOST_FILES:
             return -1
         return self._sizes.get(name, 0) + max(0, _MOST_BYTES - self._total)
+
+    def count_events(self, payload: bytes) -> None:
+        self._events += payload.count(b"\n")
+        if self._events > runs.MOST_EVENTS:
+            answer = f"{layout.events.name} exceeds its limit of {runs.MOST_EVENTS} lines"
+            raise MalformedAnswerError("the target sent more data than the limit of a run", answer=answer)
 
     def count(self, name: str, size: int) -> None:
         if "/" in name:
@@ -102,6 +110,8 @@ def append(home: Home, uid: str, attempt: str, header: Json, payload: bytes, quo
         raise MalformedAnswerError("a piece of a file arrived damaged", answer=name, hint="try again")
     if not isinstance(offset, int) or not answers.is_count(offset):
         raise answers.malformed("offset", offset, "a count")
+    if name == layout.events.name:
+        quota.count_events(payload)
     limit = quota.limit(name)
     if offset + len(payload) > limit:
         quota.drop(name, offset + len(payload) - max(offset, limit))
@@ -128,7 +138,10 @@ def close_copy(home: Home, uid: str, attempt: str, reason: str) -> None:
     path = home.run(uid, attempt, layout.events.name)
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     with home.lock("mirror"), Named(path):
-        events = read_lines(os.fsencode(path))
+        try:
+            events = read_lines(os.fsencode(path), runs.MOST_EVENT_BYTES, runs.MOST_EVENTS)
+        except untrusted.TooLargeError:
+            return  # the run is damaged, and no line changes that
         if any(event.get("type") == "closed" for event in events):
             return
         closing: Json = {"seq": len(events), "wall_ns": time.time_ns(), "mono_ns": 0, "boot_id": "", "type": "closed"}

@@ -16,12 +16,19 @@ if TYPE_CHECKING:
 
 NOTE = "outputs"  # type of the line in client.jsonl that says which outputs could not be brought here
 MOST_NOTED = 100  # names in such a line
+MOST_ROWS = 1_000_000  # of a manifest
+_EXECUTE = {"u": 0o100, "g": 0o010, "o": 0o001}
 _LONGEST = 300  # characters of a name that cannot be used
 
 
 def rows(run: Run) -> list[Json]:
     """Files and links whose names can be used on this system; ``path`` is then safe below the run's outputs/."""
     return _sorted_out(run)[0]
+
+
+def listed(run: Run) -> list[Json]:
+    """The same of an ended run: the index reads one that has ended once, and open ones at every look."""
+    return rows(run) if any(event.get("type") == "closed" for event in run.events) else []
 
 
 def refused(run: Run) -> dict[str, str]:
@@ -61,25 +68,42 @@ def names(run: Run) -> dict[str, str]:
     return {str(row.get("path")): name_of(row) for row in _lines(run)}
 
 
+def execute_bits(row: Json) -> int:
+    """Of the file's mode, who may execute it; nothing else of a mode comes from a target."""
+    who = row.get("executable")
+    return sum(bit for letter, bit in _EXECUTE.items() if isinstance(who, str) and letter in who)
+
+
 def kept(run: Run) -> Json:
     """What the runner says of files outside outputs/: kept, not kept because of a limit, and ignored."""
     event = next((event for event in run.events if event.get("type") == "kept"), {})
-    files = [row for row in rows(run) if not is_output(row)]
+    files = [row for row in listed(run) if not is_output(row)]
     return {
         "files": len(files),
         "bytes": sum(int(str(row["size"])) for row in files),
         "limit": event.get("limit"),
         "max_files": event.get("max_files"),
+        "above": _above(event.get("above"), files),
         "not_kept": _counts(event.get("not_kept")),
         "ignored": _counts(event.get("ignored")),
     }
+
+
+def _above(folder: object, files: list[Json]) -> Json | None:
+    """The folder that stands for ../, and what the script wrote there."""
+    sizes = [int(str(row["size"])) for row in files if str(row["project"]).startswith(f"{folder}/")]
+    return {"folder": str(folder), "files": len(sizes), "bytes": sum(sizes)} if folder and sizes else None
 
 
 def _counts(said: object) -> Json:
     found = said if isinstance(said, dict) else {}
     rows = found.get("paths")
     paths = [
-        {"path": str(row.get("path")), **{name: _count(row.get(name)) for name in ("files", "bytes")}}
+        {
+            "path": str(row.get("path")),
+            **{name: _count(row.get(name)) for name in ("files", "bytes")},
+            **({"built_in": True} if row.get("built_in") is True else {}),
+        }
         for row in (rows if isinstance(rows, list) else ())
         if isinstance(row, dict)
     ]
@@ -149,7 +173,7 @@ def problems(run: Run) -> list[str]:
     missing = not_brought(run)
     known = names(run) if missing else {}
     lines = [f"{known.get(name, f'outputs/{name}')} was not downloaded: {why}" for name, why in missing.items()]
-    return trouble(run) + lines
+    return trouble(run) + lines + _too_large(run)
 
 
 def _sorted_out(run: Run) -> tuple[list[Json], dict[str, str]]:
@@ -192,6 +216,21 @@ def _is_project_path(row: Json) -> bool:
 
 def _lines(run: Run) -> list[Json]:
     try:
-        return read_lines(as_bytes(layout.manifest(run.attempt)))
-    except OSError:
+        return _read(run)
+    except (OSError, untrusted.TooLargeError):
         return []  # a file that cannot be read costs this field, not the history; `store verify` tells of it
+
+
+def _read(run: Run) -> list[Json]:
+    return read_lines(as_bytes(layout.manifest(run.attempt)), most=MOST_ROWS)
+
+
+def _too_large(run: Run) -> list[str]:
+    try:
+        if os.path.getsize(layout.manifest(run.attempt)) > MOST_ROWS:  # bytes; fewer cannot be that many lines
+            _read(run)
+    except untrusted.TooLargeError as error:
+        return [str(error)]
+    except OSError:
+        pass
+    return []

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-
-from holdfast.runner import untrusted
+from holdfast.runner import json_text, untrusted
 from holdfast.runner.store import layout
 
 TYPE_CHECKING = False
@@ -30,13 +27,15 @@ def interpreter(run: Run) -> Json | None:
 
 def read(run: Run) -> Json | None:
     """``python``, ``packages`` and ``conda`` of the newest attempt; None where none were recorded."""
+    import hashlib
+
     try:
         data = untrusted.read_file(layout.package_file(run.attempt), _LARGEST, follow=False)
         if hashlib.sha256(data).hexdigest() != _event(run).get("sha256"):
             return None
         from holdfast.runner.machine.package_record import checked
 
-        found: Json = json.loads(checked(untrusted.loads(data))[0])
+        found: Json = json_text.loads(checked(untrusted.loads(data))[0].decode("ascii"))
     except (OSError, ValueError):
         return None
     return found

@@ -7,7 +7,7 @@ import os
 from holdfast import lifecycle
 from holdfast.record import Record
 from holdfast.runner.decoding import as_bytes
-from holdfast.runner.store import layout, object_removal, objects
+from holdfast.runner.store import fork_guard, layout, object_removal, objects
 from holdfast.runner.store.files import is_temporary, unlink_quietly
 from holdfast.runner.store.remove_tree import remove_tree
 from holdfast.store import runs, trash
@@ -88,7 +88,7 @@ def _work(home: Home, uids: list[str], act: bool) -> Json:
     folders = [
         path
         for path in (
-            layout.work(layout.attempt(folder, number + 1))
+            layout.removed_with_work(layout.attempt(folder, number + 1))
             for folder in map(home.run, uids)
             for number in range(runs.last_attempt(folder))
         )
@@ -175,7 +175,7 @@ def _objects(home: Home, clock: Clock, purged: set[str], act: bool) -> Json:
     try:
         return _unused_objects(home, clock, purged, act)
     finally:
-        os.close(lock)
+        fork_guard.close(lock)
 
 
 def _unused_objects(home: Home, clock: Clock, purged: set[str], act: bool) -> Json:

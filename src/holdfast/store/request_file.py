@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _LARGEST = 64 << 20
 _NAME, _TEXT, _NUMBER, _OBJECT, _TEXTS = "file name", "text", "number", "object", "list of strings"
+_GIT = "git"
+_IN_GIT = {"commit": str, "branch": str, "dirty": bool, "diff": dict}
 _IDENTITY = {"uid": _NAME, "run_id": _NAME, "run_number": _NUMBER, "project_id": _NAME}
 _TYPES = {
     **_IDENTITY,
@@ -24,17 +26,18 @@ _TYPES = {
     **dict.fromkeys(("parent_run_id", "user", "client", "client_store", "holdfast", "reproduces"), _TEXT),
     **dict.fromkeys(("description", "fetch_outputs", "name", "source"), _TEXT),
     **dict.fromkeys(("files", "bytes", "created_ns", "retries", "origin_number"), _NUMBER),
-    **dict.fromkeys(("git", "reached_by", "mlflow", "settings", "tags", "team"), _OBJECT),
+    **dict.fromkeys(("reached_by", "mlflow", "settings", "tags", "team"), _OBJECT),
+    "git": _GIT,
     "arguments": _TEXTS,
     "command": _TEXTS,
 }
 _IN_PLAN = ("run_id", "run_number", "project", "project_id", "target", "script", "tree")
 
 
-def read(folder: str, uid: str) -> tuple[Json, str]:
-    """The request, and why the run is damaged; empty where it is not."""
+def read(folder: str, uid: str) -> tuple[Json, str, bool]:
+    """The request, why the run is damaged (empty where it is not), and whether another look may succeed."""
     path = layout.request(folder)
-    document, problem, intact = _read(path)
+    document, problem, intact, is_unread = _read(path)
     if not problem:
         request, odd = checked(document)
         bad = [name for name in odd if name in _IDENTITY] + [name for name in _IDENTITY if name not in document]
@@ -46,13 +49,13 @@ def read(folder: str, uid: str) -> tuple[Json, str]:
         elif request["uid"] != uid:
             problem = f"{path}: the run.json of another run, {str(request['uid'])[:40]}"
         else:
-            return request, ""
-    return _from_plan(folder, uid), problem
+            return request, "", False
+    return _from_plan(folder, uid), problem, is_unread
 
 
 def is_changed(folder: str) -> bool:
     """Whether the checksum of a run.json that can be read is wrong."""
-    _, problem, intact = _read(layout.request(folder))
+    _, problem, intact, _ = _read(layout.request(folder))
     return not problem and not intact
 
 
@@ -68,18 +71,18 @@ def read_object(path: str) -> tuple[Json, str]:
     return _read(path)[:2]
 
 
-def _read(path: str) -> tuple[Json, str, bool]:
-    """The object, what is wrong with it, and whether its checksum is right."""
+def _read(path: str) -> tuple[Json, str, bool, bool]:
+    """The object, what is wrong with it, whether its checksum is right, and whether the system refused to read it."""
     try:
         data = untrusted.read_file(path, _LARGEST)
         document = untrusted.loads(data)
-    except (OSError, ValueError) as error:
-        return {}, f"{path}: {error}", False
-    return (
-        (document, "", is_intact(data.rstrip(b"\n")))
-        if isinstance(document, dict)
-        else ({}, f"{path}: not an object", False)
-    )
+    except OSError as error:
+        return {}, f"{path}: {error}", False, not isinstance(error, FileNotFoundError)
+    except ValueError as error:
+        return {}, f"{path}: {error}", False, False
+    if not isinstance(document, dict):
+        return {}, f"{path}: not an object", False, False
+    return document, "", is_intact(data.rstrip(b"\n")), False
 
 
 def _from_plan(folder: str, uid: str) -> Json:
@@ -98,6 +101,8 @@ def _is(kind: str, value: object) -> bool:
         return isinstance(value, str)
     if kind == _NUMBER:
         return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    if kind == _GIT:
+        return isinstance(value, dict) and all(isinstance(value.get(k), (t, type(None))) for k, t in _IN_GIT.items())
     if kind == _OBJECT:
         return isinstance(value, dict)
     return isinstance(value, list) and all(isinstance(item, str) for item in value)

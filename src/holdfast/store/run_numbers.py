@@ -7,12 +7,11 @@ counters are believed. Otherwise the runs themselves are asked, through the inde
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
 from holdfast.model import Identity, Json
-from holdfast.runner import untrusted
+from holdfast.runner import json_text, untrusted
 from holdfast.runner.store.files import SYNCED, note, unlink_quietly, write_whole
 from holdfast.runner.store.jsonl import is_intact, sealed
 
@@ -131,7 +130,7 @@ def _seen(home: Home) -> Json:
     """What was noted last; nothing where the note is missing or not as it was written."""
     try:
         line = untrusted.read_file(home.counter(_SEEN), _LARGEST_NOTE).rstrip(b"\n")
-        document = json.loads(line) if is_intact(line) else {}
+        document = json_text.loads(line.decode("utf-8")) if is_intact(line) else {}
     except (OSError, ValueError, RecursionError):
         return {}
     return _object(document)
@@ -171,7 +170,6 @@ def _object(value: object) -> Json:
 
 
 def _plain(name: str) -> str:
-    return (
-        "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in name)
-        or "project"
-    )
+    """The name with the characters of an id; it does not begin with a dash, as options do."""
+    letters = (letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in name)
+    return "".join(letters).lstrip("-") or "project"

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 
 _NUMBERS = ("seq", "wall_ns", "mono_ns")
+# Far beyond what a run of ours has. A target, an archive or a shared folder may send anything, and every command that
+# looks at an open run reads these files.
+MOST_EVENTS, MOST_EVENT_BYTES = 10_000, 8_000_000
+_MOST_NOTES, _MOST_NOTE_BYTES = 100_000, 16_000_000
 
 
 class Run(Record):
@@ -40,6 +44,7 @@ class Run(Record):
     problem: str = ""
 
     attempt_number: int = 1
+    is_unread: bool = False  # the system refused to read a file; the next look may succeed
 
     @property
     def attempt(self) -> str:
@@ -162,15 +167,18 @@ def read(home: Home, uid: str) -> Run:
 
 def read_folder(path: str, uid: str) -> Run:
     """The run of this uid whose folder is there."""
-    request, problem = request_file.read(path, uid)
+    request, problem, is_unread = request_file.read(path, uid)
     number = last_attempt(path)
+    file, events, client = layout.events(layout.attempt(path, number)), [], []
     try:
-        events = _lines(layout.events(layout.attempt(path, number)))
-        client = _lines(layout.client(path))
-        problem = problem or ("" if events else _irregular(layout.events(layout.attempt(path, number))))
+        client = _lines(layout.client(path), _MOST_NOTE_BYTES, _MOST_NOTES)
+        events = _lines(file, MOST_EVENT_BYTES, MOST_EVENTS)
+        problem = problem or ("" if events else _irregular(file))
+    except untrusted.TooLargeError as error:
+        problem = problem or f"{error}; the run is of target {request.get('target')!a:.200}"
     except OSError as error:
-        return Run(uid, path, request, [], [], problem or f"{path}: {error}", number)
-    return Run(uid, path, request, events, client, problem, number)
+        return Run(uid, path, request, [], [], problem or f"{path}: {error}", number, is_unread=True)
+    return Run(uid, path, request, events, client, problem, number, is_unread)
 
 
 def _irregular(path: str) -> str:
@@ -182,9 +190,9 @@ def _irregular(path: str) -> str:
     return "" if is_file else f"{path} is not a regular file"
 
 
-def _lines(path: str) -> list[Json]:
+def _lines(path: str, limit: int, most: int) -> list[Json]:
     """Lines that say what they are about, with numbers where there must be numbers."""
-    lines = read_lines(as_bytes(path))
+    lines = read_lines(as_bytes(path), limit, most)
     for line in lines:
         for name in _NUMBERS:
             if name in line and not isinstance(line[name], int):
@@ -196,8 +204,8 @@ def attempt(run: Run, number: int) -> Run:
     """The same run as it was at one of its attempts."""
     path = layout.events(layout.attempt(run.path, number))
     try:
-        events = _lines(path)
-    except OSError:
+        events = _lines(path, MOST_EVENT_BYTES, MOST_EVENTS)
+    except (OSError, untrusted.TooLargeError):
         events = []
     return run._replace(attempt_number=number, events=events)
 

@@ -7,11 +7,11 @@ trusted start and stop commands in ``trusted.json``; they still count.
 
 from __future__ import annotations
 
-import json
 import os
 
 from holdfast.errors import StoreError
 from holdfast.record import Record
+from holdfast.runner import json_text
 from holdfast.runner.store import layout
 
 
@@ -55,13 +55,15 @@ def is_trusted_folder(home: str, folder: str) -> bool:
 def to_json(stored: Confirmations) -> bytes:
     rows = [row._asdict() for row in stored.confirmed]
     text = {"v": 1, "confirmed": rows, "folders": list(stored.folders), "machines": list(stored.machines)}
+    import json
+
     return json.dumps(text, indent=1).encode() + b"\n"
 
 
 def _object(path: str) -> dict[str, object] | None:
     try:
         with open(path, encoding="utf-8") as source:
-            document = json.load(source)
+            document = json_text.loads(source.read())
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:

@@ -43,7 +43,7 @@ def list_assets(parsed: Parsed) -> int:
     columns = ("name", "version", "run_id", "path", "size", "promoted_utc")
     home = open_home()
     rows = [{**row, "path": _as_written(home, row)} for row in assets.listed(home, project.id)]
-    emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=columns)
+    emit(rows, **parsed.form(), columns=columns)
     return 0
 
 
@@ -63,7 +63,7 @@ def download(parsed: Parsed) -> int:
     asset = assets.located(home, project, asset)
     run = assets.run_of(home, asset)
     row = assets.output_row(run, asset.path)
-    if row["sha256"] != asset.sha256:
+    if row["sha256"] != asset.sha256 or (asset.size and row.get("size") != asset.size):
         raise StoreError("the run's file does not match the link", where=link)
     target = os.path.join(parsed.text("directory") or os.path.dirname(os.path.abspath(link)), asset.name)
     if os.path.lexists(target) and _digest(target) != asset.sha256 and not parsed.flag("overwrite"):
@@ -72,7 +72,7 @@ def download(parsed: Parsed) -> int:
         raise StoreError("this output could not be downloaded", where=f"outputs/{name}", answer=why)
     _copy(output_manifest.path_of(run, row), target, asset)
     sys.stdout.write(f"{show(target)}\n")
-    sys.stderr.write(f"version {asset.version} of {show(asset.name)}, {human_bytes(asset.size)}\n")
+    sys.stderr.write(f"version {asset.version} of {show(asset.name)}, {human_bytes(os.path.getsize(target))}\n")
     return 0
 
 

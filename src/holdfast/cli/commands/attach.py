@@ -23,16 +23,28 @@ if TYPE_CHECKING:
     from holdfast.model import Json
     from holdfast.store.home import Home
 
+_LOGIN = {
+    "username": "--username",
+    "port": "--port",
+    "root": "--root",
+    "key_file": "--private-key-file",
+    "accept_host_key": "--accept-host-key",
+}
+
 
 def attach(parsed: Parsed) -> int:
     compute, folder = _understand(parsed)
     secret = concealed()
+    if not compute.kind.over_ssh:
+        _refuse_login(parsed, secret)
     if secret is not None:
         sys.stderr.write("WARNING: your shell has probably kept that password in its history; omit it to be prompted\n")
     elif parsed.text("password") == "-" or parsed.text("passphrase") == "-":
         secret = sys.stdin.readline().rstrip("\n")
     home = open_home()
     trust_file.begin(home)
+    if not compute.kind.over_ssh:
+        return _attach_service(home, compute, folder)
     compute = compute._replace(
         host_key=engine.settle_key(target_lookup.login(compute, home.path), parsed.text("accept_host_key"), _agree)
     )
@@ -41,6 +53,25 @@ def attach(parsed: Parsed) -> int:
     _write(folder, compute, entry)
     _confirm(home, folder, compute.name)
     return 0 if entry is not None else 69
+
+
+def _refuse_login(parsed: Parsed, secret: str | None) -> None:
+    given = [option for name, option in _LOGIN.items() if parsed.text(name)]
+    given += ["--use-azureml-ssh-key"] * parsed.flag("own_key") + ["--password"] * (secret is not None)
+    if given:
+        what = f"{given[0]} is for machines that are reached by SSH, and {parsed.text('address')} is not"
+        raise UsageError(what, hint=f"omit {', '.join(given)}")
+
+
+def _attach_service(home: Home, compute: ComputeTarget, folder: str) -> int:
+    """A Spark master or Connect server: there is no login, and nothing is installed."""
+    from holdfast.engine.machines import spark_cluster
+
+    spark_cluster.check(compute)
+    _write(folder, compute, None)
+    _confirm(home, folder, compute.name)
+    sys.stderr.write(f"now: holdfast submit -c {show(compute.name)} SCRIPT\n")
+    return 0
 
 
 def _understand(parsed: Parsed) -> tuple[ComputeTarget, str]:
@@ -136,15 +167,15 @@ def _tell(compute: ComputeTarget, entry: engine.Entry | None) -> None:
     lines = [("key", f"{fingerprint(compute.host_key)}, pinned" if compute.host_key else "")]
     if entry is not None:
         lines += [("login", entry.way), *found_lines(entry.facts), *_gpu_lines(entry)]
-        others = len(entry.clients) - 1
-        lines.append(
-            (
-                "clients",
-                f"{others} other clients use the store there" if others else "no other client uses the store there",
-            )
-        )
+        lines.append(("clients", clients_text(len(entry.clients) - 1)))
     for name, text in lines:
         sys.stderr.write(f"  {name:<9} {show(text)}\n")
+
+
+def clients_text(others: int) -> str:
+    if not others:
+        return "no other client uses the store there"
+    return f"{others} other client{'s use' if others > 1 else ' uses'} the store there"
 
 
 def _gpu_lines(entry: engine.Entry) -> list[tuple[str, str]]:

@@ -8,7 +8,8 @@ import sys
 from holdfast import project as projects
 from holdfast import target_lookup
 from holdfast.cli.confirm import choose
-from holdfast.engine.connection.channel import ASKING, connect
+from holdfast.cli.reach import tell_quiet
+from holdfast.engine.connection.channel import SEARCHING, connect
 from holdfast.engine.machines import cleanup as engine
 from holdfast.errors import UsageError
 from holdfast.present.output import emit
@@ -29,7 +30,7 @@ def clean(parsed: Parsed) -> int:
     project = projects.find(parsed.text("project") or os.getcwd())
     compute = choose(home.path, project.root, parsed.text("config") or "").compute
     target = target_lookup.resolve(compute, home.path)
-    channel = connect(home, target, ASKING)
+    channel = connect(home, target, SEARCHING, tell_quiet)
     try:
         findings = engine.look(home, target, channel)
         if parsed.flag("dry_run") or not findings.count:
@@ -58,7 +59,7 @@ def _confirm(parsed: Parsed, name: str, findings: engine.Findings) -> None:
 def _tell(parsed: Parsed, findings: engine.Findings, sentence: str) -> None:
     if parsed.text("output") or parsed.text("query") or not is_tty(sys.stdout):
         rows = [{**row, "why": _why(row)} for row in findings.rows]
-        emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=_COLUMNS)
+        emit(rows, **parsed.form(), columns=_COLUMNS)
     else:
         sys.stdout.write("".join(f"{line}\n" for line in _lines(findings)))
     sys.stdout.flush()

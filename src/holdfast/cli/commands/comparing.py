@@ -43,7 +43,7 @@ def compare_runs(parsed: Parsed) -> int:
     elif form in ("json", "jsonc", "yaml") or parsed.text("query") is not None:
         emit(result.to_json(), fmt=form, query=parsed.text("query"))
     else:
-        _show(result, form, show_all=show_all)
+        _show(parsed, result, form, show_all=show_all)
     return 0
 
 
@@ -66,7 +66,7 @@ def _put(to: str | None, data: bytes) -> None:
     sys.stdout.write(f"{show(to)}\n")
 
 
-def _show(result: Comparison, form: str, *, show_all: bool) -> None:
+def _show(parsed: Parsed, result: Comparison, form: str, *, show_all: bool) -> None:
     from holdfast.present.compare_page import shown
 
     names = [metric_chart.label(run) for run in result.runs]
@@ -76,7 +76,8 @@ def _show(result: Comparison, form: str, *, show_all: bool) -> None:
             if row.differs or show_all:
                 cells = dict(zip(names, map(shown, row.values), strict=True))
                 rows.append({"differs": "*" if row.differs else "", "of": section.title, "what": row.name, **cells})
-    emit(rows, fmt=form, columns=(*(("differs",) if show_all else ()), "of", "what", *names))
+    columns = (*(("differs",) if show_all else ()), "of", "what", *names)
+    emit(rows, fmt=form, columns=columns, capitals=parsed.compatible)
     for section in result.sections:
         if section.note:
             sys.stderr.write(f"{section.title}: {show(section.note)}\n")

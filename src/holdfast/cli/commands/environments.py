@@ -42,7 +42,7 @@ def prepare(parsed: Parsed) -> int:
     if ledger is None:
         sys.stderr.write(f"already built: environment {environment.key}, checked in {checked:.3f} s\n")
     if parsed.text("output") or parsed.text("query") or not is_tty(sys.stdout):
-        emit(row, fmt=parsed.text("output"), query=parsed.text("query"))
+        emit(row, **parsed.form())
     else:
         for name, value in row.items():
             sys.stdout.write(f"{name:<12} {show(str(value))}\n")
@@ -52,7 +52,7 @@ def prepare(parsed: Parsed) -> int:
 def show_declared(parsed: Parsed) -> int:
     with _bench(parsed) as bench:
         description = bench.describe("")
-    emit(description, fmt=parsed.text("output"), query=parsed.text("query"))
+    emit(description, **parsed.form())
     return 0
 
 
@@ -60,8 +60,7 @@ def list_environments(parsed: Parsed) -> int:
     rows = shelf.listed(open_home())
     emit(
         rows,
-        fmt=parsed.text("output"),
-        query=parsed.text("query"),
+        **parsed.form(),
         columns=("key", "python", "packages", "bytes", "last_used", "in_use"),
     )
     return 0
@@ -88,7 +87,7 @@ def verify(parsed: Parsed) -> int:
         if environment is None:
             raise UsageError("no environment is declared here", where=bench.project.root)
         changes = shelf.changed(bench.home, environment.prefix)
-    emit(changes, fmt=parsed.text("output"), query=parsed.text("query"), columns=("file", "what"))
+    emit(changes, **parsed.form(), columns=("file", "what"))
     return 74 if changes else 0
 
 
@@ -129,7 +128,7 @@ def prune(parsed: Parsed) -> int:
     if limit and size is None:
         raise UsageError(f"--max-size {limit}: not a size", hint="for example 20GB")
     gone = shelf.prune(open_home(), int(keep), size, act=not parsed.flag("dry_run"))
-    emit(gone, fmt=parsed.text("output"), query=parsed.text("query"), columns=("key", "bytes", "last_used"))
+    emit(gone, **parsed.form(), columns=("key", "bytes", "last_used"))
     sys.stderr.write(f"{len(gone)} environments, {human_bytes(sum(int(str(row['bytes'])) for row in gone))}\n")
     return 0
 

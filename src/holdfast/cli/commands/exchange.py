@@ -8,7 +8,7 @@ import sys
 from holdfast import lifecycle
 from holdfast import project as projects
 from holdfast.cli import pick
-from holdfast.errors import UsageError
+from holdfast.errors import StoreError, UsageError
 from holdfast.present.terminal import Progress, human_bytes, show
 from holdfast.store import runs
 from holdfast.store.home import open_home
@@ -23,7 +23,6 @@ _FORMATS = ("mlflow", "tensorboard", "csv", "parquet")
 
 
 def export(parsed: Parsed) -> int:
-
     home, project, index = pick.here(parsed)
     try:
         everything = parsed.flag("all")
@@ -36,7 +35,9 @@ def export(parsed: Parsed) -> int:
         index.close()
     chosen = [runs.read(home, uid) for uid in dict.fromkeys(uids)]
     if not chosen:
-        raise UsageError("no run given", hint="holdfast history export -r 12 -r 13 --to runs.zip")
+        to = parsed.text("to") or "runs.zip"
+        hint = f"holdfast export -r 12 -r 13 --to {to}, or holdfast export --all --to {to}"
+        raise UsageError("no ended run in this project" if everything else "no run given", hint=hint)
     ended = [run for run in chosen if lifecycle.state_of(run.events) in lifecycle.FINAL and not run.problem]
     _refuse_open(chosen, ended, everything)
     if parsed.text("to") in _FORMATS:
@@ -120,6 +121,10 @@ def take_in(parsed: Parsed) -> int:
 def _refuse_open(chosen: list[Run], ended: list[Run], everything: bool) -> None:
     """Running runs are left out of many, and refused if named."""
     going = [str(run.request.get("run_id") or run.uid) for run in chosen if run not in ended]
+    damaged = next((run for run in chosen if run not in ended and run.damage), None)
+    if damaged is not None and not everything:
+        hint = f"holdfast history delete -r {damaged.request.get('run_number')} deletes it"
+        raise StoreError("this run is damaged", where=damaged.path, answer=damaged.damage, hint=hint)
     if going and (not everything or not ended):
         raise UsageError("this run has not ended, or cannot be read", where=going[0], hint="wait for its end")
     show_skipped([f"{name}: it has not ended" for name in going])

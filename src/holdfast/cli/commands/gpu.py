@@ -49,7 +49,7 @@ def gpu(parsed: Parsed) -> int:
             machine = _look(looker, line, is_repeated=is_repeated)
             is_repeated = True
             page.draw(machine)
-            if not (machine.cards and page.goes_on):
+            if not ((machine.cards or machine.is_pending) and page.goes_on):
                 return 0
             time.sleep(_EVERY_S)
     except KeyboardInterrupt:  # which is how it is meant to end
@@ -66,7 +66,7 @@ def _line(home: Home, target: Target, page: _Plain | Screen) -> Line:
     def on_lost(error: UnreachableError) -> None:
         tell(f"{error.what}; reconnecting")
 
-    return Line(home, target, on_lost, lambda: tell("reconnected"), patience=ASKING)
+    return Line(home, target, on_lost, lambda: tell("reconnected"), patience=ASKING, on_quiet=tell)
 
 
 def _look(looker: Looker, line: Line, *, is_repeated: bool) -> Machine:
@@ -84,17 +84,16 @@ class _Plain:
     """For pipes, and for ``--output``."""
 
     def __init__(self, parsed: Parsed) -> None:
-        self._format = parsed.text("output")
-        self._query = parsed.text("query")
+        self._form = parsed.form()
         self.goes_on = parsed.flag("watch")
 
     def draw(self, machine: Machine) -> None:
-        if self._format in ("table", "tsv") and self._query is None:
-            emit([row(card, machine.queue) for card in machine.cards], fmt=self._format, columns=_COLUMNS)
+        if self._form["fmt"] in ("table", "tsv") and self._form["query"] is None:
+            emit([row(card, machine.queue) for card in machine.cards], **self._form, columns=_COLUMNS)
             if machine.trouble:
                 sys.stderr.write(f"{show(machine.trouble)}\n")
         else:
-            emit(machine.as_json(), fmt=self._format, query=self._query)
+            emit(machine.as_json(), **self._form)
         sys.stdout.flush()
 
     def leave(self) -> None:

@@ -40,7 +40,7 @@ def info(parsed: Parsed) -> int:
         return _list_packages(parsed, run)
     as_card = parsed.text("output") == "table" or (parsed.text("output") is None and is_tty(sys.stdout))
     if not as_card or parsed.text("query"):
-        emit(_details(run), fmt=parsed.text("output"), query=parsed.text("query"))
+        emit(_details(run), **parsed.form())
         return 0
     from holdfast.present.run_card import card
 
@@ -70,9 +70,9 @@ def _list_packages(parsed: Parsed, run: Run) -> int:
     if form in ("table", "tsv", "csv") or (form is None and is_tty(sys.stdout)):
         of_pip = [{"name": row["name"], "version": package_list.described(row)} for row in packages]
         rows = [*of_pip, *({"name": row["name"], "version": f"{row['version']}={row['build']}"} for row in conda)]
-        emit(rows, fmt=form, query=parsed.text("query"), columns=("name", "version"))
+        emit(rows, **parsed.form(), columns=("name", "version"))
     else:
-        emit([*packages, *conda], fmt=form, query=parsed.text("query"))
+        emit([*packages, *conda], **parsed.form())
     return 0
 
 
@@ -84,7 +84,7 @@ def last(parsed: Parsed) -> int:
         record = index.record(uid)
     finally:
         index.close()
-    emit(record, fmt=parsed.text("output"), query=parsed.text("query"))
+    emit(record, **parsed.form())
     return 0
 
 
@@ -108,8 +108,11 @@ def download(parsed: Parsed) -> int:
             answer="\n".join(taken[:10]),
             hint="--overwrite replaces them",
         )
+    execute = {
+        output_manifest.path_of(run, row): output_manifest.execute_bits(row) for row in output_manifest.rows(run)
+    }
     for source, target in pairs:
-        if copier.copy(source, target):
+        if copier.copy(source, target, execute=execute.get(source, 0)):
             sys.stdout.write(f"{show(target)}\n")
     copier.finish("file", "try again when this is fixed")
     return 0
@@ -141,7 +144,7 @@ def delete(parsed: Parsed) -> int:
         uids = [index.find(project.id, name) for name in names]
         pick.settle(home, index, uids)
         records = [index.record(uid) for uid in uids]
-        going = [record for record in records if record["end_time_utc"] is None]
+        going = [record for record in records if record["end_time_utc"] is None and record["status"] != "Damaged"]
         if going:
             hint = f"holdfast cancel -r {going[0]['run_number']}"
             raise UsageError(
@@ -172,7 +175,7 @@ def undelete(parsed: Parsed) -> int:
         if not names:
             rows = trash.rows(home, None if parsed.flag("all") else project.id)
             columns = ("run_number", "run_id", "uid", "deleted_utc")
-            emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=columns)
+            emit(rows, **parsed.form(), columns=columns)
             return 0
         uids = [trash.find(home, project.id, name) for name in names]
         for uid in dict.fromkeys(uids):

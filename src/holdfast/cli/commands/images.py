@@ -34,9 +34,9 @@ def list_images(parsed: Parsed) -> int:
     if not chosen_format and is_tty(sys.stdout):
         for row in rows:
             row.update(id=str(row["id"])[:12], size=human_bytes(int(str(row["bytes"]))))
-        emit(rows, columns=("name", "id", "size", "brought"))
+        emit(rows, columns=("name", "id", "size", "brought"), capitals=parsed.compatible)
         return 0
-    emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=("name", "id", "bytes", "brought"))
+    emit(rows, **parsed.form(), columns=("name", "id", "bytes", "brought"))
     return 0
 
 

@@ -56,7 +56,7 @@ def install(parsed: Parsed) -> int:
 
 
 def list_kernels(parsed: Parsed) -> int:
-    emit([kernel._asdict() for kernel in kernelspec.kernels()], fmt=parsed.text("output"), query=parsed.text("query"))
+    emit([kernel._asdict() for kernel in kernelspec.kernels()], **parsed.form())
     return 0
 
 

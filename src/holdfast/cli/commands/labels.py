@@ -22,7 +22,7 @@ def tag(parsed: Parsed) -> int:
     tags = read_tags(parsed.texts("tags"))
     tags.update({checked_tag(name): None for name in parsed.texts("remove")})
     if not tags:
-        raise UsageError("no tag given", hint="holdfast history tag -r 12 dataset=v3 kept")
+        raise UsageError("no tag given", hint="holdfast tag 12 dataset=v3 kept")
     return _add(parsed, lambda home, uids: annotate.add_tags(home, uids, tags))
 
 
@@ -46,8 +46,8 @@ def _add(parsed: Parsed, add: Callable[[Home, list[str]], None]) -> int:
         uids = list(dict.fromkeys(index.find(project.id, name) for name in names))
         add(home, uids)
         index.refresh(uids)
-        run_ids = [str(index.record(uid)["run_id"]) for uid in uids]
+        records = [index.record(uid) for uid in uids]
     finally:
         index.close()
-    sys.stderr.write("".join(f"{show(run_id)}\n" for run_id in run_ids))
+    sys.stderr.write("".join(f"run {row['run_number']}: {show(str(row['run_id']))}\n" for row in records))
     return 0

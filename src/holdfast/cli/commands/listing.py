@@ -7,7 +7,7 @@ import sys
 from holdfast.cli import pick
 from holdfast.errors import UsageError
 from holdfast.present.output import emit
-from holdfast.present.terminal import is_tty
+from holdfast.present.terminal import human_duration, is_tty
 from holdfast.store import history_record
 
 TYPE_CHECKING = False
@@ -69,16 +69,26 @@ def _print_chosen(parsed: Parsed, index: Index, project_id: str, limit: int | No
         _emit_records(parsed, rows, _headings(index))
     elif fmt == "tsv" and query is None:
         emit([[row[title] for title in titles] for row in rows], fmt=fmt)
+    elif query is None and (fmt == "table" or (fmt is None and is_tty(sys.stdout))):
+        emit([_with_units(row) for row in rows], **parsed.form(), columns=titles)
     else:
-        emit(rows, fmt=fmt, query=query, columns=titles, capitals=parsed.compatible)
+        emit(rows, **parsed.form(), columns=titles)
     return 0
+
+
+def _with_units(row: Json) -> Json:
+    """Other formats have seconds."""
+    times = {name: row.get(name) for name in ("age", "duration")}
+    return {**row, **{name: human_duration(value) for name, value in times.items() if isinstance(value, (int, float))}}
 
 
 def _headings(index: Index) -> frozenset[str]:
     """Those of the table for people that name nothing else in this store."""
+    if not is_tty(sys.stdout):
+        return frozenset()
     from holdfast.store.where.sql import free_headings
 
-    return free_headings(index) if is_tty(sys.stdout) else frozenset()
+    return free_headings(index)
 
 
 def _emit_records(parsed: Parsed, records: list[Json], headings: frozenset[str]) -> None:
@@ -93,7 +103,7 @@ def _emit_records(parsed: Parsed, records: list[Json], headings: frozenset[str])
     columns = _columns(parsed, records)
     if query is None and (fmt == "table" or (fmt is None and is_tty(sys.stdout))):
         records = [{**record, "status": history_record.state_words(record)} for record in records]
-    emit(records, fmt=fmt, query=query, columns=columns, capitals=parsed.compatible)
+    emit(records, **parsed.form(), columns=columns)
 
 
 def _print_table(parsed: Parsed, records: list[Json], headings: frozenset[str]) -> None:

@@ -7,9 +7,10 @@ import sys
 
 from holdfast import project as projects
 from holdfast import target_lookup
+from holdfast.cli.check_output import tell
 from holdfast.cli.commands.targets import name_of
 from holdfast.cli.confirm import choose
-from holdfast.cli.ticks import tell
+from holdfast.cli.reach import tell_quiet
 from holdfast.engine.connection.channel import ASKING, connect
 from holdfast.engine.machines import checks
 from holdfast.engine.transfer import pull_runs
@@ -37,7 +38,7 @@ def pull(parsed: Parsed) -> int:
     project = projects.find(parsed.text("project") or os.getcwd())
     chosen = choose(home.path, project.root, parsed.text("config") or "")
     target = target_lookup.resolve(chosen.compute, home.path)
-    channel = connect(home, target, ASKING)
+    channel = connect(home, target, ASKING, tell_quiet)
     try:
         with Progress(sys.stderr) as progress:
 
@@ -48,7 +49,7 @@ def pull(parsed: Parsed) -> int:
     finally:
         channel.close()
     if parsed.text("output") or parsed.text("query"):
-        emit(result._asdict(), fmt=parsed.text("output"), query=parsed.text("query"))
+        emit(result._asdict(), **parsed.form())
     known = f"{result.here} {'was' if result.here == 1 else 'were'} already known"
     message = f"{_runs(len(result.new))} added from {target.name}, {known}"
     if result.refused:

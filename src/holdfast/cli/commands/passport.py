@@ -39,10 +39,10 @@ def verify(parsed: Parsed) -> int:
     if key is not None and signers is not None:
         raise UsageError("use either --key or --signer, not both", hint="name one of them")
     if not os.path.isfile(path):
-        raise UsageError("no such file", where=path)
+        raise UsageError("not a regular file" if os.path.lexists(path) else "no such file", where=path)
     verdict = check(path, key=key, signers=signers)
     if parsed.text("output") or parsed.text("query"):
-        emit(_as_json(verdict), fmt=parsed.text("output"), query=parsed.text("query"))
+        emit(_as_json(verdict), **parsed.form())
         return 0
     manifest = verdict.manifest
     sys.stdout.write(

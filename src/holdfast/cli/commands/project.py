@@ -74,7 +74,7 @@ def list_samples(parsed: Parsed) -> int:
     from holdfast.present.output import emit
 
     rows = [{"name": name, "summary": _summary(folder)} for name, folder in templates().items()]
-    emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=("name", "summary"))
+    emit(rows, **parsed.form(), columns=("name", "summary"))
     return 0
 
 

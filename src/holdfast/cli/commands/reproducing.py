@@ -15,6 +15,7 @@ from holdfast.cli.reproduction_outcome import Outcome
 from holdfast.engine.runs.restore import restore_into
 from holdfast.engine.runs.run_target import target_of
 from holdfast.engine.submit import reproduce as engine
+from holdfast.engine.submit.job import link
 from holdfast.errors import UsageError
 from holdfast.metrics import reader
 from holdfast.model import Project
@@ -51,7 +52,9 @@ def reproduce(parsed: Parsed) -> int:
         restore_into(home, run, folder)
         chosen = _chosen(parsed, home, run, folder)
         env = engine.variables(plan, chosen.config.environment_variables or {}, _given(parsed))
-        job = engine.job_again(run, plan, config=chosen.config.name, target=chosen.compute.name, env=env)
+        links = tuple(link(folder, text) for text in parsed.texts("link"))
+        config, target = chosen.config.name, chosen.compute.name
+        job = engine.job_again(run, plan, config=config, target=target, env=env, links=links)
         if recorded is not None:
             job = job._replace(python=None, interpreter={"origin": "project", "why": "--recorded-packages"})
         _refuse_without_python(run, chosen, job)
@@ -161,10 +164,10 @@ def _tell(parsed: Parsed, outcome: Outcome) -> None:
     form = parsed.text("output")
     if form in ("table", "tsv", "csv") or (form is None and sys.stdout.isatty()):
         if rows or form != "table":
-            emit(rows, fmt=form, query=parsed.text("query"), columns=_COLUMNS)
+            emit(rows, **parsed.form(), columns=_COLUMNS)
     else:
         document = {**outcome.document(), "tolerance": outcome.tolerance, "metrics": rows}
-        emit(document, fmt=form, query=parsed.text("query"))
+        emit(document, **parsed.form())
     sys.stdout.flush()
     numbers = f"run {outcome.again.request.get('run_number')}, of run {outcome.run.request.get('run_number')}"
     sys.stderr.write(f"{numbers}: {show(outcome.message())}\n")

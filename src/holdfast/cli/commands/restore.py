@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from holdfast.store.home import Home
     from holdfast.store.runs import Run
 
+_SHOWN = 20
+_NAMED = 5
+
 
 def restore(parsed: Parsed) -> int:
     return _bring_back(parsed) if parsed.text("saved") else _restore(parsed)
@@ -35,7 +38,8 @@ def _restore(parsed: Parsed) -> int:
     home, run = pick.run(parsed)
     to = parsed.text("to")
     if to is not None:
-        files = engine.restore_into(home, run, os.path.abspath(to))
+        files, refused = engine.restore_into(home, run, os.path.abspath(to))
+        _tell_refused(refused)
         sys.stderr.write(f"{files} files in {show(os.path.abspath(to))}\n")
         return _bring_results(parsed, home, run, os.path.abspath(to))
     hint = "change to that project's folder, or restore into a new one with --to DIR"
@@ -43,6 +47,8 @@ def _restore(parsed: Parsed) -> int:
     done = engine.restore_over(home, run, project, _agreeing(parsed))
     if done.saved:
         sys.stderr.write(f"your changes were saved; restore them with: holdfast restore --saved {done.saved}\n")
+    _tell_refused(done.refused)
+    _name_kept(done.kept)
     counts = f"{done.written} written, {done.removed} removed, {done.same} unchanged"
     sys.stderr.write(f"restored the project to {show(str(run.request.get('run_id')))}: {counts}\n")
     return _bring_results(parsed, home, run, project.root)
@@ -72,8 +78,24 @@ def _bring_back(parsed: Parsed) -> int:
     done = engine.bring_back(home, project, parsed.text("saved") or "", _agreeing(parsed))
     if done.saved:
         sys.stderr.write(f"the previous files were saved; restore them with: holdfast restore --saved {done.saved}\n")
+    _tell_refused(done.refused)
+    _name_kept(done.kept)
     sys.stderr.write(f"{done.written} written, {done.removed} removed, {done.same} unchanged\n")
     return 0
+
+
+def _tell_refused(refused: dict[str, str]) -> None:
+    for name, why in list(refused.items())[:_SHOWN]:
+        sys.stderr.write(f"not restored: {show(name)} ({show(why)})\n")
+    if len(refused) > _SHOWN:
+        sys.stderr.write(f"not restored: {len(refused) - _SHOWN} more\n")
+
+
+def _name_kept(paths: tuple[str, ...]) -> None:
+    """The files whose other content is in no saved state."""
+    if paths:
+        named = ", ".join(map(show, paths[:_NAMED])) + (f" and {len(paths) - _NAMED} more" * (len(paths) > _NAMED))
+        sys.stderr.write(f"not touched, because they are ignored and not saved: {named}; --to DIR has the run's own\n")
 
 
 def diff(parsed: Parsed) -> int:

@@ -10,11 +10,11 @@ from holdfast.cli import pick
 from holdfast.cli.copying import Copier, copy_results, refresh
 from holdfast.cli.reach import open_line
 from holdfast.cli.show import LogWriter, watch
-from holdfast.engine.connection.channel import ASKING, connect
+from holdfast.engine.connection.channel import ASKING, SEARCHING, connect
 from holdfast.engine.runs import outputs, reconcile, stop
 from holdfast.engine.runs.run_target import target_of
 from holdfast.engine.submit import retry as retrying
-from holdfast.errors import UnreachableError, UsageError
+from holdfast.errors import StoreError, UnreachableError, UsageError
 from holdfast.ledger import Stopwatch, since_start_ns
 from holdfast.present import ending
 from holdfast.present.output import emit
@@ -55,7 +55,7 @@ def status(parsed: Parsed) -> int:
     if record["status"] == lifecycle.LOST and not retrying.refusal(home, run):
         fields["hint"] = f"holdfast retry -r {record['run_number']} restarts it"
     if parsed.text("output") or parsed.text("query"):
-        emit(fields, fmt=parsed.text("output"), query=parsed.text("query"))
+        emit(fields, **parsed.form())
     else:
         for key, value in fields.items():
             sys.stdout.write(f"{key} : {show(str(value))}\n")
@@ -66,7 +66,7 @@ def retry(parsed: Parsed) -> int:
     """Start a lost run again as a further attempt."""
     home, run = pick.run(parsed)
     target = target_of(run.request, home.path)
-    channel = connect(home, target, ASKING)
+    channel = connect(home, target, SEARCHING)
     try:
         retrying.start_again(home, target, channel, run)
     finally:
@@ -84,6 +84,10 @@ def logs(parsed: Parsed) -> int:
     shown = 0
     if tail is not None and not tail.isdigit():
         raise UsageError(f"--tail {tail}: not a number of lines")
+    if parsed.text("attempt") is not None:
+        return _print_attempt(parsed, run, log)
+    if run.attempt_number > 1:
+        sys.stderr.write(f"attempt {run.attempt_number}; the log of an earlier one: holdfast logs --attempt 1\n")
     if not parsed.flag("follow") and not os.path.exists(path) and reconcile.is_silent(home, run):
         where, hint = str(run.request.get("target")), "try again when the target can be reached"
         raise UnreachableError("the log of this run is not on this machine yet", where=where, hint=hint)
@@ -99,6 +103,22 @@ def logs(parsed: Parsed) -> int:
     watch(home, line, run.uid, str(run.request.get("run_id")), log, stopwatch, shown)
     ending.note_fetch(home, run.uid, stopwatch)
     return ending.tell(home, run.uid, None)
+
+
+def _print_attempt(parsed: Parsed, run: Run, log: LogWriter) -> int:
+    """The log of one attempt, as far as it is on this machine."""
+    text, tail = parsed.text("attempt") or "", parsed.text("tail")
+    if not text.isdigit() or not 1 <= int(text) <= run.attempt_number:
+        hint = "the run has one attempt" if run.attempt_number == 1 else f"use 1 to {run.attempt_number}"
+        raise UsageError(f"--attempt {text}: no such attempt", where=str(run.request.get("run_id")), hint=hint)
+    path = layout.log(layout.attempt(run.path, int(text)))
+    if not os.path.exists(path):
+        raise UsageError("the log of this attempt is not on this machine", where=path)
+    if tail is not None:
+        _print_tail(path, int(tail), log)
+    else:
+        _print_all(path, log)
+    return 0
 
 
 def cancel(parsed: Parsed) -> int:
@@ -146,6 +166,9 @@ def _refuse_open(home: Home, run: Run) -> None:
     """Results are listed when a run ends; whether this one did is known by its target only."""
     if lifecycle.state_of(run.events) in lifecycle.FINAL:
         return
+    if run.damage:
+        hint = f"holdfast history delete -r {run.request.get('run_number')} deletes it"
+        raise StoreError("this run is damaged", where=run.path, answer=run.damage, hint=hint)
     number, target = run.request.get("run_number"), target_of(run.request, home.path)
     channel = connect(home, target, ASKING)
     try:
@@ -161,10 +184,8 @@ def _refuse_open(home: Home, run: Run) -> None:
 
 
 def _hint(run: Run, problems: dict[str, str], download: str) -> str:
-    again = f"holdfast experiment return -r {run.request.get('run_number')}"
-    if output_manifest.is_missing(run):
-        return f"free disk space there, then: {again}"
-    if problems:
+    again = f"holdfast return -r {run.request.get('run_number')}"
+    if problems or output_manifest.is_missing(run):
         return f"try again when this is fixed: {again}"
     if output_manifest.trouble(run):
         return (

@@ -35,14 +35,14 @@ def show_metrics(parsed: Parsed) -> int:
     name = parsed.text("name")
     if name is None:
         rows = [_digest(series) for series in metrics.by_name.values()]
-        emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=_DIGEST)
+        emit(rows, **parsed.form(), columns=_DIGEST)
         return 0
     points = _points(_series(metrics, name, str(run.request.get("run_id"))), parts)
     if parsed.text("output") == "csv" and parsed.text("query") is None:
         _stream(points)
     else:
         rows = [dict(zip(_POINT, point, strict=True)) for point in points]
-        emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=_POINT)
+        emit(rows, **parsed.form(), columns=_POINT)
     return 0
 
 

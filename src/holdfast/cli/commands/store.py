@@ -44,7 +44,7 @@ def verify(parsed: Parsed) -> int:
         left = shared_verify.repair(home, folder, problems) if folder else audit.repair(home, problems)
     rows = [{"path": row.path, "problem": row.what, "todo": row.todo} for row in left]
     if rows or parsed.text("output") or parsed.text("query"):
-        emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=("path", "problem", "todo"))
+        emit(rows, **parsed.form(), columns=("path", "problem", "todo"))
     repaired = f"{len(problems)} found, {len(problems) - len(left)} repaired, " if parsed.flag("repair") else ""
     sys.stderr.write(f"{repaired}{len(left)} remaining\n" if left else f"{repaired}everything is intact\n")
     return StoreError.exit_code if left else 0
@@ -54,7 +54,7 @@ def du(parsed: Parsed) -> int:
     home = open_home()
     rows = disk_usage.measure(home)
     if parsed.text("output") or parsed.text("query") or not is_tty(sys.stdout):
-        emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=("what", "bytes", "files"))
+        emit(rows, **parsed.form(), columns=("what", "bytes", "files"))
         return 0
     sys.stdout.write(f"{show(home.path)}\n")
     for row in rows:
@@ -80,7 +80,7 @@ def prune(parsed: Parsed) -> int:
     finally:
         index.close()
     rows = [{**row, "note": _note(row)} for row in freed]
-    emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=("what", "count", "bytes", "note"))
+    emit(rows, **parsed.form(), columns=("what", "count", "bytes", "note"))
     return 0
 
 

@@ -7,6 +7,7 @@ starts.
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 
 from holdfast.cli.dialog import TerminalDialog
 from holdfast.cli.reach import open_line
@@ -14,18 +15,21 @@ from holdfast.engine.submit.job import Asked
 from holdfast.engine.submit.prepare import Order, prepare, reach
 from holdfast.environments import choice
 from holdfast.ledger import Stopwatch, since_start_ns
-from holdfast.store.home import open_home
+from holdfast.store.home import location, open_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.cli.parse import Parsed
+    from holdfast.engine.submit.prepare import Prepared
 
 
 def submit(parsed: Parsed) -> int:
     dialog = TerminalDialog(sure=parsed.flag("yes"), dry_run=parsed.flag("dry_run"))
     found = prepare(_order(parsed), dialog, os.environ)
+    if len(parsed.rest) > 2 and not parsed.after_dashes:
+        _name_target_after_script(parsed, found, dialog)
     if parsed.flag("dry_run"):
         from holdfast.cli.submission import print_plan
 
@@ -39,6 +43,27 @@ def submit(parsed: Parsed) -> int:
     from holdfast.cli.submission import Submission
 
     return Submission(parsed, home, found, line, stopwatch, dialog).run()
+
+
+def _name_target_after_script(parsed: Parsed, prepared: Prepared, dialog: TerminalDialog) -> None:
+    """The script gets its arguments as they are; one line where two of them look like the target of this submit."""
+    if parsed.text("config") or parsed.text("target"):
+        return
+    flags = {flag for option in parsed.command.options if option.name in ("config", "target") for flag in option.flags}
+    arguments = parsed.rest
+    pairs = [(flag, name) for flag, name in pairwise(arguments[1:]) if flag in flags]
+    if not pairs:
+        return
+    from holdfast import target_lookup
+
+    places = target_lookup.folders(prepared.project.root, location())
+    known = {*target_lookup.targets(places), *target_lookup.configurations(places)} - {prepared.chosen.config.name}
+    for flag, name in pairs:
+        if name in known:
+            dialog.warn(
+                f"{flag} {name} was passed to {arguments[0]}, which runs on {prepared.target.name}; "
+                f"options of submit go before the script: holdfast submit {flag} {name} {arguments[0]}"
+            )
 
 
 def _order(parsed: Parsed) -> Order:

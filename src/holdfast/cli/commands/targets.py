@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def list_targets(parsed: Parsed) -> int:
-    emit(target_lookup.targets(_places(parsed)), fmt=parsed.text("output"), query=parsed.text("query"))
+    emit(target_lookup.targets(_places(parsed)), **parsed.form())
     return 0
 
 
@@ -32,7 +32,7 @@ def show_target(parsed: Parsed) -> int:
     chosen = target_lookup.choose(places, "local", name)
     fields = {key: value for key, value in chosen.compute._asdict().items() if value not in (None, {})}
     fields["file"] = target_lookup.find(places, f"{name}.compute")
-    emit(fields, fmt=parsed.text("output"), query=parsed.text("query"))
+    emit(fields, **parsed.form())
     return 0
 
 
@@ -56,7 +56,7 @@ def detach(parsed: Parsed) -> int:
 
 
 def list_configurations(parsed: Parsed) -> int:
-    emit(target_lookup.configurations(_places(parsed)), fmt=parsed.text("output"), query=parsed.text("query"))
+    emit(target_lookup.configurations(_places(parsed)), **parsed.form())
     return 0
 
 
@@ -100,7 +100,7 @@ def check(parsed: Parsed) -> int:
     findings = [*check_project(project.root, user_targets), *unconfirmed(location(), project.root)]
     findings.sort(key=lambda finding: (finding.file, finding.line, finding.column))
     if parsed.text("output") or parsed.text("query"):
-        emit([finding._asdict() for finding in findings], fmt=parsed.text("output"), query=parsed.text("query"))
+        emit([finding._asdict() for finding in findings], **parsed.form())
     else:
         sys.stdout.write(render(findings) or "no findings\n")
     return 65 if any(finding.severity == "error" for finding in findings) else 0
@@ -138,7 +138,7 @@ def _purge(compute: ComputeTarget, *, sure: bool) -> None:
             sys.stderr.flush()
             if sys.stdin.readline().strip().lower() in ("y", "yes"):
                 return
-        hint = "holdfast experiment return -r RUN downloads a run's outputs; --yes removes them"
+        hint = "holdfast return -r RUN downloads a run's outputs; --yes removes them"
         raise UsageError(f"{what}; nothing was removed", where=compute.name, hint=hint)
 
     gone = purge(open_home(), compute, agree)

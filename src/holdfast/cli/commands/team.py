@@ -87,6 +87,6 @@ def _pull_folder(parsed: Parsed, named: str) -> int:
 
 def _tell(parsed: Parsed, result: Json, message: str, left_out: list[str]) -> None:
     if parsed.text("output") or parsed.text("query"):
-        emit(result, fmt=parsed.text("output"), query=parsed.text("query"))
+        emit(result, **parsed.form())
     sys.stderr.write(f"{show(message)}\n")
     show_skipped(left_out)

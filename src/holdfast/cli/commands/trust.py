@@ -82,6 +82,9 @@ def _of_folder(folder: str) -> list[Open]:
     if owner is not None or files or engine.foreign_files(folder) or ownership.is_shared(folder):
         trust_file.confirm(home, (), folder)
         sys.stderr.write(f"confirmed: use {show(folder)}, which another user can change\n")
+    if projects.holds_home(folder):
+        trust_file.confirm(home, (), folder)
+        sys.stderr.write(f"confirmed: use {show(folder)}, with all files of your home directory, as a project\n")
     root = projects.find(folder).root
     pending = engine.every(home.path, root)
     trust_file.confirm(home, [row for item in pending for row in item.rows])
@@ -95,7 +98,7 @@ def _list(parsed: Parsed) -> int:
     rows += [
         {"project": "", "target": "", "key": "address", "value": f"known before: {name}"} for name in stored.machines
     ]
-    emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=_COLUMNS)
+    emit(rows, **parsed.form(), columns=_COLUMNS)
     return 0
 
 

@@ -62,6 +62,13 @@ COMPARISONS = (
                 metavar="NAME[=VALUE]",
             ),
             Option(
+                ("--link",),
+                "link",
+                "Folder for a link of the run; needed if the run was imported.",
+                kind="repeat",
+                metavar="NAME=PATH",
+            ),
+            Option(
                 ("--recorded-packages",),
                 "recorded",
                 "Build the packages that were recorded for the run.",

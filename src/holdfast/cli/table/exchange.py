@@ -14,23 +14,29 @@ _RUNS = Option(
     metavar="RUN",
     loose=True,
 )
+_LEADING = _RUNS._replace(leading=True)
 LABELS = (
     Command(
         ("history", "tag"),
         "Add tags to runs; find them with --where \"tags.dataset = 'v3'\".",
         _AT + "labels:tag",
-        (_RUNS, PROJECT, Option(("--remove",), "remove", "Remove this tag.", kind="repeat", metavar="NAME")),
+        (_LEADING, PROJECT, Option(("--remove",), "remove", "Remove this tag.", kind="repeat", metavar="NAME")),
         (Positional("tags", "Tags; one without a value is true.", "NAME[=VALUE]", required=False, many=True),),
         aliases=(("tag",),),
-        examples=(("Two tags", "holdfast tag -r 12 dataset=v3 kept"),),
+        examples=(
+            ("Two tags", "holdfast tag 12 dataset=v3 kept"),
+            ("A tag that is a number", "holdfast tag -r 12 2026"),
+        ),
+        description="Numbers, run ids or last before other arguments name the runs, unless -r does.",
     ),
     Command(
         ("history", "note"),
         "Set the note of runs; an empty note removes it.",
         _AT + "labels:note",
-        (_RUNS, PROJECT),
+        (_LEADING, PROJECT),
         (Positional("text", "The note.", "TEXT", required=False),),
         aliases=(("note",),),
+        examples=(("The note of run 12", "holdfast note 12 'with the new data'"),),
     ),
     Command(
         ("history", "archive"),

@@ -92,7 +92,7 @@ MACHINES = (
         "Remove a target's files; --purge also removes all Holdfast files on the machine.",
         _AT + "targets:detach",
         (
-            NAME,
+            NAME._replace(flags=(*NAME.flags, "-c")),
             PROJECT,
             Option(
                 ("--purge",),
@@ -160,10 +160,11 @@ MACHINES = (
         ("exec",),
         "Run a command next to a run: on its machine, in its folder, with its variables.",
         _AT + "inside:execute",
-        (RUN, PROJECT),
+        (RUN._replace(leading=True, default=None), PROJECT),
         rest=Positional("command", "The command and its arguments, passed on unchanged.", "COMMAND [ARGUMENTS]"),
         examples=(
-            ("Show its GPUs", "holdfast exec -r last -- nvidia-smi"),
+            ("Show its GPUs", "holdfast exec nvidia-smi"),
+            ("List the folder of run 12", "holdfast exec 12 ls"),
             ("Run a local script there", "holdfast exec -r last -- python - < look.py"),
         ),
         description="The exit code is that of the command, which ends when this command does. Values of -e, "
@@ -246,6 +247,14 @@ MACHINES = (
         _AT + "data:remove",
         (_ON, PROJECT),
         (Positional("set", "Its name, or the first digits of its hash.", "NAME|HASH"),),
+    ),
+    Command(
+        ("data", "verify"),
+        "Read the data sets on a target and compare them with their hashes. What is damaged is removed; the next "
+        "submit sends it again.",
+        _AT + "data:verify",
+        (_ON, PROJECT),
+        (Positional("set", "A name, or the first digits of a hash. Default: all.", "NAME|HASH", required=False),),
     ),
     Command(
         ("image", "list"),

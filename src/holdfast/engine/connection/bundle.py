@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 # Characters that a host need not wrap: the first program to run on a target is on its command line.
 UNPACK = "import binascii,sys;exec(binascii.a2b_base64(sys.argv[1]))"
-# As pinned in pyproject.toml.
-BINDING = "13.615.71"
 _ALONE = ("runner/bootstrap.py", "runner/machine/store_locations.py", "runner/run/login_shell.py")
 
 
@@ -77,9 +75,11 @@ def _sources() -> dict[str, str]:
     sources["site/_holdfast_tunnel.py"] = os.path.join(PACKAGE, "script_api", "tunnel.py")
     sources["site/_holdfast_cells.py"] = os.path.join(PACKAGE, "script_api", "cell_history.py")
     sources["site/_holdfast_values.py"] = os.path.join(PACKAGE, "script_api", "values.py")
+    sources["site/_holdfast_replace.py"] = os.path.join(PACKAGE, "script_api", "replace.py")
     sources["site/_holdfast_client_names.py"] = os.path.join(PACKAGE, "script_api", "client_names.py")
     sources["site/sitecustomize.py"] = os.path.join(PACKAGE, "script_api", "sitecustomize.py")
     sources.update(_python_files(os.path.join("script_api", "capture"), "site/_holdfast_capture"))
+    sources.update(_python_files(os.path.join("script_api", "spark"), "site/_holdfast_spark"))
     binding = _binding()
     if binding:
         sources["runner/gpu/pynvml.py"] = (
@@ -90,22 +90,27 @@ def _sources() -> dict[str, str]:
 
 def _python_files(package: str, name: str = "") -> dict[str, str]:
     """Every module of a package with its name in the bundle, where the package may have another name."""
-    top = os.path.join(PACKAGE, package)
     files = {}
-    for folder, _, names in os.walk(top):
-        inner = (name or package) + folder[len(top) :].replace(os.sep, "/")
-        files.update({f"{inner}/{file}": os.path.join(folder, file) for file in names if file.endswith(".py")})
+    for entry in os.scandir(os.path.join(PACKAGE, package)):
+        inner = f"{name or package}/{entry.name}"
+        if entry.name.endswith(".py"):
+            files[inner] = entry.path
+        elif entry.name != "__pycache__" and entry.is_dir():
+            files.update(_python_files(os.path.join(package, entry.name), inner))
     return files
 
 
 def _binding() -> str:
     """NVIDIA's binding to its library; empty where it is not installed.
 
-    Taken from the pinned distribution: another file of that name on the path may come from elsewhere.
+    Taken from NVIDIA's distribution: another file of that name on the path may come from elsewhere.
     """
     for folder in sys.path:
-        if os.path.isdir(os.path.join(folder, f"nvidia_ml_py-{BINDING}.dist-info")):
-            return os.path.join(folder, "pynvml.py")
+        path = os.path.join(folder, "pynvml.py")
+        if os.path.isfile(path):
+            names = os.listdir(folder)
+            if any(name.startswith("nvidia_ml_py-") and name.endswith(".dist-info") for name in names):
+                return path
     return ""
 
 

@@ -12,7 +12,7 @@ import time
 
 from holdfast.answers import check_hello, error_code
 from holdfast.engine.connection import bundle
-from holdfast.engine.connection.transport import QUIET_S, Overdue, Transport, Unfinished
+from holdfast.engine.connection.transport import QUIET_S, Overdue, Transport, Unfinished, Waiting
 from holdfast.errors import (
     MalformedAnswerError,
     NoPlaceError,
@@ -27,7 +27,7 @@ from holdfast.errors import (
 from holdfast.ledger import now_ns
 from holdfast.record import Record
 from holdfast.runner import untrusted, wire
-from holdfast.runner.decoding import escaped, readable
+from holdfast.runner.decoding import as_bytes, escaped, readable
 from holdfast.runner.machine import limits
 from holdfast.runner.store import layout
 from holdfast.runner.store.files import unlink_quietly
@@ -59,17 +59,23 @@ class Patience(Record):
 
     ``is_renewed``: with every answer or heartbeat it has its time again; else only by ``RunnerChannel.renew``.
     ``total``: for the whole conversation, whatever is sent in it.
+    ``question``: for the answer to one question, whatever is sent meanwhile; that to the first one counts from the
+    start of the connection. Where an answer comes in parts, it is how long heartbeats alone are waited for. None for
+    work that takes as long as it takes.
     """
 
     hello: float
     answer: float
     is_renewed: bool = True
     total: float | None = None
+    question: float | None = None
 
 
 WORKING = Patience(30.0, 60.0)
-# For questions that cost the target little: it sends a heartbeat every 5 s, however long its work takes.
-ASKING = Patience(20.0, 15.0)
+# For questions that cost the target little: a person waits for the answer.
+ASKING = Patience(9.5, 15.0, question=9.5)
+# For questions about everything that a target has: it may have to look at millions of files.
+SEARCHING = Patience(20.0, 15.0, question=600.0)
 # For commands that look at runs: what does not answer by then is shown as last seen.
 LOOKING = Patience(5.0, 3.5, is_renewed=False, total=8.0)
 
@@ -100,6 +106,7 @@ class RunnerChannel:
     ) -> None:
         self._on_quiet = on_quiet
         typing = _TYPING_S if host.asks_person else 0.0
+        self._is_typed = bool(typing)
         self._patience = patience._replace(hello=typing or patience.hello)
         self._until = None if patience.total is None else time.monotonic() + patience.total + typing
         self._host = host
@@ -112,6 +119,8 @@ class RunnerChannel:
         self._is_open = True
         self._behind: Json = {}
         self._early: dict[int, Json] = {}
+        self._waiting = Waiting()
+        self._spent = 0.0  # seconds of the first question that the hello took
         self.is_broken = False  # nothing more can be asked
         self.waited_ns = 0  # for the first answer
         self.silent_note = ""  # a file that says since when the target is silent; removed when it answers
@@ -131,7 +140,8 @@ class RunnerChannel:
         if not self._hello:
             began = now_ns()
             answer = self._await_nonce()
-            if answer == "need":
+            is_installed = answer != "need"
+            if not is_installed:
                 self._hang_up()
                 self._begin(bundle.to_zip())
                 self._early = {self._send(request): request for request in self._early.values()}
@@ -144,21 +154,28 @@ class RunnerChannel:
             self._hello = check_hello(header.get("hello"), self._name)
             self._transport.expect(self._patience.answer)
             self.waited_ns = now_ns() - began
+            # The time in which a person types a password, or the runner is sent, is not the target's.
+            self._spent = self.waited_ns / 1e9 if is_installed and not self._is_typed else 0.0
             if self.silent_note:
                 unlink_quietly(os.fsencode(self.silent_note))
         return self._hello
 
     def ask(self, verb: str, **fields: object) -> Json:
         """One request, one answer."""
-        for header, _ in self.stream(verb, **fields):
+        for header, _ in self._stream({"verb": verb, **fields}, is_progress=False):
             if header.get("end"):
                 return header
         raise MalformedAnswerError("the target sent a malformed answer", where=self._name, answer=f"{verb}: no end")
 
     def stream(self, verb: str, **fields: object) -> Iterator[tuple[Json, bytes]]:
         """One request, answers as they come; the last one has ``end`` set."""
+        return self._stream({"verb": verb, **fields}, is_progress=True)
+
+    def _stream(self, request: Json, *, is_progress: bool) -> Iterator[tuple[Json, bytes]]:
+        """``is_progress``: answers before the last one are; otherwise they count as heartbeats."""
         self.hello()
-        request: Json = {"verb": verb, **fields}
+        verb = str(request["verb"])
+        self._wait_for(request, is_progress=is_progress)
         number = next((sent for sent, early in self._early.items() if early == request), 0)
         if number:
             del self._early[number]
@@ -170,16 +187,15 @@ class RunnerChannel:
                 self._early = {sent: early for sent, early in self._early.items() if early != behind}
                 self._early[self._send(behind)] = behind
         if self._patience.is_renewed:
-            self._transport.expect(self._patience.answer)
+            self._transport.expect(self._waiting.renewed(self._patience.answer))
         while True:
             header, payload = self._answer(number)
+            answer = str(header.get("error"))[:_MOST_QUOTED]
             if str(header.get("errno")) in _REFUSED:
-                what, hint = f"disk error on the target during {verb}", "check whether it is full or read-only"
-                raise StoreError(
-                    what, where=self._home or self._name, answer=str(header.get("error"))[:_MOST_QUOTED], hint=hint
-                )
+                from holdfast.engine.system_errors import target_disk_error
+
+                raise target_disk_error(str(header["errno"]), self._name, self._home, verb, answer)
             if header.get("error"):
-                answer = str(header["error"])[:_MOST_QUOTED]
                 if str(header.get("errno")) in _LIMITED:
                     what = f"a resource limit of the target was reached during {verb}"
                     raise ResourceError(what, where=self._name, answer=answer)
@@ -189,14 +205,22 @@ class RunnerChannel:
             if header.get("end"):
                 return
 
+    def _wait_for(self, request: Json, *, is_progress: bool) -> None:
+        spent, self._spent = self._spent, 0.0
+        self._waiting = Waiting(request, is_progress, self._patience.question, spent)
+        limits = [limit for limit in (self._until, self._waiting.until) if limit is not None]
+        self._transport.until = min(limits, default=None)
+
     def _answer(self, number: int) -> tuple[Json, bytes]:
         """The next frame that answers this request."""
         while True:
             header, payload = self._frame()
             is_answer = type(header.get("re")) is int and header["re"] == number
-            if self._patience.is_renewed and (is_answer or header.get("beat") is True):
-                self._transport.expect(self._patience.answer)
-            elif is_answer:
+            is_renewed = self._waiting.take(header, is_answer=is_answer)
+            self._tell_beating()
+            if self._patience.is_renewed and is_renewed:
+                self._transport.expect(self._waiting.renewed(self._patience.answer))
+            elif is_answer and not self._patience.is_renewed:
                 self._transport.accept_frame()
             else:
                 self._transport.refuse_frame()  # perhaps the rest of an answer that the caller did not read completely
@@ -239,7 +263,7 @@ class RunnerChannel:
     def _begin(self, parcel: bytes) -> None:
         self._nonce = os.urandom(8).hex()
         self.began = time.time()
-        handshake = {"home": self._home, "runner": self._runner, "nonce": self._nonce, "size": len(parcel)}
+        handshake = b"\0".join(map(as_bytes, (self._home or "", self._runner, self._nonce, str(len(parcel)))))
         argv = (
             self._python,
             "-I",
@@ -247,7 +271,7 @@ class RunnerChannel:
             "-c",
             bundle.UNPACK,
             bundle.boot_words(),
-            bundle.as_word(wire.dumps(handshake)),
+            bundle.as_word(handshake),
         )
         try:
             self._transport = Transport(self._host.run(argv), self._until, self._tell_quiet)
@@ -262,7 +286,8 @@ class RunnerChannel:
                 hint=f"check that {self._python} exists",
             ) from error
         self._transport.expect(self._patience.hello + len(parcel) / _UPLOAD)
-        self._noise = b""
+        self._noise = bytearray()
+        self._transport.is_extended = False  # what a login prints earns no time
         self._write(parcel)
 
     def _await_nonce(self) -> str:
@@ -272,7 +297,9 @@ class RunnerChannel:
             while True:
                 line = self._transport.reader.line()
                 if line.startswith(expected):
+                    self._transport.is_extended = True
                     return line[len(expected) :].decode("ascii", "replace").strip()
+                self._transport.refuse_frame()
                 self._noise += line[: _MOST_NOISE + 1] + b"\n"
                 if len(self._noise) > _MOST_NOISE:
                     raise wire.BadFrame(f"more than {_MOST_NOISE} bytes before the runner's first line")
@@ -311,7 +338,7 @@ class RunnerChannel:
         self.is_broken = True
         if isinstance(cause, wire.BadFrame):
             return MalformedAnswerError("the target sent a malformed answer", where=self._name, answer=str(cause))
-        if isinstance(cause, Unfinished):
+        if isinstance(cause, Unfinished) and self._transport.until == self._until:  # and not a question's
             self._transport.stop()
             what = f"the target did not send everything within {self._patience.total:g} s"
             return UnfinishedError(
@@ -325,22 +352,33 @@ class RunnerChannel:
             meant = self._host.meaning(stderr, status) if status in (None, _OF_SSH) else None
             what, hint = "the connection to the runner ended", "run the same command again"
             return meant or UnreachableError(what, where=self._name, answer=stderr or str(cause), hint=hint)
-        output = "\n".join(filter(None, (stderr, readable(self._noise).strip())))
+        output = "\n".join(filter(None, (stderr, readable(bytes(self._noise)).strip())))
         return self._host.meaning(output, status) or self._not_started(output, status)
 
     def _tell_quiet(self) -> None:
         # Before the hello a person may be typing a password.
         if self._on_quiet is not None and (self._hello or not self._host.asks_person):
             limit = self._patience.answer if self._hello else self._patience.hello
+            if self._hello and self._waiting.is_limited:
+                limit = min(limit, self._waiting.limit or limit)
             self._on_quiet(f"nothing was received from {self._name} for {QUIET_S:g} s; waiting up to {limit:g} s")
+
+    def _tell_beating(self) -> None:
+        if self._on_quiet is not None and self._waiting.is_long():
+            what = f"{self._name} has sent only heartbeats for {self._waiting.seconds:.0f} s"
+            self._on_quiet(f"{what}; waiting for its answer to the request {self._waiting.verb!r}")
 
     def _silence(self) -> SilentError:
         seconds = self._patience.answer if self._hello else self._patience.hello
         self._transport.stop()
         if self._hello:
             what = f"the runner on the target sent nothing for {seconds:g} s"
+            limit = self._waiting.limit
+            if limit is not None and self._waiting.is_limited and self._waiting.seconds >= limit:
+                what = f"connected, and no answer to the request {self._waiting.verb!r} within {limit:g} s"
+            sent = "it sent only heartbeats" if self._waiting.beats else ""
             hint = "check its disk and network file systems: holdfast computetarget test " + self._name
-            return SilentError(what, where=self._name, hint=hint)
+            return SilentError(what, where=self._name, answer=sent, hint=hint)
         what, hint = self._host.reached()
         return SilentError(f"{what} within {seconds:g} s", where=self._name, hint=hint)
 

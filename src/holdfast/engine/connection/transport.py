@@ -9,24 +9,39 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import sys
 import time
 
 from holdfast.record import Record
 from holdfast.runner import wire
 from holdfast.runner.decoding import readable
+from holdfast.runner.store import fork_guard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast.model import Json
     from holdfast.ports import Host, Stream
 
 SLOWEST = 4096.0  # bytes per second; a link that is slower than this counts as silent
 _LATE_S = 0.5  # for reading what came before a deadline that passed while this process was stopped
 _SLICE_S = 1.0  # of a wait; one that took much longer tells that this process was stopped meanwhile
 QUIET_S = 8.0  # without a byte; ``on_quiet`` is called then, once per wait
+TOLD_S = QUIET_S  # of heartbeats alone; the user is told then
+# Requests that cost the target more than a question does: seconds, or None for as long as they take.
+_WORK_S = {
+    "data make": None,
+    "data remove": None,
+    "data verify": None,
+    "exec": None,
+    "image": None,
+    "load": None,
+    "prepare": None,
+    "save": None,
+    "solve": None,
+    "touch": 70.0,
+}
 _MOST_STDERR = 16_000
 _MOST_OUTPUT = 1_000_000
 _EXIT_S = 2.0  # between the end of its output and the end of the command itself
@@ -53,13 +68,14 @@ class Ended(Record):
 class Transport:
     """One running command. ``expect`` sets the deadline that all reads and writes obey until it is set again.
 
-    ``until``: when the conversation as a whole has to be over, by time.monotonic().
+    ``until``: when the conversation, or the question that is being answered, has to be over, by time.monotonic().
     ``on_quiet``: called when the other side has sent or taken nothing for ``QUIET_S`` and is still waited for.
     """
 
     def __init__(self, stream: Stream, until: float | None = None, on_quiet: Callable[[], None] | None = None) -> None:
-        self._until = until
+        self.until = until
         self._on_quiet = on_quiet
+        self.is_extended = True  # by what arrives: a slow link is given the time that the bytes take
         self._bought = 0.0  # seconds, by bytes of a frame that is not complete
         self._late_since: float | None = None
         self._stream = stream
@@ -71,6 +87,7 @@ class Transport:
         self._is_timed = sys.platform != "win32"  # select() knows only sockets there
         if sys.platform != "win32":
             os.set_blocking(stream.stdin, False)
+        fork_guard.adopt(stream.stdin, stream.stdout, stream.stderr)
         self.reader = wire.FrameReader(stream.stdout, self._before_read)
 
     @property
@@ -148,6 +165,8 @@ class Transport:
     def stop(self) -> None:
         """End the command on this side: an ssh whose remote command hangs would wait for it."""
         if self._status is None and sys.platform != "win32":
+            import signal
+
             try:
                 os.kill(self._stream.pid, signal.SIGTERM)
             except OSError:
@@ -159,7 +178,7 @@ class Transport:
             return
         self._is_open = False
         for fd in (self._stream.stdin, self._stream.stdout, self._stream.stderr):
-            os.close(fd)
+            fork_guard.close(fd)
         if self._status is None:
             _reap(self._stream.pid)
 
@@ -167,8 +186,9 @@ class Transport:
         """Called with what the last read brought, before the next one."""
         self.received += received
         if self._is_timed and self._deadline is not None:
-            self._deadline += received / SLOWEST
-            self._bought += received / SLOWEST
+            earned = received / SLOWEST if self.is_extended else 0.0
+            self._deadline += earned
+            self._bought += earned
             self._check_late(time.monotonic())
             self._wait(self._stream.stdout, writing=False)
 
@@ -197,11 +217,69 @@ class Transport:
             raise self._overdue()
 
     def _end(self) -> float:
-        return min(limit for limit in (self._deadline, self._until, float("inf")) if limit is not None)
+        return min(limit for limit in (self._deadline, self.until, float("inf")) if limit is not None)
 
     def _overdue(self) -> Overdue:
-        is_over = self._until is not None and time.monotonic() >= self._until
+        is_over = self.until is not None and time.monotonic() >= self.until
         return Unfinished() if is_over else Overdue()
+
+
+class Waiting:
+    """A request that is being answered, and how long there was nothing but heartbeats.
+
+    ``limit``: seconds for a question; ``spent``: how many of them are over.
+    """
+
+    def __init__(
+        self, request: Json | None = None, is_progress: bool = True, limit: float | None = None, spent: float = 0.0
+    ) -> None:
+        fields = request or {}
+        self.verb = str(fields.get("verb"))
+        self._is_progress = is_progress
+        self._has_progress = False
+        work = f"data {fields.get('act')}" if self.verb == "data" else self.verb
+        self.limit = None if limit is None or fields.get("wait") else _WORK_S.get(work, limit)
+        # A run that was read completely may print nothing for hours.
+        self._is_told = self.verb == "exec" or bool(fields.get("have"))
+        self._since = time.monotonic() - spent
+        self.beats = 0
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._since
+
+    @property
+    def until(self) -> float | None:
+        """When the answer has to be complete; None where each part of it gives the target its time again."""
+        return None if self.limit is None or self._is_progress else self._since + self.limit
+
+    def take(self, header: Json, *, is_answer: bool) -> bool:
+        """Whether this frame gives the target its time again."""
+        if is_answer and (self._is_progress or header.get("end")):
+            self._since, self.beats, self._has_progress = time.monotonic(), 0, True
+            self._is_told = self._is_told or self._is_progress
+            return True
+        is_beat = is_answer or header.get("beat") is True
+        self.beats += is_beat
+        return is_beat and (self.limit is None or self.seconds < self.limit)
+
+    @property
+    def is_limited(self) -> bool:
+        """A download that has begun may stall for as long as other work."""
+        return self.limit is not None and not (self._has_progress and not self.beats)
+
+    def renewed(self, answer: float) -> float:
+        """Seconds until the next frame has to come."""
+        if self.limit is None or not self.is_limited:
+            return answer
+        return max(0.0, min(answer, self.limit - self.seconds))
+
+    def is_long(self) -> bool:
+        """Whether to tell the user, once."""
+        if self._is_told or not self.beats or self.seconds < TOLD_S:
+            return False
+        self._is_told = True
+        return True
 
 
 def run_to_end(host: Host, argv: tuple[str, ...], limit: float) -> Ended:

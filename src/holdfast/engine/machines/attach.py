@@ -9,8 +9,9 @@ import os
 import subprocess
 
 from holdfast import answers
+from holdfast.amlconfig.types import DEFAULT_IMAGE
 from holdfast.amlconfig.write import reached_by
-from holdfast.engine.connection.channel import ASKING, RunnerChannel
+from holdfast.engine.connection.channel import SEARCHING, RunnerChannel
 from holdfast.engine.connection.transport import run_to_end
 from holdfast.engine.machines import gpu_probe
 from holdfast.errors import ConfigError, HoldfastError, HostKeyError, NoPythonError, SilentError, UnreachableError
@@ -20,7 +21,6 @@ from holdfast.model import Json, Login
 from holdfast.record import Record
 from holdfast.runner.decoding import readable
 from holdfast.runner.store import layout
-from holdfast.target_lookup import DEFAULT_IMAGE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ _FIND_PYTHON = (
 )
 _FIND_S = 30.0
 _HERE_S = 30
+_SURVEY_S = 20.0  # for container engines and the driver of the GPUs
 
 
 class Entry(Record):
@@ -118,10 +119,10 @@ def enter(
     root = compute.root
     host = SshHost(login, shared=secret is None, secret=None if secret is None else lambda: secret)
     python = find_python(host, f"{login.user}@{login.address}" if login.user else login.address or "")
-    channel = RunnerChannel(host, python, root, login.name, layout.runner_digest(home.path), ASKING)
+    channel = RunnerChannel(host, python, root, login.name, layout.runner_digest(home.path), SEARCHING)
     try:
         clients = tuple(answers.texts(channel.ask("register", client=home.id, label=_label()), "clients", login.name))
-        facts = answers.table(channel.ask("survey"), "facts", login.name)
+        facts = answers.table(channel.ask("survey", within=_SURVEY_S), "facts", login.name)
         method = "with your SSH key or agent"
         if own_key or secret is not None:
             login, method = _install_key(home, login, channel, python, root, secret)
@@ -143,13 +144,13 @@ def _test_gpu(channel: RunnerChannel, compute: ComputeTarget, facts: Json, pytho
 
 def make_key(login: Login) -> str:
     """A key pair for this target alone; the public half."""
-    path = os.path.join(login.folder, "key")
+    path = layout.key(login.folder)
     if not os.path.exists(path):
         os.makedirs(login.folder, 0o700, exist_ok=True)
         done = run_here(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"holdfast {_label()}", "-f", path])
         if done.returncode:
             raise ConfigError("the SSH key could not be created", where=path, answer=readable(done.stderr))
-    with open(f"{path}.pub", encoding="ascii") as source:
+    with open(layout.public_key(login.folder), encoding="ascii") as source:
         return source.read().strip()
 
 
@@ -215,18 +216,18 @@ def _install_key(
     """Install a key and test a login with it alone; a machine that accepts no keys asks for a password each time."""
     line = make_key(login)
     channel.ask("authorize", client=home.id, line=line)
-    keyed = login._replace(identity=os.path.join(login.folder, "key"), asks=False)
-    trial = RunnerChannel(SshHost(keyed), python, root, login.name, layout.runner_digest(home.path), ASKING)
+    keyed = login._replace(identity=layout.key(login.folder), asks=False)
+    trial = RunnerChannel(SshHost(keyed), python, root, login.name, layout.runner_digest(home.path), SEARCHING)
     try:
         trial.hello()
         return keyed, "with a key created for this target"
     except HoldfastError:
         channel.ask("authorize", client=home.id, line="")
-        for name in ("key", "key.pub"):
-            os.unlink(os.path.join(login.folder, name))
+        for path in (layout.key(login.folder), layout.public_key(login.folder)):
+            os.unlink(path)
     finally:
         trial.close()
-    with open(os.path.join(login.folder, "asks"), "w", encoding="ascii"):
+    with open(layout.asks(login.folder), "w", encoding="ascii"):
         pass
     kept = secret is not None and askpass.keep(login, secret)
     method = "with a password from your keyring" if kept else "with a password, prompted for each time"

@@ -18,6 +18,7 @@ from holdfast.hosts import openssh
 from holdfast.hosts.ssh import SshHost
 from holdfast.record import Record
 from holdfast.runner.decoding import readable
+from holdfast.runner.store import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
 LITTLE_BYTES = 1_000_000_000
 LITTLE_INODES = 10_000
-ANSWER_S = 30.0
+ANSWER_S = 9.0
+_SURVEY_S = 6.0  # for the slowest part of a survey; the hello and the other parts take the rest of a question's time
 # For any Python that there is, and without a character that a shell would touch.
 _ASK_PYTHON = (
     "import sys,time;sys.stdout.write(' '.join(['{}',str(time.time()),sys.version.split()[0],sys.executable]))"
@@ -203,7 +205,7 @@ class _Examination:
         channel = connect(self._home, self._target, ASKING)
         try:
             folder = str(channel.hello()["home"])
-            facts = answers.table(channel.ask("survey"), "facts")
+            facts = answers.table(channel.ask("survey", within=_SURVEY_S), "facts")
             yield _disk(facts, folder)
             yield _clock(self._skew)
             yield _locks(facts, folder)
@@ -219,7 +221,7 @@ class _Examination:
         login = self._login
         if login.asks:
             return "with a password: the machine accepts no public keys"
-        if login.identity == os.path.join(login.folder, "key"):
+        if login.identity == layout.key(login.folder):
             return "with a key created for this target"
         return f"by {login.identity}" if login.identity else "with your SSH key or agent"
 
@@ -228,7 +230,7 @@ class _Examination:
         if login.identity and not os.path.exists(login.identity):
             return f"{login.identity} does not exist; set another privateKeyFile in {login.name}.compute"
         try:
-            with open(os.path.join(login.folder, "key.pub"), encoding="ascii") as source:
+            with open(layout.public_key(login.folder), encoding="ascii") as source:
                 return f"add this line to ~/.ssh/authorized_keys there: {source.read().strip()}"
         except (OSError, ValueError):
             return f"{self._again()}   (prompts for the password once and installs a key)"
@@ -291,9 +293,10 @@ def _engines(facts: Json, compute: ComputeTarget) -> Tick:
     rows = (
         {str(name): row for name, row in engines.items() if isinstance(row, dict)} if isinstance(engines, dict) else {}
     )
-    message = ", ".join(f"{name} {row.get('version') or row.get('error')}" for name, row in rows.items())
-    message = message or "no docker, no podman"
     usable = [name for name, row in rows.items() if row.get("version")]
+    # Why one does not work matters where no other does.
+    shown = {name: row.get("version") or ("(not usable)" if usable else row.get("error")) for name, row in rows.items()}
+    message = ", ".join(f"{name} {what}" for name, what in shown.items()) or "no docker, no podman"
     wanted = compute.kind.in_container
     if (compute.engine in usable if wanted and compute.engine else usable) or not (wanted or rows):
         return Tick("engines", OK, message)

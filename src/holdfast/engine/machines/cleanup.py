@@ -123,7 +123,7 @@ def _row(answer: Json, only_there: int) -> Json:
     why = "; ".join(line.strip() for line in str(answer.get("why") or "").splitlines() if line.strip())
     if answer.get("kind") == "runs" and only_there:
         stays += only_there
-        why = "; ".join(filter(None, (why, "with outputs that exist only there: holdfast experiment return -r RUN")))
+        why = "; ".join(filter(None, (why, "with outputs that exist only there: holdfast return -r RUN")))
     young, young_bytes = (answers.number(answer, name) if name in answer else 0 for name in ("young", "young_bytes"))
     row: Json = {"what": str(answer.get("what")), "count": count, "bytes": size, "stays": stays, "why": why}
     return {**row, "young": young, "young_bytes": young_bytes}

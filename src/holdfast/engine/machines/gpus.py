@@ -60,7 +60,10 @@ class Card(Record):
 
 
 class Machine(Record):
-    """``state``: measured, none (no NVIDIA GPU there) or unmeasured (could not be read); ``trouble`` says why."""
+    """``state``: measured, none (no NVIDIA GPU there) or unmeasured (could not be read); ``trouble`` says why.
+
+    ``is_pending``: the driver may still answer when it is asked again over the same connection.
+    """
 
     state: str
     source: str
@@ -69,13 +72,14 @@ class Machine(Record):
     cards: list[Card]
     trouble: str
     queue: list[Ticket]
+    is_pending: bool = False
 
     def as_json(self) -> Json:
         cards = [card._asdict() for card in self.cards]
         for card in cards:
             holders = card["processes"]
             card["processes"] = [holder._asdict() for holder in holders] if isinstance(holders, list) else None
-        plain = {name: value for name, value in self._asdict().items() if name not in ("cards", "queue")}
+        plain = {name: value for name, value in self._asdict().items() if name not in ("cards", "queue", "is_pending")}
         return {**plain, "gpus": cards, "queue": [ticket._asdict() for ticket in self.queue]}
 
 
@@ -98,6 +102,7 @@ class Looker:
             cards=[self._card(card, position) for position, card in enumerate(_objects(facts.get("gpus")))],
             trouble=_text(facts.get("trouble")) or "",
             queue=[self._ticket(entry) for entry in _objects(answer.get("queue"))],
+            is_pending=facts.get("is_pending") is True,
         )
 
     def _ticket(self, entry: Json) -> Ticket:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from holdfast import answers, lifecycle, target_lookup
-from holdfast.engine.connection.channel import ASKING, connect
+from holdfast.engine.connection.channel import SEARCHING, connect
 from holdfast.engine.machines import cleanup
 from holdfast.engine.machines.checks import machine
 from holdfast.engine.runs import outputs, reconcile
@@ -43,7 +43,7 @@ class Purged(Record):
 def purge(home: Home, compute: ComputeTarget, agree: Callable[[int, int], None]) -> Purged:
     """``agree`` may refuse: it gets number and size of the outputs that exist only there."""
     target = machine(compute, home.path)
-    channel = connect(home, target, ASKING)
+    channel = connect(home, target, SEARCHING)
     try:
         _refuse_our_own(home, compute, channel)
         folder = str(channel.hello()["home"])

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.model import Project
 
 _LARGEST = 1 << 20
+_LONGEST = 255  # bytes of a folder's name on common file systems
 _NAME = re.compile(r"[a-z0-9._-]+")
 
 
@@ -50,6 +51,9 @@ def install(project: Project, config: str, name: str | None, options: Sequence[s
     name = (name or re.sub(r"[^a-z0-9._-]", "-", f"{project.name}_{config}".lower())).lower()
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} is not a name of a kernel", hint="letters, digits, dots, hyphens and underscores")
+    if len(name) > _LONGEST:
+        what = f"the name of this kernel has {len(name)} characters; at most {_LONGEST} are possible"
+        raise UsageError(what, where=name[:80], hint="choose a shorter one with --name")
     kernel = Kernel(name, f"{project.name} {config}", config, project.root, os.path.join(folder(), name))
     if os.path.exists(kernel.path) and _read(name) is None:
         what = f"another kernel has the name {name}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.errors import UsageError
-from holdfast.labels import checked_tag
+from holdfast.labels import checked_tags
 from holdfast.store import runs
 
 TYPE_CHECKING = False
@@ -17,10 +17,9 @@ _LONGEST_NOTE = 100_000
 
 def add_tags(home: Home, uids: Iterable[str], tags: Mapping[str, object]) -> None:
     """None as a value removes the tag of that name."""
-    for name in tags:
-        checked_tag(name)
+    checked = checked_tags(tags)
     for uid in uids:
-        runs.append_client(home, uid, "tags", tags=dict(tags))
+        runs.append_client(home, uid, "tags", tags=checked)
 
 
 def add_note(home: Home, uids: Iterable[str], text: str) -> None:

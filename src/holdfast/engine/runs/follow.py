@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # States in which a target cannot tell whether the run goes on: its launcher can.
 UNSEEN = ("queued", "elsewhere")
-# Frames in a row that only tell sizes: more than a run has files, in several rounds.
+# Frames in a row of another store that carry nothing: more than a run has files, in several rounds.
 _MOST_EMPTY = 100_000
 
 
@@ -44,8 +44,9 @@ def _ignore(_block: bytes) -> None:
 class Follower:
     """Bring over all there is, then all that comes, until the run is closed or gone.
 
-    ``on_log`` gets the log's bytes, from byte ``skip`` on, and ``on_event`` those of the events. ``follow`` may be
-    called again with a new channel after a break: it continues where the mirror ends.
+    ``on_log`` gets the log's bytes, from byte ``skip`` on, ``on_event`` those of the events, and ``on_progress`` a line
+    that is shown and not kept. ``follow`` may be called again with a new channel after a break: it continues where the
+    mirror ends.
     """
 
     def __init__(
@@ -56,12 +57,14 @@ class Follower:
         on_event: Callable[[bytes], None] | None = None,
         skip: int = 0,
         attempt: str = "a1",
+        on_progress: Callable[[str], None] | None = None,
     ) -> None:
         self._home = home
         self._uid = uid
         self._attempt = attempt
         self._on_log = on_log
         self._on_event = on_event
+        self._on_progress = on_progress
         self._log = Tail(layout.log(home.run(uid, attempt)), skip)
         self._events = Tail(layout.events(home.run(uid, attempt)))
         self.cut: set[str] = set()  # files of which the target sent more than is kept
@@ -89,8 +92,12 @@ class Follower:
                 mirror.append(home, uid, attempt, header, payload, quota)
                 self.cut |= quota.cut
             self._show()
+            progress = header.get("progress")
+            if self._on_progress is not None and isinstance(progress, str):
+                self._on_progress(progress)
             yield
-            empty = 0 if payload else empty + 1
+            is_news = wait and (shared or progress is not None)  # of a run that may take days
+            empty = 0 if payload or is_news else empty + 1
             if header.get("end"):
                 state = answers.text(header, "state")
             elif empty > _MOST_EMPTY:

@@ -25,7 +25,7 @@ def words(target: Target, run: Run | None) -> tuple[str, ...]:
     """The words of a command, to be run here at the terminal, that opens a shell there."""
     store = os.fsencode(target.home or os.path.join("~", ".holdfast"))
     attempt = os.fsencode(os.path.join(layout.run("", run.uid), run.attempt_name)) if run is not None else b""
-    folders = [layout.work(attempt), attempt] if attempt else []
+    folders = [layout.work(attempt), layout.old_work(attempt), attempt] if attempt else []
     parameters: Json = {"store": lossless(store), "folders": list(map(lossless, folders)), "command": _joined(run)}
     return target.host.at_terminal((target.runner_python, *bundle.standalone("runner/run/login_shell.py", parameters)))
 

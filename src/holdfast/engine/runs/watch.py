@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     Steps: TypeAlias = Generator[None, None, str]
 
     class Listener(Protocol):
-        """``write`` gets the bytes of the log, ``read`` those of the events."""
+        """``write`` gets the bytes of the log, ``read`` those of the events, ``progress`` a line for a terminal."""
 
         def write(self, block: bytes) -> None: ...
 
         def read(self, block: bytes) -> None: ...
+
+        def progress(self, text: str) -> None: ...
 
         def another_attempt(self) -> None: ...
 
@@ -90,7 +92,7 @@ class Watch:
         home, uid, listener, skip = self._home, self._uid, self._listener, self._skip
         while True:
             run = runs.read(home, uid)
-            follower = Follower(home, uid, listener.write, listener.read, skip, run.attempt_name)
+            follower = Follower(home, uid, listener.write, listener.read, skip, run.attempt_name, listener.progress)
             try:
                 state = yield from self._through_all_breaks(follower)
             finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from itertools import pairwise
 
@@ -11,6 +10,7 @@ from holdfast.engine.submit import trust_policy
 from holdfast.engine.submit.trust_policy import SWITCHES, Wanted, covers
 from holdfast.errors import ConfigError, HoldfastError
 from holdfast.record import Record
+from holdfast.runner import json_text
 from holdfast.runner.decoding import as_bytes
 from holdfast.runner.store import layout
 from holdfast.runner.untrusted import Untrusted, hexadecimal
@@ -135,8 +135,16 @@ def scope_of(home: str, root: str) -> str:
         return real
     try:
         with open(layout.request(layout.run(home, uid)), encoding="utf-8") as source:
-            recorded = json.load(source).get("project_root")
+            request = json_text.loads(source.read())
+        recorded, stores = request.get("project_root"), (home, request.get("home"))
+        is_foreign = request.get("imported")
     except (OSError, ValueError, AttributeError, RecursionError):
+        return real
+    # Any clone can have a folder runs/<uid>: only the run's own folder in its store holds a copy of the project.
+    folders = [
+        os.path.realpath(layout.run(store, uid)) for store in stores if isinstance(store, str) and os.path.isabs(store)
+    ]
+    if is_foreign or not any(real.startswith(f"{folder}{os.sep}") for folder in folders):
         return real
     return os.path.realpath(recorded) if isinstance(recorded, str) and recorded else real
 

@@ -98,7 +98,7 @@ class SettledData:
     def _state(self, source: str) -> str:
         from holdfast.runner.store.data_state import fingerprint
 
-        return fingerprint(os.fsencode(source), True)
+        return fingerprint(os.fsencode(source))
 
     def _plan_row(self, row: _Row) -> Json:
         data, taken = row.data, row.taken

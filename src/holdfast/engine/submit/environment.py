@@ -13,10 +13,10 @@ from holdfast import answers
 from holdfast.engine.submit.lock import place_of, text_of
 from holdfast.environments import gpu as flavour
 from holdfast.environments import lock, retired, secrets, sources, wheels
-from holdfast.environments.choice import is_bare
+from holdfast.environments.choice import is_bare, required_python
 from holdfast.environments.edits import applied
 from holdfast.environments.read import read
-from holdfast.environments.spec import Facts, Interpreter, Spec, python_findings, settled, spec_key
+from holdfast.environments.spec import Facts, Interpreter, Spec, python_findings, python_of, settled, spec_key
 from holdfast.errors import ConfigError, InternalError
 from holdfast.model import Json
 from holdfast.record import Record
@@ -103,18 +103,21 @@ def ask(
 ) -> Asked | None:
     """Read the declaration with the target's facts; None where nothing is declared. Errors in it are raised."""
     declared = sources.find(project.root, chosen.config, script)
-    if declared is None:
+    header = _header(project.root, script, declared)
+    if declared is None and header is None:
         return None
     location = chosen.compute.python_location or "python"
     answer = container.facts if container is not None else _facts(channel, chosen)
     facts, interpreter, path = _understood(answer)
-    spec, findings = read(project.root, declared)
+    if declared is None:
+        _refuse(python_findings(header, interpreter) if header and interpreter else [])
+        return None
+    spec, findings = _read(project.root, chosen, declared, interpreter)
     if spec is None:
         _refuse(findings)
         return None
-    spec = flavour.flavoured(settled(spec, interpreter), facts)
-    findings += python_findings(spec, interpreter) if interpreter is not None else []
-    findings += _judged(spec, facts, interpreter)
+    spec = _with_spark(project.root, chosen, settled(spec, interpreter), interpreter, answer, facts)
+    findings += _python_findings(spec, header, interpreter) + _judged(spec, facts, interpreter)
     _refuse(findings)
     if spec.kind == "pip" and interpreter is None:
         hint = "set pythonLocation in the .compute file to an existing one"
@@ -134,6 +137,73 @@ def ask(
         pip_configuration=pip_configuration.read(),
         is_remote=chosen.compute.kind.is_remote,
     )
+
+
+def _read(
+    root: str, chosen: Chosen, declared: Declared, interpreter: Interpreter | None
+) -> tuple[Spec | None, list[Finding]]:
+    """The declaration; where the project uses Spark, with a Python that Spark runs on."""
+    spec, findings = read(root, declared)
+    if spec is None or chosen.config.framework == "Python":
+        return spec, findings
+    from holdfast.engine.submit import spark_request
+    from holdfast.environments import spark_pins
+
+    if not spark_request.uses_spark(root):
+        return spec, findings
+    spec, replaced = spark_pins.replaced(spec)
+    errors = spark_pins.findings(spec, python_of(settled(spec, interpreter), interpreter))
+    return spec, [*findings, *replaced, *errors]
+
+
+def _with_spark(
+    root: str, chosen: Chosen, spec: Spec, interpreter: Interpreter | None, answer: Json, facts: Facts
+) -> Spec:
+    """With what a project that uses Spark needs and does not declare, and in the flavour for the target's GPUs."""
+    if chosen.config.framework == "Python":
+        return flavour.flavoured(spec, facts)
+    from holdfast.engine.machines import spark_cluster
+    from holdfast.engine.submit import spark_request
+    from holdfast.environments.spark import with_spark
+
+    if not spark_request.uses_spark(root):
+        return flavour.flavoured(spec, facts)
+    java = answer.get("java")
+    connect = spark_cluster.master_of(chosen.compute).startswith("sc://")
+    version = spark_cluster.version(chosen.compute, str(answer.get("spark") or ""))
+    _check_spark(spec, version, chosen)
+    python, number = python_of(spec, interpreter), java if isinstance(java, int) else 0
+    return flavour.flavoured(with_spark(spec, python, number, connect=connect, version=version), facts)
+
+
+def _check_spark(spec: Spec, version: str, chosen: Chosen) -> None:
+    """A driver of another version than the cluster's would be refused by its master, or waits for it in vain."""
+    from holdfast.environments.spark import declared_version
+    from holdfast.script_api.spark import master_page
+
+    declared = declared_version(spec)
+    if declared is not None and master_page.is_other(declared[0], version):
+        what = (
+            f"the project declares PySpark {declared[0]}, and the cluster of {chosen.compute.name} has Spark {version}"
+        )
+        where = f"{declared[1].file}:{declared[1].line}"
+        raise ConfigError(what, where=where, hint=f"write pyspark=={version}, or delete that line: it is then added")
+
+
+def _header(root: str, script: str, declared: Declared | None) -> Spec | None:
+    """What the script's header requires of Python, where another file declares the packages, or none does."""
+    if not is_bare(root) or (declared is not None and declared.kind == "script"):
+        return None
+    required = required_python(root, script)
+    return Spec(source=script, kind="pip", python=required) if required else None
+
+
+def _python_findings(spec: Spec, header: Spec | None, interpreter: Interpreter | None) -> list[Finding]:
+    """Where pip would have to do with an interpreter that the declaration or the script's header rules out."""
+    if interpreter is None:
+        return []
+    parts = (spec, header) if header is not None and spec.kind == "pip" else (spec,)
+    return [finding for part in parts for finding in python_findings(part, interpreter)]
 
 
 def fixed(project: Project, chosen: Chosen, channel: RunnerChannel, *, gpu: bool) -> tuple[str, str, str]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 import os
 import select
-import signal
 import sys
 import time
 
 from holdfast.engine.submit import git_repository
+from holdfast.project import FILE as IDENTITY
 from holdfast.runner.store import layout
 from holdfast.runner.store.files import temporary_beside, write_all
 from holdfast.runner.store.remove_tree import remove_tree
@@ -38,7 +38,11 @@ _DIFF = (
     *("diff", "--patch-with-raw", "-z", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv"),
     *("--ignore-submodules=dirty", "--submodule=short", "--binary"),
 )
-_UNTRACKED = ("ls-files", "-z", "--others", "--directory", "--no-empty-directory", "--exclude-standard")
+# The first submit writes the project's identity, which is no change of the user's.
+_UNTRACKED = (
+    *("ls-files", "-z", "--others", "--directory", "--no-empty-directory", "--exclude-standard"),
+    f"--exclude={IDENTITY}",
+)
 
 
 class Begun:
@@ -168,6 +172,8 @@ class _Child:
         if not self._pid:
             return True
         if not by_itself:
+            import signal
+
             os.kill(self._pid, getattr(signal, "SIGKILL", signal.SIGTERM))
         return os.waitpid(self._pid, 0)[1] != 0
 

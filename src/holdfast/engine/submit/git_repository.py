@@ -7,7 +7,6 @@ not looked at, as git does it.
 from __future__ import annotations
 
 import os
-import re
 import sys
 
 from holdfast.record import Record
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 _LARGEST_REFS = 16 << 20
 _LARGEST_CONFIG = 1 << 20
 _HEX = frozenset("0123456789abcdef")
-# Compiled where a repository is found.
-_SECTION = r'\[\s*([A-Za-z0-9.-]+)\s*("(?:[^"\\]|\\.)*")?\s*\](.*)'
+# Used, and re imported, only where a repository is found.
+_SECTION = r'\[\s*([A-Za-z0-9.-]+)\s*(?:("(?:[^"\\]|\\.)*")\s*)?\](.*)'
 _ENTRY = r'([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^;#"]*))?'
 # How files in the work tree differ from those in commits. None of these names a program or a path.
 _DESCRIBING = frozenset(
@@ -60,6 +59,8 @@ class Repository(Record):
 
     def settings(self) -> dict[str, str]:
         """Options for git that describe the work tree, and the files that the user's own configuration names."""
+        import re
+
         options = dict(_users())
         options.update(
             (name, value)
@@ -161,6 +162,8 @@ def _config_home() -> str:
 
 def _entries(path: str, within: str | None = None) -> Iterator[tuple[str, str]]:
     """``section.key`` and value of a configuration file, names in lower case; no includes, no subsections."""
+    import re
+
     section = ""
     for line in _text(path, _LARGEST_CONFIG, within).splitlines():
         rest = line.strip()

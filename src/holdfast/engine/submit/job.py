@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _LARGEST_ENV_FILE = 1 << 20
 _LARGEST_KEEPIGNORE = 1 << 16
+_LONGEST_FIRST_LINE = 512
 KEEPIGNORE = ".keepignore"  # which files outside outputs/ are never results, in the form of a .gitignore
 
 
@@ -69,15 +70,14 @@ def make_job(
     command = given.words or config.argument_vector or ()
     if not command or command[0] == "$file":
         raise UsageError("no script given", hint="holdfast submit -c local train.py")
-    _refuse_spark(config, file)
     env, places = _environment(given, config, file, ask)
     return Job(
         **_runnable(given, project.root, command),
         config=config.name,
         target=target,
         env=env,
-        links=tuple(_link(project, given.folder, name) for name in given.links)
-        + tuple(_link(project, project.root, name) for name in config.links or ()),
+        links=tuple(link(project.root, name, given.folder) for name in given.links)
+        + tuple(link(project.root, name, project.root) for name in config.links or ()),
         timeout_s=seconds(given.timeout, "--timeout") if given.timeout else config.timeout,
         grace_s=seconds(given.grace, "--grace") if given.grace else config.grace if config.grace is not None else 30.0,
         max_log=config.max_log_size or 10 * 1000**3,
@@ -106,27 +106,28 @@ def _data(given: Asked, project: Project, config: RunConfig, file: str) -> tuple
 
 
 def _runnable(asked: Asked, root: str, words: tuple[str, ...]) -> dict[str, Any]:
-    """Fields of a job: what is run. Most runs are of a Python file, and nothing of it has to be read."""
+    """Fields of a job: what is run. Most runs are of a Python file, of which only the first line has to be read."""
     if asked.command:
         return {"script": words[0], "arguments": tuple(words[1:]), "command": asked.command, "source": ""}
     if words[0] in (asked.files or ()):
         return {"script": words[0], "arguments": tuple(words[1:])}
     if words[0].endswith(".py"):
-        return {"script": script_path(root, asked.folder, words[0]), "arguments": tuple(words[1:])}
+        script = script_path(root, asked.folder, words[0])
+        if not _has_options(os.path.join(root, script)):
+            return {"script": script, "arguments": tuple(words[1:])}
     from holdfast.engine.submit.runnable import understand
 
     return understand(root, asked.folder, words, after_dashes=asked.after_dashes)._asdict()
 
 
-def _refuse_spark(config: RunConfig, file: str) -> None:
-    if config.framework != "Python":
-        raise ConfigError(
-            "PySpark is not supported by this version"
-            if config.framework
-            else "no Framework is set; the default, PySpark, is not supported by this version",
-            where=file,
-            hint="add this line to it: Framework: Python",
-        )
+def _has_options(path: str) -> bool:
+    """Whether the ``#!`` line of a file may have options for Python. What cannot be read is refused later."""
+    try:
+        with open(untrusted.open_file(path), "rb") as source:
+            line = source.readline(_LONGEST_FIRST_LINE)
+    except (OSError, ValueError):
+        return False
+    return line.startswith(b"#!") and b" -" in line
 
 
 def _keep(asked: Asked, project: Project, config: RunConfig, settings: Mapping[str, str]) -> Json | None:
@@ -197,6 +198,11 @@ def _environment(
 
 def _from_shell(name: str) -> str:
     if name not in os.environ:
+        from difflib import get_close_matches
+
+        meant = get_close_matches(name, ("project", "active", "none"), 1, 0.75)
+        if meant:
+            raise UsageError(f"--env {name} names no environment", hint=f"did you mean --env {meant[0]}?")
         raise UsageError(f"-e {name}: {name} is not set in this shell", hint=f"export {name}=..., or -e {name}=VALUE")
     return os.environ[name]
 
@@ -235,16 +241,19 @@ def _env_file(path: str) -> dict[str, tuple[str, int]]:
     return values
 
 
-def _link(project: Project, folder: str, named: str) -> Link:
-    """``data``: the project's own folder of that name. ``data=/mnt/big``: another folder, shown as data."""
+def link(root: str, named: str, folder: str = "") -> Link:
+    """``data``: the project's own folder of that name. ``data=/mnt/big``: another folder, shown as data.
+
+    ``folder`` is the one that it is typed in; without it names are those in the project.
+    """
     name, equals, target = named.partition("=")
-    inside = os.path.normpath(os.path.join(folder, name))
+    inside = os.path.normpath(os.path.join(folder or root, name))
     target = os.path.abspath(os.path.join(folder, os.path.expanduser(target))) if equals else inside
-    shown = os.path.relpath(inside, project.root)
+    shown = os.path.relpath(inside, root)
     if shown == os.curdir or shown.startswith(os.pardir) or os.path.isabs(shown):
         raise UsageError(
             f"--link {named}: not inside the project",
-            where=project.root,
+            where=root,
             hint="give it a name: --link data=/path/to/folder",
         )
     if not os.path.exists(target):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 
 from holdfast.environments import lock, secrets
 from holdfast.environments.requirement import parse
@@ -165,12 +166,20 @@ def _send_packages(home: Home, project: Project, requirements: Asked, channel: R
             source, copy = os.path.join(project.root, path), os.path.join(folder, path)
             os.makedirs(os.path.dirname(copy), exist_ok=True)
             if os.path.isdir(source):
-                shutil.copytree(source, copy, symlinks=True, dirs_exist_ok=True)
+                shutil.copytree(source, copy, symlinks=True, ignore=_irregular, dirs_exist_ok=True)
             else:
                 shutil.copyfile(source, copy)
         tree = snapshot.scan(folder, cache=None).store(home.objects).tree
     Shipment(home, channel, f"{project.id}-packages", lambda _done, _total: None).send_missing(tree)
     return tree
+
+
+def _irregular(folder: str, names: list[str]) -> list[str]:
+    """What is neither file, folder nor link: reading a FIFO would wait for ever."""
+    modes = {name: os.lstat(os.path.join(folder, name)).st_mode for name in names}
+    return [
+        name for name, mode in modes.items() if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))
+    ]
 
 
 def _build_needed(requirements: Asked, answer: Json) -> BuildNeededError:
@@ -210,7 +219,7 @@ def _name(text: str) -> str:
 
 def _failure(requirements: Asked, answer: Json, log: str) -> ConfigError:
     last = answer.get("tail")
-    lines = [str(line) for line in last[-30:]] if isinstance(last, list) else []
+    lines = _of_last_attempt([str(line) for line in last[-30:]] if isinstance(last, list) else [])
     hint = str(answer.get("hint") or "")
     return ConfigError(
         str(answer.get("what")),
@@ -218,6 +227,12 @@ def _failure(requirements: Asked, answer: Json, log: str) -> ConfigError:
         answer=secrets.scrub("\n".join(lines)),
         hint=f"{hint}\nthe whole log: {log}".strip(),
     )
+
+
+def _of_last_attempt(lines: list[str]) -> list[str]:
+    """What a tool printed when it was run last; its command line, with our paths, is in the log."""
+    commands = [number for number, line in enumerate(lines) if line.startswith("$ ")]
+    return lines[commands[-1] + 1 :] if commands else lines
 
 
 def _remember(path: str, locked: lock.Lock) -> None:

@@ -6,15 +6,15 @@ A fix is one line: ``run: COMMAND``, ``on HOST run: COMMAND`` or ``write in FILE
 
 from __future__ import annotations
 
-import json
 import time
 
 from holdfast import target_lookup
 from holdfast.engine.connection import bundle
 from holdfast.engine.connection.transport import run_to_end
+from holdfast.engine.system_errors import room_hint
 from holdfast.errors import ConfigError, HoldfastError, NoPlaceError, NoPythonError, RemoteCommandError, StoreError
 from holdfast.record import Record
-from holdfast.runner import untrusted
+from holdfast.runner import json_text, untrusted
 from holdfast.runner.decoding import readable
 
 TYPE_CHECKING = False
@@ -138,6 +138,8 @@ class Preflight:
             return Tick("disk", OK, message)
         else:
             message = f"{_size(wanted[0])} and {wanted[1]} files are needed, {message}"
+            fix = f"{room_hint(self._target.name)}; or {self._elsewhere(look, wanted, need)}"
+            return Tick("disk", FAILED, message, fix, StoreError.exit_code)
         return Tick("disk", FAILED, message, self._elsewhere(look, wanted, need), StoreError.exit_code)
 
     def _forbids(self, fit: Json, need: Need) -> bool:
@@ -166,7 +168,7 @@ class Preflight:
         if there is None or _number(there) >= wanted:
             return Tick("gpus", OK, "not counted yet" if there is None else f"{there} there")
         line = _line_of(self._config, "gpus", str(job.gpu.count))
-        fix = f"use --gpus {there}, or another target: -t NAME"
+        fix = f"use --gpus {there}, or another target: -c NAME"
         if line:
             fix = f"write in {self._config}{line}: gpus: {there}"
         message = f"{job.gpu.count} requested, but this machine has {there or 'none'}"
@@ -240,7 +242,7 @@ def _ask_more(target: Target, prefix: str) -> Json:
     argv = bundle.standalone("runner/machine/store_locations.py", {"home": target.home, "prefix": prefix})
     printed = run_to_end(target.host, (target.runner_python, *argv), _LOOK_S).out
     try:
-        answer = json.loads(printed.rstrip().rpartition(b"\n")[2])
+        answer = json_text.loads(printed.rstrip().rpartition(b"\n")[2].decode("utf-8"))
     except (ValueError, RecursionError):
         return {}
     return answer if isinstance(answer, dict) else {}

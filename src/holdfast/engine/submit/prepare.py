@@ -11,7 +11,7 @@ from holdfast import project as projects
 from holdfast import settings, target_lookup
 from holdfast.engine.submit import job as request
 from holdfast.environments import choice
-from holdfast.errors import UnreachableError, UsageError
+from holdfast.errors import ConfigError, UnreachableError, UsageError
 from holdfast.record import Record
 from holdfast.runner.store import layout
 from holdfast.store.home import location
@@ -98,13 +98,14 @@ def prepare(order: Order, dialog: Dialog, environ: Mapping[str, str]) -> Prepare
     if not os.path.isdir(folder):
         raise UsageError("no such folder", where=folder)
     project = projects.find(folder)
+    projects.refuse_home(project.root)
     if words and words[0].endswith(".runconfig"):
         name, words = os.path.splitext(os.path.basename(words[0]))[0], ()
     home = location()
     preset = settings.read(layout.settings(home))
     name = name or order.target or preset["defaultTarget"]
     if project.passed_over:
-        dialog.warn(_another_owner(project.passed_over))
+        dialog.warn(_passed_over(project.passed_over))
     chosen = target_lookup.choose(target_lookup.folders(project.root, home), name, order.target)
     dialog.confirm(home, project.root, chosen)  # before secrets are asked for
     target = target_lookup.resolve(chosen.compute, home)
@@ -112,6 +113,13 @@ def prepare(order: Order, dialog: Dialog, environ: Mapping[str, str]) -> Prepare
         dialog.findings(chosen.warnings)
     asked = order.asked._replace(words=words)
     job = request.make_job(asked, project, chosen, target.name, preset, dialog.secret)
+    if chosen.config.framework != "Python":
+        from holdfast.engine.submit import spark_request
+
+        job = job._replace(spark=spark_request.requested(project.root, chosen, dialog.findings))
+    elif chosen.compute.kind.framework:
+        what = f"{chosen.compute.name} is a Spark cluster, and the run configuration says Framework: Python"
+        raise ConfigError(what, where=chosen.config_file, hint="write Framework: PySpark")
     return _with_environment(order, Prepared(project, job, chosen, target), dialog, environ)
 
 
@@ -141,9 +149,12 @@ def _warn_of_foreign(root: str, dialog: Dialog) -> None:
             dialog.warn(f"{path} belongs to another user and is not used; allow it with: holdfast trust {quote(root)}")
 
 
-def _another_owner(folder: str) -> str:
+def _passed_over(folder: str) -> str:
     from shlex import quote
 
+    if projects.holds_home(folder):
+        files = " and ".join(path for path in projects.marks(folder) if path != folder)
+        return f"{files} ignored: your home directory is not the project of the folders below it"
     return f"{folder} is a project of another user and is not used; allow it with: holdfast trust {quote(folder)}"
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+from shlex import quote
 
+from holdfast import kinds
 from holdfast.engine.submit.git_facts import Begun
 from holdfast.engine.submit.submit import Submitter
 from holdfast.errors import UsageError
 from holdfast.model import Data, GpuWish, Job, Link
 from holdfast.record import Record
+from holdfast.runner.plan import Plan as ParsedPlan
+from holdfast.runner.plan import PlanError
 from holdfast.runner.store import layout
 from holdfast.runner.store.files import write_synced
 from holdfast.snapshot.snapshot import Snapshot
@@ -76,9 +80,12 @@ class _Told(Begun):
                 write_synced(layout.git_diff(folder), source.read())
 
 
-def job_again(run: Run, plan: Json, *, config: str, target: str, env: Mapping[str, str]) -> Job:
-    """The job of the original run, from its stored request and plan."""
+def job_again(
+    run: Run, plan: Json, *, config: str, target: str, env: Mapping[str, str], links: tuple[Link, ...] = ()
+) -> Job:
+    """The job of the original run, from its stored request and plan; ``links`` were given for the new run."""
     request = run.request
+    _refuse_malformed(run, plan)
     return Job(
         script=str(plan.get("script")),
         arguments=tuple(map(str, _list(request.get("arguments")))),
@@ -87,7 +94,7 @@ def job_again(run: Run, plan: Json, *, config: str, target: str, env: Mapping[st
         config=config,
         target=target,
         env=env,
-        links=tuple(Link(str(link["name"]), str(link["target"])) for link in _list(plan.get("links"))),  # type: ignore[index]
+        links=_links(run, plan, target, links),
         timeout_s=_number(plan.get("timeout")),
         grace_s=_number(plan.get("grace")) or Job.grace_s,
         max_log=int(_number(plan.get("max_log")) or Job.max_log),
@@ -99,12 +106,45 @@ def job_again(run: Run, plan: Json, *, config: str, target: str, env: Mapping[st
         capture=plan.get("capture") is not False,
         data=_data(request.get("data")),
         reproduces=str(request.get("run_id")),
-        **_interpreter(plan, target),
+        **_interpreter(run, plan, target),
     )
 
 
-def _keep(said: object) -> Json | None:
-    return said if isinstance(said, dict) else None
+def _refuse_malformed(run: Run, plan: Json) -> None:
+    try:
+        ParsedPlan(plan)
+    except PlanError as error:
+        where = str(run.request.get("run_id"))
+        raise UsageError("the stored plan of this run is damaged", where=where, answer=str(error)) from None
+
+
+def names_paths_of(run: Run, target: str) -> bool:
+    """Whether paths in the plan of a run are used on this target without being given again.
+
+    The plan of an imported run was written by someone else, and that of a run on another machine may have been changed
+    there: on any other target it would choose folders and programs for that machine.
+    """
+    request = run.request
+    if request.get("imported"):
+        return False
+    return target == request.get("target") or not kinds.of(str(request.get("kind"))).is_remote
+
+
+def _links(run: Run, plan: Json, target: str, given: tuple[Link, ...]) -> tuple[Link, ...]:
+    """The folders that the run saw by links, which a container mounts writable."""
+    recorded = [Link(str(row["name"]), str(row["target"])) for row in _list(plan.get("links")) if isinstance(row, dict)]
+    names = {link.name for link in given}
+    missing = [link for link in recorded if link.name not in names]
+    if missing and not names_paths_of(run, target):
+        what = "the folders that this run linked are not used unless you name them"
+        answer = "\n".join(f"{link.name}: {link.target}" for link in missing)
+        hint = " ".join(f"--link {quote(f'{link.name}={link.target}')}" for link in missing)
+        raise UsageError(what, where=str(run.request.get("run_id")), answer=answer, hint=hint)
+    return (*given, *missing)
+
+
+def _keep(recorded: object) -> Json | None:
+    return recorded if isinstance(recorded, dict) else None
 
 
 def _data(recorded: object) -> tuple[Data, ...]:
@@ -113,13 +153,14 @@ def _data(recorded: object) -> tuple[Data, ...]:
     return tuple(Data(**{name: str(row.get(name) or "") for name in Data._fields}) for row in rows)
 
 
-def _interpreter(plan: Json, target: str) -> dict[str, Any]:
+def _interpreter(run: Run, plan: Json, target: str) -> dict[str, Any]:
     """The interpreter that the run used as it was, if it is submitted to the same target again."""
     recorded, argv = plan.get("interpreter"), _list(plan.get("argv"))
     if not isinstance(recorded, dict) or not argv:
         return {}
     python = plan.get("python") or argv[0]
-    is_own = recorded.get("origin") in ("active", "path") and target == plan.get("target")
+    is_own = recorded.get("origin") in ("active", "path") and target == run.request.get("target")
+    is_own = is_own and names_paths_of(run, target)
     return {"python": str(python) if is_own else None, "interpreter": recorded}
 
 

@@ -26,6 +26,7 @@ _NOTEBOOK = ".ipynb"
 _SCRIPTS = (".py", _NOTEBOOK, *_PROGRAMS)
 _BINARIES = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")  # Linux, macOS
 _HEAD = 512
+_PLAIN_OPTIONS = frozenset("bBdOPqsuv")  # options of Python that take no value and leave the run's variables in force
 _LARGEST_NOTEBOOK = 256 << 20
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
@@ -42,6 +43,8 @@ class Runnable(Record):
 def understand(root: str, folder: str, words: tuple[str, ...], *, after_dashes: bool) -> Runnable:
     """``folder`` is where paths begin; ``after_dashes``: the words came after ``--``, as a command does."""
     first, rest = words[0], tuple(words[1:])
+    if not first:
+        raise UsageError("the name of the script or program is empty", hint="holdfast submit SCRIPT [ARGUMENTS]")
     if first == "-m":
         return _module(root, folder, rest)
     if first in _PYTHONS and not os.path.isfile(os.path.join(folder, first)):
@@ -144,24 +147,33 @@ def _refuse_folder(root: str, folder: str, named: str) -> None:
 def _file(root: str, script: str, rest: tuple[str, ...]) -> Runnable:
     path = os.path.join(root, script)
     ending = os.path.splitext(script)[1]
-    if ending == ".py":
-        return Runnable(script, rest)
     if ending == _NOTEBOOK:
         _check_notebook(path, script)
         return Runnable(script, rest, (PYTHON, "-m", "holdfast_notebook", script), script)
-    with open(path, "rb") as source:
-        head = source.read(_HEAD)
+    head = _head(path)
     shown = f"./{script}" if script.startswith("-") else script
     interpreter = _interpreter(head)
-    if interpreter and not any(os.path.basename(word).startswith("python") for word in " ".join(interpreter).split()):
+    options = _python_options(interpreter, script, path)
+    if options is not None or ending == ".py":
+        return Runnable(script, rest, (PYTHON, *options, shown), script) if options else Runnable(script, rest)
+    if interpreter:
         return Runnable(script, rest, (*interpreter, shown), script)
     if head.startswith(_BINARIES) or (b"\0" in head and os.access(path, os.X_OK)):
         if not os.access(path, os.X_OK):
             raise ConfigError(f"the program {script} is not executable", where=path, hint=f"chmod +x {script}")
         return Runnable(script, rest, (f"./{script}",), script)
-    if ending in _PROGRAMS and not interpreter:
+    if ending in _PROGRAMS:
         return Runnable(script, rest, (_PROGRAMS[ending], shown), script)
     return Runnable(script, rest)
+
+
+def _head(path: str) -> bytes:
+    """The first bytes; what cannot be read is refused where it is stored."""
+    try:
+        with open(untrusted.open_file(path), "rb") as source:
+            return source.read(_HEAD)
+    except (OSError, untrusted.Untrusted):
+        return b""
 
 
 def _interpreter(head: bytes) -> tuple[str, ...]:
@@ -170,6 +182,24 @@ def _interpreter(head: bytes) -> tuple[str, ...]:
         return ()
     line = os.fsdecode(head[2:].split(b"\n", 1)[0].strip())
     return tuple(line.split(None, 1))
+
+
+def _python_options(interpreter: tuple[str, ...], script: str, path: str) -> tuple[str, ...] | None:
+    """The options that a ``#!`` line has for Python; None where it names another program."""
+    tokens = " ".join(interpreter).split()
+    number = next((number for number, word in enumerate(tokens) if os.path.basename(word).startswith("python")), None)
+    if number is None:
+        return None
+    options = tokens[number + 1 :]
+    values = iter(options)
+    for word in values:
+        if word in ("-X", "-W"):
+            next(values, None)
+        elif not word.startswith(("-X", "-W")) and (word[:1] != "-" or not word[1:] or set(word[1:]) - _PLAIN_OPTIONS):
+            what = f"the option {word!r} of the #! line of {script} cannot be used in a run"
+            hint = f"delete it, or name it yourself: holdfast submit -- python {' '.join(options)} {script}"
+            raise ConfigError(what, where=f"{path}:1", hint=hint)
+    return tuple(options)
 
 
 def _check_notebook(path: str, script: str) -> None:

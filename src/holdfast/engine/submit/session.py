@@ -48,6 +48,7 @@ class Session:
 
     def run(self, *, skip_unreadable: bool = False) -> tuple[Plan, Snapshot]:
         try:
+            self._check_cluster()
             environment, container = self._settle()
             self._stopwatch.lap("environment")
             return self._submitter().submit(
@@ -58,6 +59,12 @@ class Session:
             raise
         finally:
             self._dialog.quiet()
+
+    def _check_cluster(self) -> None:
+        if self._found.chosen.compute.kind.framework:
+            from holdfast.engine.machines import spark_cluster
+
+            spark_cluster.check(self._found.chosen.compute)
 
     def preflight(self) -> list[Tick]:
         """What would be found before a start; nothing is stored, sent, built or started."""

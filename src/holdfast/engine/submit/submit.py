@@ -285,7 +285,7 @@ def _plan(
     container_plan = _wish(target, container, python, gpu is not None and gpu["count"] != 0)
     kept = environment.in_plan() if environment is not None else None
     interpreter = python or job.python or target.compute.python_location or "python"
-    parts = RuntimeParts(interpreter, target.compute.to_settings(), kept, container_plan, gpu)
+    parts = RuntimeParts(interpreter, target.compute.to_settings(), kept, container_plan, gpu, job.spark)
     return make_plan(
         job,
         project,

@@ -78,7 +78,10 @@ TABLE = (
     *_rules(".compute", ALONE, _CONTAINER, "dockerfile", "engine", "sharedVolumes", "nvidiaDocker"),
     *_rules(".compute", ALONE, _CONTAINER, "shmSize", "memory", "cpus"),
     *_rules(".compute", ALONE, "", "userManagedEnvironment", "stopWhenIdleMinutes"),
-    *_rules(".compute", ALONE, "not used", "gpus", "sparkSubmitLocation", "yarnDeployMode"),
+    *_rules(".compute", ALONE, "not used", "gpus"),
+    *_rules(
+        ".compute", ALONE, "how the driver is started on a confirmed cluster", "sparkSubmitLocation", "yarnDeployMode"
+    ),
     *_rules(".compute", ALONE, "as type", "cluster", "native"),
     Rule(
         ".runconfig",

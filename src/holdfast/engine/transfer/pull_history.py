@@ -207,13 +207,12 @@ def _merge_labels(home: Home, authors: list[Author], left_out: list[str]) -> tup
     for author in authors:
         for path in shared_folder.label_files(author) if author.id != home.id else ():
             try:
-                lines = [untrusted.loads(line) for line in shared_folder.read_labels(path, author)]
+                lines = shared_folder.read_labels(path, author)
             except (OSError, ValueError) as error:
                 left_out.append(f"labels of {author.owner_name or author.id}: {_reason(error, author.path)}")
                 continue
-            for line in lines:
-                if isinstance(line, dict) and isinstance(line.get("uid"), str):
-                    offered.setdefault(str(line["uid"]), []).append((author.id, line))
+            for line in filter(shared_labels.is_label, map(_value, lines)):
+                offered.setdefault(str(line["uid"]), []).append((author.id, line))
     own = {author.id for author in authors if author.is_own}
     counts = {
         uid: shared_labels.merge(home, runs.read(home, uid), offered[uid], own)
@@ -221,6 +220,15 @@ def _merge_labels(home: Home, authors: list[Author], left_out: list[str]) -> tup
         if uid in offered
     }
     return [uid for uid, count in counts.items() if count], sum(counts.values())
+
+
+def _value(line: bytes) -> Json:
+    """Empty where the line has none: one damaged line costs one line."""
+    try:
+        value = untrusted.loads(line)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _reason(error: Exception, *folders: str) -> str:

@@ -205,7 +205,7 @@ def _runs(
         if not is_history and request.get("client_store") != client:  # type: ignore[attr-defined]
             continue
         attempts = [launch.attempt_path(home, uid, str(name)) for name in run["attempts"]]  # type: ignore[attr-defined]
-        worked_in = [directory for directory in (layout.work(attempt) for attempt in attempts) if _is_folder(directory)]
+        worked_in = [directory for directory in map(layout.removed_with_work, attempts) if _is_folder(directory)]
         if not all(map(_has_ended, attempts)):
             if worked_in:
                 work.leave("of an active run")

@@ -9,7 +9,7 @@ import json
 import os
 
 from ..plan import read_plan
-from ..store import layout, object_removal, objects
+from ..store import fork_guard, layout, object_removal, objects
 from ..store.files import is_temporary
 
 MYPY = False
@@ -36,7 +36,7 @@ def row(home: "bytes", part: "Part", now: "Clock", going: "set[bytes]", act: "bo
         return part.row(act)
     finally:
         if lock is not None:
-            os.close(lock)
+            fork_guard.close(lock)
 
 
 def _find(home: "bytes", part: "Part", now: "Clock", going: "set[bytes]") -> "None":

@@ -61,7 +61,7 @@ class Places:
         return result + [(link, link, False) for link in self.links]
 
 
-PARTS = ("work", "metrics", "inside")
+PARTS = (layout.workspace.name, layout.metrics.name, layout.inside.name)
 
 
 def words(

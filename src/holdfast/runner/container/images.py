@@ -45,20 +45,38 @@ def listed(home: "bytes", engine: "dict[str, object]") -> "list[dict[str, object
     """``id``, ``names``, ``bytes``, and whether Holdfast ``brought`` it: fetched, built, or None."""
     program, ours = str(engine["program"]), brought(home, engine)
     ids = set(engines.ask(program, "image", "ls", "--quiet", "--no-trunc").split())
-    images = [about(program, image) for image in sorted(ids)]
-    return [dict(image, brought=ours.get(str(image["id"]))) for image in images if image is not None]
+    return [dict(image, brought=ours.get(str(image["id"]))) for image in _described(program, sorted(ids))]
 
 
 def about(program: "str", image: "str") -> "dict[str, object] | None":
     """``id``, ``names`` and ``bytes``; None where there is no such image."""
     try:
-        output = engines.ask(program, "image", "inspect", "--format", "{{.Id}} {{.Size}} {{json .RepoTags}}", image)
+        (row,) = _inspect(program, [image])
+        return row
     except engines.EngineTrouble as error:
         if error.code == engines.NOT_FOUND:
             return None
         raise
-    identity, size, names = output.strip().split(" ", 2)
-    return {"id": identity, "names": json.loads(names) or [], "bytes": int(size)}
+
+
+def _described(program: "str", images: "list[str]") -> "list[dict[str, object]]":
+    """All of them by one command; one by one where an image was removed meanwhile."""
+    try:
+        return _inspect(program, images) if images else []
+    except engines.EngineTrouble as error:
+        if error.code != engines.NOT_FOUND:
+            raise
+    rows = [about(program, image) for image in images]
+    return [row for row in rows if row is not None]
+
+
+def _inspect(program: "str", images: "list[str]") -> "list[dict[str, object]]":
+    output = engines.ask(program, "image", "inspect", "--format", "{{.Id}} {{.Size}} {{json .RepoTags}}", *images)
+    rows = []
+    for line in output.splitlines():
+        identity, size, names = line.strip().split(" ", 2)
+        rows.append({"id": identity, "names": json.loads(names) or [], "bytes": int(size)})
+    return rows
 
 
 def brought(home: "bytes", engine: "dict[str, object]") -> "dict[str, str]":

@@ -243,7 +243,7 @@ def judge(
         )
         return {"code": 125, "reason": reason}
     code = int(str(state.get("ExitCode") or 0))
-    if state.get("OOMKilled") or os.path.exists(os.path.join(os.path.dirname(charge.complaints), b"oom")):
+    if state.get("OOMKilled") or os.path.exists(layout.out_of_memory(os.path.dirname(charge.complaints))):
         return {"code": -9, "reason": out_of_memory(charge.limit)}
     if broken and not requested:
         return {

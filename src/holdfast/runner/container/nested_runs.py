@@ -6,15 +6,13 @@ evidence is the ``alive`` lock of an attempt, held by a process that this attemp
 of a container imports this file too, so it also runs under Python 2.7.
 """
 
-import json
 import os
-import re
 
 MYPY = False
 if MYPY:
     from typing import Any  # noqa: F401 - in comments
 
-_LOCK = re.compile(r"(?P<run>(?P<store>/.*)/runs/(?P<uid>[0-9a-f]{32}))/(?P<attempt>a[0-9]+)/alive\Z", re.DOTALL)
+_LOCK = r"(?P<run>(?P<store>/(?:.|\n)*)/runs/(?P<uid>[0-9a-f]{32}))/(?P<attempt>a[0-9]+)/alive\Z"
 _FIRST_EVENT = 1 << 16  # bytes that are read of a file of events
 
 
@@ -43,6 +41,8 @@ def parent_of(pid):
 def _held_attempts(pid, own):
     # type: (int, str) -> list[str]
     """Folders of attempts whose ``alive`` file this process holds locked."""
+    import re
+
     attempts = []
     folder = "/proc/%d/fd" % pid
     try:
@@ -54,7 +54,7 @@ def _held_attempts(pid, own):
             path = os.readlink(os.path.join(folder, name))
         except OSError:
             continue
-        match = _LOCK.match(path)
+        match = re.match(_LOCK, path)
         if match and match.group("uid") != own and _is_run(match) and _is_locked(pid, name):
             attempts.append(os.path.dirname(path))
     return attempts
@@ -77,6 +77,8 @@ def _is_locked(pid, name):
 
 def _first_event(attempt):
     # type: (str) -> dict[str, Any]
+    import json
+
     try:
         event = json.loads(_read(os.path.join(attempt, "events.jsonl")).split(b"\n")[0].decode("utf-8"))
     except (ValueError, RuntimeError):  # nested too deeply

@@ -14,8 +14,9 @@ import sys
 
 from .. import untrusted
 from ..decoding import as_bytes, lossless
-from ..store import checkout, layout, object_removal, objects, stable_read
-from ..store.data_state import fingerprint
+from ..machine import limits
+from ..store import checkout, fork_guard, layout, object_removal, objects, stable_read
+from ..store.data_state import VerifiedObjects, fingerprint
 from ..store.exclusive_lock import InUse
 from ..store.files import SYNCED, sync_file_system, temporary_beside, unlink_quietly, write_whole
 from ..store.remove_tree import remove_tree
@@ -65,7 +66,9 @@ def read_note(home: "bytes", tree: "str") -> "dict[str, object] | None":
         note = untrusted.loads(data)
         folder_of(note)  # type: ignore[arg-type]
         return note if isinstance(note, dict) and note["tree"] == tree else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if limits.explain(error):
+            raise
         return None
 
 
@@ -94,11 +97,13 @@ def find(home: "bytes", tree: "str", shared: "str" = "") -> "bytes | None":
         return _find_shared(home, tree, shared)
     folder, is_own = folder_of(note), note.get("ours") is True
     try:
-        state = fingerprint(folder, not is_own)
+        state = fingerprint(folder)
         if state == note.get("state"):
             return folder
-        damaged = verify(as_bytes(note["objects"]), tree, folder)
-    except (OSError, objects.Damaged):
+        damaged = _damaged(note)
+    except (OSError, objects.Damaged) as error:
+        if limits.explain(error):
+            raise  # nothing is known about the set
         state, damaged = "", [""]
     if not damaged:
         write_note(home, dict(note, state=state))
@@ -110,6 +115,22 @@ def find(home: "bytes", tree: "str", shared: "str" = "") -> "bytes | None":
     return None if is_own else _find_shared(home, tree, shared)
 
 
+def is_whole(note: "dict[str, object]") -> "bool":
+    """Whether the files of a set are still what was verified; they are read where their state has changed."""
+    return fingerprint(folder_of(note)) == note.get("state") or not _damaged(note)
+
+
+def _damaged(note: "dict[str, object]") -> "list[str]":
+    """As ``verify``. Versions of a set share files, so that one changes the state of another: those are not read."""
+    root, tree, folder = as_bytes(note["objects"]), str(note["tree"]), folder_of(note)
+    if note.get("ours") is not True:
+        return verify(root, tree, folder)
+    verified = VerifiedObjects(root)
+    damaged = verify(root, tree, folder, verified)
+    verified.save()
+    return damaged
+
+
 def _find_shared(home: "bytes", tree: "str", shared: "str") -> "bytes | None":
     """The same of a set in a folder that users share."""
     if not shared:
@@ -117,24 +138,27 @@ def _find_shared(home: "bytes", tree: "str", shared: "str") -> "bytes | None":
     folder, root = os.path.join(os.path.expanduser(as_bytes(shared)), tree.encode("ascii")), place(home, shared)[1]
     try:
         is_own = os.lstat(folder).st_uid == os.getuid()
-        state = fingerprint(folder, not is_own)  # before the look: what changes meanwhile does not go unnoticed
+        state = fingerprint(folder)  # before the look: what changes meanwhile does not go unnoticed
         if verify(root, tree, folder):
             return None
-    except (OSError, objects.Damaged):
+    except (OSError, objects.Damaged) as error:
+        if limits.explain(error):
+            raise
         return None
     write_note(home, _new_note(tree, folder, root, state, is_own))
     return folder
 
 
-def make(home: "bytes", tree: "str", shared: "str", trusted_ns: "int") -> "bytes":
-    """Lay out a set whose objects are all here. Objects that arrived after ``trusted_ns`` need not be read again."""
+def make(home: "bytes", tree: "str", shared: "str") -> "bytes":
+    """Lay out a set whose objects are all here. Objects that changed since they were verified are read again."""
     above, root = place(home, shared)
     if os.path.lexists(os.path.join(above, tree.encode("ascii"))):
         above = layout.data(home)  # what is in the shared folder is not this tree
     os.makedirs(above, 0o700, exist_ok=True)
     folder = os.path.join(above, tree.encode("ascii"))
     beside = temporary_beside(folder)
-    copier = _Linker(root, trusted_ns)
+    verified = VerifiedObjects(root)
+    copier = _Linker(root, verified)
     os.mkdir(beside, 0o755)
     try:
         checkout.fill(copier, tree, beside)
@@ -145,19 +169,23 @@ def make(home: "bytes", tree: "str", shared: "str", trusted_ns: "int") -> "bytes
         except OSError as error:  # made by another client at the same time, or left by one that was killed
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                 raise
-            if verify(root, tree, folder):
+            if verify(root, tree, folder, verified):
                 remove_tree(folder)
                 os.rename(beside, folder)
     finally:
+        made = verified.right(copier.linked)
         remove_tree(beside)
-    write_note(home, _new_note(tree, folder, root, fingerprint(folder, False), True))
+        verified.add(*made)
+        verified.save()
+    write_note(home, _new_note(tree, folder, root, fingerprint(folder), True))
     return folder
 
 
-def verify(root: "bytes", tree: "str", folder: "bytes") -> "list[str]":
+def verify(root: "bytes", tree: "str", folder: "bytes", verified: "VerifiedObjects | None" = None) -> "list[str]":
     """Read every file and compare it with the tree; the digests of those that differ, or "" for one that is too many.
 
-    ``folder`` may be another user's: nothing in it is followed, and only regular files are opened.
+    ``folder`` may be another user's: nothing in it is followed, and only regular files are opened. Files that are as
+    they were when they were ``verified`` are not read.
     """
     damaged = []  # type: list[str]
     waiting = [(tree, folder)]
@@ -172,21 +200,40 @@ def verify(root: "bytes", tree: "str", folder: "bytes") -> "list[str]":
             inner = os.path.join(path, entry.name)
             if entry.kind == "dir":
                 waiting.append((entry.digest, inner))
-            elif not _is_content(inner, entry):
+            elif verified is not None and verified.is_right(entry.digest, _status(inner)):
+                continue
+            elif not is_content(inner, entry.digest, entry.size):
                 damaged.append(entry.digest)
+            elif verified is not None and _is_same_file(inner, objects.object_path(root, entry.digest)):
+                verified.add(entry.digest)
     return damaged
 
 
-def _is_content(path: "bytes", entry: "objects.Entry") -> "bool":
+def _is_same_file(path: "bytes", stored: "bytes") -> "bool":
+    here, there = _status(path), _status(stored)
+    return here is not None and there is not None and os.path.samestat(here, there)
+
+
+def _status(path: "bytes") -> "os.stat_result | None":
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
+
+
+def is_content(path: "bytes", digest: "str", size: "int | None" = None) -> "bool":
+    """Whether a file has the content with this hash; it is read, unless it is not of this size."""
     try:
         fd = os.open(path, _READ)
-    except OSError:
+    except OSError as error:
+        if limits.explain(error):
+            raise
         return False
     try:
         status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_size != entry.size:
+        if not stat.S_ISREG(status.st_mode) or size not in (None, status.st_size):
             return False
-        return bool(stable_read.pour(fd, status, None, len) == entry.digest)
+        return bool(stable_read.pour(fd, status, None, len) == digest)
     except (OSError, stable_read.Unreadable, stable_read.Changed):
         return False
     finally:
@@ -230,14 +277,7 @@ def is_used(note: "dict[str, object]") -> "bool":
 
 def remove(home: "bytes", note: "dict[str, object]") -> "None":
     """Take a set away, and the objects that no other set has; InUse where a run uses it."""
-    if note.get("ours") is True and os.path.isdir(folder_of(note)):
-        lock = hold(folder_of(note), exclusive=True)
-        try:
-            _forget(home, note)
-        finally:
-            os.close(lock)
-    else:
-        _forget(home, note)
+    give_up(home, note)
     root = as_bytes(note["objects"])
     lock_of_objects = object_removal.lock_for_removal(root) if os.path.isdir(root) else None
     if lock_of_objects is None:
@@ -247,10 +287,23 @@ def remove(home: "bytes", note: "dict[str, object]") -> "None":
         object_removal.mark(root, str(note["tree"]), unneeded)
         for digest in unneeded - needed:
             unlink_quietly(objects.object_path(root, digest))
+        VerifiedObjects(root).compact()
     except objects.Damaged:
         return  # the next clean removes what is old
     finally:
-        os.close(lock_of_objects)
+        fork_guard.close(lock_of_objects)
+
+
+def give_up(home: "bytes", note: "dict[str, object]") -> "None":
+    """Take away a set that is damaged, and not its objects; InUse where a run uses it."""
+    if note.get("ours") is True and os.path.isdir(folder_of(note)):
+        lock = hold(folder_of(note), exclusive=True)
+        try:
+            _forget(home, note)
+        finally:
+            os.close(lock)
+    else:
+        _forget(home, note)
 
 
 def needed_objects(home: "bytes", root: "bytes") -> "set[str]":
@@ -268,8 +321,21 @@ def _forget(home: "bytes", note: "dict[str, object]") -> "None":
         gone = temporary_beside(folder)
         os.chmod(folder, 0o700)
         os.rename(folder, gone)
-        remove_tree(gone)
+        _remove_links(gone, as_bytes(note["objects"]), str(note["tree"]))
     unlink_quietly(_note(home, str(note["tree"])))
+
+
+def _remove_links(folder: "bytes", root: "bytes", tree: "str") -> "None":
+    """Remove the files of a set. What other sets have of them is changed by that, and as right as before."""
+    verified, digests = VerifiedObjects(root), set()  # type: VerifiedObjects, set[str]
+    try:
+        object_removal.mark(root, tree, digests)
+    except objects.Damaged:
+        pass  # what is unknown is read again
+    right = verified.right(digests)
+    remove_tree(folder)
+    verified.add(*right)
+    verified.save()
 
 
 def _new_note(tree: "str", folder: "bytes", root: "bytes", state: "str", is_own: "bool") -> "dict[str, object]":
@@ -288,10 +354,11 @@ def _note(home: "bytes", tree: "str") -> "bytes":
 class _Linker(checkout.Copier):
     """Makes files by hard links to objects, read-only. Where the file system has no such links, they are copied."""
 
-    def __init__(self, root: "bytes", trusted_ns: "int") -> "None":
+    def __init__(self, root: "bytes", verified: "VerifiedObjects") -> "None":
         super().__init__(root, frozenset())
         self.has_copied = False
-        self._trusted_ns = trusted_ns
+        self.linked = set()  # type: set[str]
+        self._verified = verified
 
     def fill(self, tree_digest: "str", folder: "int", prefix: "bytes", depth: "int") -> "None":
         super().fill(tree_digest, folder, prefix, depth)
@@ -306,15 +373,17 @@ class _Linker(checkout.Copier):
             status = os.lstat(stored)
         except FileNotFoundError:
             raise objects.Damaged(entry.digest, "missing", path) from None
-        is_fresh = status.st_mtime_ns == _STAMP_NS or status.st_mtime_ns >= self._trusted_ns
-        if status.st_size != entry.size or not (is_fresh or _is_content(stored, entry)):
+        is_right = self._verified.is_right(entry.digest, status)
+        if status.st_size != entry.size or not (is_right or is_content(stored, entry.digest, entry.size)):
             unlink_quietly(stored)
             raise objects.Damaged(entry.digest, "its content does not match its name", path)
         os.chmod(stored, (0o555 if entry.executable else 0o444) | status.st_mode & 0o111)
         os.utime(stored, ns=(_STAMP_NS, _STAMP_NS))
         try:
             os.link(stored, entry.name, dst_dir_fd=folder)
+            self._add(entry.digest)
         except OSError:  # no hard links here, or too many of this file
+            self._add(entry.digest)
             self.has_copied = True
             super().file(entry, folder, path)
             os.chmod(entry.name, 0o555 if entry.executable else 0o444, dir_fd=folder)
@@ -322,3 +391,8 @@ class _Linker(checkout.Copier):
             return
         self.files += 1
         self.bytes += entry.size
+
+    def _add(self, digest: "str") -> "None":
+        """The modes and links of an object were changed here, and not its content."""
+        self._verified.add(digest)
+        self.linked.add(digest)

@@ -1,25 +1,24 @@
 """Answers the request ``data``: make a data set of what was sent, list the sets, pin or remove them."""
 
 import os
-import time
 
 from .. import untrusted
 from ..store import objects
 from ..store.exclusive_lock import InUse
-from . import data_sets
+from . import data_sets, data_verify
 
 MYPY = False
 if MYPY:
     from ..store.uploads import Arrivals
 
-_BEGAN_NS = time.time_ns() if hasattr(time, "time_ns") else int(time.time() * 1e9)
-
 
 def answer(home: "bytes", header: "dict[str, object]", arrivals: "Arrivals") -> "dict[str, object]":
-    """``act``: make, list, pin, unpin or remove."""
+    """``act``: make, list, pin, unpin, remove or verify; to verify without a tree is for what belongs to no set."""
     act = header.get("act")
     if act == "list":
         return {"sets": [_row(home, note) for note in data_sets.notes(home)]}
+    if act == "verify" and not header.get("tree"):
+        return data_verify.unfinished(home)
     tree = untrusted.hexadecimal(header["tree"], 64)
     if act == "make":
         return _make(home, tree, str(header.get("data") or ""), str(header.get("name") or ""), arrivals)
@@ -29,6 +28,8 @@ def answer(home: "bytes", header: "dict[str, object]", arrivals: "Arrivals") -> 
     if act in ("pin", "unpin"):
         data_sets.write_note(home, dict(note, pinned=act == "pin"))
         return {"state": "done"}
+    if act == "verify":
+        return data_verify.verify(home, note)
     if act != "remove":
         raise ValueError("data: unknown act %r" % (act,))
     try:
@@ -47,7 +48,7 @@ def _make(home: "bytes", tree: "str", shared: "str", name: "str", arrivals: "Arr
             absent = objects.missing(root, tree)
             if absent:
                 return {"state": "missing", "refused": refused, "remark": remark}
-            data_sets.make(home, tree, shared, _BEGAN_NS)
+            data_sets.make(home, tree, shared)
         except objects.Damaged as error:
             objects.discard(root, error.digest)
             return {"state": "missing", "refused": refused or str(error), "remark": remark}

@@ -4,8 +4,9 @@ import os
 import sys
 
 from ..decoding import as_bytes, readable
+from ..machine import limits
 from ..run.workdir import CannotPrepare
-from ..store import layout
+from ..store import layout, objects
 from ..store.data_state import fingerprint
 from . import data_sets
 
@@ -13,6 +14,7 @@ MYPY = False
 if MYPY:
     from ..plan import Data
 
+_OWN_FILES = 64  # that a supervisor may have open beside those of the data
 _LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
 
@@ -30,6 +32,16 @@ def location(home: "bytes", data: "Data") -> "bytes":
     return os.path.join(folder, as_bytes(data.file)) if data.file else folder
 
 
+def _refuse_too_many(count: "int") -> "None":
+    """Each set is held by an open file as long as the run lasts, and the supervisor needs some for itself."""
+    most = limits.open_files()
+    if most is not None and count + _OWN_FILES > most:
+        raise CannotPrepare(
+            "%d data sets need more open files than this machine allows (limit on open files: %d, see ulimit -n); "
+            "name fewer folders that contain the others" % (count, most)
+        )
+
+
 class RunData:
     """Checks the content of all data when it is made; CannotPrepare says what is wrong."""
 
@@ -37,11 +49,17 @@ class RunData:
         self._home = home
         self._data = plan_data
         self._held = []  # type: list[int]
-        for data in plan_data:
-            if data.path:
-                self._check_path(data)
-            else:
-                self._hold(data)
+        _refuse_too_many(sum(not data.path for data in plan_data))
+        try:
+            for data in plan_data:
+                if data.path:
+                    self._check_path(data)
+                else:
+                    self._hold(data)
+        except CannotPrepare:
+            while self._held:
+                os.close(self._held.pop())
+            raise
 
     def changed(self) -> "list[str]":
         """The names of data that was written to while the script ran."""
@@ -52,8 +70,8 @@ class RunData:
                     is_same = self._state(data) == data.state
                 else:
                     note = data_sets.read_note(self._home, data.tree) if data.tree else None
-                    is_same = note is None or self._set_state(note) == note.get("state")
-            except OSError:
+                    is_same = note is None or data_sets.is_whole(note)
+            except (OSError, objects.Damaged):
                 is_same = False
             names += [] if is_same else [data.name]
         return names
@@ -73,6 +91,8 @@ class RunData:
                 data_sets.touch(self._home, data.tree)
                 return
         except OSError as error:
+            if limits.explain(error):
+                raise CannotPrepare("data %s: %s" % (data.name, limits.reason(error))) from error
             sys.stderr.write("data %s: %s\n" % (ascii(data.name), error))
         raise CannotPrepare(
             "data %s: its copy on this machine (%s) is damaged or was removed; submit again to send it again"
@@ -80,7 +100,4 @@ class RunData:
         )
 
     def _state(self, data: "Data") -> "str":
-        return fingerprint(location(self._home, data), True)
-
-    def _set_state(self, note: "dict[str, object]") -> "str":
-        return fingerprint(data_sets.folder_of(note), note.get("ours") is not True)
+        return fingerprint(location(self._home, data))

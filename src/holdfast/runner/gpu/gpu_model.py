@@ -6,6 +6,7 @@ if MYPY:
 
 MEASURED, NONE, UNMEASURED = "measured", "none", "unmeasured"
 _GIB = 1024.0**3
+_SAMPLE_S = 2.0  # a longer time between two samples of the driver is a gap
 _CARD = (
     "index name uuid pci major minor memory_clock_mhz core_clock_mhz memory_total memory_free memory_used "
     "busy_percent power_watts celsius ecc mig processes minor_number"
@@ -54,3 +55,15 @@ def _or_unknown(value: "object") -> "object":
 
 def _gib(count: "int | None") -> "str":
     return "unknown" if count is None else "%.2fGiB" % (count / _GIB)
+
+
+def add_samples(before: "int", samples: "list[tuple[int, int]]") -> "tuple[float, float]":
+    """Seconds covered and seconds busy of samples (microseconds, percent); each is for the time since the last."""
+    covered = busy = 0.0
+    for stamp, percent in samples:
+        seconds = (stamp - before) / 1e6
+        if 0 < seconds <= _SAMPLE_S:
+            covered += seconds
+            busy += seconds * percent / 100.0
+        before = stamp
+    return covered, busy

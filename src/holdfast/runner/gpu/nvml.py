@@ -1,17 +1,11 @@
 """Reads GPUs, their processes and their load through NVIDIA's management library (NVML).
 
-The only module that imports the binding, and only in a child process: the library may hang or crash together with the
-driver. The child answers through a pipe and has a time limit.
+The only module that imports the binding, and only in a child process (``nvml_process``, ``watcher``): the library may
+hang or crash together with the driver.
 """
 
-import json
 import os
-import select
-import signal
-import time
 
-from .. import wire
-from ..machine import processes
 from . import gpu_model
 
 MYPY = False
@@ -19,113 +13,10 @@ if MYPY:
     from typing import Any
 
 LIBRARY = "libnvidia-ml.so.1"
-# The first look may take long: where no daemon keeps the driver awake, it wakes every card.
-LIMIT_S = 30.0
-_REAPED_S = 1.0
-
-
-def facts(limit_s: "float" = LIMIT_S) -> "dict[str, Any]":
-    """One look; see ``Reader.read``."""
-    reader = Reader(limit_s)
-    try:
-        return reader.read()
-    finally:
-        reader.close()
-
-
-class Reader:
-    """Reads repeatedly without opening the library again."""
-
-    def __init__(self, limit_s: "float" = LIMIT_S) -> "None":
-        self._limit_s = limit_s
-        self._pid = 0
-        self._asks = -1
-        self._answers = -1
-        self._given_up = ""
-
-    def read(self) -> "dict[str, Any]":
-        """``state``: measured, none (there is no NVIDIA GPU), or unmeasured (could not be read; ``trouble`` says why).
-
-        Never raises. Who has once kept us waiting is not asked again: a process stuck in the kernel cannot be ended.
-        """
-        try:
-            if not self._given_up:
-                if not self._pid:
-                    self._start()
-                wire.write_all(self._asks, b"\n")
-                return dict(json.loads(self._line().decode("ascii")))
-        except _Unanswered as error:
-            self._given_up = str(error)
-        except (OSError, ValueError, wire.Closed) as error:
-            self._given_up = "NVIDIA's library could not be queried: %s" % error
-        self.close()
-        return gpu_model.nothing(gpu_model.UNMEASURED, self._given_up)
-
-    def close(self) -> "None":
-        if not self._pid:
-            return
-        pid, self._pid = self._pid, 0
-        os.close(self._asks)
-        os.close(self._answers)
-        _end(pid)
-
-    def _start(self) -> "None":
-        theirs, self._asks = os.pipe()
-        self._answers, mine = os.pipe()
-        self._pid = os.fork()
-        if self._pid == 0:
-            try:
-                stand_alone(theirs, mine)
-                _answer(theirs, mine)
-            finally:
-                os._exit(0)
-        os.close(theirs)
-        os.close(mine)
-
-    def _line(self) -> "bytes":
-        deadline = time.monotonic() + self._limit_s
-        data = b""
-        while not data.endswith(b"\n"):
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self._answers], [], [], left)[0]:
-                raise _Unanswered("NVIDIA's driver did not respond within %g s" % self._limit_s)
-            block = os.read(self._answers, 65536)
-            if not block:
-                raise _Unanswered("NVIDIA's library crashed when queried")
-            data += block
-        return data
-
-
-class _Unanswered(Exception):
-    """The child process hangs or has ended."""
 
 
 class NoLibrary(Exception):
     """It cannot be used here at all; another source may know. The text says why."""
-
-
-def _end(pid: "int") -> "None":
-    try:
-        os.kill(pid, signal.SIGKILL)
-        deadline = time.monotonic() + _REAPED_S
-        while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.monotonic() < deadline:
-            time.sleep(0.001)
-    except OSError:
-        return  # other code of this process reaps children
-
-
-def stand_alone(asks: "int", answers: "int") -> "None":
-    """Hold nothing of the parent's: a lock kept open in a child that hangs would be held for ever."""
-    processes.die_with_parent(signal.SIGKILL)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_DFL)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1, 2):
-        os.dup2(nothing, fd)
-    low, high = sorted((asks, answers))
-    os.closerange(3, low)
-    os.closerange(low + 1, high)
-    os.closerange(high + 1, 4096)
 
 
 def look_with(source: "Any") -> "tuple[Any, dict[str, Any]]":
@@ -139,13 +30,6 @@ def look_with(source: "Any") -> "tuple[Any, dict[str, Any]]":
         return source, without(str(error))
     except Exception as error:
         return source, gpu_model.nothing(gpu_model.UNMEASURED, "%s: %s" % (type(error).__name__, error))
-
-
-def _answer(asks: "int", answers: "int") -> "None":
-    source = None  # type: Any
-    while os.read(asks, 1):
-        source, answer = look_with(source)
-        wire.write_all(answers, wire.dumps(answer) + b"\n")
 
 
 def opened() -> "Any":
@@ -201,6 +85,7 @@ class Library:
         self._lasting = {}  # type: dict[int, dict[str, Any]]
         self._events = None  # type: Any
         self._uuids = {}  # type: dict[int | None, str]
+        self._sampled = {}  # type: dict[int, int]
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError as error:
@@ -247,16 +132,33 @@ class Library:
             raise gpu_model.Trouble(_meaning(error)) from error
 
     def counters(self, index: "int") -> "dict[str, Any]":
-        """What a card has counted since the driver was loaded; the energy takes milliseconds to be read."""
+        """What a card has counted since the driver was loaded; the energy takes milliseconds to be read.
+
+        ``sampled``: see ``_new_samples``.
+        """
         nvml = self._nvml
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             millijoules = self._ask("nvmlDeviceGetTotalEnergyConsumption", handle)
             ecc = [self._ask("nvmlDeviceGetTotalEccErrors", handle, kind, nvml.NVML_VOLATILE_ECC) for kind in (0, 1)]
+            sampled = self._new_samples(handle, index)
         except nvml.NVMLError as error:
             raise gpu_model.Trouble(_meaning(error)) from error
         joules = None if millijoules is None else millijoules / 1000.0
-        return {"joules": joules, "corrected": ecc[0], "uncorrected": ecc[1]}
+        return {"joules": joules, "corrected": ecc[0], "uncorrected": ecc[1], "sampled": sampled}
+
+    def _new_samples(self, handle: "Any", index: "int") -> "tuple[float, float] | None":
+        """Seconds covered by the driver's own samples since the last call, and seconds busy in them.
+
+        The driver keeps some 20 s of samples. None at the first call, and where there are no new ones.
+        """
+        before = self._sampled.get(index, 0)
+        answer = self._ask("nvmlDeviceGetSamples", handle, self._nvml.NVML_GPU_UTILIZATION_SAMPLES, before)
+        samples = sorted((sample.timeStamp, sample.sampleValue.uiVal) for sample in answer[1]) if answer else []
+        covered, busy = gpu_model.add_samples(before, samples)
+        is_first = index not in self._sampled
+        self._sampled[index] = samples[-1][0] if samples else before
+        return None if is_first or not covered else (covered, busy)
 
     def xids(self) -> "list[tuple[str, int]]":
         """UUID and number of each critical error since the last question; the first one only begins to listen."""

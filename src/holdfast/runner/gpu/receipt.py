@@ -10,6 +10,7 @@ _GREW = 1 << 20  # more memory than at first sight is a sign of work, too quick 
 _STAYED_S = 2.0  # a process that was there for less may have worked too quickly for the driver's counting
 _COMPUTED_S = 0.1
 _MOST = 50
+_COVERED = 0.8  # the share of a window that the driver's samples must cover to count instead of our own looks
 _XIDS = {
     13: "the program accessed GPU memory that it does not own, or executed an invalid instruction",
     31: "the program accessed GPU memory that it does not own",
@@ -58,6 +59,8 @@ class Card:
         self.strangers = {}  # type: dict[int, dict[str, Any]]
         self.processes = {}  # type: dict[int, dict[str, Any]]
         self._measured_s = 0.0
+        self._window_s = 0.0
+        self._window_busy_s = 0.0
         self._joules = 0.0
         self._power_s = 0.0
         self._first = {}  # type: dict[str, Any]
@@ -68,6 +71,8 @@ class Card:
         self.seconds += passed
         if seen["busy"] is not None:
             self._measured_s += passed
+            self._window_s += passed
+            self._window_busy_s += passed * seen["busy"] / 100.0
             self.busy_s += passed * seen["busy"] / 100.0
             self.peak = max(self.peak or 0, seen["busy"])
         if seen["watts"] is not None:
@@ -99,9 +104,17 @@ class Card:
         return is_news
 
     def count(self, counters: "dict[str, Any]") -> "None":
-        """The card's own counters: their growth belongs to the run."""
+        """The card's own counters: their growth belongs to the run.
+
+        Our readings meet a load that comes and goes by chance; the driver's samples leave no time out. Where they
+        cover the time since the last count, they replace what the readings of that time added.
+        """
         self._first = self._first or counters
         self._last = counters
+        covered, busy = counters.get("sampled") or (0.0, 0.0)
+        if covered and covered >= _COVERED * self._window_s:
+            self.busy_s += busy - self._window_busy_s
+        self._window_s = self._window_busy_s = 0.0
 
     def lost(self, now: "float", why: "str") -> "bool":
         is_news = self.lost_after is None

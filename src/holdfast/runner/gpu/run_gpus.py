@@ -14,7 +14,7 @@ import time
 from ..decoding import lossless
 from ..run import outcome, workdir
 from ..store import layout
-from . import gpu_model, gpu_queue, matching, nvml, probe_run, receipt, watcher
+from . import gpu_model, gpu_queue, matching, nvml_process, probe_run, receipt, watcher
 
 MYPY = False
 if MYPY:
@@ -195,7 +195,7 @@ class Hold:
         if self._watcher is None:
             return True
         self._watcher.tell(do="facts")
-        deadline = time.monotonic() + nvml.LIMIT_S
+        deadline = time.monotonic() + nvml_process.LIMIT_S
         while self._watcher is not None:
             lines = self._watcher.hear()
             facts = [line["facts"] for line in lines or () if "facts" in line]

@@ -12,7 +12,7 @@ import time
 from .. import wire
 from ..decoding import as_bytes
 from ..store import layout
-from . import gpu_model, nvml, process_owner, receipt, timeseries
+from . import gpu_model, nvml, nvml_process, process_owner, receipt, timeseries
 
 MYPY = False
 if MYPY:
@@ -37,7 +37,7 @@ class Watcher:
         if os.fork() == 0:
             try:
                 os.setsid()
-                nvml.stand_alone(theirs, mine)
+                nvml_process.stand_alone(theirs, mine)
                 _Loop(theirs, mine, attempt).run()
             finally:
                 os._exit(0)

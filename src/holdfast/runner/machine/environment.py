@@ -113,7 +113,7 @@ def builder_python(
             % (OLDEST + sys.version_info[:2])
         )
     os.makedirs(os.path.dirname(folder), 0o700, exist_ok=True)
-    path = os.path.join(os.path.dirname(folder), b"lock")
+    path = layout.builder_lock(home)
     lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _wait_for(lock, path, "another process is installing the builder's tools", tell, stopped)
@@ -169,7 +169,10 @@ def _install_tools(folder: "bytes", log: "bytes") -> "None":
         for step in steps:
             if subprocess.call(step, stdin=subprocess.DEVNULL, stdout=output, stderr=output) != 0:
                 remove_tree(beside)
-                raise CannotBuild("the tools that build environments could not be installed\n%s" % tail(log))
+                source = "pip's index must have %s; PIP_EXTRA_INDEX_URL adds another index" % " and ".join(PINS)
+                raise CannotBuild(
+                    "the tools that build environments could not be installed: %s\n%s" % (source, tail(log))
+                )
     _note_sizes(beside)
     _publish(beside, folder, _has_tools)
 

@@ -20,6 +20,8 @@ _NVIDIA = "/proc/driver/nvidia"
 # One of these is there wherever a driver of NVIDIA's is: on Linux, in WSL, on a Jetson.
 _DRIVERS = ("/dev/nvidiactl", _NVIDIA + "/version", "/dev/dxg", "/dev/nvmap")
 _NVIDIA_SMI_S = 30
+_JVMS = "/usr/lib/jvm"
+_SPARKS = ("/usr/hdp/current/spark3-client", "/usr/hdp/current/spark2-client", "/usr/lib/spark", "/opt/spark")
 
 
 def facts(home: "bytes", python: "str") -> "dict[str, object]":
@@ -29,7 +31,48 @@ def facts(home: "bytes", python: "str") -> "dict[str, object]":
         "virtual": virtual_packages(cards),
         "gpu": cards,
         "python": interpreter(home, python),
+        "java": java(),
+        "spark": spark(),
     }
+
+
+def java() -> "int":
+    """The newest major version of Java here, by the files of its folders; 0 without one."""
+    folders = [os.environ.get("JAVA_HOME") or "/usr/lib/jvm/default-java"]
+    program = which("java")
+    if program is not None:
+        folders.append(os.path.dirname(os.path.dirname(os.path.realpath(program))))
+    if os.path.isdir(_JVMS):
+        folders += [os.path.join(_JVMS, name) for name in os.listdir(_JVMS)]
+    return max([0, *map(_java_version, folders)])
+
+
+def _java_version(folder: "str") -> "int":
+    import re
+
+    if not os.access(os.path.join(folder, "bin", "java"), os.X_OK):
+        return 0
+    try:
+        with open(os.path.join(folder, "release"), "rb") as source:
+            match = re.search(rb'JAVA_VERSION="(?:1\.)?(\d+)', source.read(65536))
+    except OSError:
+        return 0
+    return int(match.group(1)) if match else 0
+
+
+def spark() -> "str":
+    """The version of a Spark that is installed here, as on the head node of a cluster; empty without one."""
+    import re
+
+    program = which("spark-submit")
+    homes = [os.environ.get("SPARK_HOME") or "", os.path.dirname(os.path.dirname(os.path.realpath(program or "/")))]
+    for home in homes + list(_SPARKS):
+        jars = os.path.join(home, "jars")
+        for name in os.listdir(jars) if home and os.path.isdir(jars) else ():
+            match = re.match(r"spark-core_[\d.]+-(\d+\.\d+\.\d+)", name)
+            if match:
+                return match.group(1)
+    return ""
 
 
 def within(home: "bytes", image: "dict[str, object]") -> "dict[str, object]":

@@ -1,12 +1,11 @@
 """Lists the packages of the Python that runs this file, by the names and contents of its folders alone.
 
 Any Python runs it, that of an image and 2.7 too, so it has neither annotations nor bytes paths. No package is imported.
-``installed_packages.py [--to FILE] FOLDER...`` prints one JSON object; modules below the folders do not count.
+``installed_packages.py [--to FILE] FOLDER...`` prints one JSON object; modules below the folders do not count. The
+runner imports this file for every run and needs one small function: what the others need is imported by them.
 """
 
-import json
 import os
-import re
 import sys
 
 MYPY = False
@@ -14,14 +13,16 @@ if MYPY:
     from typing import Any  # noqa: F401 - in comments
 
 # name-version.dist-info, name-version[-py3.8].egg-info, name.egg-info
-_METADATA = re.compile(r"(?P<name>[^-]+)(?:-(?P<version>[^-]+)(?:-.*)?)?\.(?:dist|egg)-info$")
-_CONDA = re.compile(r"(?P<name>.+)-(?P<version>[^-]+)-(?P<build>[^-]+)\.json$")
-_SYSTEM = re.compile(r"/usr/lib(64)?/python3?[^/]*/(dist|site)-packages$")
+_METADATA = r"(?P<name>[^-]+)(?:-(?P<version>[^-]+)(?:-.*)?)?\.(?:dist|egg)-info$"
+_CONDA = r"(?P<name>.+)-(?P<version>[^-]+)-(?P<build>[^-]+)\.json$"
+_SYSTEM = r"/usr/lib(64)?/python3?[^/]*/(dist|site)-packages$"
 _LARGEST = 1 << 20
 
 
 def main():
     # type: () -> None
+    import json
+
     arguments = sys.argv[1:]
     target = ""
     if arguments[:1] == ["--to"]:
@@ -106,9 +107,11 @@ def _python():
 
 def _packages(folder):
     # type: (str) -> list[dict[str, Any]]
+    import re
+
     found = []
     for entry in _names(folder):
-        match = _METADATA.match(entry)
+        match = re.match(_METADATA, entry)
         if match is None:
             continue
         path = os.path.join(folder, entry)
@@ -117,7 +120,7 @@ def _packages(folder):
             continue
         package = {"name": re.sub(r"[-_.]+", "-", match.group("name")).lower(), "version": version}  # type: dict[str, Any]
         installer = _text(os.path.join(path, "INSTALLER")).strip()
-        if _SYSTEM.match(folder) and installer not in ("pip", "uv"):
+        if re.match(_SYSTEM, folder) and installer not in ("pip", "uv"):
             installer = installer or "system"
         if installer:
             package["installer"] = installer
@@ -131,6 +134,8 @@ def _packages(folder):
 def _origin(path):
     # type: (str) -> dict[str, Any]
     """Where a package came from that did not come from an index (PEP 610)."""
+    import json
+
     try:
         told = json.loads(_text(os.path.join(path, "direct_url.json")) or "{}")
         found = {"url": told["url"]} if told.get("url") else {}
@@ -158,12 +163,16 @@ def _version_in(path):
 
 def _conda_packages(folder):
     # type: (str) -> list[dict[str, Any]]
-    matches = [_CONDA.match(name) for name in _names(folder)]
+    import re
+
+    matches = [re.match(_CONDA, name) for name in _names(folder)]
     return [dict(match.groupdict(), channel=_channel(folder, match.group(0))) for match in matches if match]
 
 
 def _channel(folder, name):
     # type: (str, str) -> str
+    import re
+
     match = re.search(r'"channel": *"([^"]*)"', _text(os.path.join(folder, name)))
     return match.group(1) if match else ""
 

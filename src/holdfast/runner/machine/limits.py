@@ -4,6 +4,8 @@ import errno
 import os
 import sys
 
+from ..decoding import readable
+
 # What was refused: the limit, its name in the resource module, and the option of ulimit that shows it.
 _BY_ERROR = {
     errno.EFBIG: ("file size", "RLIMIT_FSIZE", "-f"),
@@ -26,9 +28,27 @@ def explain(error: "BaseException") -> "str":
 
 
 def told(error: "BaseException") -> "str":
-    """The error, with the limit behind it if there is one."""
+    """The error with its paths, and with the limit behind it if there is one."""
+    paths = [readable(os.fsencode(path)) for path in _paths(error)]
+    return ": ".join([reason(error), *([" -> ".join(paths)] if paths else [])])
+
+
+def reason(error: "BaseException") -> "str":
+    """The same without paths."""
     explanation = explain(error)
-    return "%s (%s)" % (error, explanation) if explanation else str(error)
+    text = (error.strerror if isinstance(error, OSError) else "") or str(error)
+    return "%s (%s)" % (text, explanation) if explanation else text
+
+
+def _paths(error: "BaseException") -> "list[bytes | str]":
+    named = [getattr(error, name, None) for name in ("filename", "filename2")]
+    return [path for path in named if isinstance(path, (bytes, str))]
+
+
+def open_files() -> "int | None":
+    """How many files this process may have open; None where there is no limit."""
+    limit = _limit("RLIMIT_NOFILE")
+    return int(limit) if limit.isdigit() else None
 
 
 def _words(what: "str", name: "str", option: "str") -> "str":

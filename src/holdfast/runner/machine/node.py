@@ -5,8 +5,8 @@ and host name together: images that are cloned share the first, machines that ar
 """
 
 import hashlib
-import json
 
+from .. import json_text
 from ..decoding import as_bytes
 from ..store import jsonl
 from ..store.files import TEMPORARY
@@ -54,7 +54,7 @@ def read(path: "str | bytes") -> "dict[str, object]":
     try:
         with open(path, "rb") as source:
             line = source.read(_LONGEST).partition(b"\n")[0]
-        document = json.loads(line.decode("utf-8")) if jsonl.is_intact(line) else {}
+        document = json_text.loads(line.decode("utf-8")) if jsonl.is_intact(line) else {}
     except (OSError, ValueError, RecursionError):
         return {}
     return document if isinstance(document, dict) else {}

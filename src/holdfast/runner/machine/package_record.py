@@ -6,7 +6,6 @@ folders of the interpreter stay the same. Then a record costs a few stat calls a
 
 import hashlib
 import os
-import re
 import select
 import time
 
@@ -29,8 +28,7 @@ _OFTEN_S = 0.01
 _TEXTS = ("path", "version", "implementation", "environment", "kind", "base")
 _OF_PACKAGE = ("name", "version", "installer", "url", "commit", "vcs", "subdirectory")
 _OF_CONDA = ("name", "version", "build", "channel")
-_LOGIN = re.compile(r"(https?://)[^/@]*@")
-_PYTHON = re.compile(rb"(python|pypy)[0-9.]*$")
+_LOGIN = r"(https?://)[^/@]*@"
 
 
 class PackageRecord:
@@ -234,7 +232,7 @@ def interpreter_of(program: "bytes", env: "dict[bytes, bytes]") -> "bytes | None
     """The Python that a command starts: itself, the one of its first line, or the one that PATH has for it."""
     path = _which(program, env) or (_which(b"python3", env) if program == b"python" else None)
     for _ in range(3):
-        if path is None or _PYTHON.match(os.path.basename(path)):
+        if path is None or _is_python(path):
             break
         path = _of_first_line(path, env)
     return path or _which(b"python", env) or _which(b"python3", env)
@@ -242,12 +240,14 @@ def interpreter_of(program: "bytes", env: "dict[bytes, bytes]") -> "bytes | None
 
 def checked(told: "object") -> "tuple[bytes, dict[str, object]]":
     """What an interpreter said as it is stored, and what the event says of it; ValueError where it makes no sense."""
+    import re
+
     if not isinstance(told, dict) or not isinstance(told.get("python"), dict):
         raise ValueError("not a list of packages")
     python = {name: _text(told["python"].get(name)) for name in _TEXTS}
     packages = []
     for package in _rows(told.get("packages")):
-        row = {name: _LOGIN.sub(r"\1", text) for name in _OF_PACKAGE for text in [_text(package.get(name))] if text}
+        row = {name: re.sub(_LOGIN, r"\1", text) for name in _OF_PACKAGE for text in [_text(package.get(name))] if text}
         if package.get("editable") is True:
             row["editable"] = True  # type: ignore[assignment]
         packages.append(row)
@@ -309,6 +309,10 @@ def _first_line(path: "bytes") -> "bytes":
         return b""
 
 
+def _is_python(path: "bytes") -> "bool":
+    return os.path.basename(path).rstrip(b"0123456789.") in (b"python", b"pypy")
+
+
 def _python_of(pid: "int") -> "bytes | None":
     """The Python that a process runs by now, as it was named when it was started; None where it is none."""
     try:
@@ -317,7 +321,7 @@ def _python_of(pid: "int") -> "bytes | None":
         program = os.readlink(b"/proc/%d/exe" % pid)
     except OSError:
         return None
-    if not _PYTHON.match(os.path.basename(program)):
+    if not _is_python(program):
         return None
     return named if os.path.isabs(named) and os.path.realpath(named) == program else program
 

@@ -10,11 +10,14 @@ from ..decoding import readable
 from ..store.remove_tree import remove_tree
 from . import facts, store_health
 
-GPUS_S = 20.0
+_FOLDERS = ("HOME", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 
 
-def survey(home: "bytes") -> "dict[str, object]":
-    room = os.statvfs(home)
+def survey(home: "bytes", within: "float") -> "dict[str, object]":
+    """``within``: seconds that the engines and the driver of the GPUs may take."""
+    room, until = os.statvfs(home), time.monotonic() + within
+    engines = {name: _Engine(home, name) for name in ("docker", "podman") if facts.which(name)}
+    gpus = _gpus(within)
     return {
         "python": {"path": sys.executable, "version": "%d.%d.%d" % sys.version_info[:3]},
         "system": _system(),
@@ -25,8 +28,8 @@ def survey(home: "bytes") -> "dict[str, object]":
         "shell": pwd.getpwuid(os.getuid()).pw_shell,
         "user": pwd.getpwuid(os.getuid()).pw_name,
         "locks": _locks_work(home),
-        "engines": {name: _engine(home, name) for name in ("docker", "podman") if facts.which(name)},
-        "gpus": _gpus(),
+        "engines": {name: engine.answer(until) for name, engine in engines.items()},
+        "gpus": gpus,
         "ends_at_logout": ends_at_logout(),
     }
 
@@ -54,25 +57,55 @@ def _system() -> "str":
     return "%s %s" % (os.uname().sysname, os.uname().release)
 
 
-def _engine(home: "bytes", name: "str") -> "dict[str, str]":
-    """Its version, or why it cannot be used. Podman makes folders of its own whatever it is asked; they do not stay."""
-    if name == "podman":
-        folder = os.path.join(home, b"podman.%d" % os.getpid())
-        os.mkdir(folder, 0o700)
-        names = ("HOME", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
-        output, code = _ask([name, "--version"], dict(os.environ, **{each: os.fsdecode(folder) for each in names}))
-        remove_tree(folder)
-        return {"error": output or "it does not respond"} if code else {"version": output.split()[-1]}
-    output, code = _ask([name, "version", "--format", "{{.Server.Version}}"])
-    return {"error": output.splitlines()[-1] if output else "it does not respond"} if code else {"version": output}
+class _Engine:
+    """A container engine that is asked for its version while other things are looked at.
+
+    Podman makes folders of its own whatever it is asked; they do not stay.
+    """
+
+    def __init__(self, home: "bytes", name: "str") -> "None":
+        argv, self._folder, environment = [name, "version", "--format", "{{.Server.Version}}"], b"", dict(os.environ)
+        if name == "podman":
+            argv, self._folder = [name, "--version"], os.path.join(home, b"podman.%d" % os.getpid())
+            os.mkdir(self._folder, 0o700)
+            environment.update(dict.fromkeys(_FOLDERS, os.fsdecode(self._folder)))
+        self._trouble = ""
+        try:
+            self._process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=environment,
+            )  # type: subprocess.Popen[bytes] | None
+        except OSError as error:
+            self._process, self._trouble = None, str(error)
+
+    def answer(self, until: "float") -> "dict[str, str]":
+        """Its version, or why it cannot be used."""
+        answer = {"error": self._trouble} if self._process is None else self._version(self._process, until)
+        if self._folder:
+            remove_tree(self._folder)
+        return answer
+
+    def _version(self, process: "subprocess.Popen[bytes]", until: "float") -> "dict[str, str]":
+        try:
+            output = readable(process.communicate(timeout=max(0.5, until - time.monotonic()))[0]).strip()
+        except subprocess.TimeoutExpired:
+            process.kill()  # and its output is left unread: children of it may hold the pipe open
+            process.wait()
+            output = ""
+        if process.returncode or not output:
+            return {"error": output.splitlines()[-1] if output else "it does not respond"}
+        return {"version": output.split()[-1]}
 
 
-def _gpus() -> "list[dict[str, str]]":
+def _gpus(within: "float") -> "list[dict[str, str]]":
     """Each GPU; or why none could be read, where the machine seems to have one."""
     from ..container import nvidia_files
-    from ..gpu import nvml
+    from ..gpu import nvml_process
 
-    measured = nvml.facts(GPUS_S)
+    measured = nvml_process.facts(within)
     if measured["state"] == "measured":
         lasting = {"driver": measured["driver"], "cuda": measured["cuda"]}
         return [dict(_card(card), **lasting) for card in measured["gpus"]] or [{"error": measured["trouble"]}]
@@ -111,12 +144,3 @@ def _text(path: "str") -> "str":
             return source.read()
     except OSError:
         return ""
-
-
-def _ask(argv: "list[str]", env: "dict[str, str] | None" = None) -> "tuple[str, int]":
-    nothing, pipe, same = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
-    try:
-        done = subprocess.run(argv, check=False, stdin=nothing, stdout=pipe, stderr=same, timeout=20, env=env)
-    except (OSError, subprocess.SubprocessError) as error:
-        return str(error), 1
-    return readable(done.stdout).strip(), done.returncode

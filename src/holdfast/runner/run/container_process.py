@@ -111,6 +111,9 @@ class Contained:
         prefix = run.plan.environment.prefix if run.plan.environment is not None else None
         runner = layout.runner(run.home, run.runner.encode("ascii"))
         links = [link.target for link in run.plan.links]
+        if run.plan.spark is not None:
+            links.append(lossless(layout.spark_packages(run.home)))
+            os.makedirs(layout.spark_packages(run.home), 0o700, exist_ok=True)
         share = lossless(workdir.share_path(run.plan.share)) if run.plan.share else None
         return argv.Places(
             lossless(run.attempt),

@@ -56,7 +56,7 @@ def execute(
     if plan is None or refused:
         reply.end(refused=refused, error_code=why)
         return
-    work = layout.work(attempt)
+    work = layout.worked_in(attempt)
     folder = work if os.path.isdir(work) else attempt
     mark = os.urandom(8).hex().encode("ascii") if plan.container is not None else b""
     argv, env = _command(home, runner, attempt, plan, [as_bytes(word) for word in options["argv"]], mark)  # type: ignore[attr-defined]
@@ -212,7 +212,7 @@ def _command(
 
     variables[0][MARK] = mark
     return container.beside(
-        plan.container, container.name_of(plan.uid, plan.attempt), argv, layout.work(attempt), *variables
+        plan.container, container.name_of(plan.uid, plan.attempt), argv, layout.worked_in(attempt), *variables
     ), dict(os.environb)
 
 

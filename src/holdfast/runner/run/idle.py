@@ -68,6 +68,6 @@ def _anything_runs(home: "bytes") -> "bool":
             attempts = os.listdir(folder)
         except OSError:
             continue
-        if any(run_files.is_held(os.path.join(folder, attempt)) for attempt in attempts if attempt[:1] == b"a"):
+        if any(run_files.may_live(os.path.join(folder, attempt)) for attempt in attempts if attempt[:1] == b"a"):
             return True
     return False

@@ -16,12 +16,13 @@ def main(store: "bytes", folders: "list[bytes]", command: "list[bytes]") -> "Non
     paths = [os.path.join(os.path.expanduser(store), folder) for folder in folders]
     if command:
         tty = [b"--tty"] if os.isatty(0) else []
-        argv = [*command[:2], *tty, b"--interactive", b"--workdir", paths[0], *command[2:]]
+        folder = next(filter(os.path.isdir, paths), paths[0])
+        argv = [*command[:2], *tty, b"--interactive", b"--workdir", folder, *command[2:]]
         os.execvp(argv[0], argv)
     entered = next((path for path in paths if _enter(path)), None)
     if paths and entered is None:
         sys.exit("holdfast: this run is not on this machine any more")
-    if paths and entered != paths[0]:
+    if paths and entered == paths[-1]:
         sys.stderr.write("holdfast: the work folder was removed; this is the attempt's folder\n")
         sys.stderr.flush()
     shell = os.environ.get("SHELL") or pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh"

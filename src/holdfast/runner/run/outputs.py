@@ -11,6 +11,7 @@ from ..decoding import as_bytes, lossless, readable
 from ..machine import limits
 from ..store import layout
 from ..store.files import SYNCED, UNSYNCED, WholeFile, is_temporary, unlink_quietly
+from ..store.permissions import open_file, open_folder
 
 MYPY = False
 if MYPY:
@@ -19,6 +20,7 @@ if MYPY:
 _RESERVE_KEPT = 32 * 1024  # bytes of the reserve that are left to the last events
 _BLOCK = 1024 * 1024
 _NAMED = 20  # files that the closing event names; the manifest has them all
+_EXECUTE = (("u", stat.S_IXUSR), ("g", stat.S_IXGRP), ("o", stat.S_IXOTH))
 _LARGEST_HOLE = (
     1 << 40
 )  # bytes of a sparse file that are not stored; reading them would take the better part of an hour
@@ -40,8 +42,8 @@ class Collected:
     def add_trouble(self, lines: "list[str]") -> "None":
         self.trouble = "\n".join([part for part in [self.trouble, *lines] if part])
 
-    def fail(self, what: "str", error: "OSError", place: "bytes") -> "Collected":
-        self.unlisted = "%s: %s; the files are in %s" % (what, limits.told(error), shown(place))
+    def fail(self, what: "str", error: "OSError", folder: "bytes") -> "Collected":
+        self.unlisted = "%s: %s; the files are in %s" % (what, limits.reason(error), shown(folder))
         self.add_trouble([self.unlisted])
         return self
 
@@ -58,7 +60,7 @@ def collect(attempt: "bytes", plan: "Plan | None" = None, since: "int" = 0) -> "
     except OSError as error:
         return result.fail("outputs/ could not be stored", error, made)
     folder = b""
-    if plan is not None:
+    if plan is not None and not _replaced(attempt):
         from . import project_files
 
         others = project_files.keep(attempt, plan, since)
@@ -83,10 +85,11 @@ def list_late(attempt: "bytes", events: "list[dict[str, object]]") -> "None":
     files = kinds.get("closed", {}).get("files")
     if "exited" not in kinds or not isinstance(files, dict) or layout.manifest.name in files:
         return
-    made, kept = layout.outputs(layout.work(attempt)), layout.outputs(attempt)
+    made, kept = layout.outputs(layout.worked_in(attempt)), layout.outputs(attempt)
     folder = as_bytes(kinds.get("kept", {}).get("folder") or "")
     try:
-        if os.path.isdir(made) and not os.path.islink(made):
+        if os.path.isdir(made) and not os.path.islink(made) and not _replaced(attempt):
+            _open_up(made)
             os.rename(made, kept)
         if os.path.isdir(kept) and not os.path.islink(kept):
             _write_manifest(attempt, folder)
@@ -104,9 +107,12 @@ def _write_manifest(attempt: "bytes", folder: "bytes") -> "tuple[int, int, list[
     unread = []  # type: list[str]
     with WholeFile(layout.manifest(attempt), sync=SYNCED) as target:
         for name, problem in _names(kept):
-            row = _row(os.path.join(kept, name), name, problem, unread)
-            if folder and name.startswith(folder + b"/"):
-                row["project"] = lossless(name[len(folder) + 1 :])
+            project = name[len(folder) + 1 :] if folder and name.startswith(folder + b"/") else b""
+            row = _row(os.path.join(kept, name), name, problem)
+            if "unread" in row:
+                unread.append("%s could not be read: %s" % (shown(project or b"outputs/" + name), row["skipped"]))
+            if project:
+                row["project"] = lossless(project)
             _append(target.fileno(), wire.dumps(row) + b"\n", attempt)
             files += 1
             size += row["size"] if isinstance(row["size"], int) else 0
@@ -149,7 +155,8 @@ def unlisted(attempt: "bytes") -> "tuple[int, int]":
     """Number and bytes of the outputs of an attempt that no manifest lists."""
     files = size = 0
     if not os.path.lexists(layout.manifest(attempt)):
-        for top in (layout.outputs(attempt), layout.outputs(layout.work(attempt))):
+        made = layout.outputs(layout.worked_in(attempt))
+        for top in (layout.outputs(attempt), *(() if _replaced(attempt) else (made,))):
             for name, _ in _names(top) if os.path.isdir(top) and not os.path.islink(top) else ():
                 files += 1
                 try:
@@ -164,16 +171,38 @@ def _few(problems: "list[str]") -> "list[str]":
     return problems[:_NAMED] + (["and %d more, all listed in outputs.jsonl" % more] if more > 0 else [])
 
 
+def _replaced(attempt: "bytes") -> "str":
+    """A sentence if the script put a link in the place of its folder: what the link leads to is not the run's."""
+    folder = layout.worked_in(attempt)
+    while folder != attempt:
+        if os.path.islink(folder):
+            target = shown(os.readlink(folder))
+            return "the run's folder was replaced by a symbolic link to %s; nothing was collected" % target
+        folder = os.path.dirname(folder)
+    return ""
+
+
 def _keep(made: "bytes", kept: "bytes") -> "str":
-    if os.path.islink(made):
-        trouble = "outputs/ was replaced by a symbolic link to %s; it was not collected" % ascii(os.readlink(made))
-    elif os.path.isdir(made):
+    trouble = _replaced(os.path.dirname(kept))
+    if not trouble:
+        _open_up(made)
+    if not trouble and os.path.islink(made):
+        trouble = "outputs/ was replaced by a symbolic link to %s; it was not collected" % shown(os.readlink(made))
+    elif not trouble and os.path.isdir(made):
         os.rename(made, kept)
         return ""
-    else:
-        trouble = "outputs/ did not exist when the script ended; nothing was collected"
+    trouble = trouble or "outputs/ did not exist when the script ended; nothing was collected"
     os.mkdir(kept, 0o700)
     return trouble
+
+
+def _open_up(made: "bytes") -> "None":
+    """To move a folder elsewhere, the folder itself must be writable too."""
+    work = os.path.dirname(made)
+    above = os.path.dirname(work)
+    for folder in (os.path.dirname(above), above, work):
+        open_folder(folder)
+    open_folder(made)
 
 
 def _names(top: "bytes") -> "list[tuple[bytes, str]]":
@@ -182,10 +211,11 @@ def _names(top: "bytes") -> "list[tuple[bytes, str]]":
     waiting = [b""]
     while waiting:
         folder = waiting.pop()
+        open_folder(os.path.join(top, folder))
         try:
             entries = list(os.scandir(os.path.join(top, folder)))
         except OSError as error:
-            rows.append((folder, str(error)))
+            rows.append((folder, limits.reason(error)))
             continue
         for entry in entries:
             name = os.path.join(folder, entry.name)
@@ -196,8 +226,8 @@ def _names(top: "bytes") -> "list[tuple[bytes, str]]":
     return sorted(rows)
 
 
-def _row(path: "bytes", name: "bytes", problem: "str", unread: "list[str]") -> "dict[str, object]":
-    """The line of the manifest; ``unread`` gets a sentence if the file or folder could not be read."""
+def _row(path: "bytes", name: "bytes", problem: "str") -> "dict[str, object]":
+    """The line of the manifest; with ``unread`` if the file or folder could not be read."""
     try:
         if problem:
             raise OSError(problem)
@@ -208,13 +238,16 @@ def _row(path: "bytes", name: "bytes", problem: "str", unread: "list[str]") -> "
             row["link"] = lossless(os.readlink(path))
         elif stat.S_ISREG(status.st_mode):
             _refuse_hole(status)
+            open_file(path, status)
             _make_own(path, status)
             row["size"], row["sha256"] = digest(path)
+            who = "".join(letter for letter, bit in _EXECUTE if status.st_mode & bit)
+            if who:
+                row["executable"] = who
         else:
             row["skipped"] = "not a plain file"
     except OSError as error:
-        unread.append("outputs/%s could not be read: %s" % (shown(name), error.strerror or error))
-        return {"path": lossless(name), "size": 0, "skipped": str(error), "unread": True}
+        return {"path": lossless(name), "size": 0, "skipped": limits.reason(error), "unread": True}
     return row
 
 

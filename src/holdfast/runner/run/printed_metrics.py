@@ -2,6 +2,8 @@
 
 Each ``name: number`` or ``name=number`` of a line is a value. A number without a point under one of the names in STEPS
 is the step of the other values in its line and of the lines that follow; without any, the values of a name are counted.
+A word like ``Train`` or ``val`` before a name belongs to it. A name with two values in one line has none of them.
+A line of a file (``train.py:45``) and a port of a host (``localhost:6006``) are no values.
 """
 
 import os
@@ -11,13 +13,15 @@ from ..decoding import readable
 
 MYPY = False
 if MYPY:
+    from re import Match
     from typing import Any
 
 STEPS = ("step", "global_step", "iteration", "iter", "epoch")  # the first one that a line has counts
 _PAIR = re.compile(
     r"""
     (?:^|(?<=[\s,;|(\[{]))
-    (?P<quote>['"]?) (?P<name>[A-Za-z_][\w./-]{0,99}) (?P=quote) [ \t]*[:=][ \t]*
+    (?:(?P<part>train(?:ing)?|val(?:id(?:ation)?)?|test(?:ing)?|eval(?:uation)?|dev)[ \t]+)?
+    (?P<quote>['"]?) (?P<name>[A-Za-z_][\w./@-]{0,99}) (?P=quote) [ \t]*[:=][ \t]*
     (?:(?:tensor|(?:np\.|numpy\.)?(?:float|int)\d*)\()?  # tensor(0.25, device='cuda:0'), np.float64(0.25)
     (?P<number>[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|nan|inf))
     (?:%(?!\||[ \t]+\d+/\d+[ \t]*\[))?  # not the percentage of a progress bar
@@ -25,8 +29,17 @@ _PAIR = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+_PLACE = re.compile(
+    r"""
+    .*\.(?:py[xi]?|ipynb|c|cc|cpp|cxx|cu|cuh|h|hh|hpp|inl|rs|go|js|ts|java|kt|swift|jl|lua|rb|pl|sh|R|scala):\d+$
+    |(?:localhost|[\w-]+(?:\.[\w-]+)*\.(?:local|lan|internal|com|org|net|io|edu|gov)|[\w.-]*\.cluster\.local):\d{2,5}$
+    |\S*@\S+\.\S+:\d+$
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
 _ESCAPE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _LONGEST = 4096  # bytes of a line; the rest is not looked at
+_LONGEST_STEP = 18  # digits; more do not fit into 64 bits
 _MOST_NAMES = 500
 
 
@@ -35,13 +48,25 @@ def numbers_in(line: "bytes") -> "list[tuple[str, float]]":
     if b":" not in line and b"=" not in line:
         return []
     text = _ESCAPE.sub("", readable(line[:_LONGEST]))
-    return [(pair.group("name").rstrip("./-"), _number(pair.group("number"))) for pair in _PAIR.finditer(text)]
+    return [(_name(pair), _number(pair.group("number"))) for pair in _PAIR.finditer(text) if not _is_place(pair)]
+
+
+def _is_place(pair: "Match[str]") -> "bool":
+    """Whether it is a place in a source file or the address of a server: nothing is between name, colon and digits."""
+    joined = "%s:%s" % (pair.group("name"), pair.group("number"))
+    return joined in pair.group() and _PLACE.match(joined) is not None
+
+
+def _name(pair: "Match[str]") -> "str":
+    name = pair.group("name").rstrip("./-")
+    return "%s_%s" % (pair.group("part"), name) if pair.group("part") else name
 
 
 def _number(text: "str") -> "float":
     """An int where the text has neither a point nor an exponent: only such a number can be a step."""
     digits = text.replace(",", "")
-    return int(digits) if digits.lstrip("+-").isdigit() else float(digits)
+    is_whole = digits.lstrip("+-").isdigit() and len(digits) <= _LONGEST_STEP
+    return int(digits) if is_whole else float(digits)
 
 
 class PrintedMetrics:
@@ -67,7 +92,11 @@ class PrintedMetrics:
             self._take(line)
 
     def _take(self, line: "bytes") -> "None":
-        numbers = dict(numbers_in(line))
+        pairs = numbers_in(line)
+        numbers = dict(pairs)
+        for name, value in pairs:
+            if name in numbers and str(numbers[name]) != str(value):
+                del numbers[name]
         for name in STEPS:
             step = numbers.get(name)
             if isinstance(step, int):

@@ -1,6 +1,7 @@
 """Keeps what a script wrote outside outputs/: new and changed files of its folder become results of the run.
 
-They are moved to a folder of their own in outputs/, ``.project``, so that everything that handles outputs handles them,
+So do files that it wrote to ../ and ../../: no path of a result leads upwards, so ``above/`` stands for ``../``. They
+are moved to a folder of their own in outputs/, ``.project``, so that everything that handles outputs handles them,
 and the manifest says which path each had. What is not kept is counted by path, for the event ``kept``.
 """
 
@@ -11,6 +12,7 @@ import sys
 
 from ..decoding import as_bytes, lossless
 from ..store import layout, objects
+from ..store.permissions import open_file, open_folder
 from .outputs import digest as digest_of
 from .outputs import shown
 
@@ -22,6 +24,8 @@ if MYPY:
 assert sys.platform != "win32"  # a target is never Windows
 
 FOLDER = b".project"
+ABOVE = b"above"
+_UP = b"../"
 _NEVER = frozenset(
     b"__pycache__ .cache .pytest_cache .mypy_cache .ruff_cache .ipynb_checkpoints .venv node_modules .tox .nox .git "
     b".hg .svn .azureml .azuremlhistory_git azureml-logs .holdfast-project .DS_Store".split()
@@ -52,6 +56,7 @@ def keep(attempt: "bytes", plan: "Plan", since: "int") -> "Kept":
     if not (search.files or search.ignored.rows or search.trouble):
         return result
     chosen, left = _choose(search.files, plan.keep)
+    above = [file for file in chosen if file.source.startswith(_UP)]
     result.trouble = search.trouble + _move(layout.work(attempt), attempt, chosen, result)
     result.over_limit = bool(left) and plan.keep.limit > 0
     over = _by_folder(left)
@@ -59,19 +64,22 @@ def keep(attempt: "bytes", plan: "Plan", since: "int") -> "Kept":
         result.told = {"files": len(chosen), "bytes": sum(file.size for file in chosen), "limit": plan.keep.limit}
         result.told.update(folder=lossless(result.folder), max_files=plan.keep.files)
         result.told.update(not_kept=over.told(), ignored=search.ignored.told())
+    if above:
+        result.told["above"] = lossless(search.above)
     return result
 
 
 class _File:
-    __slots__ = ("mtime", "path", "size")
+    """``source`` is relative to the script's folder, ``path`` the name of the result."""
 
-    def __init__(self, path: "bytes", found: "os.stat_result") -> "None":
+    __slots__ = ("mtime", "path", "size", "source", "top")
+
+    def __init__(self, source: "bytes", path: "bytes", found: "os.stat_result") -> "None":
+        self.source = source
         self.path = path
+        self.top = b"/".join(path.split(b"/")[: _levels(source) + 1])  # itself, or the outermost folder it is in
         self.size = 0 if stat.S_ISLNK(found.st_mode) else found.st_size
         self.mtime = found.st_mtime_ns
-
-    def top(self) -> "bytes":
-        return self.path.split(b"/", 1)[0]
 
 
 class _Counts:
@@ -79,6 +87,7 @@ class _Counts:
 
     def __init__(self) -> "None":
         self.rows = {}  # type: dict[bytes, list[int]]
+        self.built_in = set()  # type: set[bytes]
 
     def add(self, path: "bytes", files: "int", size: "int") -> "None":
         row = self.rows.setdefault(path, [0, 0])
@@ -91,9 +100,13 @@ class _Counts:
         return {
             "files": sum(files for files, _ in self.rows.values()),
             "bytes": sum(size for _, size in self.rows.values()),
-            "paths": [{"path": lossless(path), "files": row[0], "bytes": row[1]} for path, row in largest],
+            "paths": [self._row(path, *row) for path, row in largest],
             "more": len(self.rows) - len(largest),
         }
+
+    def _row(self, path: "bytes", files: "int", size: "int") -> "dict[str, object]":
+        row = {"path": lossless(path), "files": files, "bytes": size}  # type: dict[str, object]
+        return dict(row, built_in=True) if path in self.built_in else row
 
 
 class _Search:
@@ -111,14 +124,17 @@ class _Search:
         self._passed_over = {os.path.normpath(as_bytes(link.name)) for link in plan.links}
         self._passed_over.update(os.path.normpath(as_bytes(data.link)) for data in plan.data)
         self._passed_over.add(layout.outputs.name.encode("ascii"))
+        _, above, work = layout.work.name.encode("ascii").split(b"/")
+        self._passed_over.update((_UP + work, _UP + _UP + above))
         self._device = 0
+        self.above = _free_name(self._work)
 
     def run(self) -> "None":
         try:
             self._device = os.lstat(self._work).st_dev
         except OSError:
             return  # the folder was never made
-        waiting = [(b"", self._tree)]
+        waiting = [(b"", self._tree), (b"..", ""), (b"../..", "")]
         while waiting:
             folder, digest = waiting.pop()
             before = self._stored(digest)
@@ -137,18 +153,29 @@ class _Search:
             is_new = before is None or before.kind != "dir"
             if entry.stat(follow_symlinks=False).st_dev != self._device:
                 return  # mounted by the script
-            if self._rules.ignore_folder(entry.name, path, is_new) or (is_new and self._is_marked(path)):
-                self._count_ignored(path)
+            open_folder(os.path.join(self._work, path))
+            stated = self._rules.stated(entry.name, self._name(path), is_folder=True)
+            if stated or (stated is None and is_new and (_is_never(entry.name) or self._is_marked(path))):
+                self._count_ignored(path, built_in=stated is None)
             else:
                 waiting.append((path, before.digest if before is not None and not is_new else ""))
             return
         found = entry.stat(follow_symlinks=False)
+        open_file(os.path.join(self._work, path), found)
         if before is not None and self._is_unchanged(os.path.join(self._work, path), found, before):
             return
-        if self._rules.ignore_file(entry.name, path):
-            self.ignored.add(path, 1, found.st_size)
+        name = self._name(path)
+        stated = self._rules.stated(entry.name, name, is_folder=False)
+        if stated or (stated is None and _is_never(entry.name)):
+            self.ignored.add(name, 1, found.st_size)
+            self.ignored.built_in.update([name] if stated is None else ())
         else:
-            self.files.append(_File(path, found))
+            self.files.append(_File(path, name, found))
+
+    def _name(self, path: "bytes") -> "bytes":
+        """The path of a result, which never leads upwards."""
+        levels = _levels(path)
+        return (self.above + b"/") * levels + path[len(_UP) * levels :]
 
     def _is_unchanged(self, path: "bytes", found: "os.stat_result", before: "Entry") -> "bool":
         if before.kind == "link":
@@ -174,15 +201,22 @@ class _Search:
             return []
 
     def _is_marked(self, path: "bytes") -> "bool":
-        names = {entry.name for entry in self._entries(path)}
+        try:
+            names = set(os.listdir(os.path.join(self._work, path)))
+        except OSError:
+            return False  # it is named when its files are looked for
         return bool(names & _MARKS) or {b"store.json", b"objects"} <= names
 
-    def _count_ignored(self, top: "bytes") -> "None":
-        self.ignored.add(top + b"/", 0, 0)
-        for folder, _, names in os.walk(os.path.join(self._work, top)):
-            for name in names:
+    def _count_ignored(self, top: "bytes", built_in: "bool") -> "None":
+        name = self._name(top) + b"/"
+        self.ignored.add(name, 0, 0)
+        self.ignored.built_in.update([name] if built_in else ())
+        for folder, folders, names in os.walk(os.path.join(self._work, top)):
+            for inner in folders:
+                open_folder(os.path.join(folder, inner))
+            for file in names:
                 try:
-                    self.ignored.add(top + b"/", 1, os.lstat(os.path.join(folder, name)).st_size)
+                    self.ignored.add(name, 1, os.lstat(os.path.join(folder, file)).st_size)
                 except OSError:
                     continue
 
@@ -191,26 +225,36 @@ class _Search:
 
 
 class _Rules:
-    """Built-in names, then the lines of the user, the last of which that matches decides."""
+    """The lines of the user, the last of which that matches decides; where none does, the built-in names count."""
 
     def __init__(self, lines: "list[str]") -> "None":
         self._patterns = None
         if lines:
             from .. import ignore_patterns
 
-            built_in = [*sorted(_NEVER), *(b"*" + ending for ending in _NEVER_ENDINGS)]
-            texts = [*built_in, *(as_bytes(line) for line in lines)]
-            self._patterns = ignore_patterns.Patterns(tuple(ignore_patterns.parse(texts, b"", b"")))
+            self._patterns = ignore_patterns.Patterns(
+                tuple(ignore_patterns.parse([as_bytes(line) for line in lines], b"", b""))
+            )
 
-    def ignore_folder(self, name: "bytes", path: "bytes", is_new: "bool") -> "bool":
-        if self._patterns is not None:
-            return self._patterns.ignores(name, path, is_folder=True)
-        return is_new and (name in _NEVER or name.endswith(_NEVER_ENDINGS))
+    def stated(self, name: "bytes", path: "bytes", is_folder: "bool") -> "bool | None":
+        """Whether the user wants it ignored; None where no line says so or otherwise."""
+        pattern = self._patterns.last(name, path, is_folder) if self._patterns is not None else None
+        return None if pattern is None else not pattern.negative
 
-    def ignore_file(self, name: "bytes", path: "bytes") -> "bool":
-        if self._patterns is not None:
-            return self._patterns.ignores(name, path, is_folder=False)
-        return name in _NEVER or name.endswith(_NEVER_ENDINGS)
+
+def _levels(path: "bytes") -> "int":
+    """How far above the script's folder it is."""
+    return 2 if path.startswith(_UP + _UP) else 1 if path.startswith(_UP) else 0
+
+
+def _free_name(work: "bytes") -> "bytes":
+    """The folder among the results that stands for ../; a project may have one of that name."""
+    names = (ABOVE + (b"-%d" % number if number else b"") for number in range(1000))
+    return next((name for name in names if not os.path.lexists(os.path.join(work, name))), ABOVE)
+
+
+def _is_never(name: "bytes") -> "bool":
+    return name in _NEVER or name.endswith(_NEVER_ENDINGS)
 
 
 def _choose(files: "list[_File]", limits: "Keep") -> "tuple[list[_File], list[_File]]":
@@ -220,7 +264,7 @@ def _choose(files: "list[_File]", limits: "Keep") -> "tuple[list[_File], list[_F
     room = limits.limit
     count = 0
     for file in sorted(files, key=lambda file: (-file.mtime, file.path)):
-        fits = file.size <= room and count < limits.files and counts[file.top()] <= limits.files
+        fits = file.size <= room and count < limits.files and counts[file.top] <= limits.files
         if fits and limits.limit:
             room -= file.size
             count += 1
@@ -235,7 +279,7 @@ def _by_folder(files: "list[_File]") -> "_Counts":
     counts = _Counts()
     sizes = _tops(files)
     for file in files:
-        counts.add(file.path if sizes[file.top()] == 1 else file.top() + b"/", 1, file.size)
+        counts.add(file.path if sizes[file.top] == 1 else file.top + b"/", 1, file.size)
     return counts
 
 
@@ -243,7 +287,7 @@ def _tops(files: "list[_File]") -> "dict[bytes, int]":
     """How many files there are by the first part of their paths."""
     counts = {}  # type: dict[bytes, int]
     for file in files:
-        counts[file.top()] = counts.get(file.top(), 0) + 1
+        counts[file.top] = counts.get(file.top, 0) + 1
     return counts
 
 
@@ -261,11 +305,11 @@ def _move(work: "bytes", attempt: "bytes", files: "list[_File]", result: "Kept")
         try:
             target = os.path.join(top, file.path)
             os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
-            os.rename(os.path.join(work, file.path), target)
+            os.rename(os.path.join(work, file.source), target)
         except OSError as error:
             files.remove(file)
             why = error.strerror or str(error)
-            trouble.append("%s could not be stored: %s; it is in %s" % (shown(file.path), why, shown(work)))
+            trouble.append("%s could not be stored: %s; it is in %s" % (shown(file.source), why, shown(work)))
     return trouble
 
 

@@ -3,7 +3,6 @@
 import os
 import signal
 
-from ..container import exec_errors
 from ..decoding import readable
 from ..machine import limits, processes
 
@@ -73,6 +72,8 @@ def _reason(error: "BaseException", program: "bytes") -> "str":
     if b"python" in name:
         cause = os.strerror(error.errno or 0)
         return "%s cannot be started: %s (check pythonLocation)" % (os.fsdecode(program), cause)
+    from ..container import exec_errors
+
     return exec_errors.reason(error, program)
 
 

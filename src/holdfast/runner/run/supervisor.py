@@ -88,7 +88,9 @@ class Supervisor:
                 from ..data.run_data import RunData
 
                 self._data = RunData(self.home, self.plan.data)
-            self._complete_ns, resumed = workdir.prepare(self.home, self.attempt, self.plan)
+            self._complete_ns, resumed, left = workdir.prepare(self.home, self.attempt, self.plan)
+            if left:
+                self.events.add("checkpoints_left", why=left)
             if resumed:
                 self.events.add("resumed", attempt=resumed)
             self._environment = self._make_environment()
@@ -277,6 +279,7 @@ class Supervisor:
         if changed:
             self.events.add("data_changed", names=changed)
         receipt = self.gpu.finish(self.events)
+        reported = self._finish_spark(code) or str(verdict["reason"])
         workdir.drop_empty_checkpoints(self.attempt)
         self._results = results = outputs.collect(self.attempt, self.plan, self._complete_ns)
         results.trouble = "\n".join(part for part in (str(verdict.get("not_copied") or ""), results.trouble) if part)
@@ -285,10 +288,15 @@ class Supervisor:
         if results.kept:
             self.events.add("kept", **results.kept)
         stopping = self._stopping or self.gpu.verdict(receipt, code)
-        self._close(
-            *outcome.judge(code, stopping, self.plan.timeout_text, str(verdict["reason"]), bool(verdict.get("lost")))
-        )
+        self._close(*outcome.judge(code, stopping, self.plan.timeout_text, reported, bool(verdict.get("lost"))))
         self._way.tidy()
+
+    def _finish_spark(self, code: "int") -> "str":
+        if self.plan.spark is None:
+            return ""
+        from ..machine import spark_record
+
+        return spark_record.finish(self.attempt, self.events, code)
 
     def _end_leftovers(self, output: "int") -> "None":
         """A run ends when its script ends: what it left running is asked to go, then made to."""
@@ -322,7 +330,8 @@ class Supervisor:
             answer = notify.notify(self._secrets.on_end, self.plan, outcome, exit_code, message)
             self._note("notification " + answer)
         if outcome == "completed" and not (self.plan.keep_work or results.trouble or results.over_limit):
-            remove_tree(layout.work(self.attempt))
+            remove_tree(layout.workspace(self.attempt))
+            remove_tree(layout.old_work(self.attempt))
 
     def _note(self, text: "str") -> "None":
         try:

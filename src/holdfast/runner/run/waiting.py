@@ -6,10 +6,9 @@ names the job. Decision 19 has the reasons.
 """
 
 import hashlib
-import json
 import os
 
-from .. import untrusted, wire
+from .. import json_text, untrusted, wire
 from ..store import layout
 from ..store.files import fsync_path, unlink_quietly, write_synced, write_whole
 
@@ -49,7 +48,7 @@ def note_job(attempt: "bytes", job: "str") -> "None":
 def job(attempt: "bytes") -> "str":
     """What the queue calls the job of this attempt; empty where it was not noted."""
     try:
-        note = json.loads(untrusted.read_file(layout.job(attempt), 1 << 16).decode("utf-8"))
+        note = json_text.loads(untrusted.read_file(layout.job(attempt), 1 << 16).decode("utf-8"))
     except (OSError, ValueError, RecursionError):
         return ""
     return str(note.get("job") or "") if isinstance(note, dict) else ""
@@ -65,7 +64,7 @@ def open_secrets(attempt: "bytes", key: "bytes") -> "dict[str, object]":
         data = untrusted.read_file(layout.secrets(attempt), _MOST_SECRETS)
     except (OSError, ValueError) as error:
         raise Unreadable("the sealed secrets cannot be read: %s" % error) from error
-    secrets = json.loads(unseal(key, data).decode("utf-8"))
+    secrets = json_text.loads(unseal(key, data).decode("utf-8"))
     if not isinstance(secrets, dict):
         raise Unreadable("the sealed secrets are damaged")
     return secrets

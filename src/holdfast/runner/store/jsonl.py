@@ -1,22 +1,29 @@
 """Reads files of JSON lines; a torn or damaged line is skipped and the others are kept."""
 
 import binascii
-import json
 import os
 
-from .. import untrusted, wire
+from .. import json_text, untrusted, wire
+from ..decoding import escaped
 
 SEALED = 2  # from this version on, a line ends with a checksum of itself
 _SEAL = b',"crc":"%08x"}'
 
 
-def read_lines(path: "bytes") -> "list[dict[str, object]]":
-    """All whole JSON objects of a file; a torn last line and lines that are no JSON are passed over."""
+def read_lines(path: "bytes", limit: "int | None" = None, most: "int | None" = None) -> "list[dict[str, object]]":
+    """All whole JSON objects of a file; a torn last line and lines that are no JSON are passed over.
+
+    untrusted.TooLargeError for a file of more than ``limit`` bytes or ``most`` lines: none of them is parsed.
+    """
     try:
-        with open(untrusted.open_file(path), "rb") as source:
+        with open(untrusted.open_file(path, limit), "rb") as source:
             data = source.read()
+    except untrusted.TooLargeError:
+        raise
     except (FileNotFoundError, untrusted.Untrusted):
         return []
+    if most is not None and data.count(b"\n") > most:
+        raise untrusted.TooLargeError("%s: %d lines, at most %d are read" % (escaped(path), data.count(b"\n"), most))
     objects = []
     for line in data.split(b"\n")[:-1]:
         try:
@@ -40,7 +47,7 @@ def is_intact(line: "bytes") -> "bool":
     if line[len(head) :] == _SEAL % binascii.crc32(head):
         return True
     try:
-        value = json.loads(line.decode("utf-8"))
+        value = json_text.loads(line.decode("utf-8"))
     except (ValueError, RecursionError):
         return False
     return isinstance(value, dict) and value.get("v", 1) == 1 and "crc" not in value

@@ -61,12 +61,23 @@ engines = Place("cache", "engines.jsonl")
 images = Place("cache", "images.jsonl")
 gpus = Place("cache", "gpus.jsonl")
 pythons = Place("cache", "pythons")
+spark_packages = Place("cache", "spark-packages")
 shipped = Place("cache", "shipped")
 silent = Place("cache", "silent")
 upkeep = Place("cache", "upkeep")
 solve_log = Place("cache", "solve.log")
 verify_log = Place("cache", "verify.log")
 tools_log = Place("cache", "tools.log")
+
+# In ``ssh``, and in the folder of a login there.
+ssh_sockets = Place("s")
+key = Place("key")
+public_key = Place("key.pub")
+known_hosts = Place("known_hosts")
+asks = Place("asks")  # empty; the machine accepts no public keys
+
+# In ``objects`` and ``data/objects``.
+damaged = Place("damaged")
 
 # In the store and in an attempt: what is being transferred.
 arriving = Place("arriving")
@@ -98,12 +109,18 @@ environment_log = Place("environment.log")
 engine_log = Place("engine.log")
 metrics = Place("metrics")
 package_file = Place("metrics", "packages.json")  # every version mirrors, hashes and exports what is in there
+spark_file = Place("metrics", "spark.jsonl")
+spark_scratch = Place("scratch")
+spark_progress = Place("scratch", "progress")
 gpu = Place("gpu")
 manifest = Place("outputs.jsonl")
 outputs = Place("outputs")
 checkpoints = Place("outputs", "checkpoints")  # in a working folder: what a further attempt finds again
-work = Place("work")
+workspace = Place("workspace")
+work = Place("workspace", "above", "work")  # the script's folder: what it writes to ../ and ../../ is the run's too
+old_work = Place("work")  # the script's folder in attempts of earlier versions
 container_id = Place("cid")
+out_of_memory = Place("oom")  # left by podman
 inside = Place("inside")
 mirrored = (events, log, runner_log, manifest, control, plan)  # what clients keep a copy of, with the two folders
 mirrored_folders = (metrics, gpu)
@@ -145,9 +162,10 @@ def image_lock(home: "bytes", image: "bytes") -> "bytes":
 
 
 def stat_cache(home: "AnyStr", project_id: "AnyStr") -> "AnyStr":
+    """Versions before 2 use ``stat-``, with rules that took private keys into snapshots."""
     if isinstance(project_id, bytes):
-        return os.path.join(cache(home), b"stat-" + project_id)
-    return os.path.join(cache(home), "stat-" + project_id)
+        return os.path.join(cache(home), b"stat2-" + project_id)
+    return os.path.join(cache(home), "stat2-" + project_id)
 
 
 def data_note(home: "bytes", tree: "bytes") -> "bytes":
@@ -161,3 +179,15 @@ def run(home: "AnyStr", uid: "AnyStr") -> "AnyStr":
 
 def attempt(run: "str", number: "int") -> "str":
     return os.path.join(run, "a%d" % number)
+
+
+def worked_in(attempt: "AnyStr") -> "AnyStr":
+    """The script's folder in an attempt of any version."""
+    old = old_work(attempt)
+    return old if os.path.isdir(old) and not os.path.lexists(workspace(attempt)) else work(attempt)
+
+
+def removed_with_work(attempt: "AnyStr") -> "AnyStr":
+    """What is removed when the script's folder is not needed any more."""
+    folder = worked_in(attempt)
+    return folder if folder == old_work(attempt) else workspace(attempt)

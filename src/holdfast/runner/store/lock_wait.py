@@ -5,12 +5,12 @@ import os
 import sys
 import time
 
-from . import lock_holders
-
 MYPY = False
 if MYPY:
     from collections.abc import Callable
     from typing import AnyStr
+
+    from . import lock_holders
 
 PATIENCE_S = 10.0
 STOPPED_S = 1.0  # a stopped process lets go of nothing
@@ -59,6 +59,8 @@ def wait(
     ``tell`` hears once a second who holds it. The time starts again when the lock goes to another process: many
     that take turns are no hang.
     """
+    from . import lock_holders
+
     pause, began = 0.0005, time.monotonic()
     since, look_at = began, began + min(QUIET_S, patience)
     known = None  # type: list[int] | None

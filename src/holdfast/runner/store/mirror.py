@@ -10,8 +10,8 @@ import select
 import sys
 import time
 
-from .. import wire
-from ..decoding import as_bytes
+from .. import untrusted, wire
+from ..decoding import as_bytes, readable
 from ..run import control, outputs
 from . import jsonl, layout, run_files
 
@@ -24,6 +24,7 @@ LOOK_S = 2.0
 UNSEEN = ("queued", "elsewhere")  # states in which only a launcher can say whether it goes on
 UNSEEN_S = 5.0
 QUICKEST_S, SLOWEST_S = 0.001, 0.05
+_LONGEST_LINE = 500
 
 
 def pull(attempt: "bytes", have: "dict[str, int]", carry: "bool", wait: "bool", reply: "Reply") -> "None":
@@ -32,6 +33,7 @@ def pull(attempt: "bytes", have: "dict[str, int]", carry: "bool", wait: "bool", 
     if run_files.closed(attempt) is not None:
         outputs.list_late(attempt, jsonl.read_lines(layout.events(attempt)))
     began = changed = looked = time.monotonic()
+    shown = b""
     while True:
         alive = run_files.is_held(attempt)
         over = run_files.closed(attempt) is not None
@@ -40,6 +42,7 @@ def pull(attempt: "bytes", have: "dict[str, int]", carry: "bool", wait: "bool", 
             control.look(attempt)  # ends one whose watchers are stopped
         if _round(attempt, have, carry, reply):
             changed = time.monotonic()
+        shown = _show_progress(attempt, shown, reply) if wait else b""
         if over:
             reply.end(state="closed")
             return
@@ -52,6 +55,17 @@ def pull(attempt: "bytes", have: "dict[str, int]", carry: "bool", wait: "bool", 
         if reply.interrupted(min(SLOWEST_S, max(QUICKEST_S, idle / 20))):
             reply.end(state="alive")
             return
+
+
+def _show_progress(attempt: "bytes", shown: "bytes", reply: "Reply") -> "bytes":
+    """Tell a client the line that the script's process has for a terminal; it is in no file that is kept."""
+    try:
+        text = untrusted.read_file(layout.spark_progress(attempt), _LONGEST_LINE, follow=False)
+    except (OSError, ValueError):
+        text = b""
+    if text != shown:
+        reply.send(progress=readable(text))
+    return text
 
 
 class Reply:

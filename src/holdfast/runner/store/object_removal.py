@@ -2,7 +2,7 @@
 
 import os
 
-from . import objects
+from . import fork_guard, objects
 from .files import make_private
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ def sweep(root: "bytes") -> "int":
         for name in names:
             os.unlink(os.path.join(root, objects.TMP, name))
     finally:
-        os.close(lock)
+        fork_guard.close(lock)
     return len(names)
 
 
@@ -71,7 +71,7 @@ class Kept:
 
     def release(self) -> "None":
         if self._lock is not None:
-            os.close(self._lock)
+            fork_guard.close(self._lock)
             self._lock = None
 
 

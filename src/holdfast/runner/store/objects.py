@@ -5,14 +5,14 @@ at all: it is written under ``root/tmp``, synced, renamed, and its directory syn
 """
 
 import hashlib
-import json
 import os
 import stat
 import sys
 from collections import namedtuple
 
-from .. import untrusted
+from .. import json_text, untrusted
 from ..decoding import as_bytes, escaped, lossless
+from . import fork_guard, layout
 from .files import fsync_path, make_private, sync_file_system, unlink_quietly, write_all
 from .stable_read import CHUNK, Unreadable, check_unchanged, pour, read_source
 
@@ -75,9 +75,9 @@ def read(root: "bytes", digest: "str") -> "bytes":
 
 def discard(root: "bytes", digest: "str") -> "None":
     """Move a damaged object to ``damaged``, so that a good copy can be stored."""
-    make_private(os.path.join(root, b"damaged"))
+    make_private(layout.damaged(root))
     try:
-        os.replace(object_path(root, digest), os.path.join(root, b"damaged", digest.encode()))
+        os.replace(object_path(root, digest), os.path.join(layout.damaged(root), digest.encode()))
     except FileNotFoundError:
         pass
 
@@ -96,13 +96,13 @@ def encode_tree(entries: "list[Entry]") -> "bytes":
             row["size"] = entry.size
         rows.append(row)
     document = {"entries": rows, "v": TREE_VERSION}
-    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode("ascii")
+    return json_text.dumps(document, sort_keys=True).encode("ascii")
 
 
 def decode_tree(data: "bytes") -> "list[Entry]":
     """The entries of a tree object; ValueError where it is not one, or holds a name that could lead elsewhere."""
     try:
-        document = json.loads(data.decode("ascii"))
+        document = json_text.loads(data.decode("ascii"))
         if document["v"] != TREE_VERSION:
             raise ValueError("tree version {!r} is not supported".format(document["v"]))
         entries = [_decode_entry(row) for row in document["entries"]]
@@ -225,7 +225,7 @@ class Batch(HashOnly):
             unlink_quietly(temporary)
         self._staged.clear()
         if self._lock is not None:
-            os.close(self._lock)
+            fork_guard.close(self._lock)
             self._lock = None
 
     def add_bytes(self, data: "bytes", promised: "str" = "") -> "str":
@@ -248,6 +248,11 @@ class Batch(HashOnly):
         """Take a whole file of the same file system that is known to hash to this; it is moved at ``commit``."""
         os.chmod(path, 0o400)
         self._stage(digest, path, size)
+
+    @property
+    def staged(self) -> "list[str]":
+        """The digests of what ``commit`` is going to publish."""
+        return list(self._staged)
 
     def commit(self) -> "None":
         """Make everything added so far durable and visible; what was added last appears last."""
@@ -353,7 +358,7 @@ def _bytes(name: "object") -> "bytes":
 
 
 def lock_batches(root: "bytes", exclusive: "bool") -> "int | None":
-    """Hold the lock that keeps sweep and batches apart; None where the file system has no locks.
+    """Hold the lock that keeps sweep and batches apart, until ``fork_guard.close``; None where there are no locks.
 
     A batch waits for a sweep, which is short (lock_wait.Held where it is stopped); a sweep does not wait for a batch
     and gets None.
@@ -363,17 +368,17 @@ def lock_batches(root: "bytes", exclusive: "bool") -> "int | None":
     from . import lock_wait
 
     path = os.path.join(root, TMP, LOCK)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = fork_guard.open_file(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
     try:
         if not exclusive:
             lock_wait.hold(descriptor, path, shared=True)
         elif not lock_wait.try_hold(descriptor):
-            os.close(descriptor)
+            fork_guard.close(descriptor)
             return None
     except lock_wait.Held:
-        os.close(descriptor)
+        fork_guard.close(descriptor)
         raise
     except OSError:
-        os.close(descriptor)
+        fork_guard.close(descriptor)
         return None
     return descriptor

@@ -12,8 +12,12 @@ def remove_tree(path: "bytes") -> "None":
     """Remove as much as possible; what is open elsewhere or protected stays. Never raises for it.
 
     Folders inside are moved up to the top one before they are emptied. So no path grows longer than two names and
-    nothing recurses: a script may well leave a folder nested deeper than any path or stack can be.
+    nothing recurses: a script may well leave a folder nested deeper than any path or stack can be. Of a link only the
+    link is removed.
     """
+    if os.path.islink(path):
+        _try(os.unlink, path)
+        return
     number = 0
     waiting = True
     while waiting:

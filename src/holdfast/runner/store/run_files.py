@@ -93,6 +93,10 @@ def close(attempt: "bytes", outcome: "str", exit_code: "int", reason: "str", **f
     events = Events(attempt)  # ends a torn line, which may turn out to be the closing one
     if closed(attempt) is None:
         outputs.remove_partial(attempt)
+        if os.path.exists(layout.spark_scratch(attempt)):
+            from ..machine import spark_record
+
+            spark_record.finish(attempt, events, 0)
         events.close(outcome, exit_code, reason, **dict(fields, **hashes(attempt)[0]))
 
 

@@ -1,9 +1,8 @@
 """The identity of a store: a random id, made on first use."""
 
-import json
 import os
 
-from .. import wire
+from .. import json_text, wire
 from . import layout
 from .files import SYNCED, WholeFile
 
@@ -16,7 +15,7 @@ def store_identity(home: "bytes") -> "str":
     for _ in range(2):
         try:
             with open(path, "rb") as source:
-                return str(json.loads(source.read().decode("utf-8"))["id"])
+                return str(json_text.loads(source.read().decode("utf-8"))["id"])
         except (ValueError, KeyError, TypeError) as error:
             raise OSError("%s is damaged: %s" % (os.fsdecode(path), error)) from error
         except FileNotFoundError:

@@ -10,6 +10,7 @@ import sys
 
 from .. import wire
 from . import layout, objects, stable_read
+from .data_state import VerifiedObjects
 from .files import unlink_quietly
 
 assert sys.platform != "win32"  # a target is never Windows
@@ -29,6 +30,7 @@ class Arrivals:
     def __init__(self, home: "bytes", root: "bytes" = b"") -> "None":
         self._home = home
         self._root = root or layout.objects(home)
+        self._verified = VerifiedObjects(root) if root else None
         self._halves = layout.arriving(root or home)
         self._clock: "Clock | None" = None
         self._batch = None  # type: objects.Batch | None
@@ -72,8 +74,7 @@ class Arrivals:
         """Make everything that is whole visible."""
         if self._batch is not None:
             batch, self._batch = self._batch, None
-            with batch:
-                batch.commit()
+            self._publish(batch)
 
     def take_refusal(self) -> "str":
         """The first thing that went wrong since this was last asked; empty if nothing did."""
@@ -136,9 +137,17 @@ class Arrivals:
             unlink_quietly(half.path)
             raise ValueError("it arrived damaged")
         self.commit()
-        with objects.Batch(self._root) as batch:
-            batch.adopt(digest, half.path, half.length)
+        batch = objects.Batch(self._root)
+        batch.adopt(digest, half.path, half.length)
+        self._publish(batch)
+
+    def _publish(self, batch: "objects.Batch") -> "None":
+        arrived = batch.staged
+        with batch:
             batch.commit()
+        if self._verified is not None:
+            self._verified.add(*arrived)
+            self._verified.save()
 
     def _leave(self) -> "None":
         if self._half is not None:

@@ -32,16 +32,19 @@ def folder_prefix(folder: "object") -> "str":
 
 
 def _add_event(_: "Any", writer: "Any", event: "Any", *args: "Any", **kwargs: "Any") -> "None":
-    if event.WhichOneof("what") != "summary":
-        return
-    try:
-        prefix = writer._holdfast_prefix
-    except AttributeError:
-        prefix = writer._holdfast_prefix = folder_prefix(writer.get_logdir())
-    for value in event.summary.value:
+    values = event.summary.value  # empty where the event has no summary
+    for value in values if len(values) != 1 else (values[0],):  # an iterator of protobuf costs more than the rest
+        try:
+            prefix = writer._holdfast_prefix
+        except AttributeError:
+            prefix = writer._holdfast_prefix = folder_prefix(writer.get_logdir())
+        number = value.simple_value
+        if number:  # a value of another kind has 0 here: most values need no further question
+            recorder.number(prefix + value.tag, number, event.step)
+            continue
         kind = value.WhichOneof("value")
         if kind == "simple_value":
-            recorder.number(prefix + value.tag, value.simple_value, event.step)
+            recorder.number(prefix + value.tag, number, event.step)
         elif kind == "image":
             recorder.made("image", prefix + value.tag, value.image.encoded_image_string, event.step)
         elif kind == "tensor":

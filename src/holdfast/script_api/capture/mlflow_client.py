@@ -75,8 +75,11 @@ def _log_batch(
     **kwargs: "Any",
 ) -> "None":
     prefix = _prefix(run_id)
+    by_step = {}  # type: dict[Any, list[tuple[str, object]]]
     for metric in metrics:
-        _recorder.number(prefix + metric.key, float(metric.value), metric.step or None)
+        by_step.setdefault(metric.step or None, []).append((prefix + metric.key, float(metric.value)))
+    for step, points in by_step.items():
+        _recorder.values(points, step)
     for param in params:
         _recorder.parameter(prefix + param.key, _typed(param.value))
     for tag in tags:

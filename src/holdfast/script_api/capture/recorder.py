@@ -8,6 +8,7 @@ import importlib
 import math
 import os
 import shutil
+import struct
 import sys
 import threading
 
@@ -25,10 +26,15 @@ if not hasattr(_track, "_Writer"):
     _track = importlib.import_module("holdfast")
     if not hasattr(_track, "_Writer"):
         _track = importlib.import_module("holdfast.script_api.track")
+_files = importlib.import_module(
+    "holdfast.script_api.replace" if __name__.startswith("holdfast.") else "_holdfast_replace"
+)
 
 # Looked up once, for speed.
-_STEP_FLAG, _RECORD_SIZE = _track._STEP_FLAG, _track._RECORD_SIZE
+_STEP_FLAG, _RECORD_SIZE, _EXACT = _track._STEP_FLAG, _track._RECORD_SIZE, _track._EXACT
 _pack, _write, _now = _track._pack, _track._write, _track._now
+_FORKS_UNSEEN = _track._FORKS_UNSEEN
+_NUMBER_FLAGS = {kind: flags for kind, flags in _track._KIND_FLAGS.items() if kind is not None}
 
 
 class Recorder:
@@ -75,19 +81,45 @@ class Recorder:
             self._prefixes[key] = prefix
         return self._prefixes[key]
 
-    def number(self, name: "str", value: "float", step: "int | None") -> "None":
+    def number(self, name: "str", value: "Any", step: "int | None") -> "None":
+        """A value. A float of a known name takes as few steps as ``holdfast.log``: training loops wait for this."""
+        main = _track._writer
+        if (
+            value.__class__ is float
+            and (step is None or step.__class__ is int)
+            and _owners.get(name) is self
+            and (main is None or name not in main.counters)
+        ):
+            writer = _current() if _FORKS_UNSEEN else _writer
+            try:
+                descriptor, word, count = writer.series[name]  # type: ignore[union-attr]
+                number = count()
+                if step is None:
+                    step = number
+                else:
+                    word |= _STEP_FLAG
+                if _write(descriptor, _pack(word, step, _now(), value)) != _RECORD_SIZE:
+                    raise _track._CutShortError
+                return
+            except (KeyError, AttributeError, struct.error):
+                pass  # not a known name, the first value of this process, or a step beyond 64 bits
+            except Exception as problem:
+                _current().lose(1, problem)
+                return
         if self.owns(name):
-            _current().number(name, value, step)
+            _current().write(((name, value),), step)
 
     def value(self, name: "str", value: "object", step: "int | None") -> "None":
         if self.owns(name):
             _current().write(((name, value),), step)
 
     def values(self, values: "list[tuple[str, object]]", step: "int | None") -> "None":
-        """Several values of one moment."""
-        points = tuple(point for point in values if self.owns(point[0]))
-        if points:
-            _current().write(points, step)
+        """Several values of one moment, in one write."""
+        points = [point for point in values if self.owns(point[0])]
+        if len(points) == 1:
+            self.number(*points[0], step)
+        elif points:
+            _current().numbers(points, step)
 
     def made(self, kind: "str", name: "str", value: "object", step: "int | None") -> "None":
         """An image, a table or a text."""
@@ -145,22 +177,28 @@ class _Writer(_track._Writer):  # type: ignore[misc]
 
     pair = None  # type: Any
 
-    def number(self, name: "str", value: "float", step: "int | None") -> "None":
-        """A float, as fast as ``holdfast.log`` writes one."""
-        series = self.series.get(name)
-        if series is None or not (step is None or step.__class__ is int):
-            self.write(((name, value),), step)
+    def numbers(self, points: "list[tuple[str, Any]]", step: "int | None") -> "None":
+        """Values of one moment, in one write. Numbers of known names need no lock, as in ``holdfast.log``."""
+        series = self.series  # all in one file: a writer that opens another one begins with an empty dictionary
+        known = []
+        if step is None or (step.__class__ is int and -_EXACT <= step <= _EXACT):
+            for name, value in points:
+                entry, flags = series.get(name), _NUMBER_FLAGS.get(value.__class__)
+                if entry is None or flags is None or (flags and not -_EXACT <= value <= _EXACT):
+                    break
+                known.append((entry, flags, value))
+        if len(known) < len(points):
+            self.write(tuple(points), step)
             return
-        descriptor, word, count = series
-        number = count()
         try:
-            if step is not None:
-                word |= _STEP_FLAG
-                number = step
-            if _write(descriptor, _pack(word, number, _now(), value)) != _RECORD_SIZE:
+            records, moment, common = [], _now(), 0 if step is None else _STEP_FLAG
+            for (_, word, count), flags, value in known:
+                number = count()
+                records.append(_pack(word | flags | common, number if step is None else step, moment, value))
+            if _write(known[0][0][0], b"".join(records)) != _RECORD_SIZE * len(records):
                 raise _track._CutShortError
         except Exception as problem:
-            self.lose(1, problem)
+            self.lose(len(points), problem)
 
     def note(self, kind: "str", name: "str", value: "object") -> "None":
         """A parameter or a tag: a line to which no record refers."""
@@ -178,14 +216,7 @@ def _copy(path: "str", outputs: "str", parts: "list[str]") -> "None":
         return  # it is kept already
     target = os.path.join(outputs, ARTIFACTS, *parts)
     os.makedirs(os.path.dirname(target), exist_ok=True)
-    beside = "%s.%d.tmp" % (target, os.getpid())
-    try:
-        shutil.copyfile(path, beside)
-        os.replace(beside, target)
-    except OSError:
-        if os.path.exists(beside):
-            os.unlink(beside)
-        raise
+    _files.replace_file(target, functools.partial(shutil.copyfile, path))
 
 
 def _note(kind: "str", name: "str", value: "object") -> "None":
@@ -199,13 +230,24 @@ def _note(kind: "str", name: "str", value: "object") -> "None":
 
 
 def _current() -> "_Writer":
-    global _writer  # noqa: PLW0603 - one per process
-    if _writer is None or _writer.pid != os.getpid():
-        with _lock:
-            if _writer is None or _writer.pid != os.getpid():
-                _writer = _Writer(os.environ["HOLDFAST_METRICS_DIR"])
-                _noted.clear()
+    if _writer is None or (_FORKS_UNSEEN and _writer.pid != os.getpid()):
+        return _start_writer()
     return _writer
+
+
+def _start_writer() -> "_Writer":
+    global _writer  # noqa: PLW0603 - one per process
+    with _lock:
+        if _writer is None or _writer.pid != os.getpid():
+            _writer = _Writer(os.environ["HOLDFAST_METRICS_DIR"])
+            _noted.clear()
+        return _writer
+
+
+def _forget_writer() -> "None":
+    """A child of a fork has files of its own. Another thread may have held the lock."""
+    global _writer, _lock
+    _writer, _lock = None, threading.RLock()
 
 
 def _say(text: "str") -> "None":
@@ -216,3 +258,5 @@ _lock = threading.RLock()
 _writer = None  # type: _Writer | None
 _owners = {}  # type: dict[str, Recorder]
 _noted = {}  # type: dict[tuple[str, str], object]
+if sys.platform != "win32" and not _FORKS_UNSEEN:
+    os.register_at_fork(after_in_child=_forget_writer)

@@ -76,12 +76,13 @@ def _init(result: "Any", *args: "Any", **kwargs: "Any") -> "None":
 
 
 def _log(_: "Any", run: "Any", data: "Any", step: "Any" = None, commit: "Any" = None, *args: "Any") -> "None":
-    following = run.__dict__.get(_STEP)
+    own = run.__dict__
+    following = own.get(_STEP)
     if following is None:
         following = int(getattr(run, "starting_step", 0) or 0)
     current = following if step is None else step
     following = max(following, current)
-    run.__dict__[_STEP] = following + 1 if commit or (step is None and commit is None) else following
+    own[_STEP] = following + 1 if commit or (step is None and commit is None) else following
     points = []  # type: list[tuple[str, object]]
     _collect(_prefix(run), data, current, points)
     if points:
@@ -93,7 +94,7 @@ def _collect(prefix: "str", data: "Any", step: "int", points: "list[tuple[str, o
     for name, value in data.items():
         kind = value.__class__
         if kind is float:
-            _recorder.number(prefix + name, value, step)
+            points.append((prefix + name, value))
         elif kind is int or kind is bool or kind is str:
             if not name.startswith(_OWN):
                 points.append((prefix + name, value))
@@ -173,4 +174,4 @@ def _prefix(run: "Any") -> "str":
     if prefix is None:
         prefix = _recorder.prefix(run.id, str(getattr(run, "name", None) or run.id))
         run.__dict__[_PREFIX] = prefix
-    return str(prefix)
+    return prefix  # type: ignore[no-any-return]

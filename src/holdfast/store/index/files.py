@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-VERSION = 6
+VERSION = 7
 _KINDS = {"number": "INTEGER", "truth": "INTEGER", "duration": "REAL", "text": "TEXT"}
 SCHEMA = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;

@@ -1,9 +1,10 @@
 """The SQLite index over the run folders: derived from them and rebuilt when needed.
 
 How it stays current: the modification time of ``runs/`` changes when a run is added or removed, and a run that is not
-final is read again each time. One writer at a time under a file lock, and a rollback
-journal, because SQLite before 3.51.3 can damage a WAL file that two processes write. Where the index cannot be kept (a
-full or read-only disk, a stopped process that holds its lock), it is made in memory for the one command that asks.
+final is read again each time, except for a damaged one whose files are unchanged. One writer at a time under a file
+lock, and a rollback journal, because SQLite before 3.51.3 can damage a WAL file that two processes write. Where the
+index cannot be kept (a full or read-only disk, a stopped process that holds its lock), it is made in memory for the one
+command that asks.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from binascii import crc32
 
 from holdfast import lifecycle
 from holdfast.errors import LockedError, StoreError, UsageError
-from holdfast.runner.store import layout
 from holdfast.store import history_record, runs
 from holdfast.store.index import files, rows
 from holdfast.store.where.fields import KEY_SHIFT, column, storable
@@ -170,11 +170,22 @@ class Index:
     def record_at(self, uid: str, offset: int | None, length: int, checksum: int) -> Json:
         if uid in self._fresh:
             return self._fresh[uid]
-        data = None if offset is None else self._records.read(offset, length, checksum)
+        data = self._read_stored(offset, length, checksum)
         if data is None:  # another client saw it end meanwhile, or the file is damaged: the run itself knows
             return rows.listed(history_record.record(runs.read(self._home, uid)))
         record: Json = json.loads(data)
         return record
+
+    def _is_known_damage(self, uid: str) -> bool:
+        """Whether the run was found damaged and its files are still the same: parsing them may take long."""
+        query = "SELECT mark, place, length, sum FROM runs WHERE uid = ? AND final = 0 AND status = 'Damaged'"
+        known = self.db.execute(query, (uid,)).fetchone()
+        if known is None or known[0] != rows.damage_mark(self._home, uid):
+            return False
+        return self._read_stored(*known[1:]) is not None
+
+    def _read_stored(self, offset: int | None, length: int, checksum: int) -> bytes | None:
+        return None if offset is None else self._records.read(offset, length, checksum)
 
     def _numbered(self, project_id: str, number: int) -> str:
         """A number means that number and nothing else: taken for the beginning of a uid, it would name any run."""
@@ -252,7 +263,7 @@ class Index:
             self.db.commit()
 
     def _ingest(self, uids: Iterable[str]) -> None:
-        for row in rows.read_all(self._home, list(uids)):
+        for row in rows.read_all(self._home, [uid for uid in uids if not self._is_known_damage(uid)]):
             self._put(row)
         self._put_values()
         self._records.flush()
@@ -260,17 +271,19 @@ class Index:
 
     def _put(self, row: Row) -> None:
         """A running run is read again each time: its record is not stored, and its row only if it differs."""
-        uid, final, columns, text, values, record = row
-        mark = (
-            _request_mark(self._home.runs, uid) if final else crc32(repr((columns, values)).encode("utf-8", "replace"))
-        )
+        uid, final, columns, text, values, record, is_known_damage = row
+        is_stored = final or is_known_damage
+        if is_stored:
+            mark = rows.request_mark(self._home.runs, uid) if final else rows.damage_mark(self._home, uid)
+        else:
+            mark = crc32(repr((columns, values)).encode("utf-8", "replace"))
         self._fresh.pop(uid, None)
-        if not final:
+        if not is_stored:
             self._fresh[uid] = json.loads(record)
         known = self.db.execute("SELECT id, final, mark, place, length, sum FROM runs WHERE uid = ?", (uid,)).fetchone()
-        if known and known[1:3] == (final, mark) and (not final or self._records.read(*known[3:]) == record):
+        if known and known[1:3] == (final, mark) and (not is_stored or self._read_stored(*known[3:]) == record):
             return
-        location = self._records.append(record) if final else (None, 0, 0)
+        location = self._records.append(record) if is_stored else (None, 0, 0)
         number = known[0] if known else None
         number = self.db.execute(_PUT_RUN, (number, *columns, final, mark, *location)).lastrowid or 0
         if known:
@@ -288,7 +301,7 @@ class Index:
         query = f"SELECT uid, mark FROM runs WHERE {newest}"
         stored = self.db.execute(query, (_CHECKED,) if project_id is None else (project_id, _CHECKED)).fetchall()
         folder = self._home.runs
-        changed = [uid for uid, mark in stored if mark != _request_mark(folder, uid)]
+        changed = [uid for uid, mark in stored if mark != rows.request_mark(folder, uid)]
         if changed:
             self.refresh(changed)
 
@@ -319,15 +332,6 @@ class Index:
     def _meta(self, key: str) -> str:
         row = self.db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return str(row[0]) if row else ""
-
-
-def _request_mark(folder: str, uid: str) -> int:
-    """Changes with run.json, which is written once."""
-    try:
-        status = os.stat(f"{folder}/{uid}/{layout.request.name}")
-    except OSError:
-        return 0
-    return crc32(b"%d %d" % (status.st_size, status.st_mtime_ns)) or 1
 
 
 def problems(home: Home) -> list[str]:

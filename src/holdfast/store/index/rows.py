@@ -11,9 +11,11 @@ import marshal
 import os
 import struct
 import sys
+from binascii import crc32
 
 from holdfast import lifecycle, parameters
 from holdfast.metrics import reader
+from holdfast.runner.store import layout
 from holdfast.store import history_record, runs
 from holdfast.store.where.fields import IN_ROW, storable
 
@@ -29,8 +31,9 @@ if TYPE_CHECKING:
     Cell: TypeAlias = int | float | str | None
     # kind, name, last, least, greatest, points
     Stored: TypeAlias = tuple[str, str, Cell, Cell, Cell, Cell]
-    # uid, whether it has ended, the columns of COLUMNS, the script's words, the values, the record as JSON
-    Row: TypeAlias = tuple[str, bool, tuple[Cell, ...], str, list[Stored], bytes]
+    # uid, whether it has ended, the columns of COLUMNS, the script's words, the values, the record as JSON, whether
+    # all of this stays as it is until a file of the run changes
+    Row: TypeAlias = tuple[str, bool, tuple[Cell, ...], str, list[Stored], bytes, bool]
 
 COLUMNS = (*IN_ROW, "stamp", "started")
 _MANY = 2000
@@ -56,6 +59,7 @@ def read(home: Home, uid: str) -> Row:
             "",
             [],
             json.dumps(record).encode(),
+            not run.is_unread,
         )
 
 
@@ -70,6 +74,7 @@ def _row(run: Run, record: Json) -> Row:
         storable(" ".join(map(str, _list(run.request.get("arguments"))))),
         [*_parameters(run, logged), *_metrics(logged), *_tags(run, logged)],
         json.dumps(listed(record)).encode(),
+        record["status"] == "Damaged" and not run.is_unread,
     )
 
 
@@ -244,3 +249,27 @@ def _object(value: object) -> Json:
 
 def _list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
+
+
+def request_mark(folder: str, uid: str) -> int:
+    """Changes with run.json, which is written once."""
+    try:
+        status = os.stat(f"{folder}/{uid}/{layout.request.name}")
+    except OSError:
+        return 0
+    return crc32(b"%d %d" % (status.st_size, status.st_mtime_ns)) or 1
+
+
+def damage_mark(home: Home, uid: str) -> int:
+    """Changes with every file that tells what happened to a run."""
+    path = home.run(uid)
+    events = layout.events(layout.attempt(path, runs.last_attempt(path)))
+    states = []
+    for file in (layout.request(path), layout.client(path), events):
+        try:
+            status = os.stat(file)
+        except OSError:
+            states.append((file, 0, 0))
+        else:
+            states.append((file, status.st_size, status.st_ctime_ns))
+    return crc32(repr(states).encode("utf-8", "replace"))

@@ -97,15 +97,26 @@ def opened(path: str, home: Home, *, create: bool = False) -> str:
         raise UsageError("this folder is in the store itself", where=path, hint="use a folder outside the store")
     names = os.listdir(folder)
     is_ours = os.path.lexists(os.path.join(folder, NOTE))  # after the listing: another first push may be under way
+    others = [name for name in names if not is_temporary(name) and not _is_hexadecimal(name, 32)]
     if is_ours:
         _check_note(folder)
-    elif not create:
+    elif not create and not authors(folder):  # the user who pushed first can remove the file; parts are enough
         hint = "name the folder that was given to holdfast history push"
         raise UsageError("no history was pushed to this folder", where=path, answer=f"it has no {NOTE}", hint=hint)
-    elif any(not is_temporary(name) for name in names):
+    elif create and others:
         hint = f"use an empty folder, for example: mkdir -m 3770 {os.path.join(path, 'holdfast')}"
-        raise UsageError("this folder is not empty and has no history", where=path, answer=names[0], hint=hint)
+        answer = f"{others[0]}{owner_of(os.path.join(folder, others[0]))}"
+        raise UsageError("this folder is not empty and has no history", where=path, answer=answer, hint=hint)
     return folder
+
+
+def owner_of(path: str) -> str:
+    """``; owner: ada (uid 1000)`` for a file of another user, else empty."""
+    try:
+        owner = os.lstat(path).st_uid
+    except OSError:
+        return ""
+    return "" if sys.platform == "win32" or owner in ownership.own_ids() else f"; owner: {ownership.user_name(owner)}"
 
 
 def _is_inside(folder: str, other: str) -> bool:
@@ -116,14 +127,20 @@ def _is_inside(folder: str, other: str) -> bool:
 
 
 def _check_note(folder: str) -> None:
+    """In a sticky folder only its owner can replace this file: every message names who that is."""
     path = os.path.join(folder, NOTE)
+    owner = owner_of(path)
+    away = "ask its owner to remove it, or use another folder" if owner else "remove it"
     try:
         note = untrusted.loads(untrusted.read_file(path, 10_000, follow=False))
     except (OSError, ValueError) as error:
-        raise UsageError("this folder cannot be read", where=path, answer=str(error)) from None
+        what = "the file that marks a shared folder cannot be read"
+        hint = f"{away}: the next push writes it again" if not owner else away
+        raise UsageError(what, where=path, answer=f"{error}{owner}", hint=hint) from None
     if not isinstance(note, dict) or note.get("kind") != KIND or note.get("v") != 1:
-        answer = ascii(note)[:200]
-        raise UsageError("this folder has another format", where=path, answer=answer, hint="use a newer Holdfast")
+        answer = f"{ascii(note)[:200]}{owner}"
+        hint = f"use a newer Holdfast if one wrote this file; otherwise {away}"
+        raise UsageError("this folder has another format", where=path, answer=answer, hint=hint)
 
 
 def authors(folder: str) -> list[Author]:

@@ -33,16 +33,15 @@ FROM = "from"  # the store that a merged line came from
 def contributed(run: Run, authors: Container[object]) -> Iterator[bytes]:
     """The labels given in this store, and those that came from a store that does not write to this folder."""
     for line in run.client:
-        kind = line.get("type")
-        if kind in _FIELD and line.get(FROM) not in authors and _is_valid(line):
-            field = _FIELD[str(kind)]
-            yield sealed({"uid": run.uid, "wall_ns": line["wall_ns"], "type": kind, field: line[field]})
+        if _is_valid(line) and _source(line) not in authors:
+            field = _FIELD[_kind(line)]
+            yield sealed({"uid": run.uid, "wall_ns": line["wall_ns"], "type": line["type"], field: line[field]})
 
 
 def without_labels(run: Run) -> bytes:
     """The client.jsonl of a run without its labels, which are shared apart from it."""
     lines = read_lines(os.fsencode(layout.client(run.path)))
-    kept = ({name: line[name] for name in line if name != "crc"} for line in lines if line.get("type") not in _FIELD)
+    kept = ({name: line[name] for name in line if name != "crc"} for line in lines if not _kind(line))
     return b"".join(map(sealed, kept))
 
 
@@ -81,11 +80,27 @@ def _may(run: Run, store: str, line: Json, own: Container[str]) -> bool:
     return in_time and (line["type"] != "hidden" or store == pushed_by or store in own)
 
 
+def _kind(line: Json) -> str:
+    """The type of a label, empty for every other line. Its value may be of any type, also one without a hash."""
+    kind = line.get("type")
+    return kind if isinstance(kind, str) and kind in _FIELD else ""
+
+
+def _source(line: Json) -> str:
+    store = line.get(FROM)
+    return store if isinstance(store, str) else ""
+
+
+def is_label(line: object) -> bool:
+    """Whether a line of a shared folder is as ``history push`` writes it."""
+    return isinstance(line, dict) and isinstance(line.get("uid"), str) and _is_valid(line)
+
+
 def _is_valid(line: Json) -> bool:
-    kind, wall_ns = line.get("type"), line.get("wall_ns")
-    if kind not in _FIELD or not isinstance(wall_ns, int) or isinstance(wall_ns, bool) or not 0 < wall_ns < 2**63:
+    kind, wall_ns = _kind(line), line.get("wall_ns")
+    if not kind or not isinstance(wall_ns, int) or isinstance(wall_ns, bool) or not 0 < wall_ns < 2**63:
         return False
-    value = line.get(_FIELD[str(kind)])
+    value = line.get(_FIELD[kind])
     if kind == "tags":
         return isinstance(value, dict) and all(labels.is_tag(name) and _is_plain(tag) for name, tag in value.items())
     if kind == "name":

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 
+from holdfast.runner import untrusted
 from holdfast.runner.store import object_removal
 from holdfast.store import verify
 from holdfast.store.audit import Problem
-from holdfast.store.shared import shared_folder
+from holdfast.store.shared import shared_folder, shared_labels
 from holdfast.store.shared.shared_writer import Writer
 
 TYPE_CHECKING = False
@@ -62,7 +63,7 @@ class _Part:
             yield self._check_object(os.fsdecode(encoded), digest)
         for path in shared_folder.label_files(self._author):
             try:
-                yield sum(map(len, shared_folder.read_labels(path, self._author)))
+                yield self._check_labels(path)
             except (OSError, ValueError) as error:
                 self._add("labels", path, str(error))
         for uid in shared_folder.uids(self._author):
@@ -76,6 +77,17 @@ class _Part:
         else:
             self._intact[digest] = size
         return size
+
+    def _check_labels(self, path: str) -> int:
+        lines = shared_folder.read_labels(path, self._author)
+        for number, line in enumerate(lines, 1):
+            try:
+                is_label = shared_labels.is_label(untrusted.loads(line))
+            except ValueError:
+                is_label = False
+            if not is_label:
+                raise untrusted.Untrusted(f"line {number} is not a label")
+        return sum(map(len, lines))
 
     def _check_run(self, uid: str) -> int:
         """Its line, and that all files and code that it names are there."""

@@ -7,7 +7,9 @@ redirect a write with a link.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import sys
 
 from holdfast.errors import StoreError
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 _TEMPORARY = "tmp"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _WRITE = 0o222
+_IN_THE_WAY = (errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ELOOP, errno.EMLINK, errno.ENXIO)
 
 
 class Writer:
@@ -113,26 +116,45 @@ class Writer:
             return
         with contextlib.suppress(FileExistsError):
             os.mkdir(self.path, 0o700)
-        self._fd, self._base = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW), ""
+        with self._occupied():
+            self._fd, self._base = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW), ""
 
     def _check_owner(self) -> None:
         """A new file there must have the owner of the folder; which number that is, is left to the file system."""
         if sys.platform == "win32" or self._fd is None:
             return
         name = f"{os.urandom(8).hex()}{TEMPORARY}"
-        probe = os.open(name, _NEW, 0o600, dir_fd=self._fd)
+        with self._occupied():
+            probe = os.open(name, _NEW, 0o600, dir_fd=self._fd)
         try:
             owner, folder = os.fstat(probe).st_uid, os.fstat(self._fd)
         finally:
             os.close(probe)
             os.unlink(name, dir_fd=self._fd)
         if owner != folder.st_uid:
-            answer = f"owner: {ownership.user_name(folder.st_uid)}"
-            hint = "only this store writes there: ask the owner to remove the folder, then push again"
-            raise StoreError(
-                "the part of this store belongs to another user", where=self.path, answer=answer, hint=hint
-            )
+            raise self._foreign(folder.st_uid)
         self._share(self._fd, is_folder=True)
+
+    def _foreign(self, owner: int) -> StoreError:
+        answer = f"owner: {ownership.user_name(owner)}"
+        hint = "only this store writes there: ask the owner to remove it, or push to another folder"
+        return StoreError("the part of this store belongs to another user", where=self.path, answer=answer, hint=hint)
+
+    @contextlib.contextmanager
+    def _occupied(self) -> Iterator[None]:
+        """Where the part cannot be used because of what has its name, say so, and whose it is."""
+        try:
+            yield
+        except OSError as error:
+            status = os.lstat(self.path)
+            if error.errno not in _IN_THE_WAY:
+                raise
+            if status.st_uid not in ownership.own_ids():
+                raise self._foreign(status.st_uid) from error
+            if stat.S_ISDIR(status.st_mode):
+                raise
+            what, hint = "the part of this store is not a folder", "remove it, then push again"
+            raise StoreError(what, where=self.path, answer=str(error.strerror), hint=hint) from error
 
     def _make_folder(self, name: str) -> None:
         try:

@@ -29,7 +29,7 @@ def tell(ticks: Iterable[Tick], parsed: Parsed) -> int:
         from holdfast.present.output import emit
 
         rows = [{key: value for key, value in tick._asdict().items() if key != "code"} for tick in results]
-        emit(rows, fmt=parsed.text("output"), query=parsed.text("query"), columns=("name", "state", "found", "fix"))
+        emit(rows, **parsed.form(), columns=("name", "state", "found", "fix"))
     return next((tick.code for tick in results if tick.state == FAILED), 0)
 
 
