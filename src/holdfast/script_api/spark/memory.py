@@ -1,0 +1,31 @@
+"""Memory of this machine or container, and sizes as Java writes them. A submit reads it too, so it imports little."""
+
+import os
+import sys
+
+_UNITS = {"k": 10, "m": 20, "g": 30, "t": 40}
+
+
+def size(text: "str") -> "int":
+    """Bytes of ``2g`` or ``512m``, as Java has them; 0 for anything else. Without a unit they are MiB."""
+    word = text.strip().lower().rstrip("b")
+    digits, unit = (word[:-1], word[-1]) if word[-1:] in _UNITS and word else (word, "m")
+    return int(digits) << _UNITS[unit] if digits.isdigit() else 0
+
+
+def limit() -> "int":
+    """Bytes that this process may use; 0 where that is unknown."""
+    if sys.platform == "win32":
+        return 0
+    limits = []
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            with open(path) as source:
+                limits.append(int(source.read()))
+        except (OSError, ValueError):
+            continue
+    try:
+        limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (OSError, ValueError):
+        pass
+    return min(limits) if limits else 0

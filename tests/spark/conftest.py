@@ -1,0 +1,46 @@
+"""Desks whose scripts run in a Python with PySpark."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import libraries
+
+if TYPE_CHECKING:
+    from conftest import Desk, Result
+
+ROOT = Path(__file__).resolve().parents[2]
+START_S = 400  # a JVM on a busy machine
+
+
+class SparkDesk:
+    """``submit`` runs a script of the project with no Framework line in its run configuration."""
+
+    def __init__(self, desk: Desk, python: Path) -> None:
+        self.desk = desk
+        self.python = python
+        self.config = desk.project / "aml_config"
+        self.config.mkdir(exist_ok=True)
+        (self.config / "local.runconfig").write_text("Target: local\nSparkDependenciesFile: aml_config/spark.yml\n")
+        (self.config / "spark.yml").write_text("")
+
+    def submit(self, script: str, *options: str, name: str = "etl.py", config: str = "local") -> Result:
+        self.desk.script(script, name)
+        words = ("submit", "-c", config, "--python", str(self.python), *options, name)
+        return self.desk.holdfast(*words, limit=START_S)
+
+
+@pytest.fixture(scope="session")
+def pyspark() -> Path:
+    if shutil.which("java") is None:
+        pytest.skip("NOT TESTED: Java is not installed")
+    return libraries.interpreter(ROOT, libraries.SPARK)
+
+
+@pytest.fixture
+def spark(desk: Desk, pyspark: Path) -> SparkDesk:
+    return SparkDesk(desk, pyspark)

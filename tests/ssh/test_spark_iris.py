@@ -1,0 +1,42 @@
+"""The template spark-iris on a machine over SSH."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import libraries
+from spark import iris
+from sshlab import Lab, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ssh.conftest import Laptop
+
+pytestmark = pytest.mark.timeout(900)  # seconds on a busy machine, where a JVM may take a minute to start
+ROOT = Path(__file__).resolve().parents[2]
+THERE = "/opt/spark-iris"
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    if shutil.which("java") is None:
+        pytest.skip("NOT TESTED: Java is not installed")
+    try:
+        with Lab(hosts=("gpu1",), shares={THERE: libraries.interpreter(ROOT, libraries.SPARK).parents[2]}) as lab:
+            yield lab
+    except Unavailable as why:
+        pytest.skip(f"NOT TESTED: {why}")
+
+
+def test_template_has_the_same_result_over_ssh(attached: Laptop) -> None:
+    iris.copy_to(attached, "lab1")
+    words = ("submit", "-c", "lab1", "--python", f"{THERE}/venv/bin/python", iris.SCRIPT)
+    iris.check(attached, attached.holdfast(*words, limit=400))
+    record = attached.record()["spark"]
+    assert (record["master"], record["receipt"]["verdict"]) == ("local[*]", "used")
+    assert record["ui"].startswith("http://127.0.0.1:")

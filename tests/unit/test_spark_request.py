@@ -1,0 +1,206 @@
+"""What a submit sends about Spark, from the files of a project; nothing of Spark is started."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from holdfast.amlconfig.compute import read_compute
+from holdfast.amlconfig.types import ComputeTarget, Finding, RunConfig
+from holdfast.engine.submit import spark_request
+from holdfast.errors import ConfigError
+from holdfast.ports import RuntimeParts
+from holdfast.runtimes.spark import SparkRuntime
+from holdfast.target_lookup import Chosen
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STOCK = """# Spark configuration.\tTabs\tin comments are harmless.
+configuration:
+  "spark.app.name": "Azure ML Experiment"
+  "spark.yarn.maxAppAttempts": 1
+
+repositories:
+  - "https://mmlspark.azureedge.net/maven"
+packages:
+  - group: "com.microsoft.ml.spark"
+    artifact: "mmlspark_2.11"
+    version: "0.7.91"
+  - group: "com.microsoft.sqlserver"
+    artifact: "mssql-jdbc"
+    version: "6.2.1.jre8"
+"""
+USES_SPARK = "from pyspark.sql import SparkSession\n"
+
+
+def requested(root: Path, text: str, script: str = USES_SPARK, **target: Any) -> tuple[dict[str, Any], list[Finding]]:
+    (root / "aml_config").mkdir(exist_ok=True)
+    (root / "aml_config" / "spark_dependencies.yml").write_bytes(text.encode())
+    (root / "etl.py").write_text(script)
+    findings: list[Finding] = []
+    compute = ComputeTarget(name="here", type="local", **target)
+    spark = spark_request.requested(str(root), Chosen(RunConfig("here"), compute, []), findings.extend)
+    return spark, findings
+
+
+def refusal(root: Path, text: str, script: str = USES_SPARK, **target: Any) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        requested(root, text, script, **target)
+    return caught.value
+
+
+def test_stock_file_loses_its_retired_package_with_one_warning(tmp_path: Path) -> None:
+    spark, findings = requested(tmp_path, STOCK)
+    assert spark["conf"] == {"spark.app.name": "Azure ML Experiment", "spark.yarn.maxAppAttempts": "1"}
+    jdbc = {"coordinate": "com.microsoft.sqlserver:mssql-jdbc:6.2.1.jre8", "line": 12, "optional": True}
+    assert (spark["master"], spark["packages"]) == ("local[*]", [jdbc])
+    assert [(finding.line, "mmlspark_2.11:0.7.91 is left out" in finding.message) for finding in findings] == [
+        (9, True)
+    ]
+
+
+def test_project_that_imports_the_retired_package_is_refused(tmp_path: Path) -> None:
+    error = refusal(tmp_path, STOCK, "import mmlspark\n")
+    assert error.where == "aml_config/spark_dependencies.yml:9"
+    assert "mmlspark" in error.what
+
+
+def test_project_without_spark_resolves_no_packages(tmp_path: Path) -> None:
+    spark, _ = requested(tmp_path, STOCK, "print('plain')\n")
+    assert "packages" not in spark
+
+
+def test_keys_that_are_not_sparks_are_named_and_left_out(tmp_path: Path) -> None:
+    text = "version: 2\r\nconfiguration:\r\n  maximizeResourceAllocation: true\r\n  spark.task.maxFailures:\t3\r\n"
+    spark, findings = requested(tmp_path, text)
+    assert spark["conf"] == {"spark.task.maxFailures": "3"}
+    assert [(finding.line, finding.message) for finding in findings if "Spark" in finding.message] == [
+        (3, "maximizeResourceAllocation is not a setting of Spark and is left out")
+    ]
+
+
+@pytest.mark.parametrize("text", ["configuration:\n", "configuration: {}\n", "configuration: null\n", ""])
+def test_empty_configuration_says_nothing(tmp_path: Path, text: str) -> None:
+    assert requested(tmp_path, text) == ({"master": "local[*]"}, [])
+
+
+def test_configuration_that_is_a_list_is_refused_with_its_line(tmp_path: Path) -> None:
+    error = refusal(tmp_path, "configuration:\n  - spark.app.name\n")
+    assert error.where.startswith("aml_config/spark_dependencies.yml:2")
+
+
+def test_package_without_a_version_is_refused_with_its_line(tmp_path: Path) -> None:
+    error = refusal(tmp_path, "packages:\n  - group: org.example\n    artifact: thing\n")
+    assert error.where.startswith("aml_config/spark_dependencies.yml:2")
+    assert "no version" in error.what
+
+
+def test_master_in_the_file_must_fit_the_target(tmp_path: Path) -> None:
+    assert requested(tmp_path, "configuration:\n  spark.master: local[3]\n")[0] == {"master": "local[3]"}
+    error = refusal(tmp_path, "configuration:\n  spark.master: yarn\n")
+    assert error.where == "aml_config/spark_dependencies.yml:2"
+    assert "spark.master is yarn" in error.what
+
+
+@pytest.mark.parametrize(("memory", "limit"), [("900g", None), ("2g", 1 << 30), ("lots", None)])
+def test_driver_memory_beyond_machine_or_container_is_refused(tmp_path: Path, memory: str, limit: int | None) -> None:
+    error = refusal(tmp_path, f"configuration:\n  spark.driver.memory: {memory}\n", memory=limit)
+    assert error.where == "aml_config/spark_dependencies.yml:2"
+    assert f"spark.driver.memory is {memory}" in error.what.replace("'", "")
+
+
+def cluster(**fields: Any) -> dict[str, Any]:
+    compute = ComputeTarget(name="sp1", type="cluster", **fields)
+    config = RunConfig("sp1", spark_dependencies_file="aml_config/spark_dependencies.yml")
+    return spark_request.requested("/nowhere", Chosen(config, compute, []), lambda findings: None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"address": "spark://10.0.0.5:7077"}, {"master": "spark://10.0.0.5:7077"}),
+        ({"address": "spark://a:7077,b:7077"}, {"master": "spark://a:7077,b:7077"}),
+        ({"address": "sc://host:15002"}, {"remote": "sc://host:15002"}),
+        ({"address": "head.example.org"}, {"master": "yarn", "deploy_mode": "client"}),
+        ({"address": "head", "extra": {"sparkMaster": "spark://m:7077"}}, {"master": "spark://m:7077"}),
+    ],
+)
+def test_cluster_is_named_by_its_file(fields: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert cluster(**fields) == expected
+
+
+@pytest.mark.parametrize(
+    "address", ["spark://", "spark://a", "spark://a b:1", "sc://", "http://a:8080", "spark://a:70770000"]
+)
+def test_malformed_master_is_refused(address: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        cluster(address=address)
+    assert "spark://HOST:7077" in caught.value.hint
+
+
+def test_driver_of_a_master_is_here_and_that_of_a_head_node_is_there() -> None:
+    here, there = (ComputeTarget(name="a", type="cluster", address=address) for address in ("spark://a:7077", "a"))
+    assert (here.kind.is_remote, there.kind.is_remote) == (False, True)
+
+
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_yarn_deploy_mode_gives_the_options_of_spark_submit(mode: str) -> None:
+    spark = cluster(address="head", yarn_deploy_mode=mode)
+    spark["conf"] = {"spark.executor.memory": "2g"}
+    runtime = SparkRuntime(RuntimeParts("python", spark=spark))
+    expected = {
+        "client": ("python", "etl.py", "--day", "3"),
+        "cluster": (
+            *("spark-submit", "--master", "yarn", "--deploy-mode", "cluster"),
+            *("--conf", "spark.executor.memory=2g", "etl.py", "--day", "3"),
+        ),
+    }
+    assert runtime.argv("etl.py", ("--day", "3")) == expected[mode]
+
+
+def test_named_file_that_is_missing_is_a_warning(tmp_path: Path) -> None:
+    findings: list[Finding] = []
+    config = RunConfig("here", spark_dependencies_file="aml_config/other.yml")
+    compute = ComputeTarget(name="here", type="local")
+    assert spark_request.requested(str(tmp_path), Chosen(config, compute, []), findings.extend) == {
+        "master": "local[*]"
+    }
+    assert "aml_config/other.yml" in findings[0].message
+
+
+def test_setting_without_a_value_is_named_and_left_out(tmp_path: Path) -> None:
+    spark, findings = requested(tmp_path, "configuration:\n  spark.driver.memory:\n  spark.app.name: ''\n")
+    assert spark["conf"] == {"spark.app.name": ""}
+    assert [(finding.line, finding.message) for finding in findings] == [
+        (2, "spark.driver.memory has no value and is left out")
+    ]
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["spark://nowhere", "spark://a:99999", "spark://a:7077/x", "sc://a:b", "k8s://https://a", "sc://a:1/;token=t"],
+)
+def test_malformed_master_is_refused_with_the_line_of_its_file(tmp_path: Path, address: str) -> None:
+    file = tmp_path / "sp1.compute"
+    file.write_text(f"type: cluster\naddress: {address}\n")
+    target, findings = read_compute(file)
+    assert target is None
+    assert [(finding.severity, finding.line) for finding in findings] == [("error", 2)]
+    assert findings[0].hint
+
+
+@pytest.mark.parametrize("address", ["spark://a:7077", "spark://a:7077,b-1:7078", "spark://[::1]:7077", "sc://a"])
+def test_master_that_is_well_formed_is_read(tmp_path: Path, address: str) -> None:
+    file = tmp_path / "sp1.compute"
+    file.write_text(f"type: cluster\naddress: '{address}'\n")
+    target, findings = read_compute(file)
+    assert target is not None
+    assert (target.address, findings) == (address, [])
+
+
+def test_malformed_master_of_a_head_node_is_refused_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "sp1.compute"
+    file.write_text("type: cluster\naddress: head\nusername: ada\nsparkMaster: spark:/h\n")
+    assert [(finding.severity, finding.line) for finding in read_compute(file)[1]] == [("error", 4)]
