@@ -107,9 +107,9 @@ class Desk:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, **more}
         return subprocess.Popen([pipes.pop("command", self.command), *words], cwd=cwd or self.project, env=env, **pipes)
 
-    def holdfast(self, *words: str, cwd: Path | None = None, **more: Any) -> Result:
+    def holdfast(self, *words: str, cwd: Path | None = None, limit: float = 120, **more: Any) -> Result:
         with self.start(*words, cwd=cwd, **more) as process:
-            out, err = process.communicate(timeout=120)
+            out, err = process.communicate(timeout=limit)
         return Result(process.returncode, out or b"", (err or b"").decode("utf-8", "replace"))
 
     def python(self, program: str, *words: str, **more: Any) -> Result:

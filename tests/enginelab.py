@@ -539,7 +539,8 @@ def _made_once(name: str, make: Callable[[Path], None]) -> Path:
 
 def _make_rootfs(making: Path) -> None:
     include = "--include=python3,python3-venv,python3-pip,ca-certificates"
-    _run(["debootstrap", "--variant=minbase", include, "bookworm", str(making)])
+    # In a mount namespace: an interrupted debootstrap would leave its /proc mounted, and the next one would fail.
+    _run(["unshare", "--mount", "debootstrap", "--variant=minbase", include, "bookworm", str(making)])
     for place in (
         "var/cache/apt",
         "var/lib/apt/lists",

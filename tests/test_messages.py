@@ -24,10 +24,13 @@ METHODS = {"startswith", "endswith", "find", "index", "count", "partition", "spl
 SENTENCE = re.compile(r"[A-Za-z,;:'] [A-Za-z]")
 # Modules that read the messages of another program, or a file format whose marks are several words.
 FOREIGN = {
+    "script_api/spark/packages.py": "Ivy's messages",
+    "script_api/spark/record.py": "messages of Spark and Java",
     "amlconfig/full.py": "ruamel.yaml's messages",
     "builder/conda.py": "the solver's messages",
     "builder/failure.py": "uv's messages",
     "builder/installing.py": "uv's messages",
+    "environments/pyproject.py": "messages of the TOML reader",
     "engine/runs/path_shims.py": "a mark in files that we wrote",
     "hosts/openssh.py": "ssh's messages",
     "present/failure_cause.py": "messages of Python and of shells",

@@ -155,12 +155,30 @@ def test_what_an_index_cannot_give(builder: Builder, served: Server, wanted: lis
     assert what in answer.last["what"]
     assert answer.last["where"] == "requirements.txt"
     assert any(what in line for line in answer.last["tail"])
+    assert ("check the spelling" in answer.last["hint"]) == ("not found in the package registry" in what)
 
 
 def test_a_dead_index_is_named_without_its_password(builder: Builder) -> None:
     answer = builder.solve(pip_spec("tinypip", index="http://ada:s3cret@127.0.0.1:9/simple/?key=s3cret"), **HERE)
     assert answer.last["kind"] == "unreachable"
     assert "http://127.0.0.1:9/simple/" in answer.last["what"]
+    assert "s3cret" not in answer.text + builder.log.read_text()
+
+
+@pytest.mark.parametrize("kind", ["index_url", "extra_index_urls"])
+def test_index_that_refuses_the_password_is_named_with_its_answer(builder: Builder, index: Index, kind: str) -> None:
+    """uv tells it with its own strategy only; extra indexes need another one."""
+    with serve(index.path) as served, serve(index.path) as other:
+        served.password = "ada:right"
+        address = f"{served.url.replace('//', '//ada:s3cret@')}/simple/"
+        options: dict[str, object] = {"index_url": address}
+        if kind == "extra_index_urls":
+            options = {"index_url": f"{other.url}/nothing/", "extra_index_urls": [address]}
+        answer = builder.solve(pip_spec("tinypip", pip_options=options), **HERE)
+    assert answer.last["kind"] == "unreachable", answer.last
+    assert answer.last["what"].startswith(f"the index {served.url}/simple")
+    assert " answered 401 Unauthorized: " in answer.last["what"]
+    assert answer.last["hint"] == "check the user name and password of this index"
     assert "s3cret" not in answer.text + builder.log.read_text()
 
 

@@ -153,7 +153,7 @@ class Seat:
 
     def go(self) -> None:
         """Let a script come to its end that waits for it."""
-        (self.attempt / "work" / "go").touch()
+        (self.attempt / "workspace/above/work" / "go").touch()
 
     def run(self, *words: str, check: bool = True) -> str:
         """A command of the engine, as the caller has it there."""

@@ -63,7 +63,7 @@ def start(desk: Desk, config: str) -> Path:
     """A run that goes on until its folder has a file ``go``; returns that path."""
     submit(desk, config, WAITING, "--no-wait")
     eventually(lambda: desk.holdfast("logs").out == b"up\n", 60)
-    return desk.attempt() / "work" / "go"
+    return desk.attempt() / "workspace/above/work" / "go"
 
 
 def containers(docker: Docker) -> list[str]:
@@ -72,7 +72,7 @@ def containers(docker: Docker) -> list[str]:
 
 def test_history_stays_and_what_ended_runs_worked_in_goes(desk: Desk) -> None:
     assert submit(desk, "local", FAILING).code == 3
-    work = desk.attempt() / "work"
+    work = desk.attempt() / "workspace/above/work"
     assert (work / ".cache" / "big").exists()
     offered = clean(desk, "local", "--dry-run")
     assert work.exists()
@@ -94,9 +94,9 @@ def test_nothing_goes_without_a_yes(desk: Desk) -> None:
     assert "work folders: 1" in refused.err
     assert "--yes" in refused.err
     assert b"nothing was removed" in _at_terminal(desk, b"\n")
-    assert (desk.attempt() / "work").exists()
+    assert (desk.attempt() / "workspace/above/work").exists()
     assert b"freed on local" in _at_terminal(desk, b"y\n")
-    assert not (desk.attempt() / "work").exists()
+    assert not (desk.attempt() / "workspace/above/work").exists()
 
 
 def _at_terminal(desk: Desk, typed: bytes) -> bytes:
@@ -125,7 +125,7 @@ def test_a_run_that_is_all_at_home_goes_from_the_other_store(desk: Desk, elsewhe
     large = desk.record()["uid"]
     row = clean(desk, "far")["run folders"]
     assert (row["count"], row["stays"]) == (1, 1)
-    assert "experiment return" in row["why"]
+    assert "holdfast return" in row["why"]
     assert not (elsewhere / "runs" / small).exists()
     assert (elsewhere / "runs" / large).exists()
     assert desk.holdfast("logs", "-r", "1").out == b"said\n"

@@ -9,8 +9,8 @@ import pytest
 
 from conftest import eventually
 from enginelab import Docker, Podman
+from holdfast.amlconfig.types import DEFAULT_IMAGE
 from holdfast.image_names import CUDA
-from holdfast.target_lookup import DEFAULT_IMAGE
 from ssh.conftest import PASSWORD
 from sshlab import Unavailable
 

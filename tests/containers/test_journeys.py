@@ -16,7 +16,7 @@ import pytest
 from conftest import Desk, eventually
 from containers.conftest import UP, WAITING, WAYS, Seat, give_tools
 from enginelab import base_rootfs
-from holdfast.target_lookup import DEFAULT_IMAGE
+from holdfast.amlconfig.types import DEFAULT_IMAGE
 from lab.source import write_program
 from managed import index
 from ssh.test_links import Watched
@@ -84,7 +84,7 @@ def test_the_scripts_end_is_the_runs_end(seat: Seat) -> None:
     assert (result.code, "SIGSEGV" in result.err) == (128 + signal.SIGSEGV, True), result
     late = seat.submit(TOLD, "--timeout", "2s")
     assert (late.code, "timed out after 2s" in late.err) == (124, True), late
-    assert (seat.attempt / "work" / "train.py").exists(), "kept, for it did not complete"
+    assert (seat.attempt / "workspace/above/work" / "train.py").exists(), "kept, for it did not complete"
 
 
 @with_docker_and_over_ssh
@@ -155,7 +155,7 @@ def test_a_cut_link_loses_and_repeats_nothing(seat: Seat, machines: Lab, how: Li
     )
     client = Watched(seat.desk.start("submit", "-c", "box", "train.py"))
     client.wait_for(b"line 20\n", 120)
-    work = seat.attempt / "work"
+    work = seat.attempt / "workspace/above/work"
     machines.cut(seat.user.host, how=how)
     try:
         client.wait_for_words("unreachable since", 120)
@@ -175,7 +175,7 @@ def test_commands_and_shells_join_the_container(seat: Seat) -> None:
         "cat /etc/debian_version; test -d /azureml-share || echo no-share; id -u; pwd; echo $HOLDFAST_RUN_UID; exit 7"
     )
     shown = seat.desk.holdfast("exec", "--", "sh", "-c", inside)
-    work, uid = seat.attempt / "work", seat.desk.record()["uid"]
+    work, uid = seat.attempt / "workspace/above/work", seat.desk.record()["uid"]
     version = (base_rootfs() / "etc/debian_version").read_text().strip()
     seen = str(work).partition("/root")[2] if seat.user else str(work)
     assert (shown.code, shown.text.split()) == (7, [version, "no-share", str(seat.uid), seen, uid]), shown

@@ -55,7 +55,7 @@ def test_container_stays_until_the_runs_inside_it_have_ended(seat: Seat) -> None
     _bring_holdfast(seat)
     seat.desk.script(INNER, "inner.py")
     assert seat.submit(WITHIN, "--no-wait").code == 0
-    work, store = seat.attempt / "work", seat.attempt / "work/outputs/.holdfast"
+    work, store = seat.attempt / "workspace/above/work", seat.attempt / "workspace/above/work/outputs/.holdfast"
     eventually(lambda: b"submitted" in (seat.attempt / "log").read_bytes(), 120)
     eventually(lambda: "started" in _events(store))
     script = next(event for event in seat.desk.events() if event["type"] == "started")
@@ -78,7 +78,7 @@ def test_cancel_of_the_outer_run_ends_the_runs_in_its_container(seat: Seat) -> N
     _bring_holdfast(seat)
     seat.desk.script(INNER, "inner.py")
     assert seat.submit(WITHIN, "--no-wait").code == 0
-    store = seat.attempt / "work/outputs/.holdfast"
+    store = seat.attempt / "workspace/above/work/outputs/.holdfast"
     eventually(lambda: b"submitted" in (seat.attempt / "log").read_bytes(), 120)
     eventually(lambda: "started" in _events(store))
     assert seat.desk.holdfast("cancel").code == 0

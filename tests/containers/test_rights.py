@@ -46,7 +46,7 @@ def test_root_has_to_be_asked_for_and_gives_everything_back(seat: Seat) -> None:
     assert "0 0\n" in result.text, result
     assert {path.lstat().st_uid for path in seat.attempt.rglob("*")} == {seat.uid}
     uid = seat.desk.record()["uid"]
-    seat.user.run("rm", "-r", f".holdfast/runs/{uid}/a1/work", f".holdfast/runs/{uid}/a1/outputs")
+    seat.user.run("rm", "-r", f".holdfast/runs/{uid}/a1/workspace/above/work", f".holdfast/runs/{uid}/a1/outputs")
 
 
 @over_ssh
@@ -72,7 +72,7 @@ def test_nothing_of_the_machine_is_given_away(seat: Seat) -> None:
         assert host[space] != "host", space
     assert not any("sock" in mount["Source"] for mount in seen["Mounts"])
     writable = sorted(mount["Destination"].rpartition("/")[2] for mount in seen["Mounts"] if mount["RW"])
-    assert writable == ["inside", "metrics", "work"]
+    assert writable == ["inside", "metrics", "workspace"]
     assert {mount["Destination"].split("/")[-2] for mount in seen["Mounts"] if not mount["RW"]} == {"runner"}
     seat.go()
     assert seat.desk.wait_for_end(limit=120)["status"] == "Completed"
@@ -111,7 +111,7 @@ for place in (sys.prefix, os.path.dirname(tinypip.__file__), os.path.join({store
     assert "wrote into" not in result.text
     assert not list(first.rglob("written")) + list((seat.store / "envs").rglob("written"))
     assert not list((seat.store / "runner").rglob("written"))
-    (first / "work" / "go").touch()
+    (first / "workspace/above/work" / "go").touch()
     assert seat.desk.wait_for_end(str(other), limit=120)["status"] == "Completed"
     eventually(lambda: seat.containers() == [], 60)
 

@@ -44,7 +44,19 @@ LOOKS = (
     ("store", "prune", "--dry-run"),
     ("config",),
 )
-_SKIPPED = {"objects", "runner", "locks", "envs", "saved", "__pycache__", "work", "shims", "packages", "builder"}
+_SKIPPED = {
+    "objects",
+    "runner",
+    "locks",
+    "envs",
+    "saved",
+    "__pycache__",
+    "work",
+    "workspace",
+    "shims",
+    "packages",
+    "builder",
+}
 # What these files say is needed for every command, or chosen by the user: a refusal with the reason is right.
 _NEEDED = {"store.json": 74, "settings.json": 65}
 

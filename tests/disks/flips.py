@@ -67,9 +67,13 @@ def flip_bits(store: Home, count: int) -> None:
 def _protected(home: Path) -> list[Path]:
     """Every file that verify answers for. The rest is locks, shims, compiled modules, and notes that only save time."""
     kept = [path for place in ("objects", "runs", "runner") for path in (home / place).rglob("*")]
-    kept += [home / "index.sqlite", *home.glob("cache/stat-*")]
+    kept += [home / "index.sqlite", *home.glob("cache/stat2-*")]
     files = [path for path in kept if path.is_file() and not path.is_symlink() and path.stat().st_size]
-    return [path for path in files if not {"__pycache__", "code", "work", "tmp"} & set(path.relative_to(home).parts)]
+    return [
+        path
+        for path in files
+        if not {"__pycache__", "code", "work", "workspace", "tmp"} & set(path.relative_to(home).parts)
+    ]
 
 
 def _no_progress(_files: int, _bytes: int) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from conftest import alive, eventually
 from holdfast.runner.store import evidence
+from holdfast.runner.store.remove_tree import remove_tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -194,3 +195,20 @@ def _lost_before_beginning(desk: Desk, *options: str) -> Path:
     eventually(lambda: not alive(accepted["pid"]) and not alive(accepted["guardian"]))
     assert b'"started"' not in (attempt / "events.jsonl").read_bytes(), "too late"
     return attempt
+
+
+def test_run_without_its_files_is_called_damaged_and_can_be_deleted(desk: Desk) -> None:
+    desk.script("print(1)")
+    assert desk.submit("train.py").code == 0
+    attempt, archive = desk.attempt(), str(desk.user_home / "runs.zip")
+    remove_tree(os.fsencode(attempt))
+    attempt.mkdir()
+    for path in desk.home.glob("index*"):
+        path.unlink()
+    for words in (("return", "-r", "1"), ("export", "-r", "1", "--to", archive)):
+        result = desk.holdfast(*words)
+        assert (result.code != 0, "this run is damaged" in result.err) == (True, True), result
+        assert "history delete -r 1" in result.err
+    deleted = desk.holdfast("delete", "-r", "1", "--yes")
+    assert deleted.code == 0, deleted
+    assert desk.holdfast("runs", "-o", "json").json == []

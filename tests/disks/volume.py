@@ -20,7 +20,7 @@ class Volume:
 
     def __init__(self, desk: Desk, place: Path, size: str) -> None:
         self._desk = desk
-        self._place = place
+        self.place = place
         place.mkdir(exist_ok=True)
         mount = 'mount -t tmpfs -o size="$1",mode=700 tmpfs "$2" && echo ready && exec cat'
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -34,21 +34,26 @@ class Volume:
     @property
     def path(self) -> Path:
         """Its content, as seen from outside."""
-        return Path(f"/proc/{self._holder.pid}/root{self._place}")
+        return Path(f"/proc/{self._holder.pid}/root{self.place}")
+
+    @property
+    def enter(self) -> list[str]:
+        """Words before a command that is to see it."""
+        return ["nsenter", "-t", str(self._holder.pid), "-m"]
 
     def holdfast(self, *words: str, env: dict[str, str] | None = None) -> Result:
         return self.run(str(HOLDFAST), *words, env=env)
 
     def run(self, *words: str, env: dict[str, str] | None = None) -> Result:
-        inside = ["nsenter", "-t", str(self._holder.pid), "-m", "env", "-C", str(self._desk.project), *words]
+        inside = [*self.enter, "env", "-C", str(self._desk.project), *words]
         env = {**self._desk.env, **(env or {})}
         done = subprocess.run(inside, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False)
         return Result(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
 
     def make_read_only(self) -> None:
         """For files that are opened from now on: files that are already open for writing stay writable."""
-        assert self.run("mount", "--bind", str(self._place), str(self._place)).code == 0
-        eventually(lambda: self.run("mount", "-o", "remount,ro,bind", str(self._place)).code == 0)
+        assert self.run("mount", "--bind", str(self.place), str(self.place)).code == 0
+        eventually(lambda: self.run("mount", "-o", "remount,ro,bind", str(self.place)).code == 0)
 
     def fill(self, leave: int) -> None:
         """Fill the disk except for this many bytes."""

@@ -115,6 +115,21 @@ def test_a_link_cannot_name_a_file_that_is_no_output(project: Desk) -> None:
         assert project.holdfast("asset", "download", "-l", "bad.link", "-d", "out").code == 2
 
 
+def test_link_with_a_false_size_or_version_is_refused(project: Desk) -> None:
+    project.holdfast("history", "promote", "-r", "1", "-ap", "outputs/model.pkl", "-n", "mnist")
+    link = json.loads((project.project / "assets" / "mnist.link").read_text())
+    false = {
+        "size": (-1, 1, 10**30, True, "9", [9], None),
+        "version": ("../../x", "-1", "", "1" * 19, [1], None, True),
+    }
+    for field, value in ((field, value) for field, values in false.items() for value in values):
+        (project.project / "bad.link").write_text(json.dumps({**link, field: value}))
+        refused = project.holdfast("asset", "download", "-l", "bad.link", "-d", "out")
+        assert refused.code in (65, 74), (field, value, refused)
+        assert "bad.link" in refused.err
+    assert not (project.project / "out").exists()
+
+
 def test_content_that_stayed_on_its_machine_is_fetched(desk: Desk, tmp_path: Path) -> None:
     (desk.project / "aml_config").mkdir()
     (desk.project / "aml_config" / "local.compute").write_text(f"type: local\nroot: {tmp_path / 'elsewhere'}\n")

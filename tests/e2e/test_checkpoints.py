@@ -57,7 +57,12 @@ def test_second_attempt_finds_the_checkpoints_and_its_series_go_on(desk: Desk) -
     assert desk.holdfast("retry", "-r", "1").code == 0
     record = desk.wait_for_end()
     assert record["status"] == "Completed", record
-    assert desk.holdfast("logs").text == "resumed at 4\n"
+    last = desk.holdfast("logs")
+    assert last.text == "resumed at 4\n"
+    assert "attempt 2; the log of an earlier one: holdfast logs --attempt 1" in last.err
+    assert desk.holdfast("logs", "--attempt", "1").text == "waits\n"
+    assert desk.holdfast("logs", "--attempt", "2", "--tail", "1").text == "resumed at 4\n"
+    assert "use 1 to 2" in desk.holdfast("logs", "--attempt", "3").err
     assert record["loss"] == [10.0 - step for step in range(6)], "step 4 was logged by both attempts and counts once"
     assert record["counted"] == [0.0, 1.0, 2.0, 3.0, 4.0, 4.0, 5.0]
     program = "import holdfast\nprint(holdfast.run(1).metrics['loss'].values.tolist())"

@@ -37,6 +37,13 @@ def declared(desk: Desk) -> Desk:
     return desk
 
 
+def write_metadata(environment: Path, name: str, version: str) -> None:
+    """As an installed package has it."""
+    (site,) = environment.glob("lib/python3*/site-packages")
+    (site / f"{name}-{version}.dist-info").mkdir()
+    (site / f"{name}-{version}.dist-info" / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
+
+
 def environment_line(err: str) -> str:
     (line,) = [line for line in err.splitlines() if line.startswith("environment: ")]
     return line.removeprefix("environment: ")
@@ -139,6 +146,25 @@ def test_header_of_script_comes_before_files(declared: Desk) -> None:
     assert environment_line(result.err).startswith("the packages of train.py")
 
 
+@pytest.mark.parametrize("beside", ["", "requirements.txt"])
+def test_python_that_a_header_without_dependencies_rules_out_is_refused(desk: Desk, beside: str) -> None:
+    if beside:
+        (desk.project / beside).write_text("no-such-package-anywhere\n")
+    desk.script('# /// script\n# requires-python = ">=3.99"\n# dependencies = []\n# ///\n' + WHERE)
+    result = desk.submit("train.py")
+    assert result.code == 65, shown(result)
+    assert "train.py requires Python >=3.99; the interpreter of this target is Python 3." in result.err
+    assert desk.holdfast("history", "list", "-o", "json").json == []
+    assert desk.submit("--env", "none", "train.py").code == 0
+
+
+def test_python_that_a_header_without_dependencies_allows_is_used_as_it_is(desk: Desk) -> None:
+    desk.script('# /// script\n# requires-python = ">=3.6"\n# ///\n' + WHERE)
+    result = desk.submit("train.py")
+    assert f"prefix {sys.prefix}\n" in result.text, shown(result)
+    assert "no environment is active or declared" in environment_line(result.err)
+
+
 def test_uv_lock_is_installed(declared: Desk) -> None:
     declared.script("import tinypip; print('version', tinypip.WHOLE)\n")
     text = '[project]\nname = "x"\nversion = "1"\nrequires-python = ">=3.8"\ndependencies = ["tinypip<1.1"]\n'
@@ -160,6 +186,40 @@ def test_broken_declaration_names_the_way_without_it(desk: Desk) -> None:
     assert "requirements.txt:1" in result.err
     assert "to run without the declared packages: --env none" in result.err
     assert desk.submit("--env", "none", "train.py").code == 0
+
+
+def test_broken_pyproject_is_refused_with_its_line_though_requirements_are_beside_it(declared: Desk) -> None:
+    declared.script(WHERE)
+    (declared.project / "pyproject.toml").write_text("[project\n")
+    result = declared.submit("train.py")
+    assert result.code == 65, shown(result)
+    assert "ERROR: this file is not valid TOML" in result.err
+    assert "at: pyproject.toml:1:9" in result.err
+    assert declared.submit("--env", "none", "train.py").code == 0
+
+
+@pytest.mark.parametrize("name", ["docker", "podman", "box"])
+def test_file_that_only_describes_a_container_leaves_declared_environment_on(declared: Desk, name: str) -> None:
+    (declared.project / "aml_config").mkdir()
+    file = declared.project / "aml_config" / f"{name}.compute"
+    file.write_text(f"type: docker  # here\nengine: {name}\nbaseDockerImage: python:3.12-slim\n")
+    result = declared.submit("train.py")
+    assert "has a wheel of the folder\n" in result.text, shown(result)
+    assert environment_line(result.err) == "the packages of requirements.txt (no environment is active)"
+    if name == "docker":
+        shown_there = declared.holdfast("submit", "--dry-run", "-c", name, "train.py").err
+        assert environment_line(shown_there) == "the packages of requirements.txt (the default on this target)"
+
+
+@pytest.mark.parametrize("more", ["userManagedEnvironment: true\n", "pythonLocation: python3\n", "a runconfig"])
+def test_container_of_a_workbench_project_keeps_its_meaning(declared: Desk, more: str) -> None:
+    (declared.project / "aml_config").mkdir()
+    folder = declared.project / "aml_config"
+    (folder / "docker.compute").write_text("type: docker\nbaseDockerImage: python:3.12-slim\n" + more * (": " in more))
+    if ": " not in more:
+        (folder / "docker.runconfig").write_text("Target: docker\nFramework: Python\n")
+    result = declared.submit("train.py")
+    assert "ModuleNotFoundError" in result.text + result.err, shown(result)
 
 
 def test_project_with_aml_config_keeps_its_meaning(desk: Desk, active: Path) -> None:
@@ -243,7 +303,7 @@ def test_missing_module_without_declaration_is_added_by_one_command(desk: Desk) 
     failed = desk.submit("train.py")
     assert failed.code == 1, shown(failed)
     *_, what, command = failed.err.splitlines()
-    assert what == "the module tinymissing is not installed in python"
+    assert what == f"the module tinymissing is not installed in {Path(sys.executable).with_name('python')}"
     assert command == "  add it with: holdfast env add tinymissing, which declares it for the next submit"
     assert desk.holdfast("env", "add", "tinymissing").code == 0
     assert "found" in desk.submit("train.py").text
@@ -255,7 +315,30 @@ def test_missing_module_of_declared_and_active_environment(declared: Desk, activ
     assert "the module sklearn is not installed in the environment of requirements.txt" in failed.err
     assert "add it with: holdfast env add scikit-learn" in failed.err
     failed = declared.submit("train.py", env={"VIRTUAL_ENV": str(active)})
+    assert f"add it with: uv pip install --python {active}/bin/python scikit-learn" in failed.err, "it has no pip"
+    write_metadata(active, "pip", "23.0")
+    failed = declared.submit("train.py", env={"VIRTUAL_ENV": str(active)})
     assert f"add it with: {active}/bin/python -m pip install scikit-learn" in failed.err
+
+
+def test_missing_module_of_a_python_outside_of_environments_is_declared_instead(desk: Desk) -> None:
+    desk.script("import tinymissing\n")
+    python = os.path.realpath(sys.executable)
+    failed = desk.submit("--python", python, "train.py")
+    assert f"the module tinymissing is not installed in {python}" in failed.err
+    assert "add it with: holdfast env add tinymissing, and submit without --python" in failed.err
+
+
+def test_missing_module_of_an_environment_of_pyproject_can_be_declared_without_uv(declared: Desk) -> None:
+    (declared.project / "requirements.txt").unlink()
+    wheels = str(declared.project / "wheels")
+    declared.env.update(PIP_CONFIG_FILE=os.devnull, PIP_NO_INDEX="1", PIP_FIND_LINKS=wheels)
+    lines = "[project]\nname = 'digits'\nversion = '1'\ndependencies = ['tinylocal']\n"
+    (declared.project / "pyproject.toml").write_text(lines)
+    declared.script("import tinymissing\n")
+    failed = declared.submit("train.py")
+    written = "uv add tinymissing, or write it under dependencies in pyproject.toml"
+    assert f"add it with: {written}" in failed.err, shown(failed)
 
 
 def test_module_of_the_project_that_is_not_found_is_told_apart(desk: Desk) -> None:
@@ -268,3 +351,4 @@ def test_module_of_the_project_that_is_not_found_is_told_apart(desk: Desk) -> No
     (desk.project / ".amlignore").write_text("helpers.py\n")
     failed = desk.submit("-e", "PYTHONPATH=.", "jobs/train.py")
     assert "helpers.py is in the project but was excluded from the run by" in failed.err
+    assert "include it with this line in .amlignore: !helpers.py" in failed.err

@@ -70,12 +70,24 @@ def test_password_of_configured_index_is_nowhere(desk: Desk, where: str) -> None
     assert [path for path in project if CANARY in path.read_text()] == []
 
 
+def test_index_without_the_tools_of_the_builder_is_named_as_the_cause(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "empty" / "simple").mkdir(parents=True)
+    (desk.home / "builder").unlink()
+    with serve(tmp_path / "empty") as empty:
+        result = desk.submit("train.py", env={"PIP_INDEX_URL": f"{empty.url}/simple/"})
+    assert result.code == 65, shown(result)
+    assert "pip's index must have uv==" in result.err
+    assert "PIP_EXTRA_INDEX_URL adds another index" in result.err
+
+
 def test_failure_at_configured_index_shows_no_password(desk: Desk) -> None:
     with serve(index().path) as server:
         server.password = "ada:another"
         desk.env["PIP_INDEX_URL"] = index().simple(server.url).replace("//", f"//ada:{CANARY}@")
         result = desk.submit("train.py")
     assert result.code == 65, shown(result)
+    assert f"the index {index().simple(server.url).rstrip('/')}" in result.err
+    assert "answered 401" in result.err
     assert CANARY not in shown(result) + everything(desk)
 
 

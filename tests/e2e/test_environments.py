@@ -120,10 +120,10 @@ def test_an_own_package_is_the_runs_own_copy(desk: Desk, index: Server, first: s
         assert prepared(desk)["packages"] == 1
     before = desk.submit("train.py")
     assert before.code == 0, shown(before)
-    assert f"{desk.attempt()}/work/src/mine/__init__.py before" in before.text
+    assert f"{desk.attempt()}/workspace/above/work/src/mine/__init__.py before" in before.text
     package.write_text("SAYS = 'after'\n")
     second = desk.submit("train.py")
-    assert f"{desk.attempt()}/work/src/mine/__init__.py after" in second.text
+    assert f"{desk.attempt()}/workspace/above/work/src/mine/__init__.py after" in second.text
     assert len(environments(desk)) == 1
 
 

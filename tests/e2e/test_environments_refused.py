@@ -64,6 +64,15 @@ def test_versions_that_exclude_each_other(desk: Desk, index: Server) -> None:
     assert "loosen one of the requirements" in said
 
 
+def test_package_that_does_not_exist_is_said_once_and_without_command_lines(desk: Desk, index: Server) -> None:
+    requirements(desk, index.url, "tinynothing")
+    said = refusal(desk)
+    assert "check the spelling: the package may have another name than its module" in said
+    assert "loosen one" not in said
+    assert "--cache-dir" not in said
+    assert sum(line.lstrip().startswith(("error: ", "answer: error: ")) for line in said.splitlines()) <= 1
+
+
 def test_conda_packages_that_exclude_each_other(desk: Desk) -> None:
     conda_file(desk, managed.channel().file_url, "python", "tinylearn", "tinynum=2")
     said = refusal(desk)

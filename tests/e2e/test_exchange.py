@@ -171,7 +171,13 @@ def hostile(files: dict[str, bytes]) -> Iterator[tuple[str, bytes]]:
     run = f"runs/{uid}"
     for name in (
         *("../evil", "/etc/evil", "..\\evil", "C:/evil", "evil", "runs/evil", f"{run}/../../evil", f"{run}/a1/../x"),
-        *(f"{run}/a1/outputs/../../../../evil", f"{run}/a1/outputs//x", f"{run}/a1/work/x", f"{run}/a1/alive"),
+        *(
+            f"{run}/a1/outputs/../../../../evil",
+            f"{run}/a1/outputs//x",
+            f"{run}/a1/work/x",
+            f"{run}/a1/workspace/x",
+            f"{run}/a1/alive",
+        ),
         *(f"{run}/a1/outputs/nul\x07", f"{run}/a1/outputs/x/", "objects/../evil", "objects/ab/cd", "settings.json"),
         *(f"{run}/a1/outputs/{'x' * 300}", f"{run}/a1/outputs/" + "d/" * 2500 + "x", f"runs/{UID}x/run.json"),
     ):

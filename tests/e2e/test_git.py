@@ -33,6 +33,10 @@ def test_commit_branch_and_what_was_changed(desk: Desk) -> None:
     assert "-print(1)" in changed
     assert "+print(2)" in changed
     assert not (desk.home / "runs" / desk.record("1")["uid"] / "git.diff").exists()
+    assert desk.record("1")["properties"]["GitDirty"] is False, "the file that the first submit writes is no change"
+    desk.script("", "new.py")
+    assert desk.submit("train.py").code == 0
+    assert desk.record()["properties"]["GitDirty"] is True
 
 
 def test_info_shows_the_commit_of_git(desk: Desk) -> None:

@@ -108,7 +108,7 @@ def test_at_a_terminal_it_is_drawn_over(desk: Desk, gpus: FakeGpus) -> None:
         assert process.wait() == 0
     os.close(ours)
     first, again, *_ = shown.decode().split("\x1b[5A\x1b[J")
-    assert "Lately" in first
+    assert "lately" in first
     assert "97 %" in again
     assert "none" in again
     assert "█" in again

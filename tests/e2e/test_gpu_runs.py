@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from conftest import Desk
 
-HELD = "GPU 0 is held by digits_1 of bob"
+HELD = "GPU 0 is reserved by digits_1 of bob"
 FACTS = {"state": "measured", "driver": "550.54.14", "cuda": "12.4", "trouble": "", "gpus": [CARD]}
 
 

@@ -43,7 +43,7 @@ def test_a_damaged_object_stops_the_run_before_the_script_starts(desk: Desk) -> 
 def test_work_folders_go_after_their_time_without_being_asked(desk: Desk) -> None:
     desk.script("raise SystemExit(1)")
     desk.submit("train.py")
-    work = desk.attempt() / "work"
+    work = desk.attempt() / "workspace/above/work"
     assert desk.holdfast("store", "prune", "--dry-run").code == 0  # notes the clock
     month_ago = time.time() - 30 * 86400
     os.utime(desk.home / "store.json", (0, month_ago - 86400))
@@ -53,7 +53,7 @@ def test_work_folders_go_after_their_time_without_being_asked(desk: Desk) -> Non
     os.utime(desk.home / "cache" / "upkeep", (0, 0))
     desk.submit("train.py")
     assert not work.exists()
-    assert (desk.attempt("2") / "work").exists()
+    assert (desk.attempt("2") / "workspace/above/work").exists()
 
 
 def test_a_store_made_by_a_newer_holdfast_is_left_alone(desk: Desk) -> None:

@@ -79,3 +79,15 @@ def test_nothing_is_written_where_one_name_is_wrong(desk: Desk) -> None:
     assert desk.holdfast("history", "tag").code == 2
     assert sorted(path.name for path in desk.attempt().parent.iterdir()) == before
     assert desk.record()["tags"] == {}
+
+
+def test_number_before_the_tag_or_note_is_the_run_and_the_answer_names_it(desk: Desk) -> None:
+    _runs(desk, 2)
+    tagged = desk.holdfast("tag", "1", "x=1")
+    assert tagged.err.startswith("run 1: "), tagged.err
+    assert desk.record("1")["tags"] == {"x": 1}
+    assert not desk.record("2")["tags"]
+    assert desk.holdfast("note", "1", "the first").code == 0
+    assert desk.record("1")["description"] == "the first"
+    assert desk.holdfast("tag", "1").code == 2
+    assert desk.holdfast("exec", "1", "pwd").text.strip() == str(desk.attempt("1"))

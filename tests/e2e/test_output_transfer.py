@@ -269,7 +269,7 @@ def test_manifest_that_did_not_fit_is_written_later(desk: Desk, place: str, requ
     assert result.code == 74, result
     assert "Completed, outputs incomplete" in result.err
     assert "/a1/outputs" in result.err
-    assert "holdfast experiment return -r 1" in result.err
+    assert "holdfast return -r 1" in result.err
     for words in (("experiment", "return"), ("history", "download", "-d", "copies")):
         refused = volume.holdfast(*words)
         assert refused.code == 74, refused

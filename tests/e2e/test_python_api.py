@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -160,9 +161,43 @@ import holdfast
 try:
     holdfast.runs().{method}()
 except ImportError as error:
-    print(type(error).__name__, error.hint, sep=": ")
+    print(type(error).__name__, error, sep=": ")
 """)
-    assert result.text == f"MissingPackageError: pip install {package}\n", result
+    what = f"MissingPackageError: this needs the package {package}, which is not installed here"
+    assert result.text == f"{what}\n  try: pip install {package}\n", result
+
+
+LEAVES = """
+import os, sys, holdfast
+open(os.path.join(holdfast.outputs(), "model.pkl"), "w").close()
+holdfast.log("loss", 1.0)
+open(sys.argv[1]).read()  # a FIFO
+"""
+
+
+def test_unknown_metrics_and_outputs_are_errors_that_name_the_known_ones(desk: Desk) -> None:
+    desk.script(LEAVES)
+    gate = desk.home.parent / "gate"
+    os.mkfifo(gate)
+    result = desk.python(f"""
+import holdfast
+run = holdfast.submit("train.py", {str(gate)!r}, target="local")
+def show(mapping, name):
+    try:
+        mapping[name]
+    except KeyError as error:
+        print(error)
+show(run.outputs, "model.pkl")
+open({str(gate)!r}, "w").close()
+run.wait()
+show(run.outputs, "model.pt")
+show(run.metrics, "los")
+""")
+    assert result.text.splitlines() == [
+        "'model.pkl; the run has not ended; its outputs are listed then'",
+        "'model.pt; outputs of this run: model.pkl'",
+        "'los; metrics of this run: loss'",
+    ], result
 
 
 def test_unconfirmed_target_is_an_error_that_names_the_command(desk: Desk) -> None:
@@ -199,6 +234,82 @@ print(json.dumps([
     assert targets["box"] == ["remote", "box.example", False]
     assert targets["local"][2] is False
     assert targets["bad"][2] is True
+
+
+REFUSED = [
+    ("submit('train.py', tags={'bad\\x1b': 1})", "invalid tag name"),
+    ("submit('train.py', tags={'': 1})", "invalid tag name"),
+    ("submit('train.py', tags={1: 2})", "invalid tag name"),
+    ("submit('train.py', tags={'a': {1: object()}})", "the value of the tag a is a dict"),
+    ("submit('train.py', name=5)", "invalid run name"),
+    ("submit('train.py', data=['x'])", "data cannot be of the type list"),
+    ("submit('train.py', env=['A=1'])", "env cannot be of the type list"),
+    ("submit('train.py', secrets='HOME')", "secrets cannot be of the type str"),
+    ("submit('train.py', progress=5)", "progress cannot be of the type int"),
+    ("submit('train.py', project=5)", "project cannot be of the type int"),
+    ("submit(b'train.py')", "script cannot be of the type bytes"),
+    ("submit('train.py', 'a\\0b')", "contains a NUL character"),
+    ("submit('train.py', env={'A': 'x\\0'})", "contains a NUL character"),
+    ("runs(limit='x')", "limit must be a whole number"),
+    ("runs(limit=2.5)", "limit must be a whole number"),
+    ("runs(limit=-1)", "limit must be a whole number"),
+    ("runs(project='/nonexistent')", "there is no such folder"),
+    ("remote(target='local')(5)", "remote takes a function"),
+    ("remote(dict)", "remote takes a function"),
+    ("remote('text'.upper.__self__)", "remote takes a function"),
+    ("remote(generate)", "generate is a generator function"),
+    ("remote(target='local')(later)", "later is an async function"),
+]
+
+
+def test_wrong_arguments_are_refused_before_anything_is_submitted(desk: Desk) -> None:
+    desk.script("print(1)")
+    calls = ", ".join(f"lambda: holdfast.{call}" for call, _ in REFUSED)
+    result = desk.python(f"""
+import json
+import holdfast
+def generate():
+    yield 1
+async def later():
+    pass
+def error_of(call):
+    try:
+        return f"no error: {{call()}}"
+    except holdfast.errors.UsageError as error:
+        return str(error)
+    except Exception as error:
+        return repr(error)
+print(json.dumps([[error_of(call) for call in [{calls}]], len(holdfast.runs())]))
+""")
+    assert result.code == 0, result
+    errors, runs = result.json
+    assert [(call, text in error) for (call, text), error in zip(REFUSED, errors, strict=True)] == [
+        (call, True) for call, _ in REFUSED
+    ], errors
+    assert runs == 0
+
+
+def test_uncaught_error_shows_its_hint_and_no_control_sequence_of_a_target(desk: Desk) -> None:
+    desk.script("print(1)")
+    result = desk.python("import holdfast\nholdfast.submit('train.py', secrets=['TOKEN'])")
+    text = "UsageError: the secret TOKEN is not set in this process\n  try: set it in os.environ['TOKEN']\n"
+    assert result.err.endswith(text), result
+    result = desk.python("""
+import holdfast
+@holdfast.remote(target="local")
+def fails():
+    raise ValueError("\x1b]0;title\x07\u202ex\\nsecond line")
+try:
+    fails()
+except holdfast.errors.RemoteError as error:
+    assert error.message == "\x1b]0;title\x07\u202ex\\nsecond line"
+    raise
+""")
+    assert result.err.endswith("RemoteError: run 1 on local: ValueError: \\x1b]0;title\\x07\\u202ex\nsecond line\n"), (
+        result
+    )
+    assert "\x1b" not in result.err
+    assert "\u202e" not in result.err
 
 
 @pytest.mark.parametrize("call", ["submit('train.py', gpu=1)", "remote(gpu=1)"])

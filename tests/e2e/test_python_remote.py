@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lab.pythons import OLDEST, python_of
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import Desk
 
 MODULE = """
@@ -51,7 +55,37 @@ def fails(x):
 def dies():
     import os
     os._exit(9)
+
+@holdfast.remote(target="local")
+def vanishes():
+    import os
+    os._exit(0)
+
+@holdfast.remote(target="local")
+def leaves_a_folder():
+    import os
+    os.makedirs("outputs/holdfast-result/result.json")
+    os._exit(0)
 """
+
+
+def test_call_that_left_no_result_is_told_as_one(desk: Desk) -> None:
+    desk.script(MODULE, "src/jobs.py")
+    result = desk.python("""
+import sys
+sys.path.insert(0, "src")
+import jobs, json
+from holdfast.errors import RemoteError
+told = []
+for function in (jobs.vanishes, jobs.leaves_a_folder):
+    try:
+        function()
+    except RemoteError as error:
+        told.append(error.what)
+print(json.dumps(told))
+""")
+    assert result.code == 0, result
+    assert result.json == ["the function left no result"] * 2
 
 
 def test_function_of_a_module_returns_values_arrays_and_frames(desk: Desk) -> None:
@@ -132,6 +166,120 @@ print(maker(3)(Point(2)), holdfast.remote(lambda: 5)())
     assert result.text == "16 5\n", result
 
 
+INSIDE_EACH_OTHER = """
+import multiprocessing, os, sys
+import holdfast
+sys.path.append({outside!r})
+import elsewhere, jobs
+
+SCALE = 10
+
+class Point:
+    x = 4
+
+@holdfast.remote(target="local")
+def evaluate(seed):
+    if seed > 100:
+        raise LookupError(seed)
+    return seed * 2 + SCALE - 10
+
+@holdfast.remote(target="local")
+def factorial(n):
+    return n * factorial(n - 1) if n > 1 else 1
+
+@holdfast.remote(target="local")
+def outer(n):
+    kept = [type(value).__name__ for value in evaluate.map([1, 101], return_errors=True)]
+    return [evaluate(n) + sum(evaluate.map(range(3))), kept, factorial(4), jobs.double(n), evaluate.local(1)]
+
+@holdfast.remote(target="local")
+def in_process(n):
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        return pool.map(jobs.double, [n])
+
+def make():
+    @holdfast.remote(target="local")
+    def inner(n):
+        return n + 1
+    @holdfast.remote(target="local")
+    def around(n):
+        return inner(n) + sum(inner.map([n]))
+    return around
+
+if __name__ == "__main__":
+    assert outer(2) == [10, ["int", "LookupError"], 24, 4, 2], outer(2)
+    assert make()(3) == 8
+    assert jobs.apply(evaluate, 3) == 6 and jobs.apply(jobs.double, 3) == 6  # as an argument
+    assert jobs.of(Point()) == 4 and jobs.of([Point()][0]) == 4
+    assert elsewhere.outer(3) == 12
+    assert in_process(3) == [6]
+    print("ok")
+"""
+
+
+def test_remote_functions_run_in_place_inside_each_other(desk: Desk, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "elsewhere.py").write_text("""
+import holdfast
+def helper(n):
+    return n * 3
+@holdfast.remote(target="local")
+def evaluate(n):
+    return helper(n)
+@holdfast.remote(target="local")
+def outer(n):
+    return evaluate(n) + n
+""")
+    desk.script(MODULE + APPLY, "jobs.py")
+    result = desk.python(INSIDE_EACH_OTHER.replace("{outside!r}", repr(str(outside))))
+    assert result.text == "ok\n", result
+
+
+APPLY = """
+@holdfast.remote(target="local")
+def apply(function, value):
+    return function(value)
+
+@holdfast.remote(target="local")
+def of(point):
+    return point.x
+"""
+IN_POOLS = """
+import multiprocessing, sys
+import holdfast
+WITHOUT
+
+class Point:
+    x = 4
+
+def helper(point):
+    return point.x ** 2
+
+@holdfast.remote(target="local")
+def evaluate(point):
+    return helper(point)
+
+@holdfast.remote(target="local")
+def outer(point):
+    return evaluate(point) + 1
+
+def work(_):
+    return outer(Point())
+
+if __name__ == "__main__":
+    for way in ("fork", "spawn", "forkserver"):
+        with multiprocessing.get_context(way).Pool(1) as pool:
+            print(pool.map(work, [0]))
+"""
+
+
+@pytest.mark.parametrize("without", ["", "sys.modules['cloudpickle'] = None"], ids=["cloudpickle", "none"])
+def test_workers_of_every_kind_of_pool_call_remote_functions_of_the_main_script(desk: Desk, without: str) -> None:
+    result = desk.python(IN_POOLS.replace("WITHOUT", without))
+    assert result.text == "[17]\n" * 3, result
+
+
 def test_main_script_travels_by_reference_without_cloudpickle(desk: Desk) -> None:
     program = """
 import sys
@@ -175,10 +323,14 @@ UNSENDABLE = {
     "import threading\n@holdfast.remote\ndef f(a, config):\n    pass\nf(1, config={'x': [threading.Lock()]})": (
         "the argument config['x'][0] (_thread.lock) of f cannot be sent"
     ),
+    "import threading\nlock = threading.Lock()\n@holdfast.remote\ndef f():\n    return lock\n"
+    "@holdfast.remote\ndef g():\n    return f()\ng()": (
+        "g cannot be sent: it uses the global variable f, which uses the global variable lock (_thread.lock)"
+    ),
 }
 
 
-@pytest.mark.parametrize("program", UNSENDABLE, ids=["global lock", "open file in a closure", "lock in an argument"])
+@pytest.mark.parametrize("program", UNSENDABLE, ids=["global", "closure", "argument", "other function"])
 def test_what_cannot_be_sent_is_named(desk: Desk, program: str) -> None:
     result = desk.python("import holdfast\n" + program)
     assert result.code == 1, result
@@ -191,6 +343,69 @@ def test_function_typed_into_an_interpreter_without_source_is_sent(desk: Desk) -
     program = "import holdfast\n@holdfast.remote(target='local')\ndef f(x):\n    return x + 1\n\nprint(f(1))\n"
     result = desk.holdfast("-c", program, command=sys.executable)
     assert result.text == "2\n", result
+
+
+def test_function_may_have_the_name_of_a_module(desk: Desk) -> None:
+    names = ("types", "json", "re", "absent_module")
+    functions = "\n".join(f"@holdfast.remote(target='local')\ndef {name}(x):\n    return x + 1" for name in names)
+    result = desk.python(f"""
+import holdfast
+{functions}
+@holdfast.remote(target="local")
+def numpy_missing():
+    import numpy_missing
+print([types(1), json(2), re(3), absent_module(4)])
+try:
+    numpy_missing()
+except holdfast.errors.RemoteError as error:
+    print(error.type_name)
+""")
+    assert result.text == "[2, 3, 4, 5]\nModuleNotFoundError\n", result
+
+
+def test_function_of_the_project_runs_on_the_oldest_python(desk: Desk) -> None:
+    desk.script(MODULE, "jobs.py")
+    result = desk.python(f"""
+import holdfast, jobs
+old = holdfast.remote(target="local", python={python_of(OLDEST)!r})
+print(old(jobs.double._function)(3), old(jobs.nested._function)(1))
+""")
+    assert result.text == "6 9\n", result
+
+
+RETURNED = """
+import holdfast
+
+def returns(value):
+    try:
+        return holdfast.remote(target="local")(lambda: eval(value))()
+    except holdfast.errors.RemoteError as error:
+        return error.message
+
+def raises(name):
+    def fails():
+        raise eval(name)("b")
+    try:
+        holdfast.remote(target="local")(fails)()
+    except holdfast.errors.RunFailedError as error:
+        return type(error).__name__ + " " + getattr(error, "type_name", "")
+
+print(returns("10**4001"))
+print(returns("__import__('numpy').ma.masked_array([1], [True])"))
+print(returns("-10**3900") == -10**3900)
+print(raises("BaseException"))
+print(raises("SystemExit"))
+"""
+
+
+def test_value_without_a_form_and_exception_of_any_kind_are_told(desk: Desk) -> None:
+    result = desk.python(RETURNED)
+    assert result.code == 0, result
+    large, masked, *rest = result.text.splitlines()
+    assert large == "result is a number of more than 4000 digits: return it as text"
+    assert masked.startswith("result is a numpy.ma")
+    assert masked.endswith("or use @holdfast.remote(allow_pickle=True)")
+    assert rest == ["True", "RemoteError BaseException", "RunFailedError "]
 
 
 def test_map_yields_in_order_with_bounded_concurrency(desk: Desk) -> None:
@@ -249,6 +464,11 @@ folder = os.path.join(os.environ["HOLDFAST_OUTPUTS"], "holdfast-result")
 os.makedirs(folder)
 import numpy
 numpy.save(os.path.join(folder, "result-1.npy"), numpy.array([Evil()], dtype=object), allow_pickle=True)
+numpy.save(os.path.join(folder, "good.npy"), numpy.eye(2))
+import pyarrow
+twice = pyarrow.Table.from_arrays([pyarrow.array([1]), pyarrow.array([2])], names=["a", "a"])
+with pyarrow.OSFile(os.path.join(folder, "twice.arrow"), "wb") as sink, pyarrow.ipc.new_file(sink, twice.schema) as out:
+    out.write_table(twice)
 numpy.savez(os.path.join(folder, "zip.npz"), numpy.eye(2))
 os.rename(os.path.join(folder, "zip.npz"), os.path.join(folder, "zip.npy"))
 head = "{'descr': '<f8', 'fortran_order': False, 'shape': (%s,), }".ljust(117) + chr(10)
@@ -273,6 +493,8 @@ json.dump(json.loads(sys.argv[1]), open(os.path.join(folder, "result.json"), "w"
         {"v": 1, "value": {"$type": "pandas", "arrow": "missing.arrow"}},
         {"v": 1, "value": {"$type": "pyarrow", "arrow": "empty.arrow"}},
         {"v": 1, "value": {"$type": "polars", "arrow": "empty.arrow"}},
+        {"v": 1, "value": {"$type": "polars", "arrow": "twice.arrow"}},  # the library panics
+        {"v": 1, "value": [{"$type": "array", "npy": "good.npy"}] * 2},
         {"v": 1, "value": {"$type": "os.system", "arrow": "x"}},
         {"v": 1, "value": {"$type": "dict", "pairs": [[[], 1]]}},
         {"v": 2},
@@ -295,5 +517,5 @@ print(json.dumps(names))
         str(desk.project / "executed"),
     )
     assert result.code == 0, result
-    assert result.json == ["UsageError", *["MalformedAnswerError"] * 14]
+    assert result.json == ["UsageError", *["MalformedAnswerError"] * 16]
     assert not (desk.project / "executed").exists()

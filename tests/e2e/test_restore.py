@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from conftest import Desk
 
@@ -129,3 +131,81 @@ def test_a_forgotten_data_file_is_not_read_without_consent(desk: Desk) -> None:
         assert "forgotten.bin" in result.err
         assert "--yes" in result.err
     assert desk.project.joinpath("train.py").read_text() == "print(2)"
+
+
+def ignored_since_the_first_run(desk: Desk) -> None:
+    desk.script("print(1)")
+    desk.script("old data", "data/in.csv")
+    assert desk.submit("train.py").code == 0
+    desk.script("data/\n.cache\n", ".gitignore")
+    desk.script("NEW DATA, a week of work", "data/in.csv")
+    desk.script("only here", "data/more.csv")
+
+
+def test_restore_leaves_files_that_are_ignored_now(desk: Desk) -> None:
+    ignored_since_the_first_run(desk)
+    result = desk.holdfast("restore", "1")
+    assert result.code == 0, result.err
+    assert (desk.project / "data/in.csv").read_text() == "NEW DATA, a week of work"
+    assert "not touched, because they are ignored and not saved: data/in.csv;" in result.err
+    assert not (desk.project / ".gitignore").exists()
+
+
+def test_restore_leaves_files_that_the_run_ignored(desk: Desk) -> None:
+    ignored_since_the_first_run(desk)
+    desk.submit("train.py")
+    edited = content(desk.project)
+    saved = next(line for line in desk.holdfast("restore", "1").err.splitlines() if "--saved" in line).split()[-1]
+    back = desk.holdfast("restore", "2")
+    assert back.code == 0, back.err
+    assert content(desk.project) == edited
+    desk.holdfast("restore", "1")
+    assert desk.holdfast("restore", "--saved", saved).code == 0
+    assert content(desk.project) == edited
+
+
+def test_restore_leaves_what_the_run_had_by_a_link(desk: Desk) -> None:
+    desk.script("print(1)")
+    desk.script("rows", "data/in.csv")
+    assert desk.submit("--link", "data", "train.py").code == 0
+    desk.script("print(2)")
+    assert desk.holdfast("restore", "1").code == 0
+    assert (desk.project / "train.py").read_text() == "print(1)"
+    assert (desk.project / "data/in.csv").read_text() == "rows"
+
+
+def test_restore_writes_nothing_through_or_over_an_ignored_link_or_file(desk: Desk, tmp_path: Path) -> None:
+    for name in ("data/in.csv", "deep/er/a.csv", "plain"):
+        desk.script("old", name)
+    desk.script("print(1)")
+    assert desk.submit("train.py").code == 0
+    for name in ("data/in.csv", "deep/er/a.csv", "plain"):
+        (desk.project / name).unlink()
+    (desk.project / "data").rmdir()
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "disk" / "in.csv").write_text("shared by all")
+    (desk.project / "data").symlink_to(tmp_path / "disk")
+    (desk.project / "deep/er").rmdir()
+    desk.script("a file now", "deep/er")
+    desk.script("mine", "plain/inner")
+    desk.script("/data\n/deep/er\ninner\n", ".gitignore")
+    desk.script("print(2)")
+    result = desk.holdfast("restore", "1")
+    assert result.code == 0, result.err
+    assert (tmp_path / "disk" / "in.csv").read_text() == "shared by all"
+    assert (desk.project / "deep/er").read_text() == "a file now"
+    assert (desk.project / "plain/inner").read_text() == "mine"
+    assert (desk.project / "train.py").read_text() == "print(1)"
+    assert "data/in.csv, deep/er/a.csv, plain;" in result.err
+
+
+@pytest.mark.timeout(60)
+def test_restore_does_not_wait_for_a_pipe_in_the_place_of_a_file(desk: Desk) -> None:
+    desk.script("print(1)")
+    (desk.project / "data.csv").write_text("1,2\n")
+    assert desk.submit("train.py").code == 0
+    (desk.project / "data.csv").unlink()
+    os.mkfifo(desk.project / "data.csv")
+    restored = desk.holdfast("restore", "-r", "last")
+    assert restored.code == 0, restored
+    assert "data.csv; --to DIR has the run's own" in restored.err

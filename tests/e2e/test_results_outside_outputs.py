@@ -71,6 +71,26 @@ def test_checkpoint_outside_outputs_is_shown_returned_and_restored(
     assert desk.holdfast("store", "verify").code == 0
 
 
+@pytest.mark.parametrize("place", ["own", "other"])
+def test_copies_of_executable_results_are_executable(desk: Desk, place: str, request: pytest.FixtureRequest) -> None:
+    if place == "other":
+        request.getfixturevalue("elsewhere")
+    desk.script(
+        "import os\n"
+        "for name, mode in (('prog', 0o755), ('outputs/prog', 0o4755), ('mine', 0o700), ('outputs/plain', 0o666)):\n"
+        "    open(name, 'w').write('#!/bin/sh'); os.chmod(name, mode)\n"
+    )
+    assert desk.submit("train.py").code == 0
+    assert desk.holdfast("return").code == 0
+    assert desk.holdfast("restore", "--to", "again", "--results").code == 0
+    assert desk.holdfast("history", "download", "-d", "copies").code == 0
+    for folder in (".", "again", "copies"):
+        modes = {name: (desk.project / folder / name).stat().st_mode & 0o7777 for name in ("prog", "mine")}
+        modes.update((name, (desk.project / folder / "outputs" / name).stat().st_mode & 0o7777) for name in ("plain",))
+        modes["outputs/prog"] = (desk.project / folder / "outputs/prog").stat().st_mode & 0o7777
+        assert modes == {"prog": 0o755, "mine": 0o744, "plain": 0o644, "outputs/prog": 0o755}, folder
+
+
 def test_return_names_and_leaves_out_a_stored_file_that_was_changed(desk: Desk) -> None:
     _train(desk)
     (desk.attempt() / "outputs/.project/checkpoints/last.pt").write_text("WEIGHTS")
@@ -79,6 +99,16 @@ def test_return_names_and_leaves_out_a_stored_file_that_was_changed(desk: Desk) 
     assert "checkpoints/last.pt: the stored file differs from the one the run wrote" in returned.err
     assert not (desk.project / "checkpoints/last.pt").exists()
     assert (desk.project / "outputs/model").read_text() == "m"
+
+
+def test_outputs_that_could_not_be_stored_give_no_advice_about_disk_space(desk: Desk) -> None:
+    desk.script("import os\nopen('outputs/x', 'w').close(); os.makedirs('../../../outputs/in/the/way')\n")
+    submitted = desk.submit("train.py")
+    assert submitted.code == 74, submitted
+    assert "holdfast return -r 1 tries again when this is fixed" in submitted.err
+    returned = desk.holdfast("return")
+    assert returned.code == 74, returned
+    assert "disk space" not in submitted.err + returned.err
 
 
 def test_restore_without_results_brings_the_code_alone_and_names_them(desk: Desk) -> None:
@@ -140,8 +170,8 @@ def test_files_over_the_limit_are_named_with_size_and_place_and_the_run_complete
     assert submitted.code == 0, submitted
     assert "Not kept: big.bin (3.0 kB)" in submitted.err
     assert "keepLimit 2.0 kB" in submitted.err
-    assert str(desk.attempt() / "work") in submitted.err
-    assert (desk.attempt() / "work/big.bin").stat().st_size == 3000
+    assert str(desk.attempt() / "workspace/above/work") in submitted.err
+    assert (desk.attempt() / "workspace/above/work/big.bin").stat().st_size == 3000
     assert "not kept   big.bin (3.0 kB)" in desk.holdfast("info", "-o", "table").text
     assert desk.record()["outputs"]["outside"]["not_kept"]["paths"] == [{"path": "big.bin", "files": 1, "bytes": 3000}]
 
@@ -169,6 +199,24 @@ def test_gitignore_does_not_keep_results_out_but_keepignore_does(desk: Desk) -> 
     assert desk.submit("train.py").code == 0
     outside = desk.record()["outputs"]["outside"]
     assert (outside["files"], outside["ignored"]["paths"]) == (1, [{"path": "data/", "files": 1, "bytes": 1}])
+
+
+def test_large_files_that_built_in_rules_leave_out_are_named_with_their_size(desk: Desk) -> None:
+    (desk.project / ".keepignore").write_text("data/\n")
+    desk.script(
+        "import os\n"
+        "for name in ('env/pyvenv.cfg', 'env/model.pt', '__pycache__/a.pyc', '.cache/small', 'data/mine'):\n"
+        "    os.makedirs(os.path.dirname(name), exist_ok=True)\n"
+        "    open(name, 'wb').write(bytes(1000 if name == '.cache/small' else 600000))\n"
+    )
+    submitted = desk.submit("train.py")
+    assert submitted.code == 0, submitted
+    lines = submitted.err.splitlines()
+    place = lines.index("Not kept by built-in rules: env/ (2 files, 1.2 MB)")
+    assert lines[place + 1] == "  to keep it: !env/ in a file .keepignore"
+    assert "data/" not in submitted.err
+    (desk.project / ".keepignore").write_text("data/\n!env/\n")
+    assert "2 other files (1.2 MB)" in desk.submit("train.py").err
 
 
 def test_return_writes_nothing_that_git_or_holdfast_would_act_on(desk: Desk) -> None:
@@ -201,3 +249,25 @@ def test_return_writes_nothing_below_git_folders_repositories_and_links(desk: De
     assert "history download" in returned.err.splitlines()[-1]
     assert not any((desk.project / name).exists() for name in ("outputs/.git", "deep", "half/HEAD"))
     assert (desk.project / "plain/config").read_text() == "x"
+
+
+def test_result_written_to_the_folder_above_is_named_kept_and_returned(desk: Desk) -> None:
+    desk.script("import os\nos.makedirs('../checkpoints')\nopen('../checkpoints/last.pt', 'w').write('w' * 7000)\n")
+    submitted = desk.submit("train.py")
+    assert submitted.code == 0
+    assert "1 other file (7.0 kB)" in submitted.err
+    assert "Kept above/ (1 file, 7.0 kB): what the script wrote to ../" in submitted.err
+    assert "above/ (1 file, 7.0 kB): what the script wrote to ../" in desk.holdfast("info", "-o", "table").text
+    assert desk.holdfast("return").code == 0
+    assert (desk.project / "above/checkpoints/last.pt").read_text() == "w" * 7000
+
+
+def test_file_beside_the_project_that_a_script_misses_is_explained(desk: Desk) -> None:
+    data = desk.project.parent / "data"
+    data.mkdir()
+    (data / "d.csv").write_text("1")
+    desk.script("open('../data/d.csv')\n")
+    submitted = desk.submit("train.py")
+    assert submitted.code == 1
+    assert "../data/d.csv is outside the project, and a run has a copy of the project only" in submitted.err
+    assert "submit from the folder above, where it is data/d.csv" in submitted.err

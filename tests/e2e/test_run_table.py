@@ -52,9 +52,11 @@ def test_table_fits_the_terminal(runs: Desk, columns: int) -> None:
     lines = at_terminal(runs, columns, "runs")
     assert len(lines) >= 4
     assert max(len(COLOUR.sub("", line)) for line in lines) <= columns
-    assert [COLOUR.sub("", line).split()[0] for line in lines[1:4]] == ["3", "2", "1"]
+    plain = [COLOUR.sub("", line) for line in lines]
+    assert [line.split()[0] for line in plain[1:4]] == ["3", "2", "1"]
     if columns == 60:
-        assert "not shown: accuracy, val_loss; --columns shows them" in COLOUR.sub("", lines[4])
+        assert plain[0].split()[-1] == "accuracy"
+        assert "not shown: target, age, val_loss; --columns shows them" in " ".join(line.strip() for line in plain[4:])
 
 
 def test_colour_only_at_a_terminal_that_wants_it(runs: Desk) -> None:
@@ -182,7 +184,7 @@ def test_progress_line_is_cleared_before_the_run_id(desk: Desk) -> None:
     libraries = [*Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), *Path("/usr/lib").glob("faketime/*.so.1")]
     if not libraries:
         pytest.skip("NOT TESTED: libfaketime speeds up the clock")
-    for number in range(1500):
+    for number in range(6000):
         (desk.project / f"file{number}").write_text(str(number))
     desk.script("print(1)")
     lines = at_terminal(desk, 80, "submit", "-c", "local", "train.py", LD_PRELOAD=str(libraries[0]), FAKETIME="+0 x20")
@@ -197,3 +199,24 @@ def test_values_that_are_not_finite_are_shown_as_such_and_unnamed_metrics_are_no
     assert "NaN/Inf" in written
     assert "1.5" not in written
     assert "2.5" not in written
+
+
+@pytest.mark.parametrize("words", ["metrics -r 1", "config", "env list", "store prune", "compare -r 1 -r 2"])
+def test_titles_of_tables_are_the_names_that_a_query_needs(runs: Desk, words: str) -> None:
+    titles = runs.holdfast(*words.split(), "-o", "table").text.splitlines()[:1]
+    assert [title for title in titles if title != title.lower()] == []
+
+
+def test_chosen_times_have_a_unit_in_tables_and_are_seconds_elsewhere(runs: Desk) -> None:
+    chosen = ("runs", "--columns", "age,duration")
+    for lines in (at_terminal(runs, 80, *chosen), runs.holdfast(*chosen, "-o", "table").text.splitlines()):
+        assert len(lines) == 5
+        assert all(re.search(r"(s|min|h)  +[\d.]+ (s|min)", line) for line in lines[2:])
+    assert all(isinstance(row["duration"], float) for row in runs.holdfast(*chosen).json)
+
+
+def test_settings_at_a_narrow_terminal_are_explained_in_full(runs: Desk) -> None:
+    lines = at_terminal(runs, 60, "config", HOLDFAST_PAGER="cat")
+    assert not [line for line in lines if "\u2026" in line or len(line) > 60]
+    text = " ".join(" ".join(lines).split())
+    assert all(row["what"] in text for row in runs.holdfast("config").json)

@@ -41,3 +41,12 @@ def test_run_without_numbers_is_told_how_to_log(desk: Desk) -> None:
     )
     desk.script("import sys; sys.exit(3)")
     assert "No metrics" not in desk.submit("train.py").err
+
+
+def test_failed_run_is_told_of_numbers_in_its_log_and_not_how_to_log(desk: Desk) -> None:
+    desk.script("print('loss: 0.5')\nraise KeyError(0)\n")
+    failed = desk.submit("train.py")
+    assert failed.code == 1
+    assert "No metrics. The log has loss: submit --scalars records them.\n" in failed.err
+    desk.script("raise KeyError(0)\n")
+    assert "No metrics" not in desk.submit("train.py").err

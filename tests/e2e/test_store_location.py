@@ -41,6 +41,22 @@ def test_existing_folder_in_the_home_directory_wins(desk: Desk, data: Path) -> N
     assert not data.parent.exists()
 
 
+def test_look_without_the_variable_does_not_hide_the_store_in_the_xdg_data_folder(desk: Desk, data: Path) -> None:
+    assert desk.submit("train.py").code == 0
+    for command in ("du", "runs", "gpu", "config"):
+        assert desk.holdfast(command, env={"XDG_DATA_HOME": ""}).code == 0
+    assert (desk.user_home / ".holdfast" / STORE).is_file()
+    assert desk.holdfast("runs", "--columns", "run_number").json == [{"run_number": 1}]
+
+
+def test_folder_in_the_home_directory_that_is_in_use_wins_over_one_in_the_xdg_data_folder(
+    desk: Desk, data: Path
+) -> None:
+    assert desk.submit("train.py").code == 0
+    assert desk.holdfast("config", "keepLimit", "1GB", env={"XDG_DATA_HOME": ""}).code == 0
+    assert desk.holdfast("runs").json == []
+
+
 def test_own_variable_wins_over_everything(desk: Desk, data: Path, tmp_path: Path) -> None:
     (desk.user_home / ".holdfast").mkdir()
     assert desk.holdfast("du", env={"HOLDFAST_HOME": str(tmp_path / "mine")}).code == 0

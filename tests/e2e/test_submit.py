@@ -10,8 +10,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from conftest import HOLDFAST, alive, eventually
 
 if TYPE_CHECKING:
@@ -131,7 +129,7 @@ def test_outputs_exist_beforehand_and_are_collected_wherever_the_script_goes(des
     record = desk.record()
     assert record["attachments"] == "control_log, driver_log, outputs/deep/er/x, outputs/model.bin"
     assert (desk.attempt() / "outputs" / "model.bin").read_bytes() == b"12345"
-    assert not (desk.attempt() / "work").exists()
+    assert not (desk.attempt() / "workspace").exists()
     assert desk.holdfast("experiment", "return", "-r", "1").code == 0
     assert (desk.project / "outputs" / "deep" / "er" / "x").read_text() == "x"
     assert (desk.project / "outputs" / "old.txt").read_text() == "from before"
@@ -188,6 +186,8 @@ def test_a_missing_variable_is_said_before_anything_happens(desk: Desk) -> None:
     result = desk.submit("-e", "NOT_THERE", "train.py")
     assert result.code == 2
     assert result.err.startswith("ERROR: -e NOT_THERE: NOT_THERE is not set in this shell")
+    result = desk.submit("--env", "projct", "train.py")
+    assert (result.code, "did you mean --env project?" in result.err) == (2, True)
     assert not desk.home.exists()
 
 
@@ -386,7 +386,7 @@ def test_a_cloned_project_cannot_set_what_runs_at_the_end(desk: Desk, tmp_path: 
     )
     desk.script("print(1)")
     assert desk.submit("train.py").code == 0
-    eventually(lambda: not (desk.attempt() / "work").exists())
+    eventually(lambda: not (desk.attempt() / "workspace").exists())
     assert not told.exists()
 
 
@@ -404,16 +404,6 @@ def test_a_run_may_call_holdfast_itself(desk: Desk) -> None:
     inner = next(record for record in records if record["script_name"] == "inner.py")
     outer = next(record for record in records if record["script_name"] == "train.py")
     assert inner["parent_run_id"] == outer["run_id"]
-
-
-@pytest.mark.parametrize("framework", ["", "Framework: PySpark\n"])
-def test_spark_is_refused_with_the_line_to_write(desk: Desk, framework: str) -> None:
-    desk.script("")
-    (desk.project / "aml_config").mkdir()
-    (desk.project / "aml_config" / "local.runconfig").write_text(f"Target: local\n{framework}")
-    result = desk.submit("train.py")
-    assert result.code == 65
-    assert "Framework: Python" in result.err
 
 
 def test_more_than_a_gigabyte_is_shown_and_refused_without_a_yes(desk: Desk) -> None:

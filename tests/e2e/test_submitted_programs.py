@@ -57,6 +57,15 @@ def kept(desk: Desk, run: str = "last") -> dict[str, Any]:
     return found
 
 
+def test_python_options_of_the_first_line_are_used(desk: Desk) -> None:
+    desk.script(
+        "#!/usr/bin/env -S python3 -O -X utf8\nimport sys, holdfast\nprint(__debug__, sys.flags.utf8_mode, sys.argv)\n"
+    )
+    result = desk.submit("train.py", "--lr", "1")
+    assert "False 1 ['train.py', '--lr', '1']" in result.text, result
+    assert kept(desk)["command"][1:] == ["-O", "-X", "utf8", "train.py"]
+
+
 @pytest.mark.parametrize("words", [("-m", "pkg.train"), ("--", "python", "-m", "pkg.train")])
 def test_module_is_run_by_the_interpreter_of_the_run_and_again_by_reproduce(
     module: Desk, active: Path, words: tuple[str, ...]
@@ -190,7 +199,7 @@ def test_notebook_without_its_packages_names_the_command_that_adds_them(desk: De
     result = desk.submit("--python", str(active), "a.ipynb")
     assert result.code == 1
     assert "notebooks need nbclient and ipykernel in the environment of the run" in result.text
-    assert f"{active}/bin/python -m pip install nbclient ipykernel\n" in result.err
+    assert f"uv pip install --python {active}/bin/python nbclient ipykernel\n" in result.err
 
 
 def test_name_and_tags_of_a_submit_are_shown_searched_and_changed(desk: Desk) -> None:

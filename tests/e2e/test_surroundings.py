@@ -82,6 +82,25 @@ def test_deleted_current_folder(ran: Desk, tmp_path: Path, command: str, code: i
     assert code == 0 or "the current folder no longer exists" in result.stderr
 
 
+LONG = "n" * 300
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"kernel install -c local -n {LONG}",
+        f"project create -n {LONG}",
+        f"restore -r 1 --to {LONG}",
+        f"export -r 1 --to {LONG}.zip",
+    ],
+)
+def test_name_that_is_too_long_for_the_disk_is_named(ran: Desk, command: str) -> None:
+    done = ran.holdfast(*command.split())
+    assert done.code == 2, done.err
+    assert "too long" in done.err or "at most 255" in done.err
+    assert LONG[:80] in done.err
+
+
 @pytest.mark.parametrize("home", ["", "relative", "/dev/null", "/nonexistent"])
 def test_odd_home_is_an_error_that_names_the_variable_to_set(desk: Desk, home: str) -> None:
     result = desk.holdfast("runs", env={"HOME": home, "HOLDFAST_HOME": ""})

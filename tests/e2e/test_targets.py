@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast import target_lookup
+from holdfast.amlconfig.types import DEFAULT_IMAGE
 
 if TYPE_CHECKING:
     from conftest import Desk
@@ -19,7 +20,7 @@ def test_lists_have_the_shapes_that_editors_read(desk: Desk) -> None:
     config.mkdir()
     (config / "mine.compute").write_text(COMPUTE)
     (config / "copy.compute.bak").write_text("not a target")
-    assert desk.holdfast("computetarget", "list", "-o", "json").json == ["local", "mine"]
+    assert desk.holdfast("computetarget", "list", "-o", "json").json == ["docker", "local", "mine", "podman"]
     assert desk.holdfast("runconfiguration", "create", "-n", "fast", "-t", "mine").code == 0
     assert desk.holdfast("runconfiguration", "list", "-o", "json").json == ["fast"]
     text = (config / "fast.runconfig").read_text()
@@ -48,10 +49,10 @@ def test_a_users_own_targets_serve_every_project_and_the_projects_own_win(desk: 
     assert "from project" in desk.holdfast("submit", "-c", "box", "train.py").text
     (places[1] / "box.runconfig").unlink()
     assert "from user" in desk.holdfast("submit", "-c", "box", "train.py").text
-    (places[0] / "box.runconfig").write_text("Target: box\n")
+    (places[0] / "box.runconfig").write_text("Target: box\nFramework: R\n")
     refused = desk.holdfast("submit", "-c", "box", "train.py")
     assert refused.code == 65
-    assert f"at: {places[0] / 'box.runconfig'}\n" in refused.err
+    assert f"at: {places[0] / 'box.runconfig'}:2:12\n" in refused.err
 
 
 def test_a_default_target_can_be_set(desk: Desk) -> None:
@@ -82,7 +83,7 @@ def test_a_mistyped_name_lists_what_there_is(desk: Desk) -> None:
     desk.script("")
     result = desk.holdfast("submit", "-c", "locl", "train.py")
     assert result.code == 2
-    assert "known: local" in result.err
+    assert "known: docker, local, podman;" in result.err
 
 
 @pytest.mark.parametrize("name", ["docker", "podman"])
@@ -91,7 +92,7 @@ def test_container_on_this_machine_is_planned_without_a_file_and_with_one(desk: 
     planned = desk.holdfast("submit", "-c", name, "--dry-run", "--env", "none", "train.py")
     assert (planned.code, planned.json["target"]) == (0, name), planned
     folders = target_lookup.folders(str(desk.project), str(desk.home))
-    assert target_lookup.choose(folders, name).compute.base_docker_image == target_lookup.DEFAULT_IMAGE
+    assert target_lookup.choose(folders, name).compute.base_docker_image == DEFAULT_IMAGE
     desk.script("type: docker\nbaseDockerImage: own:1\n", f"aml_config/{name}.compute")
     assert target_lookup.choose(folders, name).compute.base_docker_image == "own:1"
 
@@ -140,7 +141,7 @@ def test_all_forms_of_attach_write_nothing_if_the_machine_does_not_answer(desk: 
     assert not (desk.project / "aml_config").exists()
 
 
-@pytest.mark.parametrize("kind", ["cluster", "slurm", "ray", "nonsense"])
+@pytest.mark.parametrize("kind", ["slurm", "ray", "nonsense"])
 def test_kinds_that_are_not_there_are_refused_before_anything_happens(desk: Desk, kind: str) -> None:
     config = desk.project / "aml_config"
     config.mkdir()
@@ -150,3 +151,21 @@ def test_kinds_that_are_not_there_are_refused_before_anything_happens(desk: Desk
     assert result.code == 65
     assert kind in result.err
     assert not desk.home.exists()
+
+
+@pytest.mark.parametrize("flag", ["-c", "--run-configuration", "-t"])
+def test_target_after_the_script_goes_to_the_script_and_is_named(desk: Desk, flag: str) -> None:
+    (desk.project / "aml_config").mkdir()
+    (desk.project / "aml_config" / "mine.compute").write_text(COMPUTE)
+    desk.script("import sys; print(sys.argv[1:])")
+    result = desk.holdfast("submit", "train.py", flag, "mine")
+    assert f"['{flag}', 'mine']" in result.text
+    assert (
+        f"{flag} mine was passed to train.py, which runs on local; options of submit go before the script" in result.err
+    )
+    for words in (
+        ["train.py", flag, "other"],
+        ["-c", "mine", "train.py", flag, "mine"],
+        ["--", "train.py", flag, "mine"],
+    ):
+        assert "was passed to" not in desk.holdfast("submit", *words).err

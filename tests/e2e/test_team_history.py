@@ -441,6 +441,60 @@ def test_part_that_another_user_made_in_ones_name_is_not_written_to(open_team: T
     assert list(victim.iterdir()) == []
 
 
+def plant(path: Path, kind: str) -> None:
+    """Something of another user under this name."""
+    if path.is_dir() and not path.is_symlink():
+        path.rmdir()
+    path.unlink(missing_ok=True)
+    if kind == "link":
+        path.symlink_to("elsewhere")
+    elif kind == "fifo":
+        os.mkfifo(path)
+    elif kind.startswith("folder"):
+        path.mkdir()
+        path.chmod(int(kind.removeprefix("folder "), 8))
+    else:
+        path.write_text(kind)
+    os.chown(path, MALLORY, MALLORY, follow_symlinks=False)
+
+
+@as_root
+def test_what_another_user_put_in_the_way_of_a_push_is_named_with_its_owner(open_team: Team) -> None:
+    team = open_team
+    team.share.chmod(0o1777)
+    team.give("alice", ALICE)
+    note, foreign = team.share / "holdfast-history.json", team.share / "notes.txt"
+    part = team.share / json.loads((team.alice.home / "store.json").read_text())["id"]
+
+    def refused(command: str, code: int, path: Path) -> str:
+        words = (*as_user(ALICE)[1:], str(HOLDFAST), *command.split(), str(team.share))
+        done = team.alice.holdfast(*words, command="setpriv")
+        assert (done.code, path.name in done.err, f"uid {MALLORY}" in done.err) == (code, True, True), done.err
+        assert "disk space" not in done.err
+        return done.err
+
+    plant(foreign, "mine")
+    refused("history push", 2, foreign)
+    foreign.unlink()
+    for kind in ("folder 755", "folder 700", "file", "fifo", "link"):
+        plant(part, kind)
+        assert "the part of this store belongs to another user" in refused("history push", 74, part)
+    plant(part, "file")
+    part.unlink()
+    for kind in ('{"v": 2, "kind": "holdfast-history"}', "garbage", "fifo", "link", "folder 755"):
+        plant(note, kind)
+        for command, code in (("history push", 2), ("history pull", 2), ("store verify --folder", 2)):
+            assert "ask its owner" in refused(command, code, note)
+
+
+def test_parts_are_a_history_without_the_file_that_marks_the_folder(team: Team) -> None:
+    push(team.bob, team.share)
+    (team.share / "holdfast-history.json").unlink()
+    pull(team.alice, team.share)
+    push(team.alice, team.share)
+    assert (team.share / "holdfast-history.json").exists()
+
+
 @as_root
 def test_author_of_a_run_is_shown_beside_the_user_who_shared_it(open_team: Team) -> None:
     """A line may claim any user; the owner of the files is what the file system says."""

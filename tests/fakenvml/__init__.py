@@ -7,6 +7,7 @@
 ``more`` are lines as nvml.c reads them: ``SCOPE fail FUNCTION CODE``, ``SCOPE delay FUNCTION MILLISECONDS``,
 ``SCOPE crash FUNCTION``, ``INDEX lost 1``, ``INDEX xid 79`` (one event each), ``INDEX throttle BITS``,
 ``INDEX violation POLICY NANOSECONDS``, ``INDEX accounted PID PERCENT BYTES MILLISECONDS RUNS``,
+``INDEX sample MICROSECONDS PERCENT``,
 ``INDEX ecc_corrected N``, ``INDEX ecc_uncorrected N``, ``INDEX reserved BYTES``. Opening the library is ``nvmlInit``.
 """
 

@@ -26,6 +26,7 @@ typedef struct { u32 pid; u64 memory; u32 instance, compute_instance; } Process;
 typedef struct { u32 pid; u64 time; u32 sm, memory, encoder, decoder; } ProcessUtilization;
 typedef struct { u32 busy, memory_busy; u64 most_memory, time, start; u32 is_running, reserved[5]; } Accounting;
 typedef struct { u64 reference, violation; } Violation;
+typedef struct { u64 time; union { double real; u64 number; } value; } Sample;
 typedef struct { Card card; u64 type, data; u32 instance, compute_instance; } Event;
 
 struct card { int told_xids; };
@@ -226,6 +227,22 @@ int nvmlDeviceGetProcessUtilization(Card card, ProcessUtilization *told, u32 *co
         }
     *count = n;
     return n == 0 ? NOT_FOUND : n > room ? TOO_SMALL : OK;
+}
+/* sample MICROSECONDS PERCENT */
+int nvmlDeviceGetSamples(Card card, int type, u64 since, int *value_type, u32 *count, Sample *told) {
+    char value[LINE];
+    u64 time;
+    u32 percent, n = 0;
+    BEGIN(index_of(card));
+    if (type != 1) return NOT_SUPPORTED;
+    *value_type = 1;
+    for (int line = 0; find(index_of(card), "sample", line, value); line++) {
+        if (sscanf(value, "%llu %u", &time, &percent) != 2 || time <= since) continue;
+        if (told) { told[n].time = time; told[n].value.number = percent; }
+        n++;
+    }
+    *count = n;
+    return n == 0 ? NOT_FOUND : OK;
 }
 /* accounted PID PERCENT MOST_BYTES MILLISECONDS IS_RUNNING */
 int nvmlDeviceGetAccountingStats(Card card, u32 pid, Accounting *told) {

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Records = list[dict[str, Any]]
     Oracle = Callable[[Stage, Records], Iterator[str]]
 
-_TEMPORARY = re.compile(r"(\.tmp|\.deleted|/objects/tmp/(?!lock$)[^/]+|/locks/submit-\w+|/cache/stat-[\w-]+\.\d+)$")
+_TEMPORARY = re.compile(r"(\.tmp|\.deleted|/objects/tmp/(?!lock$)[^/]+|/locks/submit-\w+|/cache/stat2?-[\w-]+\.\d+)$")
 _LONGEST_LINE = 32
 _FINAL = ("completed", "failed", "canceled", "lost")
 
@@ -257,7 +257,7 @@ def _is_held(path: Path) -> bool:
 def _temporary(stage: Stage) -> list[Path]:
     tops = (stage.home, stage.project)
     paths = (path for top in tops for path in top.rglob("*"))
-    return [path for path in paths if _TEMPORARY.search(str(path)) and "work" not in path.parts]
+    return [path for path in paths if _TEMPORARY.search(str(path)) and "workspace" not in path.parts]
 
 
 def _is_explained(result: Result) -> bool:

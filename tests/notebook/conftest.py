@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 IPYKERNEL = os.environ.get("HOLDFAST_TEST_IPYKERNEL", "7.4.0")  # tests/soak/test_dependency_ranges.py tries others
 PACKAGES = (f"ipykernel=={IPYKERNEL}", "jupyter_client==8.10.0", "cloudpickle==3.1.2", "numpy==2.4.6")
-HOLDFAST_NEEDS = ("jmespath", "packaging", "ruamel.yaml", "nvidia-ml-py==13.615.71")
+HOLDFAST_NEEDS = ("jmespath", "packaging", "ruamel.yaml", "nvidia-ml-py")
 MACHINE_PYTHON = "/usr/bin/python3"  # which the machines of the lab have too
 THERE = "/opt/notebook"
 PATIENCE_S = 90.0

@@ -60,7 +60,7 @@ def test_missing_ipykernel_is_an_error_in_the_notebook_that_names_the_command(de
         shown = study.run("1 + 1")
         assert shown["status"] == "error"
         assert "the module ipykernel is not installed" in shown["error"]
-        assert f"{bare}/bin/python -m pip install nbclient ipykernel" in shown["error"]
+        assert f"uv pip install --python {bare}/bin/python nbclient ipykernel" in shown["error"]
         assert desk.wait_for_end()["status"] == "Failed"
 
 

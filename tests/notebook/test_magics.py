@@ -23,6 +23,13 @@ x, lr, array = 4, 0.5, np.arange(3)
 connection = sqlite3.connect(":memory:")
 def double(value):
     return 2 * value
+import holdfast
+@holdfast.remote(target="local")
+def triple(value):
+    return 3 * value
+@holdfast.remote(target="local")
+def around(value):
+    return triple(value) + sum(triple.map([value]))
 """
 CELL = """%%submit -c local --send x,array --get y,twice,nested
 import os
@@ -66,6 +73,22 @@ def test_cell_runs_on_the_target_with_its_imports_and_variables_and_results_retu
     assert study.run("%%submit --help\n1")["text"].startswith("usage: %%submit")
 
 
+def test_remote_functions_of_the_notebook_run_in_place_inside_each_other_and_in_cells(study: Notebook) -> None:
+    assert study.run("around(1)")["value"] == "6"
+    assert study.run("%%submit\naround(2) + triple(1)")["value"] == "15"
+    assert study.run("functions = [triple]")["status"] == "ok"
+    assert study.run("%%submit --send functions\nfunctions[0](1)")["value"] == "3"
+
+
+def test_output_and_errors_of_a_cell_cannot_act_on_the_terminal(study: Notebook) -> None:
+    shown = study.run("%%submit\nprint('a\\x1b]0;title\\x07b\\x1b[31mred')\nraise ValueError('\\x1b[2Jx')")
+    assert shown["status"] == "error"
+    assert "ab\x1b[31mred\n" in shown["text"]
+    assert "\x1b]0" not in shown["text"]
+    assert "\x1b[2J" not in shown["text"]
+    assert "ValueError: \\x1b[2Jx" in shown["text"]
+
+
 def test_bad_cells_are_refused_with_what_to_do(desk: Desk, study: Notebook) -> None:
     before = len(desk.holdfast("history", "list", "-o", "json").json)
     refusals = {
@@ -84,7 +107,7 @@ def test_bad_cells_are_refused_with_what_to_do(desk: Desk, study: Notebook) -> N
     assert len(desk.holdfast("history", "list", "-o", "json").json) == before
     for cell, text in (
         ("%%submit --get missing\n1", "NameError: the cell has no variable missing, which --get names"),
-        ("%%submit --get thing\nthing = object()", "is a builtins.object, which cannot be returned"),
+        ("%%submit --get thing\nthing = object()", "or write it to a file in holdfast.outputs()\n"),
         ("%%submit --send x\nx.missing", "'int' object has no attribute 'missing'"),
     ):
         shown = study.run(cell)

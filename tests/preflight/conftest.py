@@ -50,6 +50,7 @@ class Reader:
 
     def follow(self, fix: str) -> None:
         """Run what is to be run where it is to be run, write what is to be written."""
+        fix = fix.rpartition("; or ")[2]  # an empty machine has nothing to clean
         if found := re.fullmatch(r"write in (\S+?)(?::(\d+))?: (.+)", fix):
             self._write(Path(found[1]), int(found[2] or 0), found[3])
         elif found := re.fullmatch(r"on (\S+) run: (.+)", fix):

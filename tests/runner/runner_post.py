@@ -161,7 +161,7 @@ class Post:
         return run
 
     def look(self, run: Run) -> str:
-        ticket = f"{run.uid}/a1"
+        ticket = f"{run.uid}/{run.plan.attempt}"
         states = self.channel.ask("look", tickets=[ticket])["states"]
         assert isinstance(states, dict)
         return str(states[ticket])

@@ -90,8 +90,8 @@ def test_a_runner_other_than_the_promised_one_is_not_installed(post: Post) -> No
     post.channel.hello()
     (installed,) = (post.home / "runner").iterdir()
     for wrong in (bundle.to_zip(), b"no zip at all"):
-        asked = {"home": str(post.home), "runner": "0" * 64, "nonce": "n", "size": len(wrong)}
-        words = bundle.boot_words(), bundle.as_word(wire.dumps(asked))
+        asked = b"\0".join((bytes(post.home), b"0" * 64, b"n", b"%d" % len(wrong)))
+        words = bundle.boot_words(), bundle.as_word(asked)
         stream = LocalHost().run((post.python, "-I", "-S", "-c", bundle.UNPACK, *words))
         wire.write_all(stream.stdin, wrong)
         reader = wire.FrameReader(stream.stdout)

@@ -45,7 +45,7 @@ def test_the_scripts_own_code_is_the_runs(post: Post, code: int) -> None:
     assert closed["exit_code"] == run.event("exited")["code"] == code
     assert closed["outcome"] == ("failed" if code else "completed")
     assert closed["reason"] == (f"the script exited with code {code}" if code else "")
-    assert (run.folder / "work").exists() == bool(code)
+    assert (run.folder / "workspace").exists() == bool(code)
 
 
 @ONCE

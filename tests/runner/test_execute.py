@@ -30,7 +30,7 @@ def test_it_has_the_folder_and_the_variables_of_the_run(post: Post) -> None:
     run = _running(post, env={"TOKEN": "secret"})
     code, out, err = _execute(post, run, "sh", "-c", "pwd; echo $HOLDFAST_RUN_ID; echo err $TOKEN >&2; umask; exit 7")
     assert code == 7
-    assert out.split(b"\n")[:2] == [os.fsencode(run.folder / "work"), b"project_1"]
+    assert out.split(b"\n")[:2] == [os.fsencode(run.folder / "workspace/above/work"), b"project_1"]
     assert out.split(b"\n")[2] == b"%04o" % _umask()
     assert err == b"err\n"
 

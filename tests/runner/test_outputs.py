@@ -29,7 +29,7 @@ def test_outputs_are_kept_with_size_hash_and_time(post: Post) -> None:
     assert kept.read_text() == "weights"
     assert model["mtime_ns"] == kept.stat().st_mtime_ns
     assert model["seen_ns"] >= model["mtime_ns"]
-    assert not (run.folder / "work").exists()
+    assert not (run.folder / "workspace").exists()
 
 
 def test_odd_files_neither_hang_nor_hide_the_others(post: Post) -> None:
@@ -74,8 +74,8 @@ def test_folders_nested_beyond_all_reason_do_not_lose_the_run(post: Post) -> Non
     [
         ("shutil.rmtree('outputs')", "did not exist"),
         ("shutil.rmtree('outputs'); open('outputs', 'w').close()", "did not exist"),
-        ("shutil.rmtree('outputs'); os.symlink('/etc', 'outputs')", "link to b'/etc'"),
-        ("open('outputs/x', 'w').close(); os.makedirs('../outputs/in/the/way')", "could not be stored"),
+        ("shutil.rmtree('outputs'); os.symlink('/etc', 'outputs')", "symbolic link to /etc;"),
+        ("open('outputs/x', 'w').close(); os.makedirs('../../../outputs/in/the/way')", "could not be stored"),
     ],
     ids=["deleted", "file", "link", "place-taken"],
 )
@@ -85,7 +85,7 @@ def test_outputs_that_cannot_be_kept_are_spoken_of_and_left_where_they_are(post:
     assert (closed["outcome"], closed["exit_code"]) == ("completed", 0)
     assert run.log == b"ended\n"
     assert words in closed["outputs_trouble"]
-    assert (run.folder / "work").exists()
+    assert (run.folder / "workspace").exists()
     assert os.path.exists("/etc/passwd")
 
 
@@ -94,23 +94,61 @@ def test_a_run_without_trouble_says_nothing_of_it(post: Post) -> None:
     assert "outputs_trouble" not in post.run("pass").event("closed")
 
 
-def test_what_cannot_be_read_is_named_with_the_reason(post: Post, tmp_path: Path) -> None:
-    post.python = str(_without_root_powers(post.python, tmp_path / "python"))
+@pytest.mark.parametrize("last", ["pass", "os.chmod('outputs', 0o500)", "os.chmod('outputs', 0); os.chmod('.', 0o500)"])
+def test_results_that_the_script_made_read_only_or_unreadable_are_kept(post: Post, tmp_path: Path, last: str) -> None:
+    """The folders of a run belong to it; what a link leads to does not."""
+    post.python = str(without_root_powers(post.python, tmp_path / "python"))
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("x")
+    (outside / "file").chmod(0)
+    outside.chmod(0o500)
     run = post.run(
         "import os\n"
-        "os.chdir('outputs')\n"
-        "open('good', 'w').write('1')\n"
-        "open('locked', 'w').write('2'); os.chmod('locked', 0)\n"
-        "os.mkdir('closed'); open('closed/x', 'w').close(); os.chmod('closed', 0)\n"
+        "for name in ('ro/sub/model.pt', 'closed/x', '.cache/in/blob', 'outputs/ro/y', 'outputs/closed/in/z'):\n"
+        "    os.makedirs(os.path.dirname(name)); open(name, 'w').write('12')\n"
+        "for name in ('locked', 'outputs/locked', 'config.json'):\n"
+        "    open(name, 'w').write('12'); os.chmod(name, 0)\n"
+        f"os.symlink({str(outside)!r}, 'link'); os.symlink({str(outside)!r}, 'outputs/link')\n"
+        "os.symlink('locked', 'ro/other')\n"
+        "for name in ('ro/sub', 'ro', 'outputs/ro'): os.chmod(name, 0o555)\n"
+        "for name in ('closed', '.cache/in', 'outputs/closed/in', 'outputs/closed'): os.chmod(name, 0)\n" + last,
+        files={b"config.json": b"original"},
+    )
+    assert "outputs_trouble" not in run.event("closed"), run.event("closed")
+    names = {str(row.get("project", f"outputs/{name}")): row for name, row in run.outputs.items()}
+    links = {"link", "outputs/link", "ro/other"}
+    files = {"ro/sub/model.pt", "closed/x", "locked", "config.json"}
+    files |= {"outputs/ro/y", "outputs/closed/in/z", "outputs/locked"}
+    assert set(names) == files | links
+    assert all(names[name]["sha256"] == sha256(b"12") for name in files)
+    assert run.event("kept")["ignored"]["bytes"] == 2
+    assert not (run.folder / "workspace").exists()
+    assert (outside.stat().st_mode & 0o777, (outside / "file").stat().st_mode & 0o777) == (0o500, 0)
+
+
+def test_what_cannot_be_read_is_named_once_with_the_reason(post: Post, tmp_path: Path) -> None:
+    """Files that have other names outside stay as they are."""
+    post.python = str(without_root_powers(post.python, tmp_path / "python"))
+    outside = tmp_path / "outside"
+    outside.write_text("2")
+    run = post.run(
+        "import os\n"
+        "open('outputs/good', 'w').write('1')\n"
+        f"for name in ('outputs/locked', 'other'): os.link({str(outside)!r}, name)\n"
+        "os.chmod('other', 0)\n"
     )
     assert run.event("closed")["outcome"] == "completed"
     assert run.outputs["good"]["sha256"] == sha256(b"1")
-    assert "Permission denied" in run.outputs["locked"]["skipped"]
-    assert "Permission denied" in run.outputs["closed"]["skipped"]
-    os.chmod(run.folder / "outputs" / "closed", 0o700)
+    assert run.outputs["locked"]["skipped"] == run.outputs[".project/other"]["skipped"] == "Permission denied"
+    assert run.event("closed")["outputs_trouble"].splitlines() == [
+        "other could not be read: Permission denied",
+        "outputs/locked could not be read: Permission denied",
+    ]
+    assert outside.stat().st_mode & 0o777 == 0
 
 
-def _without_root_powers(python: str, place: Path) -> Path:
+def without_root_powers(python: str, place: Path) -> Path:
     """Root reads everything; this interpreter is root without that power. For other users nothing changes."""
     words = f"setpriv --bounding-set=-dac_override,-dac_read_search {python}" if os.geteuid() == 0 else python
     place.write_text(f'#!/bin/sh\nexec {words} "$@"\n')

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 from runner_post import ONCE, Post, Run, post_fixture, sha256, stop_both  # noqa: F401
+
+from holdfast.runner.store.remove_tree import remove_tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +35,7 @@ def test_new_and_changed_files_are_kept_and_unchanged_ones_are_not(post: Post) -
     assert (run.folder / "outputs/.project/config.json").read_bytes() == b'{"lr": 2}'
     event = run.event("kept")
     assert (event["files"], event["bytes"], event["not_kept"]["files"]) == (2, 16, 0)
-    assert not (run.folder / "work").exists()
+    assert not (run.folder / "workspace").exists()
 
 
 def test_file_changed_with_its_size_and_time_kept_counts_as_changed(post: Post) -> None:
@@ -83,8 +86,9 @@ def test_caches_and_environments_are_ignored_and_counted(post: Post) -> None:
     assert {row["path"] for row in ignored["paths"]} == {
         *("__pycache__/", "env/", ".cache/", "tags/", "deep/__pycache__/")
     }
+    assert all(row["built_in"] for row in ignored["paths"])
     assert (ignored["files"], ignored["bytes"]) == (5, 25)
-    assert not (run.folder / "work").exists()
+    assert not (run.folder / "workspace").exists()
 
 
 @ONCE
@@ -98,6 +102,30 @@ def test_rules_of_the_user_ignore_more_and_bring_back_what_is_built_in(post: Pos
         keep={"ignore": ["/data/", "*.tmp", "!keep.tmp", "!.cache", "pkg/*.py"]},
     )
     assert set(_kept(run)) == {"pkg/data/b", "keep.tmp", ".cache/c"}
+
+
+@ONCE
+@pytest.mark.parametrize("lines", [[], ["x.tmp"]], ids=["built-in", "with .keepignore"])
+def test_new_files_in_a_folder_of_the_project_with_the_name_of_a_cache_are_kept(post: Post, lines: list[str]) -> None:
+    run = post.run(
+        "open('.cache/new', 'w').write('1'); open('env/new', 'w').write('1')",
+        files={b".cache/old": b"o", b"env/pyvenv.cfg": b"e"},
+        keep={"ignore": lines},
+    )
+    assert set(_kept(run)) == {".cache/new", "env/new"}
+
+
+@ONCE
+def test_line_of_the_user_keeps_a_folder_that_looks_like_an_environment(post: Post) -> None:
+    text = (
+        "import os\nfor name in ('env', 'other', 'data'): os.mkdir(name); open(name + '/pyvenv.cfg', 'w').write('1')\n"
+    )
+    run = post.run(text, keep={"ignore": ["!env/", "data/"]})
+    assert set(_kept(run)) == {"env/pyvenv.cfg"}
+    assert run.event("kept")["ignored"]["paths"] == [
+        {"path": "data/", "files": 1, "bytes": 1},
+        {"path": "other/", "files": 1, "bytes": 1, "built_in": True},
+    ]
 
 
 @ONCE
@@ -118,7 +146,7 @@ def test_newest_files_within_the_limit_are_kept_and_the_others_stay_and_are_name
         {"path": "data/", "files": 2, "bytes": 800},
     ]
     assert (left["files"], left["bytes"], left["more"]) == (3, 2800, 0)
-    assert (run.folder / "work/huge").stat().st_size == 2000
+    assert (run.folder / "workspace/above/work/huge").stat().st_size == 2000
 
 
 @ONCE
@@ -138,7 +166,7 @@ def test_limit_of_zero_keeps_nothing_and_frees_the_folder(post: Post) -> None:
     run = post.run("open('model', 'w').write('m')", keep={"limit": 0})
     assert not run.outputs
     assert run.event("kept")["not_kept"]["files"] == 1
-    assert not (run.folder / "work").exists()
+    assert not (run.folder / "workspace").exists()
 
 
 def test_odd_files_outside_outputs_neither_hang_nor_hide_the_others(post: Post) -> None:
@@ -193,3 +221,101 @@ def test_files_are_kept_when_a_client_ends_a_run_whose_watchers_are_stopped(post
     run.wait_for_end()
     assert run.event("closed")["outcome"] == "canceled"
     assert set(_kept(run)) == {"last.pt"}
+
+
+@pytest.mark.parametrize("folder", [".", "outputs"])
+def test_files_behind_a_link_in_the_place_of_the_folder_stay_where_they_are(
+    post: Post, tmp_path: Path, folder: str
+) -> None:
+    """As told for outputs/: what a link leads to belongs to others, and is neither moved nor removed."""
+    outside = tmp_path / "outside"
+    for name in ("file", "outputs/model", "outputs/checkpoints/last.pt", "deep/er/file"):
+        (outside / name).parent.mkdir(parents=True, exist_ok=True)
+        (outside / name).write_text(name)
+    target = outside if folder == "." else outside / folder
+    run = post.run(
+        "import os\n"
+        f"path = os.path.realpath({folder!r})\n"
+        "os.rename(path, path + '.moved')\n"
+        f"os.symlink({str(target)!r}, path)\n",
+        files=FILES,
+    )
+    assert sorted(str(path.relative_to(outside)) for path in outside.rglob("*") if path.is_file()) == [
+        *("deep/er/file", "file", "outputs/checkpoints/last.pt", "outputs/model"),
+    ]
+    assert run.event("closed")["outcome"] == "completed"
+    assert "replaced by a symbolic link" in run.event("closed")["outputs_trouble"]
+    assert "model" not in run.outputs
+
+
+def test_removing_a_link_to_a_folder_leaves_the_folder(tmp_path: Path) -> None:
+    outside = tmp_path / "outside" / "file"
+    outside.parent.mkdir()
+    outside.write_text("x")
+    link = tmp_path / "link"
+    link.symlink_to(outside.parent)
+    remove_tree(os.fsencode(link))
+    assert not link.is_symlink()
+    assert outside.read_text() == "x"
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "outputs", "log", "metrics", "workspace", "events.jsonl"])
+@ONCE
+def test_files_written_to_the_folders_above_are_kept_under_any_name(post: Post, name: str) -> None:
+    """Names of the runner's own files among them: they are in other folders."""
+    run = post.run(
+        "import os\n"
+        f"for top in ('..', '../..'):\n"
+        f"    os.makedirs(f'{{top}}/{name}/sub..', exist_ok=True)\n"
+        f"    open(f'{{top}}/{name}/sub../last.pt', 'w').write(top)\n"
+        "print('done')\n"
+    )
+    assert run.event("closed")["outcome"] == "completed"
+    assert "outputs_trouble" not in run.event("closed")
+    kept = {path: str(row["sha256"]) for path, row in _kept(run).items()}
+    assert kept == {
+        f"above/{name}/sub../last.pt": sha256(b".."),
+        f"above/above/{name}/sub../last.pt": sha256(b"../.."),
+    }
+    assert run.event("kept")["above"] == "above"
+    assert not (run.folder / "workspace").exists()
+
+
+@ONCE
+def test_folder_above_has_another_name_among_results_where_the_project_has_one_of_that_name(post: Post) -> None:
+    run = post.run("open('../model', 'w').write('m')\n", files={b"above/model": b"project"})
+    assert set(_kept(run)) == {"above-1/model"}
+
+
+@ONCE
+def test_files_above_are_counted_against_the_limit_and_ignored_like_others(post: Post) -> None:
+    run = post.run(
+        "import os\n"
+        "os.mkdir('../big'); os.mkdir('../.cache')\n"
+        "for name in 'ab': open('../big/' + name, 'w').write(20 * 'x')\n"
+        "open('../.cache/c', 'w').write('x'); open('../small', 'w').write('x')\n",
+        keep={"limit": 10},
+    )
+    event = run.event("kept")
+    assert set(_kept(run)) == {"above/small"}
+    assert event["not_kept"]["paths"] == [{"path": "above/big/", "files": 2, "bytes": 40}]
+    assert [row["path"] for row in event["ignored"]["paths"]] == ["above/.cache/"]
+
+
+@pytest.mark.parametrize("replaced", ["..", "../.."])
+@ONCE
+def test_nothing_is_collected_through_a_link_in_the_place_of_a_folder_above(
+    post: Post, tmp_path: Path, replaced: str
+) -> None:
+    foreign = tmp_path / "foreign"
+    for folder in ("work/outputs", "above/work/outputs"):
+        (foreign / folder).mkdir(parents=True)
+        (foreign / folder / "private").write_text("private")
+    run = post.run(
+        "import os\n"
+        f"above = os.path.abspath({replaced!r})\n"
+        f"os.rename(above, above + '-moved'); os.symlink({str(foreign)!r}, above)\n"
+    )
+    assert run.outputs == {}
+    assert "replaced by a symbolic link" in run.event("closed")["outputs_trouble"]
+    assert len(list(foreign.rglob("private"))) == 2

@@ -136,7 +136,14 @@ def test_a_piece_that_is_not_ours_or_not_whole_is_refused(post: Post) -> None:
     client = post.mirror()
     frames = list(post.channel.stream("pull", uid=run.uid, have={}, carry=True, wait=False))
     header, payload = next(frame for frame in frames if frame[0].get("file") == "log")
-    for wrong in ({"offset": 3}, {"file": "../../x"}, {"file": "work/x"}, {"sha256": "0" * 64}, {"offset": None}):
+    for wrong in (
+        {"offset": 3},
+        {"file": "../../x"},
+        {"file": "work/x"},
+        {"file": "workspace/x"},
+        {"sha256": "0" * 64},
+        {"offset": None},
+    ):
         with pytest.raises(UnreachableError):
             mirror.append(client, run.uid, "a1", {**header, **wrong}, payload, mirror.Quota(None, {}))
     mirror.append(client, run.uid, "a1", header, payload, mirror.Quota(None, {}))

@@ -52,7 +52,7 @@ def test_timeout_ends_a_run_whose_script_stops_one_watcher(post: Post, victim: s
 @pytest.mark.parametrize("victim", ["supervisor", "guardian"])
 def test_cancel_ends_a_run_whose_script_stops_one_watcher(post: Post, victim: str, often: str) -> None:
     run = post.start(post.script(HOSTILE, victim, often, grace=0.5))
-    eventually((run.folder / "work" / "up").exists)
+    eventually((run.folder / "workspace/above/work" / "up").exists)
     assert post.stop(run) == "asked"
     closed = _wait(run, limit=60)
     assert closed["outcome"] == "canceled", closed
@@ -70,7 +70,7 @@ def test_script_that_is_deaf_and_stops_its_supervisor_is_killed_after_its_grace(
 @pytest.mark.parametrize("stopped_before_cancel", [True, False])
 def test_next_look_ends_a_run_whose_watchers_are_both_stopped(post: Post, stopped_before_cancel: bool) -> None:
     run = post.start(post.script(HOSTILE, "both", "loop", grace=20.0))
-    eventually((run.folder / "work" / "up").exists)
+    eventually((run.folder / "workspace/above/work" / "up").exists)
     if stopped_before_cancel:
         eventually(lambda: processes.is_stopped(run.guardian) and processes.is_stopped(run.supervisor))
     eventually(lambda: post.stop(run) in ("ended", "closed"), 20)
@@ -118,7 +118,7 @@ def test_watcher_that_was_stopped_by_mistake_goes_on(post: Post, victim: str) ->
     run.wait_for_log(b"up\n")
     os.kill(getattr(run, victim), signal.SIGSTOP)
     eventually(lambda: not processes.is_stopped(getattr(run, victim)), 10)
-    (run.folder / "work" / "go").touch()
+    (run.folder / "workspace/above/work" / "go").touch()
     assert run.wait()["outcome"] == "completed"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 LIMIT_S = 10.0
 # In these a changed answer may be followed by correct ones: commands that follow a run try again.
-WATCHING = ("submit", "follow")
+WATCHING = ("submit", "data", "follow")
+STARTING = ("submit", "data")
 TIMES_WATCHED = 4
 TRACES = ("Traceback", "Holdfast itself failed", "Holdfast failed on its answer")
 _RECORDING = "security.replay:RecordingHost"
@@ -85,17 +87,19 @@ class Stage:
         self.top = top
         self.kept = kept
         self.flows: dict[str, Flow] = {}
-        for name in ("store/targets", "project", "elsewhere", "user", "stubs"):
+        for name in ("store/targets", "project", "elsewhere", "user", "stubs", "data"):
             (top / name).mkdir(parents=True)
         for name, text in STUBS.items():
             (top / "stubs" / name).write_text(text)
             (top / "stubs" / name).chmod(0o755)
         for name, text in (("train.py", TRAIN), ("quick.py", QUICK), ("requirements.txt", "six\n")):
             (top / "project" / name).write_text(text)
+        (top / "data" / "rows.csv").write_text("1,2\n")
         plain = f"root: {top}/elsewhere\n"
         for name, text in (
             ("far", "type: local\nuserManagedEnvironment: true\n"),
             ("managed", "type: local\nuserManagedEnvironment: false\n"),
+            ("distant", "type: remote\naddress: 127.0.0.1\nusername: ada\nuserManagedEnvironment: true\n"),
             ("box", "type: docker\nuserManagedEnvironment: true\nbaseDockerImage: debian:12\n"),
         ):
             (top / "store" / "targets" / f"{name}.compute").write_text(text + plain)
@@ -119,7 +123,7 @@ class Stage:
         outcome = run(flow.argv)
         starts = [request for request in Conversation.requests if request["verb"] == "start"]
         wrong = _complaints(outcome)
-        if len({str(request["plan"]) for request in starts}) > (name == "submit"):
+        if len({str(request["plan"]) for request in starts}) > (name in STARTING):
             wrong.append(f"{len(starts)} starts")
         if name == "list" and "quick.py" not in outcome.out:
             wrong.append("the run of another target is not shown")
@@ -141,6 +145,7 @@ class Stage:
         self._record("preflight", "submit", "-c", "far", "--preflight", "--gpus", "1", "train.py")
         self._record("container", "submit", "-c", "box", "--preflight", "train.py")
         self._record("environment", "env", "fix", "-c", "managed")
+        self._record_data()
         _expect(run(("submit", "-c", "far", "--no-wait", "train.py", str(go))))
         eventually(lambda: "Running" in run(("status",)).out)
         self._record("cancel", "cancel")
@@ -171,6 +176,14 @@ class Stage:
         self._record("purge", "computetarget", "detach", "far", "--purge", "--yes")
         go.unlink()
 
+    def _record_data(self) -> None:
+        self._record("data", "submit", "-c", "distant", "--data", f"set={self.top}/data", "quick.py")
+        kept = json.loads(run(("data", "list", "-c", "distant", "-o", "json")).out)
+        self._record("data list", "data", "list", "-c", "distant", "-o", "json")
+        self._record("data pin", "data", "pin", kept[0]["hash"], "-c", "distant")
+        self._record("data remove", "data", "remove", kept[0]["hash"], "-c", "distant")
+        self._restore("data")
+
     def _record(self, name: str, *argv: str) -> None:
         """Keeps the store as it is before the command, under the name of the flow."""
         recording = Recording()
@@ -195,7 +208,7 @@ class Stage:
         before, folder = dict(os.environ), os.getcwd()
         variables = {"HOME": str(self.top / "user"), "HOLDFAST_HOME": str(self.top / "store"), "USER": "ada"}
         os.environ.update(variables, PATH=f"{self.top}/stubs:{before['PATH']}")
-        rows = [kinds.of(name) for name in ("local", "docker")]
+        rows = [kinds.of(name) for name in ("local", "docker", "remote")]
         for row in rows:
             kinds.register(row._replace(host=host, launcher=launcher or row.launcher))
         os.chdir(self.top / "project")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import os
 import threading
 from typing import TYPE_CHECKING
@@ -22,6 +21,11 @@ if TYPE_CHECKING:
     Answers = Callable[[Json], Iterator[bytes]]
 
 
+def handshake_of(argv: tuple[str, ...]) -> Json:
+    """What the client asks of the first program on a target: ``home``, ``runner``, ``nonce`` and ``size``."""
+    return dict(zip(("home", "runner", "nonce", "size"), base64.b64decode(argv[-1]).decode().split("\0"), strict=True))
+
+
 class HostileHost:
     """Where the command goes that should be our runner. ``answers`` gives the bytes that come back for a request."""
 
@@ -30,7 +34,7 @@ class HostileHost:
         self._more = hello or {}
 
     def run(self, argv: tuple[str, ...]) -> Stream:
-        asked = json.loads(base64.b64decode(argv[-1]))
+        asked = handshake_of(argv)
         heard, stdin = os.pipe()
         stdout, says = os.pipe()
         stderr, complains = os.pipe()

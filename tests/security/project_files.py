@@ -50,7 +50,8 @@ FILES: dict[str, str] = {
     "aml_config/spark_dependencies.yml": "configuration: {}\n",
     "conda/own.yml": "dependencies:\n- python=3.11\n",
     "environment.yml": "dependencies:\n- python=3.11\n",
-    "requirements.txt": "-r more.txt\n",
+    "requirements.txt": "-r more.txt\n--find-links ./wheels\n",
+    "wheels/a-1.0-py3-none-any.whl": "",
     "more.txt": "numpy==1.26.0\n",
     "pyproject.toml": '[project]\nname = "p"\nversion = "1"\ndependencies = []\n',
     "uv.lock": "version = 1\n",
@@ -80,10 +81,20 @@ FILES: dict[str, str] = {
 # Only the first of these that is there is read.
 DECLARATIONS = (
     *("aml_config/conda_dependencies.yml", "environment.yml", "uv.lock", "pylock.toml", "pyproject.toml"),
-    *("requirements.txt", "more.txt"),
+    *(_TOGETHER := ("requirements.txt", "more.txt", "wheels/a-1.0-py3-none-any.whl")),
 )
 FOLDERS = ("aml_config", ".azureml", ".git", ".git/refs", ".git/info", "sub", "assets", "conda", "outputs")
+REPETITIVE = {
+    "repeated blanks": ("a==1" + " " * 4000 + "!\n") * 60,
+    "repeated header": "[a" + " " * 60_000 + "x\n",
+    "repeated dots": ".".join(["a"] * 40_000) + " = 1\n",
+    "repeated stars": "**/" * 300_000 + "a\n",
+    "repeated slashes": ("://" * 1300 + "\\\n") * 250 + "x\n",
+    "repeated lines": "a*b*c*d\n" * 60_000,
+    "repeated names": "".join(f"a{number}==1\n" for number in range(60_000)),
+}
 KINDS = (
+    *REPETITIVE,
     *(
         "link to /dev/zero",
         "link to /dev/tty",
@@ -114,6 +125,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("asset", "download", "--link-file", "assets/model.link", "-d", "got"),
     ("diff", "-r", "last"),
     ("restore", "-r", "last"),
+    ("reproduce", "-r", "last"),
     ("diagnostics", "-r", "last", "--to", "report.zip", "--yes"),
     ("du",),
 )
@@ -151,7 +163,7 @@ def run(case: Case, template: Path, holdfast: Command = main.run) -> str:
             shutil.copytree(template / name, top / name, symlinks=True, copy_function=copy)
         sentinel = Sentinel(top)
         for other in DECLARATIONS if case.file in DECLARATIONS else ():
-            if other != case.file and {other, case.file} != {"requirements.txt", "more.txt"}:
+            if other != case.file and not {other, case.file} <= {*_TOGETHER}:
                 (top / "project" / other).unlink(missing_ok=True)
         replace(top / "project" / case.file, case.kind, sentinel)
         with _Restless(top / "project" / case.file, case.kind):
@@ -177,6 +189,8 @@ def watched(command: tuple[str, ...], top: Path, sentinel: Sentinel, holdfast: C
 
 def copy(source: str, target: str) -> None:
     """Our own program, which no command changes, is shared by all cases."""
+    if source.endswith(".tmp"):
+        return  # a process that made the template may still be ending
     if f"{os.sep}runner{os.sep}" in source:
         os.link(source, target)
     else:
@@ -212,6 +226,8 @@ def replace(path: Path, kind: str, sentinel: Sentinel) -> None:
             sink.truncate(1 << 40)
     elif kind in ("binary", "empty", "endless line"):
         path.write_bytes({"binary": bytes(range(256)) * 40, "empty": b""}.get(kind, b"a " * 400_000))
+    elif kind in REPETITIVE:
+        path.write_text(REPETITIVE[kind])
     elif kind == "unreadable":
         path.chmod(0)
 

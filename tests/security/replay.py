@@ -7,7 +7,6 @@ recording: a field that a verb gains is covered from then on. The JSON lines of 
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import os
@@ -19,6 +18,7 @@ from holdfast.engine.connection import bundle
 from holdfast.hosts.local import LocalHost
 from holdfast.ports import Stream
 from holdfast.runner import wire
+from security.hostile import handshake_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,7 +131,7 @@ class RecordingHost(LocalHost):
         real = super().run(argv)
         if bundle.boot_words() not in argv:
             return real
-        asked = json.loads(base64.b64decode(argv[-1]))
+        asked = handshake_of(argv)
         heard, stdin = os.pipe()
         stdout, says = os.pipe()
         verbs: dict[int, str] = {}
@@ -185,7 +185,7 @@ class ReplayHost(LocalHost):
     def run(self, argv: tuple[str, ...]) -> Stream:
         if bundle.boot_words() not in argv:
             return super().run(argv)
-        asked = json.loads(base64.b64decode(argv[-1]))
+        asked = handshake_of(argv)
         heard, stdin = os.pipe()
         stdout, says = os.pipe()
         stderr, complains = os.pipe()

@@ -27,7 +27,7 @@ CASES = int(os.environ.get("HOLDFAST_FUZZ_ANSWERS", "900"))
 # What a client asks a target for in these flows; a verb that is gone from here is not tested any more.
 VERBS = {
     *("hello", "start", "pull", "look", "stop", "lacks", "fetch", "probe", "image", "facts", "list", "clean", "exec"),
-    *("images", "gpus", "survey", "touch", "purge"),
+    *("images", "gpus", "survey", "touch", "purge", "data"),
 }
 
 
@@ -84,3 +84,10 @@ def test_target_that_claims_another_store_writes_nothing_outside(stage: Stage) -
         for name in stage.flows:
             for way in ("secret", "absolute path", "climbing path"):
                 assert stage.case(name, Change(HELLO, 0, ("hello", "store"), way)) == []
+
+
+def test_data_set_last_used_at_an_impossible_time_is_listed(stage: Stage) -> None:
+    change = Change("data", 0, ("sets", 0, "used_ns"), "huge negative")
+    assert change in set(stage.flows["data list"].recording.changes())
+    with stage.replaying():
+        assert stage.case("data list", change) == []

@@ -16,7 +16,7 @@ import pytest
 
 from holdfast.engine.transfer import pull_history, push_history
 from holdfast.model import Identity, Project
-from holdfast.runner.store import objects
+from holdfast.runner.store import layout, objects
 from holdfast.runner.store.jsonl import sealed
 from holdfast.store import history_record, runs
 from holdfast.store.home import Home
@@ -33,6 +33,7 @@ ALICE, BOB, MALLORY = "a" * 32, "b" * 32, "c" * 32
 GOOD, BAD = "1" * 32, "2" * 32
 LOG = b"trained\n"
 NOW = time.time_ns()
+ODD: list[object] = [[], [1], [[1]], {"a": [1]}, {"a": {}}, True, 1.5, None]
 
 
 class Scene:
@@ -263,7 +264,17 @@ def test_tampered_run_costs_one_line_and_no_other_run(scene: Scene, attack: Call
     "name",
     [
         *("../../evil", "/etc/evil", "a1/outputs/../../../evil", "a1/../run.json", "a1/outputs/a\0b", ""),
-        *("secrets", "a1/secrets", "a1/work/x", "a1/alive", "objects/aa/x", "a1/metrics/a/b", "a01/log", "b1/log"),
+        *(
+            "secrets",
+            "a1/secrets",
+            "a1/work/x",
+            "a1/workspace/x",
+            "a1/alive",
+            "objects/aa/x",
+            "a1/metrics/a/b",
+            "a01/log",
+            "b1/log",
+        ),
         "a1/outputs/" + "x" * 300,
     ],
 )
@@ -340,12 +351,20 @@ LABELS: list[Json] = [
     {"type": "tags", "tags": {"x": 1}, "wall_ns": "soon"},
     {"type": "tags", "tags": {"x": 1}, "uid": "../../evil"},
     {"type": "tags", "tags": {"x": 1}, "uid": ["a"]},
+    *({"type": "note", "text": "evil", field: value} for field in ("type", "text", "wall_ns", "uid") for value in ODD),
+    *({"type": kind, field: value} for kind, field in (("name", "name"), ("tags", "tags")) for value in ODD if value),
 ]
 
 
 def test_invalid_labels_change_nothing(scene: Scene) -> None:
     lines = [json.dumps({"uid": GOOD, "wall_ns": LATER, **label}) for label in LABELS]
-    lines += ["[1]", '"x"', "null", json.dumps({"uid": GOOD, "wall_ns": LATER, "type": "tags", "tags": {"fine": 1}})]
+    lines += [
+        "[1]",
+        '"x"',
+        "null",
+        "{",
+        json.dumps({"uid": GOOD, "wall_ns": LATER, "type": "tags", "tags": {"fine": 1}}),
+    ]
     data = "\n".join(lines).encode() + b"\n"
     (scene.folder / MALLORY / "labels").mkdir(parents=True)
     (scene.folder / MALLORY / "labels" / f"{hashlib.sha256(data).hexdigest()}.jsonl").write_bytes(data)
@@ -361,6 +380,26 @@ def test_invalid_labels_change_nothing(scene: Scene) -> None:
         "Completed",
     )
     assert not list(scene.place.rglob("*evil*"))
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_line_of_any_type_in_a_run_of_ones_own_keeps_no_label_from_being_pushed(scene: Scene, kind: object) -> None:
+    line = {"wall_ns": LATER, "type": kind, "from": kind}
+    note = {"wall_ns": LATER, "type": "note", "text": "fine", "from": kind}
+    with open(layout.client(scene.alice.run(GOOD)), "ab") as client:
+        client.write(sealed(line) + sealed(note))
+    push_history.push(scene.alice, [GOOD], str(scene.folder), lambda *_: None)
+    scene.pull()
+    assert history_record.record(runs.read(scene.bob, GOOD))["description"] == "fine"
+
+
+def test_verify_names_the_line_that_is_not_a_label(scene: Scene) -> None:
+    data = sealed({"uid": GOOD, "wall_ns": LATER, "type": [1]})
+    path = scene.folder / MALLORY / "labels" / f"{hashlib.sha256(data).hexdigest()}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(data)
+    found = shared_verify.audit(scene.bob, str(scene.folder), lambda *_: None)
+    assert [(problem.path, problem.what) for problem in found] == [(str(path), "line 1 is not a label")]
 
 
 def test_verify_names_every_kind_of_damage_and_hangs_on_nothing(scene: Scene) -> None:

@@ -360,7 +360,7 @@ def test_a_run_that_submits_from_its_copy_has_the_confirmations_of_its_project(c
     clone.desk.script("print(1)")
     assert clone.desk.submit("train.py").code == 0
     home, root = str(clone.desk.home), str(clone.desk.project)
-    assert confirmation.scope_of(home, str(clone.desk.attempt() / "work")) == root
+    assert confirmation.scope_of(home, str(clone.desk.attempt() / "workspace/above/work")) == root
     assert confirmation.scope_of(home, str(clone.desk.project.parent / "runs" / ("a" * 32))) != root
 
 
@@ -401,3 +401,19 @@ def _at_terminal(desk: Desk, answer: str) -> tuple[int, str]:
         process.wait(60)
     os.close(ours)
     return process.returncode, shown.decode()
+
+
+def test_folder_named_like_a_run_has_no_confirmations_of_the_project_of_that_run(clone: Clone, tmp_path: Path) -> None:
+    assert clone.desk.submit("train.py").code == 0
+    assert clone.desk.holdfast("trust", "gpu1").code == 0
+    home, uid = str(clone.desk.home), str(clone.desk.record()["uid"])
+    project = os.path.realpath(clone.desk.project)
+    assert confirmation.scope_of(home, f"{home}/runs/{uid}/a1/work") == project
+    other = tmp_path / "clone" / "runs" / uid / "x"
+    (other / "aml_config").mkdir(parents=True)
+    (other / "aml_config" / "gpu1.compute").write_text(REMOTE)
+    (other / "train.py").write_text("print(1)")
+    assert confirmation.scope_of(home, str(other)) == str(other)
+    clone.calls.unlink(missing_ok=True)
+    result = clone.desk.holdfast(*SUBMIT, cwd=other)
+    assert (result.code, clone.was_called) == (65, False), result

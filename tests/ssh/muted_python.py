@@ -2,7 +2,8 @@
 """Stands for python3 on a target: the runner answers, until a file says after how many frames of a verb it is muted.
 
 ``/var/tmp/mute`` has lines of a verb and a number; ``*`` stands for all others. Nothing but the hello passes for a verb
-with 0. Nothing of a muted runner arrives, heartbeats included.
+with 0. Nothing of a muted runner arrives, heartbeats included. Verbs in ``/var/tmp/unknown`` reach the runner under a
+name that it does not know, so that it answers as an older one does.
 """
 
 import base64
@@ -16,19 +17,19 @@ from typing import Any, BinaryIO
 
 REAL = "/usr/bin/python3.real"  # replaced when it is installed
 MUTE = "/var/tmp/mute"
+UNKNOWN = "/var/tmp/unknown"
 
 
 def main() -> None:
     try:
-        asked = json.loads(base64.b64decode(sys.argv[-1]))
+        _home, _runner, nonce, size = base64.b64decode(sys.argv[-1]).split(b"\0")
         with open(MUTE) as source:
             limits = {verb: int(count) for verb, count in map(str.split, source)}
-        nonce = asked["nonce"].encode()
-    except (ValueError, KeyError, TypeError, FileNotFoundError):
+    except (ValueError, FileNotFoundError):
         os.execv(REAL, [REAL, *sys.argv[1:]])
     runner = subprocess.Popen([REAL, *sys.argv[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
     verbs: dict[int, str] = {}
-    threading.Thread(target=pass_up, args=(runner, asked["size"], verbs), daemon=True).start()
+    threading.Thread(target=pass_up, args=(runner, int(size), verbs), daemon=True).start()
     pass_down(runner, nonce, limits, verbs)
     runner.wait()
 
@@ -37,9 +38,16 @@ def pass_up(runner: "subprocess.Popen[bytes]", parcel: int, verbs: "dict[int, st
     stdin, sink = sys.stdin.buffer, runner.stdin
     assert sink is not None
     sink.write(stdin.read(parcel))
+    unknown: list[str] = []
+    if os.path.exists(UNKNOWN):
+        with open(UNKNOWN) as source:
+            unknown = source.read().split()
     while frame := read_frame(stdin):
         header, data = frame
         verbs[header["id"]] = header["verb"]
+        if header["verb"] in unknown:
+            text = json.dumps({**header, "verb": "older-" + header["verb"]}).encode()
+            data = struct.pack(">I", len(text)) + text + data[len(data) - header.get("length", 0) :]
         sink.write(data)
     sink.close()
 

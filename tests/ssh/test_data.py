@@ -13,6 +13,7 @@ import pytest
 from conftest import eventually
 from ssh.conftest import Laptop
 from ssh.test_links import Watched
+from ssh.test_muted_runners import NEVER, mute, replace_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,6 +150,28 @@ def test_data_that_a_script_spoiled_is_noticed_and_sent_again(
     assert lab.traffic(gpu1).bytes_to - before < 1.5 * MEGABYTE
 
 
+def test_damage_behind_an_unchanged_time_is_noticed_and_verify_reads_everything(
+    attached: Laptop, folder: Folder
+) -> None:
+    found(submit(attached, folder))
+    spoil = (
+        "import os; path = os.path.join(os.environ['HOLDFAST_DATA_SET'], 'a.bin'); before = os.stat(path); "
+        "os.chmod(path, 0o600); file = open(path, 'r+b'); file.write(b'spoiled'); file.close(); "
+        "os.chmod(path, 0o444); os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))"
+    )
+    result = submit(attached, folder, spoil)
+    assert "data was written to while the script ran: set" in result.err, result
+    checked = attached.holdfast("data", "verify", "-c", "lab1", "set")
+    assert checked.code == 74, checked
+    assert "damaged" in checked.err
+    assert sets(attached) == []
+    assert found(submit(attached, folder)) == folder.digests()
+    checked = attached.holdfast("data", "verify", "-c", "lab1", "-o", "json")
+    assert checked.code == 0, checked
+    assert [(row["name"], row["state"], row["damaged"]) for row in checked.json] == [("set", "intact", 0)]
+    assert "everything is intact" in checked.err
+
+
 def test_sets_are_listed_pinned_and_removed_and_clean_gives_room_back(
     attached: Laptop, folder: Folder, ada: User
 ) -> None:
@@ -194,6 +217,19 @@ def test_set_of_a_running_script_is_not_removed(attached: Laptop, folder: Folder
     assert sets(attached)[0]["in_use"] is True
     attached.holdfast("exec", "-r", "last", "--", "touch", "go")
     assert client.finish() == 0, client.err
+
+
+def test_hint_for_data_left_out_by_gitignore_names_the_option_that_sends_it(attached: Laptop) -> None:
+    attached.script("print(open('sets/data/in.csv').read())")
+    attached.script("rows", "sets/data/in.csv")
+    attached.script("data/\n", ".gitignore")
+    result = attached.holdfast("submit", "-c", "lab1", "train.py")
+    assert "use --data sets/data to send it" in result.err
+    assert "--link" not in result.err
+    linked = attached.holdfast("submit", "-c", "lab1", "--link", "sets/data", "train.py")
+    assert "does not exist on the machine of the run; --data sends a folder" in linked.err
+    sent = attached.holdfast("submit", "-c", "lab1", "--data", "sets/data", "train.py")
+    assert "rows\n" in sent.text, sent
 
 
 def test_single_file_and_path_on_target_are_found_at_their_links(attached: Laptop, tmp_path: Path, ada: User) -> None:
@@ -301,3 +337,26 @@ def test_planted_set_in_the_shared_folder_is_not_used(
     assert found(result) == folder.digests()
     assert "sharedData: no data can be written to /home/shared" in result.err
     assert sets(bob)[0]["folder"].startswith("/home/bob/.holdfast/data/")
+
+
+def test_runner_without_the_verb_data_is_named_and_data_on_the_target_still_works(
+    attached: Laptop, folder: Folder, gpu1: Host, ada: User
+) -> None:
+    replace_python(gpu1)
+    gpu1.path("/var/tmp/unknown").write_text("data\n")
+    mute(gpu1, others=NEVER)
+    attached.close_connections()
+    result = submit(attached, folder)
+    assert result.code == 65, result
+    assert "the runner on this target does not support data sets" in result.err
+    assert "use data: {path_on_target: ...}" in result.err
+    assert "Traceback" not in result.err
+    assert attached.holdfast("history", "list", "-o", "json").json == []  # refused before there is a run
+    result = attached.holdfast("data", "list", "-c", "lab1")
+    assert (result.code, "the runner on this target does not support data sets" in result.err) == (65, True), result
+    ada.write("there/a.bin", "on the target")
+    attached.script("print(open('data/set/a.bin').read())")
+    config = attached.project / "aml_config" / "lab1.runconfig"
+    config.write_text(f"{config.read_text()}data: {{set: {{path_on_target: {ada.home}/there}}}}\n")
+    result = attached.holdfast("submit", "-c", "lab1", "train.py")
+    assert (result.code, "on the target\n" in result.text) == (0, True), result

@@ -49,7 +49,7 @@ def running(attached: Laptop) -> Laptop:
 def test_a_command_beside_a_run(running: Laptop, ada: User) -> None:
     uid = running.record()["uid"]
     shown = running.holdfast("exec", "-r", "last", "--", "sh", "-c", "hostname; pwd; echo $HOLDFAST_RUN_UID; exit 7")
-    place = f"/home/ada/.holdfast/runs/{uid}/a1/work"
+    place = f"/home/ada/.holdfast/runs/{uid}/a1/workspace/above/work"
     assert (shown.code, shown.text.split(), shown.err) == (7, ["gpu1", place, uid], "")
     data = os.urandom(5_000_000)
     script = "import sys; d = sys.stdin.buffer.read(); sys.stdout.buffer.write(d); sys.stderr.write(str(len(d)))"
@@ -93,7 +93,7 @@ def test_a_shell_in_the_folder_of_a_run(laptop: Laptop, gpu1: Host, shell: str) 
     assert laptop.attach(eve, gpu1).code == 0
     laptop.script(WAITING)
     assert laptop.holdfast("submit", "-c", "lab1", "--no-wait", "train.py").code == 0
-    place = f"/home/eve/.holdfast/runs/{laptop.record()['uid']}/a1/work"
+    place = f"/home/eve/.holdfast/runs/{laptop.record()['uid']}/a1/workspace/above/work"
     said = _at_terminal(laptop, "ssh", "-r", "last", typed="tty; pwd; exit 3\r")
     assert said.code == 3
     assert "/dev/pts/" in said.text
@@ -153,7 +153,7 @@ def test_a_run_on_this_machine_is_joined_the_same_way(desk: Desk) -> None:
     desk.script(WAITING)
     assert desk.holdfast("submit", "-c", "local", "--no-wait", "train.py").code == 0
     eventually(lambda: desk.record()["status"] == "Running")
-    work = str(desk.attempt() / "work")
+    work = str(desk.attempt() / "workspace/above/work")
     shown = desk.holdfast("exec", "--", "sh", "-c", "pwd; exit 5")
     assert (shown.code, shown.text.strip()) == (5, work)
     with desk.start("ssh", stdin=subprocess.PIPE, env={"SHELL": "/bin/sh"}) as process:

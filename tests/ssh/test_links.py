@@ -192,7 +192,7 @@ def test_the_work_folder_removed_while_it_runs(attached: Laptop, gpu1: Host, ada
     client = Watched(attached.start("submit", "-c", "lab1", "train.py"))
     client.wait_for(b"line 20\n")
     uid = attached.record()["uid"]
-    ada.run("rm", "-rf", f"/home/ada/.holdfast/runs/{uid}/a1/work")
+    ada.run("rm", "-rf", f"/home/ada/.holdfast/runs/{uid}/a1/workspace")
     ada.run("touch", "enough")
     client.finish()
     assert attached.holdfast("logs").out.endswith(b"\n")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 from pathlib import Path
 from subprocess import STDOUT
 from typing import TYPE_CHECKING
@@ -106,7 +107,7 @@ def _as_on_the_page(result: Result, laptop: Laptop) -> str:
     text = re.sub(r"(?<=RunId: )\S+|\bproject_\d{13}", "digits_1794947190609", text)
     text = re.sub(r"\b[0-9a-f]{32}\b", "0496cfe9404a36f71c55e0808b880cc7", text)
     text = re.sub(r"^environment: \S+", "environment: /usr/bin/python3", text, flags=re.MULTILINE)
-    text = re.sub(r"(?<=not installed in )python3\b", "python", text)
+    text = text.replace(f"not installed in {sys.executable}", "not installed in /usr/bin/python3")
     text = re.sub(r"\bin [\d.]+ s\b", "in 0.21 s", text)
     text = re.sub(r"^ *[\^~]+\n", "", text, flags=re.MULTILINE)  # Python 3.11 and newer
     return f"{text}[exit code {result.code}]\n"

@@ -49,10 +49,10 @@ def test_checkpoint_outside_outputs_comes_home_and_files_over_the_limit_are_name
     )
     submitted = attached.holdfast("submit", "-c", "lab1", "--keep-limit", "2kB", "train.py")
     assert submitted.code == 0, submitted.err
-    work = ada.path(".holdfast") / "runs" / attached.record()["uid"] / "a1" / "work"
+    work = ada.path(".holdfast") / "runs" / attached.record()["uid"] / "a1" / "workspace/above/work"
     assert (work / "huge").stat().st_size == 5000
     assert "Not kept: huge (5.0 kB)" in submitted.err
-    assert f"/runs/{attached.record()['uid']}/a1/work on lab1" in submitted.err
+    assert f"/runs/{attached.record()['uid']}/a1/workspace/above/work on lab1" in submitted.err
     returned = attached.holdfast("return")
     assert returned.code == 0, returned.err
     assert (attached.project / "checkpoints/last.pt").read_text() == "weights"

@@ -88,7 +88,7 @@ def test_outputs_that_no_manifest_lists_are_asked_for(attached: Laptop, ada: Use
     attached.script(
         "import os\n"
         "open('outputs/model', 'w').write('only copy')\n"
-        "os.makedirs('../outputs/in/the/way')  # so that outputs/ cannot be kept\n"
+        "os.makedirs('../../../outputs/in/the/way')  # so that outputs/ cannot be kept\n"
     )
     assert attached.holdfast("submit", "-c", "lab1", "train.py").code == 74
     attached.script(
@@ -105,7 +105,8 @@ def test_outputs_that_no_manifest_lists_are_asked_for(attached: Laptop, ada: Use
     cleaned = attached.holdfast("clean", "-c", "lab1", "--yes")
     assert cleaned.code == 0, cleaned
     assert (
-        sorted(path.read_text() for path in ada.path(".holdfast/runs").glob("*/a1/work/outputs/*")) == ["only copy"] * 2
+        sorted(path.read_text() for path in ada.path(".holdfast/runs").glob("*/a1/workspace/above/work/outputs/*"))
+        == ["only copy"] * 2
     )
 
 

@@ -50,6 +50,6 @@ print(json.dumps(found))
         "result": {"host": "gpu1", "x": 4, "pair": [4, None]},
         "note": "gpu1",
         "map": [1, 2],
-        "targets": ["lab1", "local"],
+        "targets": ["docker", "lab1", "local", "podman"],
         "error": ["OSError", "there", "run 5 on lab1"],
     }

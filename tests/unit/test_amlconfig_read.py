@@ -316,6 +316,11 @@ def test_spark() -> None:
         configuration={"spark.app.name": "Azure ML Experiment", "spark.yarn.maxAppAttempts": "1"},
         repositories=("https://mmlspark.azureedge.net/maven",),
         packages=(SparkPackage("com.microsoft.ml.spark", "mmlspark_2.11", "0.7.91"),),
+        lines={
+            "spark.app.name": 3,
+            "spark.yarn.maxAppAttempts": 4,
+            "com.microsoft.ml.spark:mmlspark_2.11:0.7.91": 9,
+        },
     )
 
 

@@ -56,13 +56,10 @@ def test_one_wrong_name_among_environment_variables_is_found(tmp_path: Path, var
     assert len(runconfig_findings(tmp_path, text)) == bool(variables)
 
 
-def test_target_and_framework_are_asked_for(tmp_path: Path) -> None:
-    target, framework = runconfig_findings(tmp_path, "ArgumentVector: [train.py]\n")
+def test_target_is_required_and_framework_is_not(tmp_path: Path) -> None:
+    [target] = runconfig_findings(tmp_path, "ArgumentVector: [train.py]\n")
     assert target[:3] == (1, 1, "the key 'Target' is missing")
-    assert framework[:2] == (1, 1)
-    assert framework[2].startswith("no Framework")
-    spark = runconfig_findings(tmp_path, "Target: local\nFramework: PySpark\n")
-    assert [(line, message) for line, _, message, _ in spark] == [(2, "PySpark cannot be run yet")]
+    assert runconfig_findings(tmp_path, "Target: local\nFramework: PySpark\n") == []
 
 
 @pytest.mark.parametrize(
@@ -186,9 +183,9 @@ def test_wrong_bytes_are_found_where_they_are(tmp_path: Path) -> None:
     file = tmp_path / "x.runconfig"
     file.write_bytes(b"Target: a\nabc\xff\n")
     [finding] = read_runconfig(file)[1]
-    assert (finding.line, finding.column, finding.message) == (2, 4, "is not UTF-8 text")
+    assert (finding.line, finding.column, finding.message) == (2, 4, "this file is not UTF-8 text")
     file.write_bytes("\ufeffTarget".encode("utf-16-le") + b"\x00\xd8x\0")
-    assert read_runconfig(file)[1][0].message == "is not UTF-16 text"
+    assert read_runconfig(file)[1][0].message == "this file is not UTF-16 text"
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_links_and_modes_stay(tmp_path: Path) -> None:
 def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     folder = tmp_path / "x.compute"
     folder.mkdir()
-    with pytest.raises(ConfigError, match=r"x\.compute: cannot be written"):
+    with pytest.raises(ConfigError, match=r"x\.compute: this file cannot be written"):
         save(str(folder), b"data")
     assert os.listdir(tmp_path) == ["x.compute"]
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,7 +60,7 @@ def run(code: str, place: Path, site: Path, *paths: Path, **env: str) -> subproc
     )
 
 
-def logged(place: Path) -> dict[str, list[object]]:
+def logged(place: Path) -> dict[str, list[list[Any]]]:
     series = reader.read_dir(str(place / "metrics")).by_name
     return {name: [list(found.steps), list(found.values)] for name, found in series.items()}
 
@@ -132,7 +133,7 @@ if not os.fork():
 os.wait()
 """
     assert run(code, tmp_path, site, packages).stderr == ""
-    assert len(logged(tmp_path)["loss"][1]) == 1 + 200 + 1  # type: ignore[arg-type]
+    assert len(logged(tmp_path)["loss"][1]) == 1 + 200 + 1
     assert len(list((tmp_path / "metrics").glob("*.m"))) == 2
 
 
@@ -157,3 +158,42 @@ recorder.parameter("layers", [1, 2]); recorder.parameter("odd", float("inf")); r
     found = reader.read_dir(str(tmp_path / "metrics"))
     assert found.parameters == {"lr": 0.2, "layers": "[1, 2]", "odd": "inf"}
     assert (found.tags, found.problems, found.by_name) == ({"team": "red"}, (), {})
+
+
+MANY = """
+import os
+from _holdfast_capture import wandb_run
+class Run:
+    id = "x"
+run, values = Run(), {"half": 0.5, "quarter": 0.25, "whole": 3, "true": True}
+def writes():
+    return int(open("/proc/self/io").read().partition("syscw:")[2].split()[0])
+wandb_run._log(None, run, values, 1)
+before = writes()
+wandb_run._log(None, run, values, 2)
+print("writes", writes() - before)
+wandb_run._log(None, run, {"half": float("nan"), "quarter": float("inf"), "whole": 2 ** 60, "true": "text"})
+"""
+
+
+def test_values_of_one_call_are_one_write_and_keep_their_types(tmp_path: Path, site: Path) -> None:
+    done = run(MANY, tmp_path, site)
+    assert (done.stdout, done.stderr) == ("writes 1\n", "")
+    found = logged(tmp_path)
+    assert {name: steps for name, (steps, _) in found.items()} == {name: [1, 2, 2] for name in found}
+    assert (found["whole"][1], found["true"][1]) == ([3, 3, 2**60], [True, True, "text"])
+    assert (str(found["half"][1]), str(found["quarter"][1])) == ("[0.5, 0.5, nan]", "[0.25, 0.25, inf]")
+    assert {type(value) for value in found["true"][1][:2]} == {bool}
+
+
+def test_child_of_a_fork_records_in_files_of_its_own(tmp_path: Path, site: Path) -> None:
+    code = f"""{MANY}
+pid = os.fork()
+wandb_run._log(None, run, {{"half": 7.0 if pid else 8.0}})
+if pid:
+    os.waitpid(pid, 0)
+"""
+    done = run(code, tmp_path, site)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(list((tmp_path / "metrics").glob("*.m"))) == 2
+    assert sorted(value for value in logged(tmp_path)["half"][1] if value > 1) == [7.0, 8.0]

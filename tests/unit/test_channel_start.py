@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import os
 from typing import TYPE_CHECKING
 
 from holdfast.engine.connection.channel import RunnerChannel
 from holdfast.ports import Stream
-from security.hostile import HostileHost, end
+from security.hostile import HostileHost, end, handshake_of
 
 if TYPE_CHECKING:
     from holdfast.model import Json
@@ -29,7 +27,7 @@ class WithoutRunner(HostileHost):
         heard, stdin = os.pipe()
         stdout, says = os.pipe()
         stderr, complains = os.pipe()
-        nonce = json.loads(base64.b64decode(argv[-1]))["nonce"]
+        nonce = handshake_of(argv)["nonce"]
         os.write(says, f"{nonce} need\n".encode())
         for descriptor in (heard, says, complains):
             os.close(descriptor)

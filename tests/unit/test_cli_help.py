@@ -150,6 +150,16 @@ def test_headings_are_bold_on_a_terminal_and_plain_in_a_pipe(monkeypatch: pytest
     assert re.sub(r"\x1b\[[01]m", "", on_terminal) == piped
 
 
+def test_help_of_a_command_lists_each_option_once() -> None:
+    """``compare`` has an ``--output`` of its own in place of the global one."""
+    for command in commands.COMMANDS:
+        stream = io.StringIO()
+        print_help(HelpWanted(command.words, command, True), commands.COMMANDS, GROUPS, TOPICS, stream)
+        flags = re.findall(r"^ {4}(--[\w-]+)", stream.getvalue(), re.MULTILINE)
+        assert flags
+        assert len(flags) == len(set(flags)), command.words
+
+
 def test_repetition_of_an_option_is_mentioned_once() -> None:
     repeated = [option for command in commands.COMMANDS for option in command.options if option.kind == "repeat"]
     assert repeated

@@ -45,7 +45,7 @@ def emitted(value: Any, encoding: str = "utf-8", **how: Any) -> bytes:
 
 def test_a_pipe_gets_json_and_a_terminal_a_table() -> None:
     assert json.loads(emitted(RUNS)) == RUNS
-    assert emitted(RUNS, isatty=True).startswith(b"Accuracy  Duration")
+    assert emitted(RUNS, isatty=True).startswith(b"Accuracy  duration")
 
 
 def test_json_is_indented_by_two_with_keys_in_ascii_order() -> None:
@@ -94,7 +94,7 @@ def test_jsonc_on_a_terminal_is_the_same_json_in_colour(monkeypatch: pytest.Monk
 
 
 def test_table_of_runs_has_the_shape_of_the_original() -> None:
-    assert as_table(RUNS).splitlines() == [
+    assert as_table(RUNS, capitals=True).splitlines() == [
         "Accuracy  Duration    Number  Run_id  Status",
         "--------  ----------  ------  ------  ---------",
         "0.973333  0:00:09.5           p_2     Failed",
@@ -102,19 +102,19 @@ def test_table_of_runs_has_the_shape_of_the_original() -> None:
     ]
 
 
-def test_table_of_chosen_columns() -> None:
+def test_table_of_chosen_columns_has_titles_as_a_query_needs_them() -> None:
     assert as_table(RUNS, ["run_id", "number", "gone"]).splitlines()[:2] == [
-        "Run_id  Number  Gone",
+        "run_id  number  gone",
         "------  ------  ----",
     ]
 
 
 def test_table_of_words_objects_and_scalars() -> None:
-    assert as_table(["local", "docker"]) == "Result\n------\nlocal\ndocker\n"
+    assert as_table(["local", "docker"]) == "result\n------\nlocal\ndocker\n"
     assert as_table({"state": "Running", "run_id": "p_1", "tags": ["a"]}) == (
         'run_id : p_1\n state : Running\n  tags : ["a"]\n'
     )
-    assert as_table([[1, "a"], [2, "b"]]) == "Result\n------\n1  a\n2  b\n"
+    assert as_table([[1, "a"], [2, "b"]]) == "result\n------\n1  a\n2  b\n"
     assert as_table(3.5) == "3.5\n"
     assert as_table([]) == as_table(None) == ""
 
@@ -129,7 +129,7 @@ def test_table_is_cut_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> Non
     rows = [{"name": "n" * 50, "number": 123456, "text": "t" * 20}]
     assert emitted(rows, fmt="table").splitlines()[2] == b"n" * 50 + b"  123456  " + b"t" * 20
     assert emitted(rows, fmt="table", isatty=True).decode().splitlines() == [
-        "Name        Number  Text",
+        "name        number  text",
         "----------  ------  ----------",
         "nnnnnnnnn…  123456  ttttttttt…",
     ]

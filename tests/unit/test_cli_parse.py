@@ -293,3 +293,51 @@ def test_option_before_the_script_that_is_the_script_s_own() -> None:
     assert refusal("submit", "--lr", "0.1", "train.py").what == (
         "unknown option '--lr'; options of the script go after the script"
     )
+
+
+@pytest.mark.parametrize(
+    ("typed", "runs", "left"),
+    [
+        ("tag 13 x=1", ("13",), ("x=1",)),
+        ("tag 12 13 y=2", ("12", "13"), ("y=2",)),
+        ("tag digits_1794977355586 kept", ("digits_1794977355586",), ("kept",)),
+        ("tag last kept", ("last",), ("kept",)),
+        ("tag kept 13", (), ("kept", "13")),
+        ("tag -r 12 13", ("12",), ("13",)),
+        ("tag 13=1 model_1=x", (), ("13=1", "model_1=x")),
+        ("tag 13 --remove x", ("13",), ()),
+        ("tag -- 13 x", (), ("13", "x")),
+    ],
+)
+def test_first_words_of_tag_that_can_only_be_runs_are_the_runs(typed: str, runs: object, left: object) -> None:
+    parsed = parse(table.COMMANDS, typed.split())
+    assert isinstance(parsed, Parsed)
+    assert (parsed.values["runs"], parsed.values["tags"]) == (runs, left)
+
+
+@pytest.mark.parametrize(
+    ("typed", "named", "left"),
+    [
+        ("exec 13 ls -l", "13", ("ls", "-l")),
+        ("exec 13 -- ls", "13", ("ls",)),
+        ("exec -- 13 ls", None, ("13", "ls")),
+        ("exec -r last 13 ls", "last", ("13", "ls")),
+        ("exec ls 13", None, ("ls", "13")),
+    ],
+)
+def test_first_word_of_exec_that_can_only_be_a_run_is_the_run(typed: str, named: str | None, left: object) -> None:
+    parsed = parse(table.COMMANDS, typed.split())
+    assert isinstance(parsed, Parsed)
+    assert (parsed.text("run"), parsed.rest) == (named, left)
+
+
+def test_note_takes_a_run_before_its_text_and_refuses_a_number_alone() -> None:
+    parsed = parse(table.COMMANDS, ["note", "13", "with spaces"])
+    assert isinstance(parsed, Parsed)
+    assert (parsed.values["runs"], parsed.text("text")) == (("13",), "with spaces")
+    with pytest.raises(UsageError) as caught:
+        parse(table.COMMANDS, ["note", "13"])
+    assert caught.value.what == "missing TEXT: '13' names a run"
+    assert "holdfast note -r last 13" in caught.value.hint
+    with pytest.raises(UsageError):
+        parse(table.COMMANDS, ["exec", "13"])

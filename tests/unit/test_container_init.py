@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -45,6 +46,16 @@ def first_words() -> list[str]:
     if subprocess.run([*FIRST, "true"], capture_output=True, check=False).returncode:
         pytest.skip("NOT TESTED: no process can be the first of its own here")
     return FIRST
+
+
+def test_first_process_needs_three_files_and_the_standard_library_only(python: str, tmp_path: Path) -> None:
+    for name in ("init.py", "exec_errors.py", "nested_runs.py"):
+        shutil.copyfile(INSIDE.with_name(name), tmp_path / name)
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import exec_errors, init, nested_runs; print(init.__file__)"
+    command = [python, "-S", "-c", program, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert str(tmp_path) in done.stdout
 
 
 class Box:

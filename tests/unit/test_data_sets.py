@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,11 @@ import pytest
 from holdfast.errors import ConfigError
 from holdfast.present.run_card import data_words
 from holdfast.runner.data import data_sets, data_verb
-from holdfast.runner.data.run_data import variable
+from holdfast.runner.data.run_data import RunData, variable
+from holdfast.runner.plan import Data, _Fields
+from holdfast.runner.run.workdir import CannotPrepare
 from holdfast.runner.store import objects
-from holdfast.runner.store.data_state import fingerprint
+from holdfast.runner.store.data_state import VerifiedObjects, fingerprint
 from holdfast.runner.store.exclusive_lock import InUse
 from holdfast.runner.store.uploads import Arrivals
 from holdfast.snapshot import data_tree
@@ -43,6 +47,20 @@ class Target:
         )
         assert answer["state"] == "here"
         return taken.tree
+
+    def send_trees(self, folder: Path) -> str:
+        """All but the files."""
+        taken = self.take(folder)
+        arrivals = Arrivals(self.home, data_sets.place(self.home, "")[1])
+        for stored in (self.client / "objects").glob("??/*"):
+            self._put(arrivals, stored.read_bytes())
+        self._put(arrivals, (folder / "new.txt").read_bytes())
+        arrivals.commit()
+        return taken.tree
+
+    def make(self, tree: str) -> dict[str, object]:
+        arrivals = Arrivals(self.home, data_sets.place(self.home, "")[1])
+        return data_verb.answer(self.home, {"act": "make", "tree": tree, "data": "", "name": "set"}, arrivals)
 
     def _put(self, arrivals: Arrivals, content: bytes) -> None:
         digest = objects.HashOnly().add_bytes(content)
@@ -140,7 +158,106 @@ def test_set_whose_state_changed_and_content_did_not_is_verified_and_kept(target
     assert target.folder(tree) == made
     note = data_sets.read_note(target.home, tree)
     assert note is not None
-    assert note["state"] == fingerprint(os.fsencode(made), False)
+    assert note["state"] == fingerprint(os.fsencode(made))
+
+
+def damage(path: Path) -> None:
+    """Change a byte and set the times back, as ``cp -p``, ``rsync -t`` and ``touch -r`` do."""
+    before = path.stat()
+    path.chmod(0o644)
+    path.write_bytes(b"X" + path.read_bytes()[1:])
+    path.chmod(0o444)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+
+
+def test_damage_with_the_time_set_back_is_found(target: Target, folder: Path) -> None:
+    tree = target.send(folder)
+    damage(target.folder(tree) / "a")
+    assert data_sets.find(target.home, tree) is None
+    target.send(folder)
+    assert (target.folder(tree) / "a").read_text() == "first"
+
+
+def test_damaged_object_is_not_used_for_a_set_that_was_removed_or_for_another_version(
+    target: Target, folder: Path
+) -> None:
+    tree = target.send(folder)
+    made = target.folder(tree)
+    damage(made / "a")
+    os.chmod(made, 0o700)
+    shutil.rmtree(made)
+    answer = target.make(tree)
+    assert answer["state"] == "missing"
+    assert "its content does not match its name" in str(answer["refused"])
+    target.send(folder)
+    damage(target.folder(tree) / "a")
+    (folder / "new.txt").write_text("new")
+    assert target.make(target.send_trees(folder))["state"] == "missing"
+    second = target.send(folder)
+    assert (target.folder(second) / "a").read_bytes() == (folder / "a").read_bytes()
+
+
+def test_versions_that_share_files_do_not_make_each_other_unverified(target: Target, folder: Path) -> None:
+    first = target.send(folder)
+    running = RunData(target.home, [Data(_Fields({"name": "set", "tree": first}, "data"))])
+    (folder / "new.txt").write_text("new")
+    second = target.send(folder)
+    assert running.changed() == []
+    root = data_sets.place(target.home, "")[1]
+    files = {
+        entry.digest for tree in (first, second) for entry in objects.read_tree(root, tree) if entry.kind == "file"
+    }
+    assert set(VerifiedObjects(root).right(files)) == files  # so that none is read again
+    note = data_sets.read_note(target.home, second)
+    assert note is not None
+    data_sets.remove(target.home, note)
+    kept = {entry.digest for entry in objects.read_tree(root, first) if entry.kind == "file"}
+    assert set(VerifiedObjects(root).right(kept)) == kept
+    assert data_sets.find(target.home, first) is not None
+
+
+def test_flipped_bit_is_found_by_a_full_verification_only_and_sent_again(target: Target, folder: Path) -> None:
+    tree = target.send(folder)
+    made = target.folder(tree)
+    root, path = data_sets.place(target.home, "")[1], made / "a"
+    digest = objects.HashOnly().add_bytes(path.read_bytes())
+    damage(path)
+    verified = VerifiedObjects(root)  # as if the disk had changed it: no time tells
+    verified.add(digest)
+    verified.save()
+    note = data_sets.read_note(target.home, tree)
+    assert note is not None
+    data_sets.write_note(target.home, dict(note, state=fingerprint(os.fsencode(made))))
+    assert data_sets.find(target.home, tree) is not None
+    arrivals = Arrivals(target.home, root)
+    asked: dict[str, object] = {"act": "verify", "tree": tree}
+    assert data_verb.answer(target.home, asked, arrivals) == {"state": "damaged", "damaged": 1}
+    assert data_sets.find(target.home, tree) is None
+    assert not objects.has(root, digest)
+    assert len(target.stored()) > 1  # what is right is not sent again
+    target.send(folder)
+    assert data_verb.answer(target.home, asked, arrivals) == {"state": "intact", "damaged": 0}
+    stray = Path(os.fsdecode(objects.object_path(root, "a" * 64)))
+    stray.parent.mkdir(exist_ok=True)
+    stray.write_text("of an upload that was cut off")
+    answer = data_verb.answer(target.home, {"act": "verify"}, arrivals)
+    assert answer == {"state": "damaged", "files": 1, "damaged": 1}
+    assert not stray.exists()
+
+
+def test_list_of_verified_objects_does_not_grow_without_end(target: Target, folder: Path) -> None:
+    tree = target.send(folder)
+    root = data_sets.place(target.home, "")[1]
+    listed = Path(os.fsdecode(root), "verified")
+    for _ in range(1200):
+        verified = VerifiedObjects(root)
+        verified.add(*(entry.digest for entry in objects.read_tree(root, tree) if entry.kind == "file"))
+        verified.save()
+    assert len(listed.read_bytes().splitlines()) < 1200
+    with listed.open("ab") as target_file:
+        target_file.write(b"torn")
+    assert data_sets.find(target.home, tree) is not None
 
 
 def test_set_in_use_cannot_be_removed(target: Target, folder: Path) -> None:
@@ -209,3 +326,23 @@ def test_card_of_a_run_names_its_data() -> None:
         "mnist: aaaaaaaaaaaa, 1 file, 5.0 kB, from /sets/mnist; WRITTEN TO while the script ran",
         "big: /data/big of the target",
     ]
+
+
+@pytest.mark.parametrize("spare", [0, 64])
+def test_more_sets_than_open_files_are_refused_with_the_limit(target: Target, folder: Path, spare: int) -> None:
+    """Before the first is held, or, with files of its own open, when the system refuses; no file stays open."""
+    tree = target.send(folder)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = max(map(int, os.listdir("/proc/self/fd"))) + 100
+    own = [os.open(os.devnull, os.O_RDONLY) for _ in range(spare + 6)] if spare else []
+    used = os.listdir("/proc/self/fd")
+    sets = [Data(_Fields({"name": f"s{number}", "tree": tree}, "data")) for number in range(limit - spare)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    try:
+        with pytest.raises(CannotPrepare, match=f"limit on open files: {limit}, see ulimit -n"):
+            RunData(target.home, sets)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert os.listdir("/proc/self/fd") == used
+        for fd in own:
+            os.close(fd)

@@ -80,6 +80,11 @@ def test_a_bar_does_not_break_a_table() -> None:
     assert DOCS["table"](("a", "b"), [("`X|Y`", "z")]) == "| a | b |\n| --- | --- |\n| `X\\|Y` | z |"
 
 
+def test_table_refuses_a_cell_of_several_lines() -> None:
+    with pytest.raises(ValueError, match="more than one line: 'first"):
+        DOCS["table"](("a", "b"), [("x", "first\nsecond")])
+
+
 def test_a_screen_obeys_carriage_return_and_erasing() -> None:
     assert _shown("storing 1\rstoring 22\r\x1b[Kdone\r\n") == ["done"]
     assert _shown("12345\rab\n\nc") == ["ab345", "", "c"]

@@ -140,7 +140,9 @@ def test_a_package_joins_the_pip_list_that_is_there(tmp_path: Path) -> None:
 
 def test_a_bracketed_list_is_left_to_its_author(tmp_path: Path) -> None:
     text = "dependencies: [python=3.6, tensorflow-gpu]\n"
-    with pytest.raises(ConfigError, match=r"env.yml:1: cannot be changed without affecting other lines") as caught:
+    with pytest.raises(
+        ConfigError, match=r"env.yml:1: this line cannot be changed without affecting other lines"
+    ) as caught:
         fixed(text, spec_of(tmp_path, text))
     assert "below - pip: write - tensorflow-gpu==2.6.2" in caught.value.hint
     text = "dependencies: [python=3.5.2, 'sklearn']\n"

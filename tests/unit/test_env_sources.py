@@ -204,11 +204,63 @@ def test_a_pyproject_that_cannot_be_followed(tmp_path: Path, text: str, message:
     assert [finding.message for finding in findings if finding.severity == "error"] == [message]
 
 
-@pytest.mark.parametrize("text", ["[project]\ndependencies = [", "[project]\n" + "a" + "=[" * 5000])
-def test_broken_toml(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("order", ["bare", "aml_config"])
+@pytest.mark.parametrize(
+    ("name", "text", "place"),
+    [
+        ("pyproject.toml", "[project\n", "pyproject.toml:1:9: this file"),
+        ("pyproject.toml", "# only tools\n[tool.ruff\n", "pyproject.toml:2:11: this file"),
+        ("pyproject.toml", "[ project ]\ndependencies = [", "pyproject.toml:2: this file"),
+        ("pyproject.toml", "[project]\na=" + "[" * 5000, "pyproject.toml: this file"),
+        ("pyproject.toml", "[tool.x]\na = " + "9" * 5000, "pyproject.toml:2: this file"),
+        ("uv.lock", "version = " + "9" * 5000, "uv.lock:1: this file"),
+        ("train.py", f"# /// script\n# x = {'9' * 5000}\n# ///\n", "train.py:2: the header of this script"),
+        ("uv.lock", "version = \n", "uv.lock:1:11: this file"),
+        ("pylock.toml", "\n= 1\n", "pylock.toml:2:1: this file"),
+        (
+            "train.py",
+            "#!/usr/bin/python\n# /// script\n# a = 1\n# b = \n# ///\n",
+            "train.py:4:7: the header of this script",
+        ),
+    ],
+)
+def test_broken_toml_is_an_error_with_its_line_in_every_order(
+    tmp_path: Path, order: str, name: str, text: str, place: str
+) -> None:
+    """A file behind it in the order must not be used instead."""
+    if order == "aml_config":
+        (tmp_path / "aml_config").mkdir()
+    if name == "uv.lock":
+        write(tmp_path, "pyproject.toml", PROJECT)
+    if name != "train.py":
+        write(tmp_path, "requirements.txt", "numpy\n")
+    write(tmp_path, name, text)
+    with pytest.raises(ConfigError) as caught:
+        read_found(tmp_path)
+    assert str(caught.value).startswith(f"{place} is not valid TOML")
+
+
+@pytest.mark.parametrize("order", ["bare", "aml_config"])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('project = "x"\n', "project must be a table"),
+        ('[project]\nname = "x"\ndynamic = "dependencies"\n', "dynamic must be a list"),
+        ("[project]\ndependencies = 0\n", "dependencies must be a list"),
+    ],
+)
+def test_value_of_the_wrong_type_in_pyproject_is_not_passed_over(
+    tmp_path: Path, order: str, text: str, message: str
+) -> None:
+    if order == "aml_config":
+        (tmp_path / "aml_config").mkdir()
     write(tmp_path, "pyproject.toml", text)
-    with pytest.raises(ConfigError, match=r"pyproject.toml: is not valid TOML"):
-        found_in(tmp_path)
+    write(tmp_path, "requirements.txt", "numpy\n")
+    try:
+        messages = [finding.message for finding in read_found(tmp_path)[1]]
+    except ConfigError as error:
+        messages = [error.what]
+    assert message in messages[0]
 
 
 def test_a_uv_lock_is_taken_as_it_is(tmp_path: Path) -> None:

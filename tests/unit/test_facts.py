@@ -79,3 +79,16 @@ def test_the_library_knows_what_the_program_knows(tmp_path: Path) -> None:
     (program,) = [facts.which("nvidia-smi")]
     assert program is not None
     assert facts._ask_nvml() == facts._ask_nvidia_smi(program)
+
+
+def test_spark_of_a_head_node_is_told_by_its_jars(tmp_path: Path) -> None:
+    home = tmp_path / "spark-3.1.2"
+    (home / "jars").mkdir(parents=True)
+    (home / "bin").mkdir()
+    (home / "jars" / "spark-core_2.12-3.1.2.5.1.7-22.jar").write_text("")
+    (home / "bin" / "spark-submit").write_text("")
+    (home / "bin" / "spark-submit").chmod(0o755)
+    (tmp_path / "bin").mkdir()
+    assert asked(tmp_path, tmp_path / "bin")["spark"] == ""
+    (tmp_path / "bin" / "spark-submit").symlink_to(home / "bin" / "spark-submit")
+    assert asked(tmp_path, tmp_path / "bin")["spark"] == "3.1.2"

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +31,9 @@ LONG_S = "100"
 READER = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from runner.gpu import nvml as gpu
+from runner.gpu import nvml_process as gpu
 lock = open(sys.argv[1] + "/lock", "w")
-reader = gpu.Reader(float(sys.argv[2]))
+reader = gpu.Reader(*map(float, sys.argv[2].split()))
 for _ in sys.stdin:
     print(json.dumps(reader.read()), flush=True)
 """
@@ -208,6 +209,15 @@ def test_hanging_driver_is_given_up_without_leftover_processes(place: Place) -> 
         eventually(lambda: processes.descendants(reader.process.pid) == [])
 
 
+def test_slow_driver_is_pending_and_its_answer_is_read_by_a_later_look(place: Place) -> None:
+    place.gpus.tell(*TWO, more=["* delay nvmlDeviceGetCount_v2 1000"])
+    with place.reader(limit=f"{LONG_S} 0.2") as reader:
+        first = reader.read()
+        assert first["is_pending"]
+        assert "has not responded for 0 s" in first["trouble"]
+        eventually(lambda: len(reader.read()["gpus"]) == 2)
+
+
 def test_crash_of_the_library_does_not_affect_the_caller(place: Place) -> None:
     place.gpus.tell(*TWO, more=["* crash nvmlInit"])
     with place.reader() as reader:
@@ -277,12 +287,22 @@ def test_what_nvidias_program_complains_of_is_told(place: Place) -> None:
     assert found["trouble"] == "nvidia-smi: Failed to initialize NVML: Driver/library version mismatch"
 
 
-def test_the_binding_travels_in_its_pinned_version_with_its_licence(parcel: Path) -> None:
+def test_the_binding_travels_as_it_is_installed_with_its_licence(parcel: Path) -> None:
     text = (parcel / "runner" / "gpu" / "pynvml.py").read_text()
     assert "Redistributions of source code must retain the above copyright notice" in text
     assert [path for path in parcel.rglob("*nvml*.py") if path.parents[1].name != "runner"] == []
-    settings = Path(__file__).resolve().parents[2] / "pyproject.toml"
-    assert re.findall(r'"nvidia-ml-py==([\d.]+)"', settings.read_text()) == [bundle.BINDING]
+    installed = metadata.distribution("nvidia-ml-py").locate_file("pynvml.py")
+    assert text == Path(str(installed)).read_text()
+
+
+def test_the_installed_binding_has_every_name_that_the_runner_uses(parcel: Path) -> None:
+    """tests/soak/test_dependency_ranges.py asks both ends of its range."""
+    sources = "".join(path.read_text() for path in (parcel / "runner" / "gpu").glob("*.py") if path.name != "pynvml.py")
+    used = set(re.findall(r"\b(?:py)?nvml\.((?:nvml|NVML)\w+)|\"(nvml[A-Z]\w+)\"", sources))
+    names = {name for pair in used for name in pair if name}
+    assert len(names) > 20
+    binding = (parcel / "runner" / "gpu" / "pynvml.py").read_text()
+    assert sorted(name for name in names if not re.search(rf"^(?:def |class )?{name}\b", binding, re.MULTILINE)) == []
 
 
 LISTEN = """
@@ -329,3 +349,40 @@ def test_the_stand_in_tells_what_a_receipt_needs(place: Place) -> None:
         "ecc": 3,
         "most": 77,
     }
+
+
+COUNT_SAMPLES = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from runner.gpu import nvml
+library = nvml.Library()
+for _ in range(4):
+    print(json.dumps(library.counters(0)["sampled"]), flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_counters_add_up_new_samples_of_the_driver_and_skip_gaps(place: Place) -> None:
+    command = [sys.executable, "-I", "-S", "-c", COUNT_SAMPLES, str(place.parcel)]
+    env = {"LD_LIBRARY_PATH": str(place.gpus.folder)}
+    samples = ["0 sample 1000000 100", "0 sample 1200000 100"]
+    place.gpus.tell(GPU, more=samples)
+    with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin
+        assert process.stdout
+        answers = [process.stdout.readline()]
+        for more in (
+            ["0 sample 1400000 50", "0 sample 1600000 100"],
+            [],
+            ["0 sample 9600000 70", "0 sample 9800000 20"],
+        ):
+            samples += more
+            place.gpus.tell(GPU, more=samples)
+            process.stdin.write("\n")
+            process.stdin.flush()
+            answers.append(process.stdout.readline())
+        process.communicate("\n")
+    first, second, none_new, after_gap = map(json.loads, answers)
+    assert (first, none_new) == (None, None)
+    assert second == pytest.approx([0.4, 0.3])
+    assert after_gap == pytest.approx([0.2, 0.04])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +12,10 @@ import pytest
 from holdfast.cli.commands.gpu import Screen, row
 from holdfast.engine.machines.gpus import Card, Holder, Machine, Ticket
 from holdfast.present import terminal_plot
-from holdfast.runner.gpu import gpu_model
+from holdfast.runner.gpu import gpu_model, gpu_queue
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "gpu.md"
+CHART = re.compile("[▁▂▃▄▅▆▇█_.:=#^-]+")
 GUIDE = """\
 name: Tesla K80
 major: 3 minor: 7 memoryClockRate (GHz) 0.8235
@@ -80,13 +84,36 @@ def test_a_chart_grows_from_the_right_on_a_scale_from_0_to_100() -> None:
     title, _, line, driver = lines
     chart = terminal_plot.sparkline([0, 50, math.nan, 100], 4, fancy=screen._fancy, between=(0, 100))
     assert chart in line
-    assert line.index(chart) + len(chart) == title.index("Held by") - 2
+    assert line.index(chart) + len(chart) == title.index("held by") - 2
     assert driver == "driver 550.54.14, CUDA 12.4 and older"
     queue = [Ticket("digits_1", "ada", 2, None), Ticket("digits_2", "ben", 1, ["GPU-1"])]
     narrow = screen.lines(Machine("measured", "nvml", "", "", [CARD], "", queue), 60)
     assert max(map(len, narrow)) <= 60
     assert chart[1:] in narrow[2], "the newest is what is wanted most"
     assert narrow[-1] == "waiting 1: digits_1 of ada for 2 GPUs"
+
+
+def test_page_about_gpus_shows_the_table_that_the_program_draws() -> None:
+    """Only the chart is drawn by hand there."""
+    block = re.findall(r"^```\n(gpu .*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)[0]
+    run = Holder(41, 1, "ada", "python", "ab" * 16, "digits_1794773027513", 12)
+    card = Card(0, "NVIDIA A100-SXM4-80GB", memory_total=85_900_000_000, processes=[])
+    busy = card._replace(memory_used=61_200_000_000, busy_percent=97, processes=[run])
+    free = card._replace(index=1, memory_used=0, busy_percent=0)
+    drawn = Screen().lines(Machine("measured", "nvml", "550.54.14", "12.4", [busy, free], "", []), 120)
+    assert _without_charts(block.splitlines()) == _without_charts(drawn)
+
+
+def _without_charts(lines: list[str]) -> list[list[str]]:
+    return [[cell for cell in re.split(r" {2,}", line.strip()) if not CHART.fullmatch(cell)] for line in lines]
+
+
+def test_page_about_gpus_names_holders_in_the_words_of_the_program() -> None:
+    source = Path(gpu_queue.__file__).read_text(encoding="utf-8")
+    shown = re.findall(r"is (?:reserved|held) by .*", PAGE.read_text(encoding="utf-8"))
+    assert len(shown) > 1
+    sentences = [re.escape(text).replace("%s", r"\S+") for text in re.findall(r'"(is reserved by .*?)"', source)]
+    assert [line for line in shown if not any(re.match(sentence, line) for sentence in sentences)] == []
 
 
 def test_a_scale_may_be_given() -> None:

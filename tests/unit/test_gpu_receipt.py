@@ -27,6 +27,16 @@ def test_busy_time_is_the_share_of_each_look() -> None:
     assert (told["busy_s"], told["mean_percent"], told["peak_percent"], told["used"]) == (3.0, 30.0, 100, True)
 
 
+def test_samples_of_the_driver_replace_looks_of_the_time_they_cover() -> None:
+    covered, in_part, silent = card(), card(), card()
+    for one, sampled in ((covered, (9.8, 3.0)), (in_part, (7.9, 3.0)), (silent, None)):
+        one.count({"sampled": None})
+        one.look(10.0, seen(50))
+        one.count({"sampled": sampled})
+        one.look(1.0, seen(100))
+    assert [one.busy_s for one in (covered, in_part, silent)] == [4.0, 6.0, 6.0]
+
+
 def test_energy_by_the_cards_own_counter_else_by_power() -> None:
     counted, integrated, silent = card(), card(), card()
     for joules in (500.0, 900.0):

@@ -172,10 +172,10 @@ def test_samples_of_gpus_are_no_metrics(tmp_path: Path) -> None:
 
 
 def test_where_a_run_stands(tmp_path: Path) -> None:
-    queued = {"type": "queued", "position": 2, "reason": "GPU 0 is held by digits_1 of ada", "ahead": []}
+    queued = {"type": "queued", "position": 2, "reason": "GPU 0 is reserved by digits_1 of ada", "ahead": []}
     waiting = made(tmp_path, {"type": "accepted"}, queued)
     assert history_record.record(waiting)["status"] == "Queued"
-    assert history_record.record(waiting)["reason"] == "position 2, GPU 0 is held by digits_1 of ada"
+    assert history_record.record(waiting)["reason"] == "position 2, GPU 0 is reserved by digits_1 of ada"
     ahead = [{"run_id": "digits_2", "user": "bob", "count": 1}]
     assert (
         history_record.queue_words({"position": 3, "reason": "", "ahead": ahead})

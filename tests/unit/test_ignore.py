@@ -290,7 +290,13 @@ SECRETS = {
     "adc.json": '{"client_secret": "x", "refresh_token": "y"}',
     "azureauth.json": '{"clientId": "x", "clientSecret": "y"}',
     "kaggle.json": "{}",
+    ".git-credentials": "",
+    ".pgpass": "",
+    "sub/.docker/config.json": "{}",
+    ".cache/huggingface/token": "hf_x",
+    "putty.ppk": "",
 }
+SECRET_FOLDERS = [".ssh", "backup/.ssh", ".gnupg", ".azure", ".config/gcloud", ".password-store"]
 HARMLESS = {
     ".env.example": "A=",
     ".env.sample": "A=",
@@ -302,6 +308,9 @@ HARMLESS = {
     "translations.key": "hello",
     "credentials": "",
     "config": "",
+    "config.json": "{}",
+    "gcloud/main.py": "",
+    "token": "",
     ".npmrc": "save-exact=true\n//registry.example/:_authToken=${NPM_TOKEN}\n",
     "labels.json": '{"private_key": "a column name"}',
 }
@@ -315,6 +324,24 @@ def test_likely_secrets_stay_at_home_unless_asked_for(tmp_path: Path, name: str)
     assert explain(root, name) is not None, "only .amlignore speaks about what is sent"
     project(tmp_path, {".amlignore": f"!{os.path.basename(name)}\n"})
     assert explain(root, name) is None
+
+
+@pytest.mark.parametrize("name", SECRET_FOLDERS)
+def test_folders_of_secrets_stay_at_home_whatever_their_files_are_called(tmp_path: Path, name: str) -> None:
+    file = f"{name}/work"
+    root = project(tmp_path, {file: ""})
+    assert "looks like" in str(explain(root, file))
+    project(tmp_path, {".amlignore": f"!{os.path.basename(name)}/\n"})
+    assert explain(root, file) is None
+
+
+@pytest.mark.parametrize(("mode", "is_excluded"), [(0o600, True), (0o400, True), (0o644, False)])
+def test_private_key_of_any_name_is_known_by_its_mode_and_content(tmp_path: Path, mode: int, is_excluded: bool) -> None:
+    root = project(tmp_path, {"work": "-----BEGIN OPENSSH PRIVATE KEY-----\nb3Bl", "notes": KEY[5:]})
+    (tmp_path / "work").chmod(mode)
+    (tmp_path / "notes").chmod(mode)
+    assert (explain(root, "work") is not None) == is_excluded
+    assert explain(root, "notes") is None
 
 
 @pytest.mark.parametrize("name", HARMLESS)

@@ -14,7 +14,8 @@ ROWS = {
     "remote": (True, True, False, True, "remotedocker", "", (("environment", "project"),)),
     "remotedocker": (True, True, True, True, "", "remote", (("environment", "project"), ("sharedVolumes", True))),
     "virtualmachine": (True, True, True, True, "", "remote", None),
-    "cluster": (False, True, False, False, "", "remote", (("yarnDeployMode", "cluster"),)),
+    "cluster": (True, True, False, True, "", "remote", (("environment", "project"), ("yarnDeployMode", "client"))),
+    "spark": (False, False, False, True, "", "", None),
     "slurm": (False, True, False, False, "", "remote", None),
     "ray": (False, True, False, False, "", "remote", None),
 }
@@ -29,7 +30,7 @@ def test_row_of_a_kind(name: str) -> None:
 
 def test_names_of_kinds_are_complete_and_in_order() -> None:
     assert kinds.names() == list(ROWS)
-    assert kinds.available() == list(ROWS)[:6]
+    assert kinds.available() == list(ROWS)[:8]
     assert kinds.attachable() == ["remotedocker", "remote", "cluster"]
 
 

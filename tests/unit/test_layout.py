@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+from holdfast.runner.run import outputs
 from holdfast.runner.store import layout
 from holdfast.store.home import Home
 
@@ -36,3 +38,19 @@ def test_every_place_is_documented() -> None:
         layout.package_list.name,
     }
     assert [name for name in places if name.rpartition("/")[2] not in page and name not in programs] == []
+
+
+def test_work_folder_of_an_earlier_version_is_found_and_its_outputs_count(tmp_path: Path) -> None:
+    attempt = os.fsencode(tmp_path / "a1")
+    os.makedirs(os.path.join(attempt, b"work", b"outputs"))
+    with open(os.path.join(attempt, b"work", b"outputs", b"model"), "w") as target:
+        target.write("only copy")
+    assert layout.worked_in(attempt) == layout.removed_with_work(attempt) == os.path.join(attempt, b"work")
+    assert outputs.unlisted(attempt) == (1, 9)
+
+
+def test_work_folder_of_a_run_is_removed_with_what_was_written_above_it(tmp_path: Path) -> None:
+    attempt = str(tmp_path / "a1")
+    os.makedirs(layout.work(attempt))
+    assert layout.worked_in(attempt) == layout.work(attempt)
+    assert layout.removed_with_work(attempt) == layout.workspace(attempt)

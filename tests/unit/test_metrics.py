@@ -60,6 +60,25 @@ def test_series_are_in_order_of_first_appearance(tmp_path: Path) -> None:
     assert found.problems == ()
 
 
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_only_so_many_names_of_a_run_are_read_and_the_rest_is_told(tmp_path: Path, rounds: int) -> None:
+    """In order of appearance, over all files; a name that was taken keeps all of its values."""
+    names = [b'{"name": "%07d"}\n' % number for number in range(reader.MOST_NAMES + 500)]
+    records = b"".join(record(number * len(names[0]), number) for number in range(len(names)))
+    write_pair(tmp_path, "1-0", records * rounds, b"".join(names), opened=1)
+    write_pair(tmp_path, "2-0", record(0, 1.0) + record(len(X), 9.0), X + names[0], opened=2)
+    found = reader.read_dir(str(tmp_path))
+    assert list(found.by_name) == [f"{number:07d}" for number in range(reader.MOST_NAMES)]
+    assert values_of(found, "0000000") == [0.0] * rounds + [9.0]
+    assert found.problems == (f"{tmp_path}: more than {reader.MOST_NAMES} metrics; the others are not shown",)
+
+
+def test_only_so_many_parameters_of_a_run_are_read(tmp_path: Path) -> None:
+    lines = b"".join(b'{"parameter": "p%d", "value": 1}\n' % number for number in range(reader.MOST_NAMES + 1))
+    write_pair(tmp_path, "1-0", b"", lines)
+    assert len(reader.read_dir(str(tmp_path)).parameters) == reader.MOST_NAMES
+
+
 @pytest.mark.parametrize("rounds", [1, 3, 40_000])
 def test_names_logged_in_turn_keep_their_values_apart(tmp_path: Path, rounds: int) -> None:
     records = b"".join(record(0, i, step=i) + record(Y_OFFSET, -i, step=i, kind=INT) for i in range(rounds))

@@ -36,7 +36,7 @@ WHOLE = model.Plan(
     script="train.py", argv=("python", "train.py", "\udcff"), tree="1" * 64, env=("A", "B"),
     links=(model.Link("data", "/data"),), share="~/share", timeout=60.0, timeout_text="1m", grace=5.0, max_log=7,
     keep_work=True, shims="/shims", environment=ENVIRONMENT, idle=IDLE, container=CONTAINER, gpu=WISH,
-    interpreter=INTERPRETER, python="/envs/k/bin/python", keep=KEEP, data=(DATA,),
+    interpreter=INTERPRETER, python="/envs/k/bin/python", keep=KEEP, data=(DATA,), spark={"master": "local[*]"},
 ).to_json()  # fmt: skip
 
 

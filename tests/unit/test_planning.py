@@ -112,7 +112,12 @@ def test_missing_script_names_the_nearest_or_those_there_are(root: str, tmp_path
     assert hint(str(tmp_path / "project" / ".."), "x.txt") == "scripts here: outside.py"
     for name in ("test.py", "train2.py"):
         os.remove(os.path.join(code, name))
-    assert hint(code, "x") == "there are no Python scripts here"
+    assert hint(code, "x") == "there are no scripts here"
+    for name in ("train.sh", "explore.ipynb"):
+        Path(code, name).touch()
+    assert hint(code, "x") == "scripts here: explore.ipynb, train.sh"
+    for name in ("train.sh", "explore.ipynb"):
+        os.remove(os.path.join(code, name))
     for number in range(10):
         Path(code, f"s{number}.py").touch()
     assert hint(code, "x").endswith("s6.py, s7.py")

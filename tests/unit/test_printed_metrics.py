@@ -30,6 +30,12 @@ API = Path(holdfast.__file__).parent / "script_api"
         ("12:30:45 INFO: started http://host:8080/x?a=1&b=2", []),
         ("version: 1.2.3 at: 10:30 date=2026-11-16 id: 0x1f size: 3MB", []),
         ("epoch: 3/10", []),
+        ("W1118 03:59:53.433000 21544 torch/distributed/run.py:982] ***", []),
+        ("2026-11-18 [trainer.py:88] INFO (main.cpp:33) kernel.cu:7 loss: 0.5", [("loss", 0.5)]),
+        ("train.py:45: UserWarning: lr=0.1", [("lr", 0.1)]),
+        ("TensorBoard at localhost:6006 (gpu1.example.com:22, ada@gpu1.lab:22)", []),
+        ("acc@1: 76.1 test/acc@5=93.0", [("acc@1", 76.1), ("test/acc@5", 93.0)]),
+        ("loss:0.5 top1.acc:0.9 step:3 model.py: 3", [("loss", 0.5), ("top1.acc", 0.9), ("step", 3), ("model.py", 3)]),
         ("n=1,000 items", [("n", 1000)]),
         ("Samples: 12,345", [("Samples", 12345)]),
         ("loss: 0,25 sizes=1,2,3 k=1,5000", []),
@@ -41,6 +47,9 @@ API = Path(holdfast.__file__).parent / "script_api"
         ("train:  50%|#####     | 5/10 [00:01<00:01, loss=0.5]", [("loss", 0.5)]),
         ("train:  50% 5/10 [00:01<00:01]", []),
         ("a: b: 1", [("b", 1)]),
+        ("Epoch 0 Train loss: 0.5 | Val loss: 0.9", [("Train_loss", 0.5), ("Val_loss", 0.9)]),
+        ("train: 1 test: 2 validation  acc=3", [("train", 1), ("test", 2), ("validation_acc", 3)]),
+        ("step=" + "9" * 400, [("step", math.inf)]),
         ("", []),
         ("plain words", []),
     ],
@@ -80,3 +89,13 @@ def test_fractional_epochs_of_transformers_are_a_metric_also_where_they_are_whol
 def test_log_with_endless_names_and_lines_is_bounded(tmp_path: Path) -> None:
     lines = b"".join(b"name%d: 1\n" % number for number in range(1000))
     assert len(_read(tmp_path, lines, b"x" * 10_000_000 + b" loss: 1\n").by_name) == 500
+
+
+def test_name_with_two_values_in_one_line_gets_neither_and_the_rest_is_read(tmp_path: Path) -> None:
+    metrics = _read(tmp_path, b"loss: 1\n", b"a loss: 2, b loss: 3, acc=4\n", b"loss: 5 loss: 5\n")
+    assert {name: list(series.values) for name, series in metrics.by_name.items()} == {"loss": [1, 5], "acc": [4]}
+
+
+def test_huge_number_does_not_end_the_reading(tmp_path: Path) -> None:
+    metrics = _read(tmp_path, b"loss=0.5\nhuge=" + b"9" * 400 + b"\nstep=" + b"9" * 30 + b"\nloss=0.25\n")
+    assert list(metrics.by_name["loss"].values) == [0.5, 0.25]

@@ -81,6 +81,10 @@ def test_values_that_were_not_kept_are_asked_for_again() -> None:
 def test_a_job_says_again_what_the_plan_says() -> None:
     wish = GpuWish(count=2, memory=5, name="A100", shared=True, wait_s=60.0, require=True, grace_s=0.0)
     plan: dict[str, object] = {
+        "uid": "u",
+        "run_id": "p_1",
+        "tree": "0" * 64,
+        "argv": ["python", "a/train.py"],
         "script": "a/train.py",
         "links": [{"name": "data", "target": "/big"}],
         "timeout": 7.0,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+import pytest
+
 from holdfast.model import Identity, Project
 from holdfast.store import run_numbers
 from holdfast.store.home import Home
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 PROJECT = Project("/x", "11111111-1111-1111-1111-111111111111", "x")
 NOW = 1_790_000_000.0
@@ -42,3 +42,17 @@ def test_node_that_was_held_up_gets_no_id_of_another(tmp_path: Path, monkeypatch
     slow = run_numbers.claim(home, PROJECT)
     claimed = [slow, *clock.others]
     assert len({one.run_id for one in claimed}) == len({one.run_number for one in claimed}) == 3, claimed
+
+
+@pytest.mark.parametrize(
+    ("name", "begin"),
+    [
+        ("-dash", "dash_"),
+        ("\u043f\u0440 \u2013x", "x_"),
+        ("\u6a21\u578b", "project_"),
+        ("a-b", "a-b_"),
+        ("", "project_"),
+    ],
+)
+def test_run_id_never_begins_like_an_option(tmp_path: Path, name: str, begin: str) -> None:
+    assert run_numbers.claim(Home(str(tmp_path), "0" * 32), PROJECT._replace(name=name)).run_id.startswith(begin)

@@ -76,25 +76,28 @@ def test_script_is_shortened_before_metrics_are_left_out(shown: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "titles"),
+    ("columns", "titles", "dropped"),
     [
-        (74, "run age duration status target script accuracy"),
-        (73, "run age duration status target script"),
-        (63, "run age duration status target script"),
-        (62, "run age duration status script"),
-        (55, "run age duration status script"),
-        (54, "run duration status script"),
-        (44, "run duration status script"),
-        (43, "run status script accuracy"),
-        (42, "run status script"),
-        (21, "run status scri…"),
-        (12, "run status…"),
+        (74, "run age duration status target script accuracy", ""),
+        (73, "run age duration status script accuracy", "target, val_loss"),
+        (66, "run age duration status script accuracy", "target, val_loss"),
+        (65, "run duration status script accuracy", "target, age, val_loss"),
+        (55, "run duration status script accuracy", "target, age, val_loss"),
+        (54, "run status script accuracy val_loss", "target, age, duration"),
+        (53, "run status script accuracy", "target, age, duration, val_loss"),
+        (43, "run status script accuracy", "target, age, duration, val_loss"),
+        (42, "run status script", "target, age, duration, accuracy, val_loss"),
+        (21, "run status scri…", ""),
+        (12, "run status…", ""),
     ],
 )
-def test_narrow_terminal_drops_metrics_target_age_and_duration(shown: Any, columns: int, titles: str) -> None:
+def test_narrow_terminal_drops_target_age_and_duration_before_the_first_metric(
+    shown: Any, columns: int, titles: str, dropped: str
+) -> None:
     lines = shown(columns, FIRST, SECOND).splitlines()
     assert lines[0].split() == titles.split()
     assert max(map(len, lines)) <= columns
+    assert not dropped or f"not shown: {dropped}; --columns shows them" in " ".join(lines[3:])
 
 
 def test_folders_of_a_script_are_left_out_before_it_is_cut(shown: Any) -> None:

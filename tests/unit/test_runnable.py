@@ -29,6 +29,7 @@ def root(tmp_path: Path) -> Path:
         "model.R": "print(1)\n",
         "job": "#!/usr/bin/env python3\n",
         "split": "#!/usr/bin/env -S python3 -u\n",
+        "options.py": "#!/usr/bin/env -S python3 -OO -X dev -Werror\n",
         "other": "print('no line says what this is')\n",
         "dos.sh": "#!/bin/sh\r\necho\r\n",
         "-odd.sh": "echo\n",
@@ -55,7 +56,11 @@ def read(root: Path, *words: str, after_dashes: bool = False, folder: str = "") 
         (("train.py", "--lr", "1"), Runnable("train.py", ("--lr", "1"))),
         (("other",), Runnable("other", ())),
         (("job", "-x"), Runnable("job", ("-x",))),
-        (("split",), Runnable("split", ())),
+        (("split",), Runnable("split", (), (PYTHON, "-u", "split"), "split")),
+        (
+            ("options.py", "-x"),
+            Runnable("options.py", ("-x",), (PYTHON, "-OO", "-X", "dev", "-Werror", "options.py"), "options.py"),
+        ),
         (("train.sh", "a"), Runnable("train.sh", ("a",), ("/bin/bash", "-e", "train.sh"), "train.sh")),
         (("dos.sh",), Runnable("dos.sh", (), ("/bin/sh", "dos.sh"), "dos.sh")),
         (("plain.sh",), Runnable("plain.sh", (), ("bash", "plain.sh"), "plain.sh")),
@@ -152,3 +157,17 @@ def test_file_that_is_no_notebook_of_today_is_refused(root: Path, text: str, wha
     (root / "note.ipynb").write_text(text)
     with pytest.raises(ConfigError, match=what):
         read(root, "note.ipynb")
+
+
+def test_empty_name_of_a_program_is_refused_as_such(root: Path) -> None:
+    for after_dashes in (False, True):
+        with pytest.raises(UsageError, match="the name of the script or program is empty"):
+            read(root, "", after_dashes=after_dashes)
+
+
+@pytest.mark.parametrize("option", ["-I", "-sE", "-S", "-c", "-", "x.py"])
+def test_python_option_of_the_first_line_that_a_run_cannot_have_is_refused(root: Path, option: str) -> None:
+    (root / "train.py").write_text(f"#!/usr/bin/python3 {option}\n")
+    with pytest.raises(ConfigError, match="cannot be used in a run") as caught:
+        read(root, "train.py")
+    assert caught.value.where == f"{root}/train.py:1"

@@ -289,12 +289,30 @@ def test_secrets_stay_out_with_a_warning_until_asked_for(desk: Desk) -> None:
     desk.settle()
     taken = desk.take()
     assert left_out(taken) == [".env", "gcp.json"]
-    assert [warning.split(":")[0] for warning in sorted(taken.warnings)] == [".env", "gcp.json"]
+    assert [warning.split(":")[0] for warning in taken.warnings] == [".env, gcp.json"]
     asked = desk.write(".amlignore", b"!.env\n!gcp.json\n")
     desk.settle()
     assert left_out(desk.take()) == []
     asked.write_bytes(b"")
     assert left_out(desk.take()) == [".env", "gcp.json"]
+
+
+def test_folder_of_ssh_keys_is_left_out_in_one_line(desk: Desk) -> None:
+    desk.write(".ssh/id", b"-----BEGIN OPENSSH PRIVATE KEY-----")
+    desk.write(".ssh/config", b"Host gpu1")
+    desk.write("train.py", b"")
+    taken = desk.take()
+    assert left_out(taken) == [".ssh"]
+    assert len(taken.warnings) == 1
+    assert taken.warnings[0].startswith(".ssh: excluded: it looks like a folder of SSH keys")
+    assert sorted(listing(desk.restored(taken.tree))) == [b"train.py"]
+
+
+def test_more_secrets_than_fit_a_line_are_counted(desk: Desk) -> None:
+    for number in range(8):
+        desk.write(f"{number}/.env", b"TOKEN=1")
+    (warning,) = desk.take().warnings
+    assert "4/.env and 3 more: excluded" in warning
 
 
 def test_links_are_never_followed_and_those_leading_out_are_told(desk: Desk, tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_old_projects_with_default_targets_need_no_confirmation(name: str) -> No
     assert [wanted(target, None, str(CORPUS / name)) for target in here] == [[]] * len(here)
 
 
-@pytest.mark.parametrize("name", ["blank", "digits", "iris-sklearn"])
+@pytest.mark.parametrize("name", ["blank", "digits", "iris-sklearn", "spark-iris"])
 def test_templates_need_no_confirmation(name: str) -> None:
     folder = Path(holdfast.__file__).parent / "templates" / name
     for path in sorted(folder.rglob("*.compute")):
@@ -201,3 +201,9 @@ def test_path_on_target_needs_a_confirmation_in_containers_only() -> None:
     inside = wanted(ComputeTarget(name="t", **DOCKER), config, "/nowhere")  # type: ignore[arg-type]
     assert [(need.key, need.value) for need in inside] == [("data", "/root/.ssh")]
     assert wanted(ComputeTarget(name="t", type="local"), config, "/nowhere") == []
+
+
+@pytest.mark.parametrize("option", ["--annotation", "--tz"])
+def test_option_that_a_runtime_may_follow_out_of_the_container_is_confirmed(option: str) -> None:
+    """crun starts hooks that an annotation names; older podmans copy the file that a time zone names."""
+    assert option not in HARMLESS

@@ -1,0 +1,82 @@
+"""Checkpoints of a lost attempt: the next one takes them over, whatever the script did to their folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+from runner_post import Post, Run, post_fixture, stop_both  # noqa: F401
+from test_outputs import without_root_powers
+
+from conftest import alive, eventually
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LOOK = (
+    "import os; folder = os.environ['HOLDFAST_CHECKPOINTS']; print(os.path.islink(folder), sorted(os.listdir(folder)))"
+)
+
+
+def _lose(post: Post, text: str) -> Run:
+    """As a machine that goes down."""
+    run = post.start(post.script(f"import os, time\n{text}\nprint('up', flush=True)\ntime.sleep(600)"))
+    run.wait_for_log(b"up")
+    stop_both(run)
+    pids = [run.guardian, run.supervisor, *run.processes()]
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not any(map(alive, pids)))
+    post.bury(run)
+    return run
+
+
+def _again(post: Post, run: Run) -> Run:
+    return post.run(LOOK, uid=run.uid, attempt="a2")
+
+
+def test_read_only_checkpoints_are_handed_over(post: Post, tmp_path: Path) -> None:
+    post.python = str(without_root_powers(post.python, tmp_path / "python"))
+    lost = _lose(
+        post,
+        "os.makedirs('outputs/checkpoints/s'); open('outputs/checkpoints/s/f', 'w').write('1')\n"
+        "for name in ('outputs/checkpoints/s', 'outputs/checkpoints', 'outputs', '.'): os.chmod(name, 0o555)",
+    )
+    second = _again(post, lost)
+    assert second.event("closed")["outcome"] == "completed", second.event("closed")
+    assert second.log == b"False ['s']\n"
+    assert second.event("resumed")["attempt"] == "a1"
+
+
+def test_link_to_a_folder_elsewhere_is_handed_over_as_the_link(post: Post, tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    lost = _lose(post, f"os.symlink({str(scratch)!r}, 'outputs/checkpoints'); open('outputs/checkpoints/a', 'w')")
+    second = _again(post, lost)
+    assert second.log == b"True ['a']\n"
+    assert second.event("resumed")["attempt"] == "a1"
+    assert "checkpoints_left" not in second.types
+    assert second.outputs["checkpoints"]["link"] == str(scratch)
+    assert os.listdir(scratch) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("os.mkdir('mine'); open('mine/a', 'w'); os.symlink('../mine', 'outputs/checkpoints')", "outputs/checkpoints"),
+        ("os.mkdir('mine'); os.symlink(os.path.abspath('mine'), 'outputs/checkpoints')", "outputs/checkpoints"),
+        ("os.symlink('/nowhere/at/all', 'outputs/checkpoints')", "outputs/checkpoints"),
+        ("os.rmdir('outputs'); os.symlink('/var', 'outputs')", "a folder above outputs/checkpoints"),
+    ],
+    ids=["relative", "own", "gone", "above"],
+)
+def test_link_that_is_not_handed_over_is_named(post: Post, text: str, words: str) -> None:
+    lost = _lose(post, text)
+    second = post.run("import os; assert os.listdir('outputs') == []", uid=lost.uid, attempt="a2")
+    assert second.event("closed")["outcome"] == "completed"
+    why = second.event("checkpoints_left")["why"]
+    assert why.startswith(f"{words} of attempt 1 is a symbolic link to ")
+    assert why.endswith(" and was not handed over")
+    assert "resumed" not in second.types
