@@ -1,11 +1,14 @@
 """Compare what two commits cost: the same commands, the old and the new one in turn, in one run.
 
-    python bench/compare.py --old COMMIT [--new COMMIT] [--rounds N] [version submit list ssh]
+    python bench/compare.py --old COMMIT [--new COMMIT] [--rounds N] [--instructions] [version submit list ssh]
 
 The source of each commit is put into a folder of its own (without ``--new``: the working tree) and both are run by this
 environment's interpreter with its packages. Wall time depends on what else the machine does; processor time, counted
 over the command and all processes that it leaves behind, depends on it much less. A ratio below 1 means that the new
 commit is cheaper. ``+-`` is half the distance between the quartiles of the ratios of all rounds.
+
+``--instructions`` counts the machine instructions of the client by valgrind instead. Other work on the machine hardly
+changes them. The processes that the client starts are not counted.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import compileall
 import ctypes
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -75,10 +79,14 @@ class Version:
 
 
 class Bench:
-    def __init__(self, old: str, new: str | None, place: Path, rounds: int) -> None:
+    def __init__(self, old: str, new: str | None, place: Path, rounds: int, *, instructions: bool) -> None:
         self.versions = {"old": Version(old, place / "old"), "new": Version(new, place / "new")}
         self.place = place
         self.rounds = rounds
+        self.instructions = instructions
+        if instructions:
+            print(f"{'million instructions, least of 3':<36}{'old':>10}{'new':>10}{'new/old':>17}", flush=True)
+            return
         heads = "".join(f"{title:>10}" for title in ("old least", "median", "new least", "median"))
         print(f"{'milliseconds':<36}{heads}{'new/old: least':>17}   median", flush=True)
 
@@ -120,7 +128,7 @@ class Bench:
                 def once(name: str) -> Cost:
                     while any(not process.argv[0].startswith(("sshd", "podman")) for process in user.processes()):
                         time.sleep(0.01)  # the run before still removes its copy of the project
-                    return cost(["submit", "-c", "box", "main.py"], *commands[name], descendants=False)
+                    return self.measure(["submit", "-c", "box", "main.py"], *commands[name], descendants=False)
 
                 self.in_turn("submit to SSH, warm", once)
         except Unavailable as why:
@@ -129,11 +137,28 @@ class Bench:
     def compare(self, title: str, words: Sequence[str]) -> None:
         def once(name: str) -> Cost:
             version = self.versions[name]
-            return cost(words, version.project, version.env)
+            return self.measure(words, version.project, version.env)
 
         self.in_turn(title, once)
 
+    def measure(
+        self,
+        words: Sequence[str],
+        folder: Path,
+        env: dict[str, str],
+        prefix: Sequence[str] = (),
+        *,
+        descendants: bool = True,
+    ) -> Cost:
+        if self.instructions:
+            return Cost(0.0, counted(words, folder, env, prefix))
+        return cost(words, folder, env, prefix, descendants=descendants)
+
     def in_turn(self, title: str, once: Callable[[str], Cost]) -> None:
+        if self.instructions:
+            old, new = (min(once(name).processor for _ in range(3)) / 1e6 for name in self.versions)
+            print(f"{title:<36}{old:>10.1f}{new:>10.1f}{new / old:>17.3f}", flush=True)
+            return
         costs: dict[str, list[Cost]] = {name: [] for name in self.versions}
         for number in range(self.rounds + 2):
             order = list(costs) if number % 2 else list(reversed(costs))
@@ -195,15 +220,27 @@ def _cost(words: Sequence[str], folder: Path, env: dict[str, str], prefix: Seque
     return Cost(wall, used.ru_utime + used.ru_stime)
 
 
+def counted(words: Sequence[str], folder: Path, env: dict[str, str], prefix: Sequence[str]) -> int:
+    """Instructions of one command, without those of its child processes."""
+    tool = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
+    argv = [*prefix, *tool, HOLDFAST, *words]
+    done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, errors="replace", check=False)
+    found = re.search(r"Collected : (\d+)", done.stderr)
+    if done.returncode or not found:
+        raise SystemExit(f"valgrind holdfast {' '.join(words)} failed:\n{done.stderr}")
+    return int(found.group(1))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", help="version, submit, list, ssh; all of them if none is named")
     parser.add_argument("--old", required=True, help="commit to compare with")
     parser.add_argument("--new", help="commit to measure; the working tree if it is not named")
     parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--instructions", action="store_true", help="count instructions of the client by valgrind")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="hf-", dir=MEMORY if os.path.isdir(MEMORY) else None) as scratch:
-        bench = Bench(options.old, options.new, Path(scratch), options.rounds)
+        bench = Bench(options.old, options.new, Path(scratch), options.rounds, instructions=options.instructions)
         parts = {"version": bench.version, "submit": bench.submit, "list": bench.list, "ssh": bench.ssh}
         for name in options.parts or parts:
             parts[name]()

@@ -26,7 +26,16 @@ def main() -> int:
         start_up(place)
         submit(place)
     failed = 0
-    for script in ("track.py", "snapshot.py", "history.py", "environment.py", "remote.py", "engines.py"):
+    for script in (
+        "track.py",
+        "snapshot.py",
+        "history.py",
+        "tables.py",
+        "environment.py",
+        "remote.py",
+        "engines.py",
+        "spark_jobs.py",
+    ):
         print(f"\n{'=' * 20} {script}", flush=True)
         failed |= subprocess.run([sys.executable, str(BENCH / script)], check=False).returncode
     return failed

@@ -86,7 +86,7 @@ def options_table(options: Iterable[Option]) -> str:
 
 def exit_codes() -> str:
     rows = (
-        (str(error.exit_code), f"`{error.__name__}`", f"`{error.code}`", error.__doc__ or "")
+        (str(error.exit_code), f"`{error.__name__}`", f"`{error.code}`", _first_paragraph(error))
         for error in error_classes()
     )
     return table(("exit code", "error", "code", "meaning"), rows)
@@ -146,6 +146,8 @@ def purpose(path: Path) -> str:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    for cell in (cell for cells in lines for cell in cells if "\n" in cell):
+        raise ValueError(f"a cell of a table has more than one line: {cell!r}")
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
@@ -230,7 +232,11 @@ def _position(name: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
 
 def _exit_codes() -> dict[int, str]:
     """Each exit code with the meaning of its most general error."""
-    return {error.exit_code: error.__doc__ or "" for error in reversed(error_classes())}
+    return {error.exit_code: _first_paragraph(error) for error in reversed(error_classes())}
+
+
+def _first_paragraph(error: type[HoldfastError]) -> str:
+    return " ".join((error.__doc__ or "").partition("\n\n")[0].split()).replace("``", "`")
 
 
 def _roff_command(command: Command) -> str:

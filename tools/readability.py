@@ -32,7 +32,18 @@ DIALECT = re.compile(r"\b(nobody|somebody|whoever|anybody|house|rooms?|floor|sto
 STORE_NAMES = {
     *("runs", "objects", "cache", "locks", "trash", "numbers", "environments", "runner", "ssh", "targets", "shims"),
     *("run.json", "plan.json", "events.jsonl", "client.jsonl", "outputs.jsonl", "control.jsonl", "log", "runner.log"),
-    *("outputs", "metrics", "gpu", "work", "alive", "settings.json", "trust.json", "assets.jsonl", "agent.jsonl"),
+    *(
+        "outputs",
+        "metrics",
+        "gpu",
+        "work",
+        "workspace",
+        "alive",
+        "settings.json",
+        "trust.json",
+        "assets.jsonl",
+        "agent.jsonl",
+    ),
     *("store.json", "index.sqlite", "solved", "clock", "saved"),
 }
 LAYOUT = {"home", "layout"}

@@ -3,7 +3,7 @@
     make gpu-proof PYTHON=/path/to/python/with/torch
 
 Runs as root on a machine with an NVIDIA GPU that is thrown away afterwards, for it sets up podman and an sshd on
-loopback from .gpu/ (tools/gpu_proof/kit.sh fetches that, where something can be fetched). Takes about eight minutes.
+loopback from .gpu/ (tools/gpu_proof/kit.sh fetches that, where something can be fetched). Takes about nine minutes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
+
+import kernel_proof
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -207,6 +210,38 @@ def picture(page: Page, desk: Desk) -> None:
     page.judge("all commands of the picture end with 0", done.returncode == 0)
 
 
+def kernel(page: Page, desk: Desk) -> None:
+    page.add("", "## (h) A Jupyter kernel that holds a GPU by the queue", "")
+    page.add(
+        "`holdfast kernel install -c local --gpus 1`; `jupyter_client` starts the kernel, runs a cell with torch on"
+    )
+    page.add("CUDA and shuts it down. Meanwhile a second run asks for the same GPU.", "")
+    argv = [_notebook_python(desk), str(HERE / "kernel_proof.py"), str(desk.project)]
+    done = subprocess.run(argv, cwd=desk.project, env=desk.env, capture_output=True, check=False)
+    if done.returncode:
+        page.judge(f"kernel_proof.py ended with {done.returncode}: {done.stderr.decode()[-2000:]}", False)
+        return
+    findings = json.loads(done.stdout)
+    page.add("```", findings["cell"]["text"].rstrip(), "```")
+    for what, holds in kernel_proof.verdicts(findings):
+        page.judge(what, holds)
+    receipt = findings["kernel"]["receipt"] or {}
+    page.judge(f"the receipt of the kernel says: {receipt.get('verdict')}", receipt.get("verdict") == "used")
+    page.receipt({"gpu": receipt})
+
+
+def _notebook_python(desk: Desk) -> str:
+    """An interpreter that has what this one has, and ipykernel with Jupyter's client of the kit."""
+    folder = PLACE / "notebook"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    for wheel in (KIT / "notebook").glob("*.whl"):
+        zipfile.ZipFile(wheel).extractall(packages)
+    known = [entry for entry in sys.path if "-packages" in entry]
+    (packages / "proof.pth").write_text("\n".join([*desk.env["PYTHONPATH"].split(":"), *known]))
+    return str(folder / "bin" / "python")
+
+
 def measures(page: Page, desk: Desk) -> None:
     page.add("", "## (d) Busy time, energy and memory against other clocks", "")
     page.add("Busy: CUDA's own events in the script. Energy: power, integrated 20 times a second by this tool. Memory:")
@@ -302,12 +337,12 @@ def cost(page: Page, desk: Desk, pairs: int) -> None:
 
 # Upper 95 % point of Student's t by number of pairs.
 _STUDENT = {3: 2.920, 4: 2.353, 5: 2.132, 6: 2.015, 8: 1.895, 10: 1.833, 12: 1.796, 20: 1.729}
-PARTS = {"a": local, "b": in_container, "c": idle, "d": measures, "f": held, "g": picture}
+PARTS = {"a": local, "b": in_container, "c": idle, "d": measures, "f": held, "g": picture, "h": kernel}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts", default="abcdefg")
+    parser.add_argument("--parts", default="abcdefgh")
     parser.add_argument("--pairs", type=int, default=10, choices=sorted(_STUDENT))
     parser.add_argument("--to", default=str(ROOT / "docs" / "gpu-proof.md"))
     asked = parser.parse_args()
