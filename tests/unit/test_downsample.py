@@ -8,7 +8,7 @@ import struct
 from array import array
 
 from holdfast.metrics.downsample import places
-from holdfast.metrics.reader import Series
+from holdfast.metrics.values import Series
 
 
 def series(values: list[float]) -> Series:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.errors import UsageError
-from holdfast.metrics.reader import Metrics, Series
+from holdfast.metrics.reader import Metrics
+from holdfast.metrics.values import Series
 from holdfast.present import metric_chart
 from holdfast.store.runs import Run
 

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.metrics import reader
+from holdfast.metrics.values import Series
 
 FLOAT, INT, BOOL, REFERRED = range(4)
 
@@ -255,6 +256,6 @@ def test_a_digest_has_the_extremes_of_finite_numbers(
 ) -> None:
     floats = array("d", values) if all(type(value) is float for value in values) else None  # type: ignore[type-var]
     steps = array("q", range(3, 3 + len(values)))
-    found = reader.digest(reader.Series("x", steps, steps, values if floats is None else floats))
+    found = reader.digest(Series("x", steps, steps, values if floats is None else floats))
     last = reader.json_value(values[-1])
     assert found == reader.Digest("x", len(values), last, least, greatest, 3, 2 + len(values))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.metrics.reader import Series
 from holdfast.metrics.resumed import continued
+from holdfast.metrics.values import Series
 
 
 def series(name: str, steps: list[int], values: list[float], *, own: bool) -> dict[str, Series]:

@@ -9,7 +9,8 @@ import pytest
 
 from holdfast.engine.submit.reproduce import is_of_time, job_again, judge, names_to_judge, variables
 from holdfast.errors import UsageError
-from holdfast.metrics.reader import Metrics, Series
+from holdfast.metrics.reader import Metrics
+from holdfast.metrics.values import Series
 from holdfast.model import GpuWish, Link
 from holdfast.planning import plan_gpu
 from holdfast.store.runs import Run

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast.metrics import reader
-from holdfast.metrics.reader import Series
+from holdfast.metrics.values import Series
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.metrics.reader import Series
+    from holdfast.metrics.values import Series
 
 _EXPONENT = 7 if sys.byteorder == "little" else 0  # of the bytes of a double
 

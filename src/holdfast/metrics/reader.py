@@ -16,7 +16,7 @@ from itertools import accumulate, chain, compress
 from holdfast.metrics import lines as metric_lines
 from holdfast.metrics.direction import less_is_better
 from holdfast.metrics.lines import LineReader, notes
-from holdfast.metrics.values import brief
+from holdfast.metrics.values import Series, brief, spread
 from holdfast.record import Record
 
 TYPE_CHECKING = False
@@ -41,16 +41,6 @@ _SHORT = 100
 _FLOAT, _INT, _BOOL, _REFERRED = range(4)
 _CHUNK_SIZE = _RECORD_SIZE << 15
 MOST_NAMES = 10_000  # of a run, in order of appearance; each costs every command that reads the run
-
-
-class Series(Record):
-    """All values of one name in the order they were logged; times in ns. An array where all values are floats."""
-
-    name: str
-    steps: Sequence[int]
-    times: Sequence[int]
-    values: Sequence[Value]
-    has_own_steps: bool = False  # the script gave them
 
 
 class Metrics(Record):
@@ -126,7 +116,7 @@ def _read(paths: list[str], problems: list[str]) -> Metrics:
         tags.update(notes(file.lines, "tag", MOST_NAMES))
     if is_beyond:
         problems.append(f"{os.path.dirname(paths[0])}: more than {MOST_NAMES} metrics; the others are not shown")
-    return Metrics({name: _merged(parts[name]) for name in parts}, tuple(problems), parameters, tags)
+    return Metrics({name: spread(_merged(parts[name])) for name in parts}, tuple(problems), parameters, tags)
 
 
 def summary(metrics: Metrics) -> dict[str, Value]:

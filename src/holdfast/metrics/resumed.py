@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.metrics.reader import Series
+    from holdfast.metrics.values import Series
 
 
 def continued(attempts: Sequence[dict[str, Series]]) -> dict[str, Series]:

@@ -1,6 +1,6 @@
-"""Reads logged values that are not plain numbers: pictures and tables.
+"""The values of a metric: series of numbers, and logged pictures and tables.
 
-They came from a target: a file name that leads out of the metrics folder is refused, and so is a file that does not
+Pictures came from a target: a file name that leads out of the metrics folder is refused, and so is a file that does not
 match its line.
 """
 
@@ -9,17 +9,47 @@ from __future__ import annotations
 import os
 import re
 import stat
+from array import array
 
 from holdfast.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.metrics.lines import Value
 
 LARGEST = 16 * 1000 * 1000
 _FILE = re.compile(r"\d{1,20}-\d{1,9}-\d{1,9}\.(png|jpg)", re.ASCII)
 _BEGINNINGS = {"png": b"\x89PNG\r\n\x1a\n", "jpg": b"\xff\xd8\xff"}
 _ROWS_SHOWN = 100
+
+
+class Series(Record):
+    """All values of one name in the order they were logged; times in ns. An array where all values are floats."""
+
+    name: str
+    steps: Sequence[int]
+    times: Sequence[int]
+    values: Sequence[Value]
+    has_own_steps: bool = False  # the script gave them
+
+
+def spread(series: Series) -> Series:
+    """A list of numbers that was logged in one call, as a value per step; any other series as it is.
+
+    The scripts of 2017 collected one value per epoch and logged the list at the end.
+    """
+    logged = series.values[0]
+    if len(series.values) != 1 or not isinstance(logged, list) or len(logged) < 2:
+        return series
+    numbers = [value for value in logged if isinstance(value, (int, float)) and not isinstance(value, bool)]
+    if not numbers or len(numbers) + logged.count(None) < len(logged):
+        return series
+    values: Sequence[Value] = logged
+    if not all(isinstance(value, int) for value in logged):
+        values = array("d", (float(value) if isinstance(value, (int, float)) else float("nan") for value in logged))
+    return Series(series.name, array("q", range(len(logged))), array("Q", series.times) * len(logged), values)
 
 
 class Image(Record):

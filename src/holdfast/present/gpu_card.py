@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from holdfast.metrics.reader import Series
+    from holdfast.metrics.values import Series
     from holdfast.store.runs import Run
 
 _COLUMNS = ("gpu", "name", "busy", "mean", "peak", "memory", "energy", "throttled", "xid", "busy over time")

@@ -15,7 +15,7 @@ from holdfast.store import history_record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.metrics.reader import Series
+    from holdfast.metrics.values import Series
     from holdfast.present.drawing.shapes import Point
     from holdfast.store.runs import Run
 

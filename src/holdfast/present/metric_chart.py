@@ -14,7 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.metrics.reader import Metrics, Series
+    from holdfast.metrics.reader import Metrics
+    from holdfast.metrics.values import Series
     from holdfast.present.drawing.shapes import Point
     from holdfast.store.runs import Run
 

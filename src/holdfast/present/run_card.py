@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from holdfast.metrics.reader import Series
+    from holdfast.metrics.values import Series
     from holdfast.model import Json
     from holdfast.store.home import Home
     from holdfast.store.runs import Run

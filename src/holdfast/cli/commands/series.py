@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holdfast.cli.parse import Parsed
-    from holdfast.metrics.reader import Metrics, Series
+    from holdfast.metrics.reader import Metrics
+    from holdfast.metrics.values import Series
     from holdfast.model import Json
 
 _DIGEST = ("name", "points", "last", "min", "max", "best", "first_step", "last_step")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import BinaryIO
 
-    from holdfast.metrics.reader import Series
+    from holdfast.metrics.values import Series
     from holdfast.present.export.exported_run import ExportedRun, Written
     from holdfast.store.runs import Run
 
