@@ -69,7 +69,7 @@ def _is_part(text: str) -> bool:
 
 def _is_host(text: str) -> bool:
     host, _, port = text.rpartition(":")
-    if not port.isdigit():
+    if not (port.isascii() and port.isdigit()):
         host = text
     if host.startswith("[") and host.endswith("]"):
         return len(host) > 2 and set(host[1:-1].lower()) <= _HEX | {":"}

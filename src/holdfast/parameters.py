@@ -72,7 +72,8 @@ def _is_value(word: str) -> bool:
 
 
 def _number(text: str) -> Scalar:
-    if text.lstrip("+-").isdigit():
+    digits = text.lstrip("+-")
+    if digits.isascii() and digits.isdigit():
         return int(text) if len(text.lstrip("+-0")) <= _LONGEST_INTEGER else text
     value = float(text)
     return value if value - value == 0 else text

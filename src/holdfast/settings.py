@@ -19,7 +19,7 @@ class Setting(Record):
 
 
 def _days(name: str) -> Callable[[str], float]:
-    return lambda text: seconds(text if not text.isdigit() else text + "d", name) / 86400
+    return lambda text: seconds(text + "d" if text.isascii() and text.isdigit() else text, name) / 86400
 
 
 def _hours(text: str) -> float:

@@ -143,10 +143,10 @@ def split_address(address: str, port: int | None) -> tuple[str, int | None]:
         host, _, rest = address[1:].partition("]")
         if not rest:
             return host, port
-        return (host, int(rest[1:])) if rest[0] == ":" and rest[1:].isdigit() else (address, port)
-    if colon and ":" not in host and digits.isdigit():
-        return host, int(digits)
-    return address, port
+        given = untrusted.whole_number(rest[1:]) if rest[0] == ":" else None
+    else:
+        given = untrusted.whole_number(digits) if colon and ":" not in host else None
+    return (address, port) if given is None else (host, given)
 
 
 def _runner_python(python: str) -> str:

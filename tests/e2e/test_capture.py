@@ -171,6 +171,7 @@ holdfast.log("huge", 1e300)
 holdfast.log("done", True)
 holdfast.log("note", "a text")
 holdfast.log("list", [1, 2])
+holdfast.log("mixed", [1, "a"])
 holdfast.log_image("picture", bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c4944415408d763f8ffff3f0005fe02fe"
     "dccc59e70000000049454e44ae426082"), 4)
@@ -184,11 +185,12 @@ def test_tensorboard_opens_an_exported_run(desk: Desk) -> None:
     done = desk.holdfast("export", "-r", "last", "--to", "tensorboard")
     folder = desk.project / "holdfast-tensorboard"
     assert (done.code, done.text) == (0, f"{folder}\n")
-    assert "list: 1 values that TensorBoard has no form for" in done.err
+    assert "mixed: 1 values that TensorBoard has no form for" in done.err
     python = libraries.interpreter(ROOT, libraries.TENSORBOARDX)
     command = [python, "-W", "ignore", "-c", READ_BACK, folder / desk.record()["run_id"]]
     found = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=120).stdout)
     assert found["scalars"]["loss"] == [[0, "1.0"], [10, "0.5"], [20, "0.25"]]
+    assert found["scalars"]["list"] == [[0, "1.0"], [1, "2.0"]]
     assert [found["scalars"][name][0][1] for name in ("bad", "huge", "done")] == ["nan", "inf", "1.0"]
     assert found["images"] == {"picture": [[4, 1, 1]]}
     assert found["texts"]["note"] == ["a text"]

@@ -182,7 +182,7 @@ holdfast.log("frame", pandas.DataFrame({"a": numpy.zeros(1000001), "b": 0}))
 holdfast.log("lazy", polars.LazyFrame({"a": [1]}))
 """
     found = values(libraries, site, folder, code)
-    assert found["small"] == list(range(10000))
+    assert found["small"] == 9999  # a value per step
     assert found["large"] == {
         "type": "array",
         "shape": [101, 100],

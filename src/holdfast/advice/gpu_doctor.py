@@ -8,6 +8,7 @@ from holdfast.advice import script_source
 from holdfast.environments import gpu
 from holdfast.environments.spec import Facts
 from holdfast.record import Record
+from holdfast.runner import untrusted
 from holdfast.runner.gpu import probe_verdict
 
 TYPE_CHECKING = False
@@ -164,7 +165,7 @@ def _other(package: Json, what: str, cuda: str, files: Mapping[str, str]) -> Fin
         files, ("jax", "jaxlib") if family == "jax" else ("tensorflow", "tensorflow-cpu", "tensorflow-gpu")
     )
     is_conda = declaration is not None and _is_conda(files, declaration[0])
-    major = int(cuda.partition(".")[0]) if cuda[:1].isdigit() else 12
+    major = untrusted.whole_number(cuda.partition(".")[0]) or 12
     if package.get("cuda") and probe_verdict.too_new(str(package["cuda"]), cuda):
         new = _OLDER[family].get(major, family)
     elif family == "jax":

@@ -110,7 +110,7 @@ def copy_results(run: Run, root: str, copier: Copier, missing: Container[str], *
             copier.copy(source, target, str(row["sha256"]), output_manifest.execute_bits(row))
     for name, why in allowed.refused.items():
         refused = show(os.path.join(root, output_manifest.local_name(name)))
-        sys.stderr.write(f"not copied: {refused} ({why}; {show(download)})\n")
+        sys.stderr.write(f"not copied: {refused} ({why}; {show(download.replace(' -d', ' -a NAME -d'))})\n")
     return kept
 
 

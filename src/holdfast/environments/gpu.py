@@ -49,7 +49,7 @@ _ARM_OLDEST_CARD, _ARM_OLDEST_CUDA = (8, 0), (12, 6)
 _TORCH = ("torch", "torchvision", "torchaudio")
 # The index of PyTorch and its mirrors: one folder for every build.
 _TORCH_INDEX = re.compile(r"(https?://[^\s?#]+/whl/)(cpu|cu\d+)/?")
-_CUDA_TAG = re.compile(r"cu(\d+)(\d)")
+_CUDA_TAG = re.compile(r"cu(\d{1,9})(\d)")
 # From here on a driver runs every minor version of the CUDA it was made for.
 _MINOR_COMPATIBLE = 11
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-_RELEASE = re.compile(r"v?(\d+(?:\.\d+)*)")
-_CLAUSE = re.compile(r"(===|==|~=|!=|<=|>=|<|>|=|)(\d+(?:\.\d+)*)(\.?\*)?")
+_RELEASE = re.compile(r"v?(\d{1,18}(?:\.\d{1,18})*)")
+_CLAUSE = re.compile(r"(===|==|~=|!=|<=|>=|<|>|=|)(\d{1,18}(?:\.\d{1,18})*)(\.?\*)?")
 
 
 def release(version: str) -> tuple[int, ...]:

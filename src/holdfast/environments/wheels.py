@@ -101,7 +101,7 @@ def _fits_platform(tag: str, facts: Facts) -> bool:
 
 def _libc(tag: str, facts: Facts) -> str:
     """The message about a glibc that is too old."""
-    match = re.match(r"manylinux(?:_(\d+)_(\d+)|(1|2010|2014))_", tag)
+    match = re.match(r"manylinux(?:_(\d{1,9})_(\d{1,9})|(1|2010|2014))_", tag)
     have = release(facts.virtual.get("__glibc") or "")
     if not match or not have:
         return ""

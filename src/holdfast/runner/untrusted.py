@@ -82,6 +82,14 @@ def hexadecimal(text: "object", length: "int") -> "str":
     return text
 
 
+def whole_number(text: "str", longest: "int" = 18) -> "int | None":
+    """The number that at most so many ASCII digits spell; None for other text.
+
+    ``int`` refuses some text of which ``str.isdigit`` is true: a superscript two, or 5,000 digits.
+    """
+    return int(text) if len(text) <= longest and text.encode("ascii", "replace").isdigit() else None
+
+
 def loads(data: "bytes") -> "object":
     """A JSON value in a form that every reader can work with; ValueError where there is none.
 

@@ -66,7 +66,11 @@ def promote(home: Home, project: Project, run: Run, path: str, name: str) -> Ass
 def listed(home: Home, project_id: str) -> list[Json]:
     """Newest first."""
     lines = read_lines(os.fsencode(_file(home)))
-    mine = [line for line in lines if line.get("project_id") == project_id and str(line.get("version")).isdigit()]
+    mine = [
+        line
+        for line in lines
+        if line.get("project_id") == project_id and untrusted.whole_number(str(line.get("version"))) is not None
+    ]
     kept = ("name", "version", "run_id", "uid", "path", "size", "sha256")
     return [
         {**{name: line.get(name) for name in kept}, "promoted_utc": history_record.utc(line.get("wall_ns"))}

@@ -217,7 +217,7 @@ class _Audit:
                     text = source.read().strip()
             except (OSError, ValueError):
                 continue  # found again from the runs
-            if not text.isdigit() or int(text) < highest:
+            if (untrusted.whole_number(text, 100) or 0) < highest:
                 yield Problem("number", path, f"it contains {text[:20]!r}, but the highest run is {highest}", _REPAIR)
         if not run_numbers.is_note_intact(self._home):
             yield Problem("number", self._home.counter("seen"), "it is damaged", _REPAIR)

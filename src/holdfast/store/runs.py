@@ -213,7 +213,7 @@ def attempt(run: Run, number: int) -> Run:
 def resumed_from(run: Run) -> int:
     """The number of the earlier attempt whose checkpoints this one found; 0 where it found none."""
     told = next((event.get("attempt") for event in run.events if event.get("type") == "resumed"), None)
-    number = int(told[1:]) if isinstance(told, str) and told[:1] == "a" and told[1:].isdecimal() else 0
+    number = untrusted.whole_number(told[1:]) or 0 if isinstance(told, str) and told[:1] == "a" else 0
     return number if 0 < number < run.attempt_number else 0
 
 

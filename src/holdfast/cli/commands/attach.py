@@ -13,6 +13,7 @@ from holdfast.engine.machines import attach as engine
 from holdfast.engine.submit import confirmation, trust_policy
 from holdfast.errors import AuthenticationError, UsageError
 from holdfast.present.terminal import human_bytes, is_tty, show
+from holdfast.runner import untrusted
 from holdfast.store import trust_file
 from holdfast.store.home import open_home
 from holdfast.trust import confirmations
@@ -87,15 +88,15 @@ def _understand(parsed: Parsed) -> tuple[ComputeTarget, str]:
     user, _, address = word.rpartition("@") if short else ("", "", parsed.text("address") or "")
     if not address:
         raise UsageError("no machine given", hint="--address HOST, or: holdfast attach USER@HOST")
-    port = parsed.text("port")
-    if port is not None and not (port.isdigit() and 0 < int(port) < 65536):
-        raise UsageError(f"--port {port}: not a valid port", hint="22 is the usual one")
+    port = None if parsed.text("port") is None else untrusted.whole_number(parsed.text("port") or "") or 0
+    if port is not None and not 0 < port < 65536:
+        raise UsageError(f"--port {parsed.text('port')}: not a valid port", hint="22 is the usual one")
     name = parsed.text("name") or (_first_label(address) if short else None)
     if not name or name != os.path.basename(name) or name.startswith((".", "-")) or not name.isprintable():
         raise UsageError(f"{name!r} is not a valid target name", hint="--name NAME")
     if name == "local":
         raise UsageError("the name local is reserved for this machine", hint="use another --name")
-    host, port_number = target_lookup.split_address(address, int(port) if port else None)
+    host, port_number = target_lookup.split_address(address, port)
     compute = ComputeTarget(
         name=name,
         type=kind,

@@ -14,6 +14,7 @@ from holdfast.errors import ConfigError, UsageError
 from holdfast.present.output import emit
 from holdfast.present.terminal import Progress, human_bytes, is_tty, show
 from holdfast.quantities import parse_size
+from holdfast.runner import untrusted
 from holdfast.runner.decoding import as_bytes
 from holdfast.runner.store import layout
 from holdfast.store import built_environments as shelf
@@ -121,13 +122,13 @@ def fix(parsed: Parsed) -> int:
 
 
 def prune(parsed: Parsed) -> int:
-    keep, limit = parsed.text("keep") or "5", parsed.text("max_size")
-    if not keep.isdigit():
-        raise UsageError(f"--keep {keep}: not a number")
+    keep, limit = untrusted.whole_number(parsed.text("keep") or "5"), parsed.text("max_size")
+    if keep is None:
+        raise UsageError(f"--keep {parsed.text('keep')}: not a number")
     size = parse_size(limit) if limit else None
     if limit and size is None:
         raise UsageError(f"--max-size {limit}: not a size", hint="for example 20GB")
-    gone = shelf.prune(open_home(), int(keep), size, act=not parsed.flag("dry_run"))
+    gone = shelf.prune(open_home(), keep, size, act=not parsed.flag("dry_run"))
     emit(gone, **parsed.form(), columns=("key", "bytes", "last_used"))
     sys.stderr.write(f"{len(gone)} environments, {human_bytes(sum(int(str(row['bytes'])) for row in gone))}\n")
     return 0

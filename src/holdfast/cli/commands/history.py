@@ -9,6 +9,7 @@ from holdfast import settings
 from holdfast.cli import pick
 from holdfast.cli.copying import Copier, refresh, tell_links
 from holdfast.engine.runs import outputs
+from holdfast.engine.runs.destinations import RESULTS, Destinations, through_link
 from holdfast.errors import StoreError, UsageError
 from holdfast.present.output import emit
 from holdfast.present.terminal import is_tty, show
@@ -100,7 +101,10 @@ def download(parsed: Parsed) -> int:
         copier.problem(names.get(name, f"outputs/{name}"), why)
     for why in output_manifest.trouble(run) if wanted is None else ():
         copier.problem("when the script ended", why)
-    pairs = _pairs(run, [wanted] if wanted is not None else None, parsed.text("directory") or ".", left_out)
+    folder = parsed.text("directory") or "."
+    pairs = _pairs(run, [wanted] if wanted is not None else None, folder, left_out)
+    if wanted is None:
+        pairs = _without_reserved(run, pairs, folder)
     taken = [target for _, target in pairs if os.path.lexists(target)]
     if taken and not parsed.flag("overwrite"):
         raise UsageError(
@@ -112,10 +116,23 @@ def download(parsed: Parsed) -> int:
         output_manifest.path_of(run, row): output_manifest.execute_bits(row) for row in output_manifest.rows(run)
     }
     for source, target in pairs:
-        if copier.copy(source, target, execute=execute.get(source, 0)):
+        if link := through_link(os.path.dirname(target), folder):
+            copier.problem(target, link)
+        elif copier.copy(source, target, execute=execute.get(source, 0)):
             sys.stdout.write(f"{show(target)}\n")
     copier.finish("file", "try again when this is fixed")
     return 0
+
+
+def _without_reserved(run: runs.Run, pairs: list[tuple[str, str]], folder: str) -> list[tuple[str, str]]:
+    """Without files that git or Holdfast would act on: those are copied only if the user names them."""
+    names = {target: os.path.relpath(target, folder) for _, target in pairs}
+    allowed = Destinations(folder, names.values(), RESULTS)
+    kept = [pair for pair in pairs if not allowed.is_reserved(names[pair[1]])]
+    for name, why in allowed.refused.items():
+        command = f"holdfast history download -r {run.request.get('run_id')} -a NAME -d FOLDER copies one file"
+        sys.stderr.write(f"not copied: {show(os.path.join(folder, name))} ({why}; {show(command)})\n")
+    return kept
 
 
 def _pairs(run: runs.Run, names: list[str] | None, folder: str, left_out: set[str]) -> list[tuple[str, str]]:

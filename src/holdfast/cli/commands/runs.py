@@ -19,6 +19,7 @@ from holdfast.ledger import Stopwatch, since_start_ns
 from holdfast.present import ending
 from holdfast.present.output import emit
 from holdfast.present.terminal import human_bytes, show
+from holdfast.runner import untrusted
 from holdfast.runner.store import layout
 from holdfast.store import history_record, output_manifest
 from holdfast.store.home import Named
@@ -80,10 +81,8 @@ def logs(parsed: Parsed) -> int:
     home, run = pick.run(parsed)
     log = LogWriter(sys.stdout)
     path = layout.log(run.attempt)
-    tail = parsed.text("tail")
+    tail = _tail(parsed)
     shown = 0
-    if tail is not None and not tail.isdigit():
-        raise UsageError(f"--tail {tail}: not a number of lines")
     if parsed.text("attempt") is not None:
         return _print_attempt(parsed, run, log)
     if run.attempt_number > 1:
@@ -92,7 +91,7 @@ def logs(parsed: Parsed) -> int:
         where, hint = str(run.request.get("target")), "try again when the target can be reached"
         raise UnreachableError("the log of this run is not on this machine yet", where=where, hint=hint)
     if tail is not None:
-        shown = _print_tail(path, int(tail), log)
+        shown = _print_tail(path, tail, log)
     final = lifecycle.state_of(run.events) in lifecycle.FINAL or bool(run.seen_outcome)
     if not parsed.flag("follow") or final:
         if tail is None:
@@ -105,17 +104,26 @@ def logs(parsed: Parsed) -> int:
     return ending.tell(home, run.uid, None)
 
 
+def _tail(parsed: Parsed) -> int | None:
+    text = parsed.text("tail")
+    lines = None if text is None else untrusted.whole_number(text)
+    if text is not None and lines is None:
+        raise UsageError(f"--tail {text}: not a number of lines")
+    return lines
+
+
 def _print_attempt(parsed: Parsed, run: Run, log: LogWriter) -> int:
     """The log of one attempt, as far as it is on this machine."""
-    text, tail = parsed.text("attempt") or "", parsed.text("tail")
-    if not text.isdigit() or not 1 <= int(text) <= run.attempt_number:
+    text, tail = parsed.text("attempt") or "", _tail(parsed)
+    number = untrusted.whole_number(text) or 0
+    if not 1 <= number <= run.attempt_number:
         hint = "the run has one attempt" if run.attempt_number == 1 else f"use 1 to {run.attempt_number}"
         raise UsageError(f"--attempt {text}: no such attempt", where=str(run.request.get("run_id")), hint=hint)
-    path = layout.log(layout.attempt(run.path, int(text)))
+    path = layout.log(layout.attempt(run.path, number))
     if not os.path.exists(path):
         raise UsageError("the log of this attempt is not on this machine", where=path)
     if tail is not None:
-        _print_tail(path, int(tail), log)
+        _print_tail(path, tail, log)
     else:
         _print_all(path, log)
     return 0

@@ -9,6 +9,7 @@ from holdfast.engine.runs.open_index import open_index
 from holdfast.errors import StoreError, UsageError
 from holdfast.present.output import emit
 from holdfast.present.terminal import Progress, human_bytes, is_tty, show, young_note
+from holdfast.runner import untrusted
 from holdfast.store import disk_usage
 from holdfast.store import prune as pruning
 from holdfast.store.home import open_home
@@ -65,7 +66,7 @@ def du(parsed: Parsed) -> int:
 def prune(parsed: Parsed) -> int:
     home = open_home()
     days = parsed.text("keep_days")
-    if days is not None and not days.isdigit():
+    if days is not None and untrusted.whole_number(days, 6) is None:
         raise UsageError(f"--keep-days {days}: not a number of days")
     keep = daily_cleanup.kept(home, None if days is None else float(days), clock_is_right=parsed.flag("clock_is_right"))
     if keep.clock.doubt:

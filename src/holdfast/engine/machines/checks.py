@@ -17,6 +17,7 @@ from holdfast.errors import AuthenticationError, ConfigError, HoldfastError, Hos
 from holdfast.hosts import openssh
 from holdfast.hosts.ssh import SshHost
 from holdfast.record import Record
+from holdfast.runner import untrusted
 from holdfast.runner.decoding import readable
 from holdfast.runner.store import layout
 
@@ -194,7 +195,7 @@ class _Examination:
             yield Tick("python", FAILED, message, self._other_python(), ConfigError.exit_code)
             return
         version, path = answer.words[1], " ".join(answer.words[2:])
-        if [int(digits) for digits in version.split(".")[:2] if digits.isdigit()] < [3, 6]:
+        if [untrusted.whole_number(digits) or 0 for digits in version.split(".")[:2]] < [3, 6]:
             message = f"{path} is {version}, but 3.6 or newer is required"
             yield Tick("python", FAILED, message, self._other_python(), ConfigError.exit_code)
             return

@@ -10,7 +10,7 @@ from holdfast.engine.submit import trust_policy
 from holdfast.engine.submit.trust_policy import SWITCHES, Wanted, covers
 from holdfast.errors import ConfigError, HoldfastError
 from holdfast.record import Record
-from holdfast.runner import json_text
+from holdfast.runner import json_text, untrusted
 from holdfast.runner.decoding import as_bytes
 from holdfast.runner.store import layout
 from holdfast.runner.untrusted import Untrusted, hexadecimal
@@ -244,7 +244,7 @@ def unconfirmed(home: str, root: str) -> list[Finding]:
             path, _, line = path.rpartition(":")
             shown = os.path.relpath(path, root).replace(os.sep, "/")
             message = f"not confirmed on this machine: {permission.shown}"
-            numbers = (int(line), int(column)) if line.isdigit() and column.isdigit() else (0, 0)
+            numbers = (untrusted.whole_number(line) or 0, untrusted.whole_number(column) or 0)
             findings.append(Finding("warning", shown, *numbers, message, pending.command))
     return list(dict.fromkeys(findings))
 

@@ -3,6 +3,7 @@
 import json
 import os
 
+from .. import untrusted
 from ..container import engines, images, monitor
 from ..container.argv import LABEL
 from ..decoding import lossless
@@ -69,7 +70,7 @@ def _inspect(program: "str", identity: "str") -> "Container | None":
         raise
     size, name, mounts = output.strip().split(" ", 2)
     sources = [str(mount.get("Source")) for mount in json.loads(mounts) or ()]
-    return Container(identity, name.lstrip("/"), int(size) if size.isdigit() else 0, sources)
+    return Container(identity, name.lstrip("/"), untrusted.whole_number(size) or 0, sources)
 
 
 def _belongs(home: "bytes", container: "Container") -> "bool":

@@ -57,5 +57,5 @@ def visible(cards: "list[dict[str, Any]]", setting: "str | None") -> "list[dict[
 
 def _is_named(card: "dict[str, Any]", word: "str") -> "bool":
     if word.isdigit():
-        return int(word) == card.get("index")
+        return word == str(card.get("index"))
     return word.startswith("GPU-") and str(card.get("uuid")).startswith(word)

@@ -3,6 +3,7 @@
 import re
 import subprocess
 
+from .. import untrusted
 from ..decoding import readable
 from . import gpu_model, process_owner
 
@@ -92,8 +93,8 @@ def _card(row: "dict[str, str]", processes: "list[dict[str, Any]]") -> "dict[str
         name=row["name"],
         uuid=row["uuid"],
         pci=_pci(row["pci.bus_id"]),
-        major=int(major) if major.isdigit() else None,
-        minor=int(minor) if minor.isdigit() else None,
+        major=untrusted.whole_number(major),
+        minor=untrusted.whole_number(minor),
         memory_clock_mhz=_number(row["clocks.max.memory"]),
         core_clock_mhz=_number(row["clocks.max.sm"]),
         busy_percent=_number(row["utilization.gpu"]),

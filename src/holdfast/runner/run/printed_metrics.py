@@ -9,6 +9,7 @@ A line of a file (``train.py:45``) and a port of a host (``localhost:6006``) are
 import os
 import re
 
+from .. import untrusted
 from ..decoding import readable
 
 MYPY = False
@@ -65,7 +66,7 @@ def _name(pair: "Match[str]") -> "str":
 def _number(text: "str") -> "float":
     """An int where the text has neither a point nor an exponent: only such a number can be a step."""
     digits = text.replace(",", "")
-    is_whole = digits.lstrip("+-").isdigit() and len(digits) <= _LONGEST_STEP
+    is_whole = untrusted.whole_number(digits.lstrip("+-"), _LONGEST_STEP) is not None
     return int(digits) if is_whole else float(digits)
 
 

@@ -17,6 +17,7 @@ from binascii import crc32
 
 from holdfast import lifecycle
 from holdfast.errors import LockedError, StoreError, UsageError
+from holdfast.runner import untrusted
 from holdfast.store import history_record, runs
 from holdfast.store.index import files, rows
 from holdfast.store.where.fields import KEY_SHIFT, column, storable
@@ -122,8 +123,9 @@ class Index:
         only = None if any_project else project_id
         if named == "last":
             return self._last(project_id)
-        if named.isdigit() and len(named) < 10:
-            return self._numbered(project_id, int(named))
+        number = untrusted.whole_number(named, 9)
+        if number is not None:
+            return self._numbered(project_id, number)
         return self._exact(named, only) or self._named(named, project_id) or self._by_beginning(named, only)
 
     def refresh(self, uids: Iterable[str] = ()) -> None:
