@@ -62,9 +62,15 @@ def test_stock_file_loses_its_retired_package_with_one_warning(tmp_path: Path) -
 
 
 def test_project_that_imports_the_retired_package_is_refused(tmp_path: Path) -> None:
-    error = refusal(tmp_path, STOCK, "import mmlspark\n")
-    assert error.where == "aml_config/spark_dependencies.yml:9"
+    error = refusal(tmp_path, STOCK, "import os\n\nimport mmlspark\n")
+    assert error.where == "etl.py:3"
     assert "mmlspark" in error.what
+    assert "aml_config/spark_dependencies.yml:9" in error.what
+
+
+def test_notebook_that_imports_the_retired_package_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "old.ipynb").write_text('{"cells": [{"source": [\n  "import os\\n",\n  "from mmlspark import x"]}]}\n')
+    assert refusal(tmp_path, STOCK, 'text = [\n"import mmlspark"]\n').where == "old.ipynb:3"
 
 
 def test_project_without_spark_resolves_no_packages(tmp_path: Path) -> None:
@@ -102,6 +108,29 @@ def test_master_in_the_file_must_fit_the_target(tmp_path: Path) -> None:
     error = refusal(tmp_path, "configuration:\n  spark.master: yarn\n")
     assert error.where == "aml_config/spark_dependencies.yml:2"
     assert "spark.master is yarn" in error.what
+
+
+@pytest.mark.parametrize("master", ["local", "local[*]", "local[4, 3]", "local-cluster[2, 1, 1024]"])
+def test_local_master_is_accepted(tmp_path: Path, master: str) -> None:
+    assert requested(tmp_path, f"configuration:\n  spark.master: {master}\n")[0] == {"master": master}
+
+
+@pytest.mark.parametrize(
+    "master", ["local[", "local[*", "local[x]", "local[-1]", "local[0]", "local[²]", "locale", "local[" + "9" * 5000]
+)
+def test_malformed_local_master_is_refused_with_its_line(tmp_path: Path, master: str) -> None:
+    error = refusal(tmp_path, f"configuration:\n  spark.master: {master}\n")
+    assert error.where == "aml_config/spark_dependencies.yml:2"
+    assert "malformed" in error.what
+    assert len(error.what) < 200
+
+
+@pytest.mark.parametrize("memory", ["²g", "٣g", "9" * 5000 + "g", "9" * 4000])
+def test_driver_memory_of_odd_digits_is_refused_with_its_line(tmp_path: Path, memory: str) -> None:
+    error = refusal(tmp_path, f"configuration:\n  spark.driver.memory: {memory}\n")
+    assert error.where == "aml_config/spark_dependencies.yml:2"
+    assert "not a size" in error.what
+    assert len(error.what) < 200
 
 
 @pytest.mark.parametrize(("memory", "limit"), [("900g", None), ("2g", 1 << 30), ("lots", None)])

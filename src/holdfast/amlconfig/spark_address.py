@@ -1,4 +1,4 @@
-"""Addresses of Spark clusters: ``spark://HOST:7077`` of a master, ``sc://HOST:15002`` of a Connect server."""
+"""Spark masters: ``spark://HOST:7077``, ``sc://HOST:15002`` of a Connect server, ``local[4]`` without a cluster."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ import re
 _HOST = r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])"
 _MASTER = re.compile(rf"spark://{_HOST}:\d{{1,5}}(?:,{_HOST}:\d{{1,5}})*\Z", re.ASCII)
 _CONNECT = re.compile(rf"sc://{_HOST}(?::\d{{1,5}})?(?:/(?:;[^\s]*)?)?\Z", re.ASCII)
+# As Spark itself reads them: threads, and how often a task may fail; workers, cores and memory of each.
+_LOCAL = re.compile(
+    r"local(?:\[(?:[1-9]\d{0,4}|\*)(?:\s*,\s*[1-9]\d{0,4})?\]|-cluster\[\s*\d{1,5}\s*,\s*\d{1,5}\s*,\s*\d{1,9}\s*\])?\Z",
+    re.ASCII,
+)
 _PORT = re.compile(r":(\d+)(?=[,/]|\Z)")
 
 
@@ -19,6 +24,11 @@ def complaint(key: str, text: str) -> tuple[str, str]:
         hint = "delete it; SPARK_CONNECT_AUTHENTICATE_TOKEN is read by Spark: --secret SPARK_CONNECT_AUTHENTICATE_TOKEN"
         return f"{key} contains a token", hint
     return "", ""
+
+
+def is_local(text: str) -> bool:
+    """Whether it is a well-formed master without a cluster: ``local``, ``local[4]``, ``local[*]``."""
+    return _LOCAL.match(text) is not None
 
 
 def _has_real_ports(text: str) -> bool:

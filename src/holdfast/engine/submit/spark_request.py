@@ -25,6 +25,7 @@ RETIRED = {"com.microsoft.ml.spark:mmlspark": "mmlspark"}
 # In the file that the original made for every project; few scripts use it.
 _OFTEN_UNUSED = ("com.microsoft.sqlserver:mssql-jdbc",)
 _USES_SPARK = rb"\bpyspark\b|\bspark\s*\.\s*\w|\bsc\s*\.\s*\w"  # compiled on use: most submits do without
+_LONGEST_SHOWN = 60
 _LARGEST_SOURCE = 4 << 20
 _MOST_SOURCES = 2000
 _SKIPPED = (".git", "node_modules", "__pycache__", "outputs")
@@ -77,14 +78,28 @@ def _where(compute: ComputeTarget, conf: dict[str, str], location: str) -> Json:
         address = spark_cluster.master_of(compute)
     is_other = own != address if address else bool(own) and not own.startswith("local")
     if own and is_other:
-        what = f"spark.master is {own}, and runs on {compute.name} use {address or LOCAL}"
+        what = f"spark.master is {_short(own)}, and runs on {compute.name} use {address or LOCAL}"
         raise ConfigError(what, where=location, hint="delete that line, or submit to another target")
+    if own and not address:
+        _check_local(own, location)
     if address.startswith("sc://"):
         return {"remote": address}
     if address == _YARN:
         mode, program = compute.yarn_deploy_mode or "client", compute.spark_submit_location
         return {"master": address, "deploy_mode": mode, **({"program": program} if program else {})}
     return {"master": address or own or LOCAL}
+
+
+def _check_local(master: str, location: str) -> None:
+    from holdfast.amlconfig import spark_address
+
+    if not spark_address.is_local(master):
+        hint = "write spark.master: local[4] for 4 threads, or delete that line: local[*] uses all processors"
+        raise ConfigError(f"spark.master is {_short(master)!r}, which is malformed", where=location, hint=hint)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 def _check_memory(compute: ComputeTarget, conf: dict[str, str], location: str) -> None:
@@ -97,10 +112,10 @@ def _check_memory(compute: ComputeTarget, conf: dict[str, str], location: str) -
     limit = compute.memory or (0 if compute.kind.is_remote else memory.limit())
     if not memory.size(text):
         hint = "write for example spark.driver.memory: 2g"
-        raise ConfigError(f"spark.driver.memory is {text!r}, which is not a size", where=location, hint=hint)
+        raise ConfigError(f"spark.driver.memory is {_short(text)!r}, which is not a size", where=location, hint=hint)
     if limit and memory.size(text) > limit:
         where = "its container" if compute.memory else "this machine"
-        what = f"spark.driver.memory is {text}, and {where} has {limit >> 20} MB"
+        what = f"spark.driver.memory is {_short(text)}, and {where} has {limit >> 20} MB"
         raise ConfigError(what, where=location, hint=f"write at most spark.driver.memory: {int(limit * 0.8) >> 20}m")
 
 
@@ -126,18 +141,25 @@ def _without_scala(package: SparkPackage) -> str:
 
 
 def _refuse_import(root: str, module: str, package: SparkPackage, location: str) -> None:
-    if _mentions(root, rb"(?m)^\s*(?:import|from)\s+%s\b" % module.encode()):
-        what = f"a script imports {module}, whose package {package.coordinate} is no longer available"
+    name = module.encode()
+    pattern = re.compile(rb'^\s*"?\s*(?:import|from)\s+%s\b' % name, re.MULTILINE)  # lines of notebooks are quoted
+    for path, text in _sources(root):
+        found = pattern.search(text) if name in text else None
+        if found is None or (b'"' in found[0] and not path.endswith(".ipynb")):
+            continue
+        line = text.count(b"\n", 0, found.end()) + 1
+        what = f"this script imports {module}, whose package {package.coordinate} ({location}) is no longer available"
         hint = "its successor is com.microsoft.azure:synapseml_2.13, imported as synapse.ml"
-        raise ConfigError(what, where=location, hint=hint)
+        raise ConfigError(what, where=f"{os.path.relpath(path, root)}:{line}", hint=hint)
 
 
 def _mentions(root: str, expression: bytes) -> bool:
     pattern = re.compile(expression)
-    return any(pattern.search(text) for text in _sources(root))
+    return any(pattern.search(text) for _, text in _sources(root))
 
 
-def _sources(root: str) -> Iterator[bytes]:
+def _sources(root: str) -> Iterator[tuple[str, bytes]]:
+    """Path and text of the Python files and notebooks."""
     number = 0
     for folder, names, files in os.walk(root):
         names[:] = [name for name in names if name not in _SKIPPED and not name.startswith(".")]
@@ -146,6 +168,7 @@ def _sources(root: str) -> Iterator[bytes]:
                 continue
             number += 1
             try:
-                yield untrusted.read_file(os.path.join(folder, name), _LARGEST_SOURCE, root)
+                path = os.path.join(folder, name)
+                yield path, untrusted.read_file(path, _LARGEST_SOURCE, root)
             except (OSError, ValueError):
                 continue

@@ -6,6 +6,7 @@ worker has it, else the copy that an earlier run left there. Where there is neit
 
 import hmac
 import os
+import re
 import shlex
 import socket
 import sys
@@ -142,7 +143,7 @@ class _Source(object):
 
 def _listen(host: "str", driver_port: "str") -> "tuple[socket.socket, int]":
     """A free port, or, where the driver's port is fixed because of a firewall, one of those after it."""
-    first = int(driver_port) if driver_port.isdigit() else 0
+    first = int(driver_port) if re.match(r"[0-9]{1,5}\Z", driver_port) else 0
     family, kind, _, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
     for port in range(first + 1, first + 1 + _PORTS) if first else [0]:
         server = socket.socket(family, kind)

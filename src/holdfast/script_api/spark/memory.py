@@ -4,13 +4,15 @@ import os
 import sys
 
 _UNITS = {"k": 10, "m": 20, "g": 30, "t": 40}
+_DIGITS, _LONGEST = set("0123456789"), 15  # int() takes other digits too, and refuses very many
 
 
 def size(text: "str") -> "int":
     """Bytes of ``2g`` or ``512m``, as Java has them; 0 for anything else. Without a unit they are MiB."""
     word = text.strip().lower().rstrip("b")
     digits, unit = (word[:-1], word[-1]) if word[-1:] in _UNITS and word else (word, "m")
-    return int(digits) << _UNITS[unit] if digits.isdigit() else 0
+    is_number = 0 < len(digits) <= _LONGEST and _DIGITS.issuperset(digits)
+    return int(digits) << _UNITS[unit] if is_number else 0
 
 
 def limit() -> "int":
