@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import libraries
-from holdfast.script_api.spark import context, java, memory, record
+from holdfast.script_api.spark import context, java, memory, packages, record
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +39,31 @@ def test_names_are_there_and_import_nothing(tmp_path: Path, site: Path) -> None:
     code = "import sys; spark; sc; print(type(sc).__name__, [name for name in sys.modules if 'pyspark' in name])"
     done = run(code, tmp_path, site)
     assert (done.stdout, done.stderr) == ("LazyName []\n", "")
+
+
+def test_packages_of_a_session_load_nothing_before_it(tmp_path: Path, site: Path) -> None:
+    packages = [{"coordinate": "org.example:absent:1", "line": 2}]
+    code = "import sys; print([name for name in sys.modules if name.startswith('_holdfast_spark.')])"
+    done = run(code, tmp_path, site, HOLDFAST_SPARK=json.dumps({"packages_of_session": packages}))
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_unreachable_repository_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "CENTRAL", "http://127.0.0.1:1/")  # nothing listens there
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark-core_2.13-4.3.0.jar").write_text("")
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    monkeypatch.delenv("HOLDFAST_SPARK_JARS", raising=False)
+    row = {"coordinate": "org.example:absent:1", "line": 2}
+    settings = {"file": "spark.yml", "repositories": ["http://127.0.0.1:1/a"], "cache": str(tmp_path)}
+    with pytest.raises(packages.CannotProvide, match=r"spark.yml:2: .*org.example:absent:1 .*no repository within 3 s"):
+        packages.provide(settings, [row])
+    packages.provide(settings, [{**row, "optional": True}])  # and what is left out is remembered
+    assert [json.loads(path.read_text())["left_out"] for path in tmp_path.glob("*/resolved.json")] == [
+        [row["coordinate"]]
+    ]
+    monkeypatch.delenv("HOLDFAST_SPARK_JARS")
 
 
 def test_name_used_without_pyspark_says_what_to_add(tmp_path: Path, site: Path) -> None:

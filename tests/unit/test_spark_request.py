@@ -41,7 +41,7 @@ def requested(root: Path, text: str, script: str = USES_SPARK, **target: Any) ->
     (root / "etl.py").write_text(script)
     findings: list[Finding] = []
     compute = ComputeTarget(name="here", type="local", **target)
-    spark = spark_request.requested(str(root), Chosen(RunConfig("here"), compute, []), findings.extend)
+    spark = spark_request.requested(str(root), Chosen(RunConfig("here"), compute, []), findings.extend, "etl.py")
     return spark, findings
 
 
@@ -73,9 +73,16 @@ def test_notebook_that_imports_the_retired_package_is_named_with_its_line(tmp_pa
     assert refusal(tmp_path, STOCK, 'text = [\n"import mmlspark"]\n').where == "old.ipynb:3"
 
 
-def test_project_without_spark_resolves_no_packages(tmp_path: Path) -> None:
-    spark, _ = requested(tmp_path, STOCK, "print('plain')\n")
-    assert "packages" not in spark
+@pytest.mark.parametrize(
+    ("script", "is_early"),
+    [("print('plain')\n", False), ("import helper\n", True), ("from parts import x\n", True), ("import os\n", False)],
+)
+def test_packages_of_a_script_without_spark_wait_for_a_session(tmp_path: Path, script: str, is_early: bool) -> None:
+    (tmp_path / "helper.py").write_text(USES_SPARK)
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "x.py").write_text("def f(sc):\n    return sc.parallelize([1])\n")
+    spark, _ = requested(tmp_path, STOCK, script)
+    assert ("packages" in spark, "packages_of_session" in spark) == (is_early, not is_early)
 
 
 def test_keys_that_are_not_sparks_are_named_and_left_out(tmp_path: Path) -> None:

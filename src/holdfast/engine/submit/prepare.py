@@ -116,7 +116,8 @@ def prepare(order: Order, dialog: Dialog, environ: Mapping[str, str]) -> Prepare
     if chosen.config.framework != "Python":
         from holdfast.engine.submit import spark_request
 
-        job = job._replace(spark=spark_request.requested(project.root, chosen, dialog.findings))
+        spark = spark_request.requested(project.root, chosen, dialog.findings, job.source_file)
+        job = job._replace(spark=spark)
     elif chosen.compute.kind.framework:
         what = f"{chosen.compute.name} is a Spark cluster, and the run configuration says Framework: Python"
         raise ConfigError(what, where=chosen.config_file, hint="write Framework: PySpark")

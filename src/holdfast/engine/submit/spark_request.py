@@ -25,22 +25,27 @@ RETIRED = {"com.microsoft.ml.spark:mmlspark": "mmlspark"}
 # In the file that the original made for every project; few scripts use it.
 _OFTEN_UNUSED = ("com.microsoft.sqlserver:mssql-jdbc",)
 _USES_SPARK = rb"\bpyspark\b|\bspark\s*\.\s*\w|\bsc\s*\.\s*\w"  # compiled on use: most submits do without
+_IMPORTS = rb"^\s*(?:import|from)\s+(\.|\w+)"
 _LONGEST_SHOWN = 60
 _LARGEST_SOURCE = 4 << 20
 _MOST_SOURCES = 2000
 _SKIPPED = (".git", "node_modules", "__pycache__", "outputs")
 
 
-def requested(root: str, chosen: Chosen, show: Callable[[Sequence[Finding]], None]) -> Json:
-    """The plan's ``spark``. Errors of the files are raised with file and line; warnings go to ``show``."""
+def requested(root: str, chosen: Chosen, show: Callable[[Sequence[Finding]], None], script: str = "") -> Json:
+    """The plan's ``spark``. Errors of the files are raised with file and line; warnings go to ``show``.
+
+    The packages of a script that shows no use of Spark wait until it asks for a session.
+    """
     file, declared, findings = _declared(root, chosen.config)
     conf = dict(declared.configuration) if declared is not None else {}
     lines = declared.lines if declared is not None else {}
     spark = _where(chosen.compute, conf, f"{file}:{lines.get('spark.master', 0)}")
     _check_memory(chosen.compute, conf, f"{file}:{lines.get('spark.driver.memory', 0)}")
     rows = list(_packages(root, file, declared, findings)) if declared is not None and declared.packages else []
-    if rows and uses_spark(root) and declared is not None:
-        spark.update(packages=rows, repositories=list(declared.repositories), file=file)
+    if rows and declared is not None:
+        key = "packages" if _script_uses_spark(root, script) else "packages_of_session"
+        spark.update({key: rows, "repositories": list(declared.repositories), "file": file})
     if conf:
         spark["conf"] = conf
     if findings:
@@ -51,6 +56,36 @@ def requested(root: str, chosen: Chosen, show: Callable[[Sequence[Finding]], Non
 def uses_spark(root: str) -> bool:
     """Whether a Python file or notebook of the project uses Spark, by its text."""
     return _mentions(root, _USES_SPARK)
+
+
+def _script_uses_spark(root: str, script: str) -> bool:
+    """Whether the script, or a file of the project that it imports, uses Spark; of a shell script the whole project."""
+    if not script.endswith(".py"):
+        return uses_spark(root)
+    pattern, imports = re.compile(_USES_SPARK), re.compile(_IMPORTS, re.MULTILINE)
+    waiting, seen = [os.path.join(root, script)], set()
+    while waiting and len(seen) < _MOST_SOURCES:
+        path = waiting.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        try:
+            text = untrusted.read_file(path, _LARGEST_SOURCE, root)
+        except (OSError, ValueError):
+            continue
+        if pattern.search(text):
+            return True
+        folders = {root, os.path.dirname(os.path.join(root, script)), os.path.dirname(path)}
+        for name in {found.decode("utf-8", "replace") for found in imports.findall(text)}:
+            waiting += [file for folder in folders for file in _files_of(folder, name)]
+    return False
+
+
+def _files_of(folder: str, name: str) -> list[str]:
+    """The files behind an imported name, all of a package; a dot stands for the importing file's own package."""
+    package = os.path.join(folder, name) if name != "." else folder
+    files = [path for path, _ in _sources(package)] if os.path.isdir(package) else []
+    return [*files, *([f"{package}.py"] if os.path.isfile(f"{package}.py") else [])]
 
 
 def _declared(root: str, config: RunConfig) -> tuple[str, SparkDependencies | None, list[Finding]]:

@@ -85,6 +85,7 @@ def prepare(own: "dict[str, str]") -> "None":
     folder = scratch()
     chosen = java.find(spark.spark)
     values = settings()
+    _provide_packages(values)
     master = own.get("spark.master") or str(values.get("master") or "local[*]")
     _check_hadoop(master)
     _check_version(master, spark.spark)
@@ -98,6 +99,17 @@ def prepare(own: "dict[str, str]") -> "None":
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:-UsePerfData")  # leaves a file in /tmp where it is ended
     os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join(map(shlex.quote, options(master, conf, values)))
+
+
+def _provide_packages(values: "dict[str, Any]") -> "None":
+    """Those of a script in which no use of Spark was seen; of others they are there before its first line."""
+    if values.get("packages_of_session"):
+        from . import packages
+
+        try:
+            packages.provide(values, values["packages_of_session"])
+        except packages.CannotProvide as problem:
+            raise _noted(CannotStart(str(problem))) from None
 
 
 def options(master: "str", conf: "dict[str, str]", values: "dict[str, Any]") -> "list[str]":

@@ -10,7 +10,7 @@ import sys
 import time
 from xml.sax.saxutils import quoteattr
 
-from . import installation, java, record, say
+from . import installation, java, record, repositories, say
 
 MYPY = False
 if MYPY:
@@ -60,18 +60,30 @@ class Unresolved(Exception):
         self.output = output
 
 
+class CannotProvide(Exception):
+    """A package cannot be had; the text names it, its line and what to do."""
+
+
 def ensure(settings: "dict[str, Any]") -> "None":
-    """Put the jars of the packages into a variable for the JVM; ends the process where one cannot be had."""
+    """Before the script's first line; ends the process where a package cannot be had."""
+    try:
+        provide(settings, settings["packages"])
+    except CannotProvide as problem:
+        refuse(str(problem))
+
+
+def provide(settings: "dict[str, Any]", rows: "list[dict[str, Any]]") -> "None":
+    """Put the jars of the packages into a variable for the JVM."""
     spark = installation.find()
     if "HOLDFAST_SPARK_JARS" in os.environ or spark is None:
         return  # a child of the script, or a Python without Spark, which the script will notice if it needs it
-    wanted = [row for row in settings["packages"] if _is_loadable(row, spark, settings)]
+    wanted = [row for row in rows if _is_loadable(row, spark, settings)]
     try:
         os.environ["HOLDFAST_SPARK_JARS"] = os.pathsep.join(_jars(wanted, settings, spark))
     except Unresolved as problem:
-        refuse(_not_found(problem, settings))
+        raise CannotProvide(_not_found(problem, settings, rows)) from None
     except java.NoJava as problem:
-        refuse(str(problem))
+        raise CannotProvide(str(problem)) from None
 
 
 def refuse(message: "str") -> "None":
@@ -97,15 +109,15 @@ def _jars(
 ) -> "list[str]":
     if not wanted:
         return []
-    repositories = list(settings.get("repositories") or [])
-    basis = [sorted(row["coordinate"] for row in wanted), repositories, spark.scala]
+    given = list(settings.get("repositories") or [])
+    basis = [sorted(row["coordinate"] for row in wanted), given, spark.scala]
     folder = os.path.join(_cache(settings), hashlib.sha256(json.dumps(basis).encode("ascii")).hexdigest()[:32])
     os.makedirs(folder, 0o700, exist_ok=True)
     with open(os.path.join(folder, "lock"), "a") as lock:
         _hold(lock)
         known = _known(folder)
         if known is None:
-            known = _resolved(wanted, repositories, folder, spark)
+            known = _resolved(wanted, given, folder, spark)
     for row in wanted:
         if row["coordinate"] in known["left_out"]:
             say("%s: %s cannot be had now and is left out" % (_place(row, settings), row["coordinate"]))
@@ -135,7 +147,7 @@ def _paths(folder: "str", known: "dict[str, Any]") -> "list[str]":
 
 
 def _resolved(
-    wanted: "list[dict[str, Any]]", repositories: "list[str]", folder: "str", spark: "installation.Installation"
+    wanted: "list[dict[str, Any]]", given: "list[str]", folder: "str", spark: "installation.Installation"
 ) -> "dict[str, Any]":
     """Fetch what is wanted; what may be missing is left out where it cannot be had."""
     left_out = []  # type: list[str]
@@ -143,7 +155,7 @@ def _resolved(
     while True:
         coordinates = [row["coordinate"] for row in wanted if row["coordinate"] not in left_out]
         try:
-            jars = _fetch(coordinates, repositories, folder, spark) if coordinates else []
+            jars = _fetch(coordinates, given, folder, spark) if coordinates else []
             break
         except Unresolved as problem:
             missing = [name for name in problem.names if name in optional]
@@ -156,10 +168,13 @@ def _resolved(
 
 
 def _fetch(
-    coordinates: "list[str]", repositories: "list[str]", folder: "str", spark: "installation.Installation"
+    coordinates: "list[str]", given: "list[str]", folder: "str", spark: "installation.Installation"
 ) -> "list[str]":
+    roots = ["%s/" % root.rstrip("/") for root in given] + [CENTRAL]
+    roots = repositories.reachable(roots)
+    if not roots:
+        raise Unresolved(coordinates, "Connection to no repository within %d s\n" % repositories.LIMIT_S)
     machine = java.find(spark.spark)
-    roots = ["%s/" % root.rstrip("/") for root in repositories] + [CENTRAL]
     resolvers = "\n".join(_RESOLVER % (number, quoteattr(root)) for number, root in enumerate(roots))
     _write(os.path.join(folder, "settings.xml"), _SETTINGS % (quoteattr(os.path.join(folder, "ivy")), resolvers))
     rows = [_DEPENDENCY % tuple(map(quoteattr, coordinate.split(":"))) for coordinate in coordinates]
@@ -194,8 +209,8 @@ def _missing(output: "str", coordinates: "list[str]") -> "list[str]":
     return ours or coordinates
 
 
-def _not_found(problem: "Unresolved", settings: "dict[str, Any]") -> "str":
-    rows = {row["coordinate"]: row for row in settings["packages"]}
+def _not_found(problem: "Unresolved", settings: "dict[str, Any]", packages: "list[dict[str, Any]]") -> "str":
+    rows = {row["coordinate"]: row for row in packages}
     roots = ", ".join([*(settings.get("repositories") or []), CENTRAL])
     errors = re.findall(r"(?:Server access error|java\.net\.|Connection|timed out|Could not)[^\n]*", problem.output)
     answer = "; " + errors[-1].strip()[:200] if errors else ""
