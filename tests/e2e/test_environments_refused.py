@@ -55,6 +55,13 @@ def test_an_index_that_stops_answering_after_the_solve(desk: Desk, index: Server
     assert "503" in said
     assert "environment.log" in said
     assert desk.record()["status"] == "Failed"
+    closing = said[said.index("Failed in") :]
+    assert "Failed in 0.00 s" not in closing
+    assert "$ " not in closing  # no command line of a tool
+    assert closing.count("503") == 1
+    assert max(map(len, closing.splitlines())) < 700
+    assert closing.splitlines()[0].index("tinypip") < closing.splitlines()[0].index("503")
+    assert any(line.strip().startswith("the whole log: ") for line in closing.splitlines()[1:])
 
 
 def test_versions_that_exclude_each_other(desk: Desk, index: Server) -> None:

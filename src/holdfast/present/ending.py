@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.store.runs import Run
 
 _MARKS = {"Completed": ("✓", "32"), "Canceled": ("■", "33")}
+_LONGEST_REASON = 200
 _INCOMPLETE = ("!", "33")
 _SHOWN = 10  # outputs that are missing
 _LOG_END = 64 * 1024
@@ -190,15 +191,24 @@ def closing_line(run: Run, closed: Json, *, complete: bool = True, retry: bool =
         head = f"\x1b[{colour}m{head}\x1b[0m"
     parts = [f"{head} in {human_duration(_seconds(run))}"]
     reason = history_record.reason(run, outputs=False)
-    if reason:
-        parts.append(show("; ".join(reason.splitlines())))
+    first, below = _divided(reason)
+    if first:
+        parts.append(show(first))
     parts += _best(run)
     parts += _counts(history_record.output_rows(run))
     if retry:
         parts.append(f"holdfast retry -r {run.request.get('run_number')} restarts it")
     parts.append(f"holdfast info -r {run.request.get('run_number')}")
     separator = " · " if "·".encode(encoding, "ignore") else " | "
-    return separator.join(parts)
+    return "\n    ".join([separator.join(parts), *map(show, below)])
+
+
+def _divided(reason: str) -> tuple[str, list[str]]:
+    """The part of a reason in the closing line, and the lines below it where it is long."""
+    if len(reason) <= _LONGEST_REASON:
+        return "; ".join(reason.splitlines()), []
+    first, *below = reason.splitlines()
+    return first, [line for line in below if line.strip()]
 
 
 def _counts(rows: list[Json]) -> list[str]:
@@ -213,7 +223,8 @@ def _counts(rows: list[Json]) -> list[str]:
 
 def _seconds(run: Run) -> float:
     events = {str(event.get("type")): event for event in reversed(run.events)}
-    length = history_record.length_ns(events.get("started"), events.get("exited") or events.get("closed"))
+    start = events.get("started") or events.get("accepted")  # without a start: how long it was prepared
+    length = history_record.length_ns(start, events.get("exited") or events.get("closed"))
     return (length or 0) / 1e9
 
 

@@ -16,7 +16,7 @@ from ..decoding import readable
 from ..store import layout, lock_holders, lock_wait
 from ..store.files import fsync_path, write_synced
 from ..store.remove_tree import remove_tree
-from . import node, pip_configuration
+from . import build_failure, node, pip_configuration
 
 MYPY = False
 if MYPY:
@@ -263,7 +263,7 @@ def _build(
         answer = ask_builder(home, program, request, log, tell, stopped, lock)
     if answer.get("event") != "done":
         remove_tree(beside)
-        raise CannotBuild(words_of(answer, log))
+        raise CannotBuild(build_failure.message(answer, log))
     _publish(beside, folder, lambda made: read_note(made) is not None)
 
 
@@ -386,13 +386,3 @@ def _lines(builder: "subprocess.Popen[bytes]", stopped: "Callable[[], bool]") ->
                 continue
             if isinstance(event, dict):
                 yield event
-
-
-def words_of(answer: "dict[str, object]", log: "bytes") -> "str":
-    """The builder's complaint as a person should read it: what, where, what to do, last lines, where the rest is."""
-    parts = ["the environment could not be built: %s" % answer.get("what")]
-    parts += ["%s: %s" % (name, answer[name]) for name in ("where", "hint") if answer.get(name)]
-    last = answer.get("tail")
-    parts += [str(line) for line in last[-30:]] if isinstance(last, list) else []
-    parts.append("the whole log: %s" % os.fsdecode(log))
-    return "\n".join(parts)
