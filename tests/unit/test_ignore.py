@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.errors import ConfigError
 from holdfast.snapshot.ignore import Rule, Rules, explain
 
 CORPUS_SEEDS = range(1, 13)
@@ -452,3 +453,26 @@ def test_later_patterns_decide_among_simple_and_starred_ones(tmp_path: Path) -> 
     theirs = answers_of_git(tmp_path, names)
     rules = Rules.of_project(os.fsencode(tmp_path), [b".gitignore"])
     assert {name: rules.leaves_out(name, name, is_folder=False) for name in names} == theirs
+
+
+def test_patterns_of_nested_files_are_limited_together(tmp_path: Path) -> None:
+    """A limit per file alone lets a chain of folders multiply the work for each file below it."""
+    folder = tmp_path
+    for _ in range(4):
+        (folder / ".gitignore").write_text("".join(f"*a{number}*b*c\n" for number in range(3000)))
+        folder = folder / "d"
+        folder.mkdir()
+    with pytest.raises(ConfigError, match="more than 10000 patterns apply to this folder") as refused:
+        walk(tmp_path)
+    assert refused.value.where == "d/d/d/.gitignore:1001"
+
+
+def test_patterns_of_side_by_side_folders_are_not_added_up(tmp_path: Path) -> None:
+    for name in "pqrs":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / ".gitignore").write_text("".join(f"x{number}\n" for number in range(3000)))
+        (tmp_path / name / "x2999").touch()
+        (tmp_path / name / "y").touch()
+    verdicts = walk(tmp_path)
+    assert [verdicts[name.encode() + b"/y"] for name in "pqrs"] == [None] * 4
+    assert all(verdicts[name.encode() + b"/x2999"] for name in "pqrs")

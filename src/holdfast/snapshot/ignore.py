@@ -70,6 +70,7 @@ _LARGEST_KEY = 1 << 15
 _LARGEST_FILE = 1 << 20
 _LONGEST_PATTERN = 4096  # bytes; no path is longer
 _MOST_PATTERNS = 5000  # each is compared with each file
+_MOST_IN_FORCE = 10_000  # of all files that apply to one folder
 
 
 class Rule(Record):
@@ -159,16 +160,23 @@ def secret_by_content(name: bytes, status: os.stat_result, read_head: Callable[[
 class Rules:
     """All rules that are in force in one folder. Folders without ignore files share those of the folder above."""
 
-    def __init__(self, from_git: tuple[Pattern, ...], from_aml: tuple[Pattern, ...]) -> None:
+    def __init__(self, from_git: tuple[Patterns, ...], from_aml: tuple[Patterns, ...], count: int) -> None:
+        """The patterns of each file, from the root down. The tables of a file are shared by all folders below it."""
         self._from_git = from_git
         self._from_aml = from_aml
-        self._patterns = Patterns(from_git + from_aml)
+        self._count = count
+        self._last_first = (from_git + from_aml)[::-1]
 
     @classmethod
     def of_project(cls, root: bytes, names: Collection[bytes]) -> Rules:
         exclude = _git_info_exclude(root) if b".git" in names else b""
-        from_git = tuple(_parse(exclude, b".git/info/exclude", b"")) if exclude else ()
-        return cls(from_git, ()).inside(root, b"", names)
+        return cls.with_exclude(exclude).inside(root, b"", names)
+
+    @classmethod
+    def with_exclude(cls, exclude: bytes) -> Rules:
+        """The rules above those of the project's own files; ``exclude`` is the content of ``.git/info/exclude``."""
+        patterns = tuple(_parse(exclude, b".git/info/exclude", b""))
+        return cls((Patterns(patterns),) if patterns else (), (), len(patterns))
 
     def inside(self, folder: bytes, path: bytes, names: Collection[bytes]) -> Rules:
         """The rules for the entries of ``folder``, which is at ``path`` and has ``names``."""
@@ -177,19 +185,30 @@ class Rules:
     def with_files(self, path: bytes, read: Callable[[bytes], bytes]) -> Rules:
         """The same, with the content of its ignore files from ``read``."""
         base = path + b"/" if path else b""
-        more = [tuple(_parse(read(file), base + file, base)) for file in IGNORE_FILES]
-        return Rules(self._from_git + more[0], self._from_aml + more[1]) if any(more) else self
+        count = self._count
+        more: list[tuple[Patterns, ...]] = []
+        for file in IGNORE_FILES:
+            patterns = tuple(_parse(read(file), base + file, base, count))
+            count += len(patterns)
+            more.append((Patterns(patterns),) if patterns else ())
+        return Rules(self._from_git + more[0], self._from_aml + more[1], count) if any(more) else self
 
     def leaves_out(self, name: bytes, path: bytes, is_folder: bool) -> Rule | None:
         if name in _ALWAYS or path in _ALWAYS_AT_ROOT or path.startswith(_IDENTITY_BEING_WRITTEN):
             return Rule("", 0, f"`{os.fsdecode(path)}` is never sent")
-        pattern = self._patterns.last(name, path, is_folder)
+        pattern = self._last(name, path, is_folder)
         return None if pattern is None or pattern.negative else _rule(pattern)
 
     def insist_on(self, name: bytes, path: bytes, *, is_folder: bool = False) -> bool:
         """Whether a ``!`` line of an .amlignore asks for this file or folder."""
-        pattern = self._patterns.last(name, path, is_folder)
+        pattern = self._last(name, path, is_folder)
         return pattern is not None and pattern.negative and os.path.basename(pattern.file) == _AMLIGNORE
+
+    def _last(self, name: bytes, path: bytes, is_folder: bool) -> Pattern | None:
+        for patterns in self._last_first:
+            if pattern := patterns.last(name, path, is_folder):
+                return pattern
+        return None
 
 
 class StoredRules:
@@ -197,8 +216,8 @@ class StoredRules:
 
     def __init__(self, root: bytes, contents: Mapping[bytes, bytes]) -> None:
         self._contents = contents
-        exclude = tuple(_parse(_git_info_exclude(root), b".git/info/exclude", b""))
-        self._folders = {b"": Rules(exclude, ()).with_files(b"", lambda file: contents.get(file, b""))}
+        above = Rules.with_exclude(_git_info_exclude(root))
+        self._folders = {b"": above.with_files(b"", lambda file: contents.get(file, b""))}
 
     def leaves_out(self, path: bytes) -> bool:
         """Whether a file at this path would not have been part of the tree."""
@@ -223,7 +242,8 @@ class StoredRules:
         return self._folders[folder]
 
 
-def _parse(data: bytes, file: bytes, base: bytes) -> Iterator[Pattern]:
+def _parse(data: bytes, file: bytes, base: bytes, above: int = 0) -> Iterator[Pattern]:
+    """``above`` is the number of patterns of other files that apply to the same folder."""
     for count, pattern in enumerate(parse(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), file, base), start=1):
         where = f"{os.fsdecode(file)}:{pattern.line}"
         if len(pattern.written) > _LONGEST_PATTERN:
@@ -231,6 +251,9 @@ def _parse(data: bytes, file: bytes, base: bytes) -> Iterator[Pattern]:
         if count > _MOST_PATTERNS:
             hint = "name folders instead of files"
             raise ConfigError(f"more than {_MOST_PATTERNS} patterns in one file", where=where, hint=hint)
+        if above + count > _MOST_IN_FORCE:
+            what = f"more than {_MOST_IN_FORCE} patterns apply to this folder, with those of the folders above it"
+            raise ConfigError(what, where=where, hint="name folders instead of files")
         yield pattern
 
 
