@@ -156,6 +156,19 @@ def test_it_is_a_plain_zip(desk: Desk, archive: Path) -> None:
     assert json.loads(files["holdfast-runs.json"])["runs"]
 
 
+@pytest.mark.parametrize("note", [b"garbage", b"[]", b'{"v": 1, "kind": "holdfast-runs", "runs": []}', None])
+def test_archive_with_a_damaged_list_of_runs_is_refused(archive: Path, other: Desk, note: bytes | None) -> None:
+    damaged = other.project / "damaged.zip"
+    with zipfile.ZipFile(damaged, "w") as target:
+        for name, content in contents(archive).items():
+            if name != "holdfast-runs.json":
+                target.writestr(name, content)
+        if note is not None:
+            target.writestr("holdfast-runs.json", note)
+    refused = other.holdfast("history", "import", str(damaged))
+    assert (refused.code, "its list of runs (holdfast-runs.json)" in refused.err) == (2, True), refused
+
+
 def test_open_runs_stay(desk: Desk) -> None:
     desk.script("import time; time.sleep(60)")
     desk.submit("--no-wait", "train.py")

@@ -498,6 +498,8 @@ json.dump(json.loads(sys.argv[1]), open(os.path.join(folder, "result.json"), "w"
         {"v": 1, "value": {"$type": "os.system", "arrow": "x"}},
         {"v": 1, "value": {"$type": "dict", "pairs": [[[], 1]]}},
         {"v": 2},
+        {"v": 1, "error": 5},
+        {"v": 1},
         [],
     ]
     result = desk.python(
@@ -517,5 +519,5 @@ print(json.dumps(names))
         str(desk.project / "executed"),
     )
     assert result.code == 0, result
-    assert result.json == ["UsageError", *["MalformedAnswerError"] * 16]
+    assert result.json == ["UsageError", *["MalformedAnswerError"] * 18]
     assert not (desk.project / "executed").exists()

@@ -128,7 +128,9 @@ def test_missing_program_ends_with_127_and_the_cause(desk: Desk) -> None:
     result = desk.submit("--", "torchrun", "train.py")
     assert result.code == 127
     assert "there is no program torchrun on the PATH of the run" in result.err
-    assert "if torchrun comes with a Python package, add it with: holdfast env add torch," in result.err
+    assert "torchrun comes with a Python package; add it with: holdfast env add torch," in result.err
+    result = desk.submit("--", "trian", "train.py")
+    assert (result.code, "did you mean train.py?" in result.err, "env add" in result.err) == (127, True, False), result
     result = desk.submit("--", "--lr", "0.1", "train.py")
     assert result.code == 127
     assert "env add" not in result.err

@@ -87,6 +87,10 @@ def test_output_and_errors_of_a_cell_cannot_act_on_the_terminal(study: Notebook)
     assert "\x1b]0" not in shown["text"]
     assert "\x1b[2J" not in shown["text"]
     assert "ValueError: \\x1b[2Jx" in shown["text"]
+    assert "UsageError" not in shown["text"]
+    attempt = "try:\n    get_ipython().run_cell_magic('submit', '', '1 / 0')\n"
+    caught = study.run(attempt + "except holdfast.errors.RemoteError as error:\n    kind = error.type_name")
+    assert (caught["status"], study.run("kind")["value"]) == ("ok", "'ZeroDivisionError'"), caught
 
 
 def test_bad_cells_are_refused_with_what_to_do(desk: Desk, study: Notebook) -> None:

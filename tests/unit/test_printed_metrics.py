@@ -32,7 +32,9 @@ API = Path(holdfast.__file__).parent / "script_api"
         ("epoch: 3/10", []),
         ("W1118 03:59:53.433000 21544 torch/distributed/run.py:982] ***", []),
         ("2026-11-18 [trainer.py:88] INFO (main.cpp:33) kernel.cu:7 loss: 0.5", [("loss", 0.5)]),
-        ("train.py:45: UserWarning: lr=0.1", [("lr", 0.1)]),
+        ("train.py:45: UserWarning: lr=0.1", []),
+        ("KeyError: 5", []),
+        ("MeanSquaredError: 0.5", [("MeanSquaredError", 0.5)]),
         ("TensorBoard at localhost:6006 (gpu1.example.com:22, ada@gpu1.lab:22)", []),
         ("acc@1: 76.1 test/acc@5=93.0", [("acc@1", 76.1), ("test/acc@5", 93.0)]),
         ("loss:0.5 top1.acc:0.9 step:3 model.py: 3", [("loss", 0.5), ("top1.acc", 0.9), ("step", 3), ("model.py", 3)]),
@@ -99,3 +101,15 @@ def test_name_with_two_values_in_one_line_gets_neither_and_the_rest_is_read(tmp_
 def test_huge_number_does_not_end_the_reading(tmp_path: Path) -> None:
     metrics = _read(tmp_path, b"loss=0.5\nhuge=" + b"9" * 400 + b"\nstep=" + b"9" * 30 + b"\nloss=0.25\n")
     assert list(metrics.by_name["loss"].values) == [0.5, 0.25]
+
+
+def test_numbers_in_a_warning_of_several_lines_are_no_metrics(tmp_path: Path) -> None:
+    warning = (
+        b"/env/sklearn/_logistic.py:473: ConvergenceWarning: lbfgs failed after 200 iterations (status=1):\n"
+        b"STOP: TOTAL NO. OF ITERATIONS REACHED LIMIT\n\n"
+        b"Increase the number of iterations to improve the convergence (max_iter=200).\n"
+        b"    https://scikit-learn.org/stable\n"
+        b"  n_iter_i = _check_optimize_result(\n"
+    )
+    metrics = _read(tmp_path, b"loss: 1\n", warning, b"Epoch 3 loss: 2\n", warning[:-40], b"loss: 3\n").by_name
+    assert {name: list(series.values) for name, series in metrics.items()} == {"loss": [1, 2, 3]}

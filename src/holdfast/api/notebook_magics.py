@@ -57,7 +57,7 @@ class Magics:
             options = _parsed(_submit_parser(), line)
             return None if options is None else self._submit(options, cell)
         except HoldfastError as error:
-            raise _as_ipython_shows_it(error) from error
+            raise _without_traceback(error)
 
     def runs(self, line: str) -> RunTable | None:
         """The runs of the project as a table: ``%runs -n 10 accuracy > 0.9``."""
@@ -68,7 +68,7 @@ class Magics:
             where = " ".join(options.where) or None
             return RunTable(runs(where, sort=options.sort, limit=options.limit, all_projects=options.all))
         except HoldfastError as error:
-            raise _as_ipython_shows_it(error) from error
+            raise _without_traceback(error)
 
     def _submit(self, options: argparse.Namespace, cell: str) -> Any:
         if "get_ipython()" in self._shell.transform_cell(cell):
@@ -171,10 +171,9 @@ def _names(texts: list[str]) -> list[str]:
     return [name.strip() for text in texts for name in text.split(",") if name.strip()]
 
 
-def _as_ipython_shows_it(error: HoldfastError) -> Exception:
-    """IPython shows its own ``UsageError`` without a traceback of our code. That of a cell is in the log already."""
-    from IPython.core.error import UsageError as Shown
-
+def _without_traceback(error: HoldfastError) -> HoldfastError:
+    """IPython asks an exception how to show it: without a traceback of our code. A cell's own is in the log."""
     text = str(error) if isinstance(error, RemoteError) else "\n  ".join(error_text.lines(error))
-    shown: Exception = Shown(text)
-    return shown
+    shown = [f"{type(error).__name__}: {text}"]
+    error._render_traceback_ = lambda: shown  # type: ignore[attr-defined]
+    return error

@@ -23,11 +23,13 @@ _SAFE_PYARROW = (14, 0, 1)  # older ones run code that an Arrow file names: CVE-
 def read(run: Run, *, allow_pickle: bool) -> Any:
     """The value that the function returned; the exception that it raised is a ``RemoteError``."""
     document = _document(run)
-    error = document.get("error")
-    if isinstance(error, dict):
-        raise remote_error(run, error)
+    if "error" in document:
+        error = document["error"]
+        raise remote_error(run, error) if isinstance(error, dict) else _malformed(run, "error is not an object")
     if "pickle" not in document:
-        return _Decoder(run).decode(document.get("value"))
+        if "value" not in document:
+            raise _malformed(run, "there is no value, error or pickle")
+        return _Decoder(run).decode(document["value"])
     if not allow_pickle:
         what = "the result is pickled, and reading it would run code that the target sent"
         raise UsageError(what, where=run.id, hint="result(allow_pickle=True), if you trust the target")

@@ -276,7 +276,7 @@ class _Silence:
     def progress(self, text: str) -> None:
         """There is no terminal."""
 
-    def another_attempt(self) -> None:
+    def another_attempt(self, reason: str) -> None:
         """The run was restarted."""
 
     def cut(self, file: str) -> None:

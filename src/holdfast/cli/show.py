@@ -102,12 +102,12 @@ class Screen:
         if self._gpus is not None:
             self._gpus.let_go()
 
-    def another_attempt(self) -> None:
+    def another_attempt(self, reason: str) -> None:
         self._stop_progress()
         self._rest = b""
         if self._gpus is not None:
             self._gpus.another_attempt()
-        self._log.line("the run was lost with its machine and is restarted")
+        self._log.line(f"the run was lost and is restarted{': ' if reason else ''}{show(reason)}")
 
     def cut(self, file: str) -> None:
         sys.stderr.write(f"WARNING: the target sent more of {show(file)} than allowed; the rest was discarded\n")

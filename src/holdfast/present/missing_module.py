@@ -40,7 +40,15 @@ _PACKAGES = {
     "faiss": "faiss-cpu",
     **dict.fromkeys(("nbclient", "ipykernel", "nbformat"), "nbclient ipykernel"),  # for notebooks, which need both
 }
-_PROGRAMS = {"torchrun": "torch", "jupyter": "jupyter-core"}
+# Programs that come with a Python package, and its name.
+_PROGRAMS = {
+    "torchrun": "torch",
+    "jupyter": "jupyter-core",
+    "spark-submit": "pyspark",
+    **{name: name for name in ("accelerate", "deepspeed", "dvc", "lightning", "mlflow", "papermill", "pytest", "ray")},
+    **{name: name for name in ("snakemake", "streamlit", "tensorboard", "wandb")},
+}
+_SCRIPTS = (".py", ".sh", ".ipynb")
 _NOT_FOUND = 127
 _EDITED_BY_US = (".txt", ".yml", ".yaml")
 
@@ -72,8 +80,25 @@ def explain_program(run: Run) -> str:
     closed = next((event for event in run.events if event.get("type") == "closed"), {})
     if closed.get("exit_code") != _NOT_FOUND or not program or "/" in program or program.startswith("-"):
         return ""
-    _, add = _mending(run, runs.read_plan(run) or {}, _PROGRAMS.get(program, program))
-    return f"if {program} comes with a Python package, add it with: {add}"
+    if program in _PROGRAMS:
+        _, add = _mending(run, runs.read_plan(run) or {}, _PROGRAMS[program])
+        return f"{program} comes with a Python package; add it with: {add}"
+    near = _nearest(program, str(run.request.get("project_root") or ""))
+    return f"did you mean {near}?" if near else ""
+
+
+def _nearest(program: str, root: str) -> str:
+    """A script at the top of the project or a known program with a similar name."""
+    from difflib import get_close_matches
+
+    try:
+        files = [name for name in os.listdir(root) if name.endswith(_SCRIPTS)] if root else []
+    except OSError:
+        files = []
+    by_name = {**{name: name for name in _PROGRAMS}, **{name.rpartition(".")[0]: name for name in files}}
+    by_name.update((name, name) for name in files)
+    matches = get_close_matches(program, by_name, 1, 0.75)
+    return by_name[matches[0]] if matches else ""
 
 
 def _in_project(run: Run, module: str) -> str:

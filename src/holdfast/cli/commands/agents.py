@@ -24,10 +24,12 @@ def mcp(parsed: Parsed) -> int:
     try:
         from holdfast.cli.mcp_server import serve
     except ImportError as error:
+        from holdfast.present.install_hint import install_hint
+
         raise UsageError(
             "the Model Context Protocol's library is not installed here",
             answer=str(error),
-            hint=f"{sys.executable} -m pip install 'holdfast[mcp]'",
+            hint=install_hint("mcp"),
         ) from error
     serve(project.root)
     return 0

@@ -64,8 +64,7 @@ def _list_packages(parsed: Parsed, run: Run) -> int:
 
     recorded = package_list.read(run)
     if recorded is None:
-        hint = "runs of earlier versions, and scripts that no Python ran, have none"
-        raise UsageError("no packages were recorded", where=str(run.request.get("run_id")), hint=hint)
+        raise UsageError("no packages were recorded", where=str(run.request.get("run_id")), hint=_why_no_packages(run))
     form = parsed.text("output")
     packages, conda = (package_list.rows(recorded, name) for name in ("packages", "conda"))
     if form in ("table", "tsv", "csv") or (form is None and is_tty(sys.stdout)):
@@ -75,6 +74,13 @@ def _list_packages(parsed: Parsed, run: Run) -> int:
     else:
         emit([*packages, *conda], **parsed.form())
     return 0
+
+
+def _why_no_packages(run: Run) -> str:
+    if any(event.get("type") == "started" for event in run.events):
+        return "runs of earlier versions, and scripts that no Python ran, have none"
+    reason = history_record.record(run)["reason"]
+    return f"its script was not started: {reason}" if reason else "its script was not started yet"
 
 
 def last(parsed: Parsed) -> int:

@@ -54,7 +54,8 @@ def _matching(rows: list[Json], target: str, name: str) -> Json:
     if len(matches) != 1:
         what = f"{len(matches)} data sets match {name!r}" if matches else f"no data set matches {name!r}"
         known = "\n".join(f"{row['name']} {str(row['hash'])[:12]}" for row in matches or rows)
-        raise UsageError(what, where=target, answer=known, hint=f"holdfast data list -c {target}")
+        hint = "name one by the beginning of its hash" if matches else f"holdfast data list -c {target}"
+        raise UsageError(what, where=target, answer=known, hint=hint)
     return matches[0]
 
 

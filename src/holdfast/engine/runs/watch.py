@@ -6,7 +6,7 @@ from holdfast import lifecycle
 from holdfast.engine.runs import outputs
 from holdfast.engine.runs.follow import UNSEEN, Follower
 from holdfast.errors import StoreError, UnfinishedError, UnreachableError
-from holdfast.store import runs
+from holdfast.store import history_record, runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
         def progress(self, text: str) -> None: ...
 
-        def another_attempt(self) -> None: ...
+        def another_attempt(self, reason: str) -> None:
+            """The attempt that was followed is lost for this reason, and the run goes on with another one."""
 
         def cut(self, file: str) -> None:
             """The target sent more of this file than is kept."""
@@ -107,7 +108,8 @@ class Watch:
                 self._start_again_if_lost()
             if runs.read(home, uid).attempt_number == run.attempt_number:
                 return state
-            listener.another_attempt()
+            lost = runs.attempt(runs.read(home, uid), run.attempt_number)
+            listener.another_attempt(history_record.reason(lost, outputs=False) or "")
             skip = 0
 
     def _through_all_breaks(self, follower: Follower) -> Steps:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import zipfile
 import zlib
@@ -41,6 +42,7 @@ def take_in(home: Home, project: Project, path: str, tell: Callable[[int, int], 
     try:
         with _opened(path) as source, zipfile.ZipFile(source) as archive, Staging(home) as stage:
             names.check(archive.infolist(), os.fstat(source.fileno()).st_size, path)
+            _check_list(archive, path)
             with object_removal.Kept(os.fsencode(home.objects)):  # what is here already is not taken from the archive
                 _unpack(home, archive, stage, path, tell)
                 return _let_in(home, project, stage, path)
@@ -56,6 +58,23 @@ def _opened(path: str) -> BinaryIO:
         raise UsageError("this is a folder, not an archive; nothing was imported", where=path, hint=hint) from None
     except (OSError, untrusted.Untrusted) as error:
         raise refused(path, str(error)) from None
+
+
+def _check_list(archive: zipfile.ZipFile, path: str) -> None:
+    """The archive says which runs it has; one that was damaged must not pass for one without runs."""
+    try:
+        note = json.loads(archive.read(names.NOTE))
+        listed = set(note["runs"]) if note["v"] == 1 and note["kind"] == "holdfast-runs" else None
+    except (KeyError, ValueError, TypeError, RecursionError):
+        listed = None
+    if listed is None:
+        raise refused(path, f"its list of runs ({names.NOTE}) is missing or damaged")
+    if listed != _uids(archive):
+        raise refused(path, f"its list of runs ({names.NOTE}) does not match the runs that it has")
+
+
+def _uids(archive: zipfile.ZipFile) -> set[str]:
+    return {name.split("/")[1] for name in archive.namelist() if name.startswith("runs/")}
 
 
 def _unpack(home: Home, archive: zipfile.ZipFile, stage: Staging, path: str, tell: Callable[[int, int], None]) -> None:
@@ -121,4 +140,4 @@ def _let_in(home: Home, project: Project, stage: Staging, path: str) -> Imported
 
 def _count(path: str) -> int:
     with zipfile.ZipFile(path) as archive:
-        return len({name.split("/")[1] for name in archive.namelist() if name.startswith("runs/")})
+        return len(_uids(archive))

@@ -20,10 +20,10 @@ def render(picture: Picture) -> bytes:
     try:
         from PIL import Image, ImageDraw, ImageFont
     except ImportError as error:
-        import sys
+        from holdfast.present.install_hint import install_hint
 
         what = "writing PNG needs the optional package Pillow, which is not installed"
-        hint = f"write an .svg file, or: {sys.executable} -m pip install 'holdfast[png]'"
+        hint = f"write an .svg file, or: {install_hint('png')}"
         raise UsageError(what, answer=str(error), hint=hint) from error
     from io import BytesIO
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 
 from holdfast import parameters
 from holdfast.errors import UsageError
@@ -66,10 +65,6 @@ def read(run: Run) -> ExportedRun:
         {**parameters.read(words), **metrics.parameters},
         tuple((str(row["path"]), output_manifest.path_of(run, row)) for row in rows),
     )
-
-
-def install_hint(extra: str) -> str:
-    return f"{sys.executable} -m pip install 'holdfast[{extra}]'"
 
 
 def new_folder(path: str) -> str:

@@ -9,6 +9,7 @@ from holdfast import lifecycle
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.metrics import values as logged_values
 from holdfast.present.export import exported_run
+from holdfast.present.install_hint import install_hint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def write(chosen: list[Run], uri: str | None, tell: Callable[[int, int], None]) 
     try:
         from mlflow.tracking import MlflowClient, get_tracking_uri
     except ImportError as error:
-        what, hint = "exporting to MLflow needs the optional package mlflow", exported_run.install_hint("mlflow")
+        what, hint = "exporting to MLflow needs the optional package mlflow", install_hint("mlflow")
         raise UsageError(what, answer=str(error), hint=hint) from error
     left_out: list[str] = []
     present = 0

@@ -9,6 +9,7 @@ from holdfast.errors import UsageError
 from holdfast.metrics import reader
 from holdfast.present import csv_table
 from holdfast.present.export import exported_run
+from holdfast.present.install_hint import install_hint
 from holdfast.store.history_record import utc
 
 TYPE_CHECKING = False
@@ -45,7 +46,7 @@ def write_parquet(chosen: list[Run], folder: str, tell: Callable[[int, int], Non
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        what, hint = "writing Parquet needs the optional package pyarrow", exported_run.install_hint("parquet")
+        what, hint = "writing Parquet needs the optional package pyarrow", install_hint("parquet")
         raise UsageError(what, answer=str(error), hint=hint) from error
     folder = exported_run.new_folder(folder)
     fields = zip(_METRIC_COLUMNS, ("string", "string", "int64", "string", "float64", "string"), strict=True)

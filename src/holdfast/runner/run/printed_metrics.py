@@ -3,9 +3,11 @@
 Each ``name: number`` or ``name=number`` of a line is a value. A number without a point under one of the names in STEPS
 is the step of the other values in its line and of the lines that follow; without any, the values of a name are counted.
 A word like ``Train`` or ``val`` before a name belongs to it. A name with two values in one line has none of them.
-A line of a file (``train.py:45``) and a port of a host (``localhost:6006``) are no values.
+A line of a file (``train.py:45``) and a port of a host (``localhost:6006``) are no values, nor are the numbers in a
+warning of Python's and in the message of a built-in exception.
 """
 
+import builtins
 import os
 import re
 
@@ -38,6 +40,9 @@ _PLACE = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+_WARNING = re.compile(r"^\S.{0,500}:\d+: \w{0,100}Warning: ")
+_SOURCE = re.compile(rb"  \S")  # a warning ends with the line of its source, which is indented by two spaces
+_WARNING_LINES = 12  # of a warning whose source cannot be read
 _ESCAPE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _LONGEST = 4096  # bytes of a line; the rest is not looked at
 _LONGEST_STEP = 18  # digits; more do not fit into 64 bits
@@ -48,8 +53,20 @@ def numbers_in(line: "bytes") -> "list[tuple[str, float]]":
     """The names and numbers that a line of a log prints, in their order."""
     if b":" not in line and b"=" not in line:
         return []
-    text = _ESCAPE.sub("", readable(line[:_LONGEST]))
-    return [(_name(pair), _number(pair.group("number"))) for pair in _PAIR.finditer(text) if not _is_place(pair)]
+    text = _text(line)
+    if _WARNING.match(text):
+        return []
+    return [(_name(pair), _number(pair.group("number"))) for pair in _PAIR.finditer(text) if _is_value(pair)]
+
+
+def _text(line: "bytes") -> "str":
+    return _ESCAPE.sub("", readable(line[:_LONGEST]))
+
+
+def _is_value(pair: "Match[str]") -> "bool":
+    named = getattr(builtins, pair.group("name"), None)
+    is_exception = isinstance(named, type) and issubclass(named, BaseException)  # KeyError: 5
+    return not is_exception and not _is_place(pair)
 
 
 def _is_place(pair: "Match[str]") -> "bool":
@@ -81,6 +98,7 @@ class PrintedMetrics:
         self._step = None  # type: int | None
         self._names = set()  # type: set[str]
         self._writer = None  # type: Any
+        self._warning_left = 0  # lines that may still belong to a warning
 
     def feed(self, block: "bytes") -> "None":
         """Take more output; an empty block is its end."""
@@ -90,7 +108,18 @@ class PrintedMetrics:
             lines.append(self._rest)
             self._rest = b""
         for line in lines:
-            self._take(line)
+            if not self._is_of_warning(line):
+                self._take(line)
+
+    def _is_of_warning(self, line: "bytes") -> "bool":
+        """Whether it is a line of a warning. One that begins with a value is not taken for its message."""
+        if b"Warning: " in line and _WARNING.match(_text(line)):
+            self._warning_left = _WARNING_LINES
+            return True
+        if not self._warning_left:
+            return False
+        self._warning_left = 0 if _SOURCE.match(line) else self._warning_left - 1
+        return _PAIR.match(_text(line)) is None
 
     def _take(self, line: "bytes") -> "None":
         pairs = numbers_in(line)
