@@ -57,7 +57,7 @@ class Magics:
             options = _parsed(_submit_parser(), line)
             return None if options is None else self._submit(options, cell)
         except HoldfastError as error:
-            raise _without_traceback(error)
+            raise _without_traceback(error) from None
 
     def runs(self, line: str) -> RunTable | None:
         """The runs of the project as a table: ``%runs -n 10 accuracy > 0.9``."""
@@ -68,7 +68,7 @@ class Magics:
             where = " ".join(options.where) or None
             return RunTable(runs(where, sort=options.sort, limit=options.limit, all_projects=options.all))
         except HoldfastError as error:
-            raise _without_traceback(error)
+            raise _without_traceback(error) from None
 
     def _submit(self, options: argparse.Namespace, cell: str) -> Any:
         if "get_ipython()" in self._shell.transform_cell(cell):
