@@ -36,6 +36,7 @@ FOREIGN = {
     "present/failure_cause.py": "messages of Python and of shells",
     "present/gpu_card.py": "titles of columns",
     "present/missing_module.py": "messages of Python",
+    "runner/machine/environment_damage.py": "messages of Python and of the dynamic linker",
     "runner/container/engines.py": "Docker's and Podman's messages",
     "runner/container/image_build.py": "Docker's and Podman's messages",
     "runner/container/images.py": "Docker's and Podman's messages",

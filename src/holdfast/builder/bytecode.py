@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from .failure import Failed
@@ -69,7 +70,8 @@ class Bytecode:
             if os.path.exists(target):
                 _take(target, kept)
             else:
-                open(kept, "wb").close()
+                with suppress(FileNotFoundError):  # the cache may be emptied at any time
+                    open(kept, "wb").close()
 
     def _target(self, path: str) -> str:
         folder, name = os.path.split(path)

@@ -63,7 +63,9 @@ def seal(beside: str, known: dict[str, str]) -> None:
     """Write the manifest, take away all rights to write, and put everything on the disk."""
     links, files = _contents(beside)
     hashes = {**known, **hash_files(beside, (path for path in files if path not in known))}
-    manifest = {"v": 1, "files": {path: hashes[path] for path in sorted(files)}, "links": dict(sorted(links.items()))}
+    sizes = {path: os.lstat(os.path.join(beside, path)).st_size for path in sorted(files)}
+    manifest = {"v": 1, "files": {path: hashes[path] for path in sizes}, "links": dict(sorted(links.items()))}
+    manifest["sizes"] = sizes
     with open(os.path.join(beside, MANIFEST), "w", encoding="ascii") as file:
         json.dump(manifest, file, separators=(",", ":"))
     for folder, _, names in os.walk(beside):

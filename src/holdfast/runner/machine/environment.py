@@ -16,7 +16,7 @@ from ..decoding import readable
 from ..store import layout, lock_holders, lock_wait
 from ..store.files import fsync_path, write_synced
 from ..store.remove_tree import remove_tree
-from . import build_failure, node, pip_configuration
+from . import build_failure, environment_damage, node, pip_configuration
 
 MYPY = False
 if MYPY:
@@ -24,7 +24,7 @@ if MYPY:
 
 PINS = ("uv==0.13.7", "py-rattler==0.28.0")
 OLDEST = (3, 10)
-NOTE = b"holdfast-environment.json"
+NOTE = environment_damage.NOTE
 _STOPPED_S = 10.0  # how long a process that has a lock may be stopped before the wait for it is given up
 _SIZES = b"holdfast-sizes.json"
 
@@ -181,10 +181,9 @@ def _publish(beside: "bytes", folder: "bytes", is_whole: "Callable[[bytes], bool
     """What is there already is damaged, unless another node that shares this folder has finished first."""
     if is_whole(folder):
         remove_tree(beside)
+        fsync_path(os.path.dirname(folder))
     else:
-        remove_tree(folder)
-        os.rename(beside, folder)
-    fsync_path(os.path.dirname(folder))
+        environment_damage.replace(folder, beside)
 
 
 def tail(log: "bytes", lines: "int" = 30) -> "str":

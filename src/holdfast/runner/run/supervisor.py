@@ -103,7 +103,7 @@ class Supervisor:
                 return
             self._script, output = self._start()
         except (workdir.CannotPrepare, script_process.CannotStart) as error:
-            self._close("failed", error.code, str(error))
+            self._close("failed", error.code, self._with_damage(error.code, str(error)))
             return
         self._watch(output, guardian, wakeup, time.monotonic())
         self._finish(output)
@@ -280,6 +280,8 @@ class Supervisor:
             self.events.add("data_changed", names=changed)
         receipt = self.gpu.finish(self.events)
         reported = self._finish_spark(code) or str(verdict["reason"])
+        if code and not reported and not self._stopping:
+            reported = self._with_damage(code, outcome.judge(code, "", "")[2])
         workdir.drop_empty_checkpoints(self.attempt)
         self._results = results = outputs.collect(self.attempt, self.plan, self._complete_ns)
         results.trouble = "\n".join(part for part in (str(verdict.get("not_copied") or ""), results.trouble) if part)
@@ -297,6 +299,15 @@ class Supervisor:
         from ..machine import spark_record
 
         return spark_record.finish(self.attempt, self.events, code)
+
+    def _with_damage(self, code: "int", reason: "str") -> "str":
+        """The reason of a failure; where files of the environment were damaged, that is said too."""
+        if self.plan.environment is None:
+            return reason
+        from ..machine import environment_damage
+
+        damage = environment_damage.explain(self.home, self.plan.environment.key, code, layout.log(self.attempt))
+        return "%s; %s" % (reason, damage) if damage else reason
 
     def _end_leftovers(self, output: "int") -> "None":
         """A run ends when its script ends: what it left running is asked to go, then made to."""
