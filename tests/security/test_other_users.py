@@ -137,6 +137,31 @@ def test_a_folder_of_another_user_without_a_project_is_used_and_nothing_is_writt
     assert machine.holdfast("runs", "-o", "json", cwd=machine.shared).json[0]["run_number"] == 1
 
 
+@pytest.mark.parametrize("name", [".gitignore", "deep/.amlignore", ".keepignore"])
+def test_ignore_file_that_another_user_put_into_an_own_folder_is_refused_until_confirmed(
+    machine: Machine, name: str
+) -> None:
+    (machine.own / "deep").mkdir()
+    path = machine.own / name
+    path.write_text("*.csv\n")
+    os.chown(path, BOB, BOB)
+    result = machine.holdfast("submit", "-c", "local", "--dry-run", "train.py")
+    assert result.code == 65, result
+    assert f"{path}: uid {BOB}" in result.err
+    assert machine.holdfast("trust", ".").code == 0
+    assert machine.holdfast("submit", "-c", "local", "--dry-run", "train.py").code == 0
+
+
+def test_ignore_file_of_the_owner_is_followed_only_in_a_folder_that_is_not_writable_for_all(machine: Machine) -> None:
+    (machine.shared / "train.py").write_text("print('ran')\n")
+    path = machine.shared / ".gitignore"
+    path.write_text("*.csv\n")
+    os.chown(path, CAROL, CAROL)
+    assert machine.holdfast("submit", "-c", "local", "--dry-run", "train.py", cwd=machine.shared).code == 65
+    machine.shared.chmod(0o755)
+    assert machine.holdfast("submit", "-c", "local", "--dry-run", "train.py", cwd=machine.shared).code == 0
+
+
 def test_root_is_refused_in_a_mounted_project_and_told_the_command(machine: Machine) -> None:
     below = machine.own / "src"
     below.mkdir()

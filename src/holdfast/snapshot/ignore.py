@@ -24,6 +24,7 @@ _IDENTITY_BEING_WRITTEN = b".holdfast-project."  # by another submit at this mom
 _GITIGNORE = b".gitignore"
 _AMLIGNORE = b".amlignore"
 IGNORE_FILES = (_GITIGNORE, _AMLIGNORE)
+KEEPIGNORE = ".keepignore"  # which files outside outputs/ are never results, in the form of a .gitignore
 
 _PASSWORDS = (
     b".netrc",
@@ -71,6 +72,27 @@ _LARGEST_FILE = 1 << 20
 _LONGEST_PATTERN = 4096  # bytes; no path is longer
 _MOST_PATTERNS = 5000  # each is compared with each file
 _MOST_IN_FORCE = 10_000  # of all files that apply to one folder
+
+
+def foreign_files(root: str) -> list[str]:
+    """Ignore files of the project that a snapshot does not follow unless the user confirms it."""
+    trusted = _trusted_owners(os.fsencode(root))
+    paths = (
+        os.path.join(folder, os.fsdecode(name))
+        for folder, _, names in os.walk(root)
+        for name in (*IGNORE_FILES, KEEPIGNORE.encode("ascii"))
+        if os.fsdecode(name) in names
+    )
+    return [path for path in paths if trusted is not None and os.lstat(path).st_uid not in trusted]
+
+
+def refuse_foreign(path: str, root: str) -> None:
+    """An error for an ignore file that another user put there: it could leave out files, or ask for secret ones."""
+    trusted = _trusted_owners(os.fsencode(root))
+    if trusted is not None and os.lstat(path).st_uid not in trusted:
+        from holdfast import project
+
+        project.refuse_foreign(path, root)
 
 
 class Rule(Record):
@@ -160,27 +182,32 @@ def secret_by_content(name: bytes, status: os.stat_result, read_head: Callable[[
 class Rules:
     """All rules that are in force in one folder. Folders without ignore files share those of the folder above."""
 
-    def __init__(self, from_git: tuple[Patterns, ...], from_aml: tuple[Patterns, ...], count: int) -> None:
+    def __init__(
+        self, from_git: tuple[Patterns, ...], from_aml: tuple[Patterns, ...], count: int, root: bytes
+    ) -> None:
         """The patterns of each file, from the root down. The tables of a file are shared by all folders below it."""
         self._from_git = from_git
         self._from_aml = from_aml
         self._count = count
+        self._root = root
         self._last_first = (from_git + from_aml)[::-1]
 
     @classmethod
     def of_project(cls, root: bytes, names: Collection[bytes]) -> Rules:
         exclude = _git_info_exclude(root) if b".git" in names else b""
-        return cls.with_exclude(exclude).inside(root, b"", names)
+        return cls.with_exclude(exclude, root).inside(root, b"", names)
 
     @classmethod
-    def with_exclude(cls, exclude: bytes) -> Rules:
+    def with_exclude(cls, exclude: bytes, root: bytes) -> Rules:
         """The rules above those of the project's own files; ``exclude`` is the content of ``.git/info/exclude``."""
         patterns = tuple(_parse(exclude, b".git/info/exclude", b""))
-        return cls((Patterns(patterns),) if patterns else (), (), len(patterns))
+        return cls((Patterns(patterns),) if patterns else (), (), len(patterns), root)
 
     def inside(self, folder: bytes, path: bytes, names: Collection[bytes]) -> Rules:
         """The rules for the entries of ``folder``, which is at ``path`` and has ``names``."""
-        return self.with_files(path, lambda file: _read_regular(os.path.join(folder, file)) if file in names else b"")
+        return self.with_files(
+            path, lambda file: _read_rules(os.path.join(folder, file), self._root) if file in names else b""
+        )
 
     def with_files(self, path: bytes, read: Callable[[bytes], bytes]) -> Rules:
         """The same, with the content of its ignore files from ``read``."""
@@ -191,7 +218,7 @@ class Rules:
             patterns = tuple(_parse(read(file), base + file, base, count))
             count += len(patterns)
             more.append((Patterns(patterns),) if patterns else ())
-        return Rules(self._from_git + more[0], self._from_aml + more[1], count) if any(more) else self
+        return Rules(self._from_git + more[0], self._from_aml + more[1], count, self._root) if any(more) else self
 
     def leaves_out(self, name: bytes, path: bytes, is_folder: bool) -> Rule | None:
         if name in _ALWAYS or path in _ALWAYS_AT_ROOT or path.startswith(_IDENTITY_BEING_WRITTEN):
@@ -216,7 +243,7 @@ class StoredRules:
 
     def __init__(self, root: bytes, contents: Mapping[bytes, bytes]) -> None:
         self._contents = contents
-        above = Rules.with_exclude(_git_info_exclude(root))
+        above = Rules.with_exclude(_git_info_exclude(root), root)
         self._folders = {b"": above.with_files(b"", lambda file: contents.get(file, b""))}
 
     def leaves_out(self, path: bytes) -> bool:
@@ -279,7 +306,24 @@ def _git_info_exclude(root: bytes) -> bytes:
         common = _read_regular(os.path.join(git, b"commondir"))
         if common:
             git = os.path.join(git, common.rstrip(b"\r\n"))
-    return _read_regular(os.path.join(git, b"info", b"exclude"))
+    return _read_rules(os.path.join(git, b"info", b"exclude"), root)
+
+
+def _read_rules(path: bytes, root: bytes) -> bytes:
+    data = _read_regular(path)
+    if data:
+        refuse_foreign(os.fsdecode(path), os.fsdecode(root))
+    return data
+
+
+def _trusted_owners(root: bytes) -> tuple[int, ...] | None:
+    """Whose ignore files are followed: also those of the owner of the folder, unless all users can write there."""
+    from holdfast.trust import ownership
+
+    if os.name == "nt":
+        return None
+    owner = () if ownership.is_shared(os.fsdecode(root)) else (os.stat(root).st_uid,)
+    return (0, *ownership.own_ids(), *owner)
 
 
 def _read_regular(path: bytes, head: int = 0) -> bytes:

@@ -13,6 +13,7 @@ from holdfast.environments import choice
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.present.output import emit
 from holdfast.present.terminal import show
+from holdfast.snapshot import ignore
 from holdfast.store import trust_file
 from holdfast.store.home import location, open_home
 from holdfast.trust import confirmations, ownership
@@ -78,7 +79,7 @@ def _of_folder(folder: str) -> list[Open]:
     home, folder = open_home(), projects.nearest(folder)
     owner = ownership.foreign_owner(folder)
     files = [path for path in projects.marks(folder) if ownership.foreign_owner(path) is not None]
-    files += choice.foreign_files(folder)
+    files += [*choice.foreign_files(folder), *ignore.foreign_files(folder)]
     if owner is not None or files or engine.foreign_files(folder) or ownership.is_shared(folder):
         trust_file.confirm(home, (), folder)
         sys.stderr.write(f"confirmed: use {show(folder)}, which another user can change\n")

@@ -10,6 +10,7 @@ from holdfast.planning import script_path, seconds
 from holdfast.record import Record
 from holdfast.runner import untrusted
 from holdfast.runner.decoding import lossless
+from holdfast.snapshot.ignore import KEEPIGNORE, refuse_foreign
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 _LARGEST_ENV_FILE = 1 << 20
 _LARGEST_KEEPIGNORE = 1 << 16
 _LONGEST_FIRST_LINE = 512
-KEEPIGNORE = ".keepignore"  # which files outside outputs/ are never results, in the form of a .gitignore
 
 
 class Asked(Record):
@@ -155,6 +155,7 @@ def _keep_ignore(root: str) -> list[str]:
         lines = untrusted.read_file(path, _LARGEST_KEEPIGNORE, within=root)
     except (OSError, ValueError) as error:
         raise ConfigError(f"{KEEPIGNORE} cannot be read", where=path, answer=str(error)) from error
+    refuse_foreign(path, root)
     texts = (lossless(line.rstrip(b"\r")) for line in lines.removeprefix(b"\xef\xbb\xbf").split(b"\n"))
     return [line for line in texts if line.strip() and not line.startswith("#")]
 
