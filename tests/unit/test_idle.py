@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,9 +35,29 @@ def test_machine_without_live_runs_is_switched_off(attempt: Path, tmp_path: Path
     assert _is_switched_off(tmp_path)
 
 
-def test_machine_stays_on_while_a_run_of_another_node_is_open(attempt: Path, tmp_path: Path) -> None:
+def test_machine_stays_on_until_a_living_run_of_another_node_is_closed(attempt: Path, tmp_path: Path) -> None:
     (attempt / "alive").write_bytes(jsonl.sealed(OTHER_NODE))
-    assert not _is_switched_off(tmp_path)
+    guardian = threading.Thread(target=_is_switched_off, args=(tmp_path,), daemon=True)
+    guardian.start()
+    guardian.join(0.5)
+    assert guardian.is_alive()
+    assert not (tmp_path / "off").exists()
+    jsonl.append_line(os.fsencode(attempt / "events.jsonl"), {"type": "closed", "outcome": "completed"})
+    guardian.join(20)
+    assert (tmp_path / "off").exists()
+
+
+def test_open_run_of_a_node_that_crashed_does_not_keep_the_machine_on(attempt: Path, tmp_path: Path) -> None:
+    (attempt / "alive").write_bytes(jsonl.sealed(OTHER_NODE))
+    os.utime(attempt / "alive", (0, 0))
+    assert _is_switched_off(tmp_path)
+
+
+def test_run_that_ends_on_another_node_does_not_end_the_wait_here(attempt: Path, tmp_path: Path) -> None:
+    """The guardian there writes its own file."""
+    assert _is_switched_off(tmp_path)
+    (written,) = tmp_path.glob("**/idle-*")
+    assert written.read_text() == UID
 
 
 def test_machine_stays_on_while_a_run_waits_in_a_queue(attempt: Path, tmp_path: Path) -> None:

@@ -32,9 +32,13 @@ def encoded() -> "bytes":
 
 def own_ending() -> "bytes":
     """For names of folders that only this node works in."""
+    return b".on-" + name() + TEMPORARY.encode("ascii")
+
+
+def name() -> "bytes":
+    """For names of files that each node has its own of."""
     identity = "%s %s" % (processes.host_name(), _machine())
-    digest = hashlib.sha256(as_bytes(identity)).hexdigest()
-    return (".on-%s%s" % (digest[:8], TEMPORARY)).encode("ascii")
+    return hashlib.sha256(as_bytes(identity)).hexdigest()[:8].encode("ascii")
 
 
 def is_this(written: "Mapping[str, object]") -> "bool":
