@@ -29,6 +29,7 @@ print('said once')
 open('outputs/model', 'w').write('weights')
 sys.exit(int(sys.argv[1]))
 """
+RUNS = 5
 KINDS = ("cut", "flip", "zeros", "garbage")
 LOOKS = (
     ("runs",),
@@ -71,7 +72,7 @@ class Case(NamedTuple):
 
 
 class Stage(Desk):
-    """Three ended runs with one of everything; ``put_back`` makes the store sound again."""
+    """Ended runs with one of everything, one of them imported; ``put_back`` makes the store sound again."""
 
     def __init__(self, place: Path) -> None:
         super().__init__(place)
@@ -83,6 +84,7 @@ class Stage(Desk):
         self._furnish()
         shutil.copytree(self.home, self.sound, symlinks=True)
         self.runs = {row["run_number"]: row for row in self.holdfast("history", "list", "-o", "json").json}
+        assert len(self.runs) == RUNS
 
     def holdfast(self, *words: str, **_: Any) -> Result:
         return Result(*self.server.run(*words, limit=60 if words[:2] == ("store", "verify") else 20))
@@ -136,7 +138,16 @@ class Stage(Desk):
         for words in ("history tag -r 1 kept", "history note -r 1 first", "config keepRuns 900d", "store prune"):
             assert self.holdfast(*words.split()).code == 0, words
         assert self.holdfast("history", "promote", "-r", "1", "-ap", "outputs/model", "-n", "model").code == 0
+        self._import_run()
         assert self.holdfast("store", "verify").code == 0
+
+    def _import_run(self) -> None:
+        """A run of another store, whose files and packages came in an archive."""
+        other = {"env": {"HOLDFAST_HOME": str(self.home.with_name("other store"))}}
+        archive = str(self.home.with_name("runs.zip"))
+        assert super().holdfast("submit", "-c", "local", "train.py", "0", **other).code == 0
+        assert super().holdfast("history", "export", "-r", "last", "--to", archive, **other).code == 0
+        assert self.holdfast("history", "import", archive).code == 0
 
 
 class Outcome(NamedTuple):

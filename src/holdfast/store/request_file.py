@@ -7,15 +7,18 @@ another project, in whose list it would not be searched for: its identity is use
 
 from __future__ import annotations
 
+import os
+
 from holdfast.runner import untrusted
 from holdfast.runner.store import layout
-from holdfast.runner.store.jsonl import is_intact
+from holdfast.runner.store.jsonl import append_line, is_intact, read_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.model import Json
 
 _LARGEST = 64 << 20
+NUMBERED = "numbered"
 _NAME, _TEXT, _NUMBER, _OBJECT, _TEXTS = "file name", "text", "number", "object", "list of strings"
 _GIT = "git"
 _IN_GIT = {"commit": str, "branch": str, "dirty": bool, "diff": dict}
@@ -88,7 +91,21 @@ def _read(path: str) -> tuple[Json, str, bool, bool]:
 def _from_plan(folder: str, uid: str) -> Json:
     plan, _ = read_object(layout.plan(layout.attempt(folder, 1)))
     request, _ = checked({name: plan[name] for name in _IN_PLAN if name in plan} if plan.get("uid") == uid else {})
-    return request
+    return {**request, **_number_here(folder)} if request else request
+
+
+def note_number(folder: str, number: int) -> None:
+    """For a run from elsewhere, whose plan has the number that it had there."""
+    append_line(os.fsencode(layout.client(folder)), {"type": NUMBERED, "run_number": number})
+
+
+def _number_here(folder: str) -> Json:
+    try:
+        lines = read_lines(os.fsencode(layout.client(folder)), _LARGEST)
+    except (OSError, untrusted.TooLargeError):
+        return {}
+    numbers = [line["run_number"] for line in lines if line.get("type") == NUMBERED and "run_number" in line]
+    return checked({"run_number": numbers[-1]})[0] if numbers else {}
 
 
 def _is(kind: str, value: object) -> bool:

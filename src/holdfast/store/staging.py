@@ -10,7 +10,7 @@ from holdfast.runner.store import layout
 from holdfast.runner.store.files import fsync_path, sync_file_system, temporary_beside, write_synced
 from holdfast.runner.store.jsonl import read_lines, sealed
 from holdfast.runner.store.remove_tree import remove_tree
-from holdfast.store import run_numbers
+from holdfast.store import request_file, run_numbers
 from holdfast.store.home import Home
 from holdfast.store.index.index import Index
 from holdfast.store.locks import Lock, is_held
@@ -74,6 +74,7 @@ class Staging:
             project = Project("", str(request["project_id"]), str(request["project"]))
             identity = Identity(uid, run_id, run_numbers.claim(self._home, project, at_least).run_number)
             write_synced(layout.request(self.run(uid)), sealed({**request, **identity._asdict()}))
+            request_file.note_number(self.run(uid), identity.run_number)
             fsync_path(self.run(uid))
             os.makedirs(self._home.runs, 0o700, exist_ok=True)
             os.rename(self.run(uid), folder)

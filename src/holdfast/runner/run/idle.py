@@ -92,6 +92,4 @@ def _may_live_here(attempt: "bytes") -> "bool":
 
 def _lives_elsewhere(attempt: "bytes") -> "bool":
     """A node that crashed closes nothing; its runs do not count for ever."""
-    return (
-        run_files.silent_for(attempt) < _SILENT_S and run_files.is_elsewhere(attempt) and run_files.may_live(attempt)
-    )
+    return run_files.silent_for(attempt) < _SILENT_S and run_files.is_elsewhere(attempt) and run_files.may_live(attempt)
