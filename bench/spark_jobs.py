@@ -1,7 +1,7 @@
 """What Spark costs: a script without it, by framework, and a shuffle job against bare ``spark-submit`` on one master.
 
 Every round runs all candidates in turn; medians are shown. ``python bench/spark_jobs.py plain`` leaves the job out,
-``receipt`` measures the receipt of a job alone.
+``receipt`` measures the receipt of a job alone, ``job`` the job alone.
 """
 
 from __future__ import annotations
@@ -68,12 +68,9 @@ def main() -> int:
         rows = "".join(f"  {name}: {value}\n" for name, value in CONF.items())
         (project / "aml_config" / "spark_dependencies.yml").write_text(f"configuration:\n{rows}")
         (project / "receipt.py").write_text(RECEIPT)
-        if sys.argv[1:] != ["receipt"]:
-            plain(project, place, python)
-        if sys.argv[1:] != ["plain"]:
-            receipt(project, place, python)
-        if sys.argv[1:] not in (["plain"], ["receipt"]):
-            job(project, place, python)
+        parts = {"plain": plain, "receipt": receipt, "job": job}
+        for name in sys.argv[1:] or parts:
+            parts[name](project, place, python)
     return 0
 
 
@@ -82,7 +79,7 @@ def plain(project: Path, place: Path, python: Path) -> None:
         "Framework: Python": _submit("python", python, "main.py"),
         "no Framework line": _submit("none", python, "main.py"),
     }
-    env = environment(place)
+    env = _environment(place, python)
     whole = _measured(candidates, project, env, PLAIN_ROUNDS)[1]
     base, ours = (statistics.median(values) for values in whole.values())
     print(f"a script without Spark: Framework: Python {base * 1e3:.1f} ms, without the line {ours * 1e3:.1f} ms")
@@ -97,7 +94,7 @@ def plain(project: Path, place: Path, python: Path) -> None:
 
 def receipt(project: Path, place: Path, python: Path) -> None:
     """A job on this machine with the receipt and without it: the difference, and what the receipt's own calls took."""
-    env, calls = environment(place), list[float]()
+    env, calls = _environment(place, python), list[float]()
     times: dict[str, list[float]] = {"with": [], "without": []}
     for number in range(RECEIPT_ROUNDS + 1):
         for name, values in times.items():
@@ -119,7 +116,7 @@ def job(project: Path, place: Path, python: Path) -> None:
     cluster = Standalone(python, folder)
     try:
         (project / "aml_config" / "sp1.compute").write_text(f"type: cluster\naddress: {cluster.url}\n")
-        env = environment(place)
+        env = _environment(place, python)
         subprocess.run([BIN / "holdfast", "trust", "sp1"], cwd=project, env=env, check=True, capture_output=True)
         options = [word for name, value in CONF.items() for word in ("--conf", f"{name}={value}")]
         bare: list[str | Path] = [python.with_name("spark-submit"), "--master", cluster.url, *options, "job.py"]
@@ -129,6 +126,12 @@ def job(project: Path, place: Path, python: Path) -> None:
     for name, times, goal in (("first line", first, "earlier"), ("end", whole, "at most 1.05")):
         ours, theirs = statistics.median(times["ours"]), statistics.median(times["bare"])
         print(f"a shuffle job, {name}: {ours:.2f} s, spark-submit {theirs:.2f} s, {ours / theirs:.2f} x (goal: {goal})")
+
+
+def _environment(place: Path, python: Path) -> dict[str, str]:
+    """``spark-submit`` looks for Spark beside the ``python3`` of the PATH."""
+    env = environment(place)
+    return {**env, "PATH": f"{python.parent}:{env['PATH']}"}
 
 
 def _submit(config: str, python: Path, script: str) -> list[str | Path]:

@@ -280,7 +280,6 @@ def test_cards_that_are_not_there_are_refused(seat: Seat) -> None:
 
 RESUMING = f"""
 import os, time
-os.makedirs(os.environ['HOLDFAST_CHECKPOINTS'], exist_ok=True)
 path = os.path.join(os.environ['HOLDFAST_CHECKPOINTS'], 'last')
 if os.path.exists(path):
     print('resumed with', open(path).read())

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 TRAIN = """
 import holdfast, os, time
 folder = os.environ["HOLDFAST_CHECKPOINTS"]
-os.makedirs(folder, exist_ok=True)
 last = os.path.join(folder, "last")
 first = int(open(last).read()) if os.path.exists(last) else 0
 for step in range(first, 6):
@@ -95,7 +94,17 @@ def test_series_of_a_script_without_checkpoints_begin_again(desk: Desk, tmp_path
     assert record["attempts"][1]["resumed_from"] is None
 
 
-def test_script_without_checkpoints_leaves_no_folder_for_them(desk: Desk) -> None:
-    desk.script("import os\nassert os.listdir('outputs') == []\nos.mkdir(os.environ['HOLDFAST_CHECKPOINTS'])\n")
+def test_folder_is_there_and_leaves_outputs_empty(desk: Desk) -> None:
+    desk.script("import os\nassert os.listdir('outputs') == os.listdir(os.environ['HOLDFAST_CHECKPOINTS']) == []\n")
     assert desk.submit("train.py").code == 0
     assert list((desk.attempt() / "outputs").iterdir()) == []
+
+
+def test_checkpoints_beside_a_folder_of_that_name_are_both_kept(desk: Desk) -> None:
+    desk.script(
+        "import os, pathlib\nos.mkdir('outputs/checkpoints')\npathlib.Path('outputs/checkpoints/last').write_text('1')\n"
+        "pathlib.Path(os.environ['HOLDFAST_CHECKPOINTS'], 'last').write_text('2')\n"
+    )
+    assert desk.submit("train.py").code == 0
+    texts = {name: desk.holdfast("info", "-a", f"outputs/{name}/last").text for name in ("checkpoints", "checkpoints-1")}
+    assert texts == {"checkpoints": "1", "checkpoints-1": "2"}

@@ -19,10 +19,12 @@ LOOK = (
     "import os; folder = os.environ['HOLDFAST_CHECKPOINTS']; print(os.path.islink(folder), sorted(os.listdir(folder)))"
 )
 
+FOLDER = "the checkpoints folder"
+
 
 def _lose(post: Post, text: str) -> Run:
     """As a machine that goes down."""
-    run = post.start(post.script(f"import os, time\n{text}\nprint('up', flush=True)\ntime.sleep(600)"))
+    run = post.start(post.script(f"import os, time\nmine = os.environ['HOLDFAST_CHECKPOINTS']\n{text}\nprint('up', flush=True)\ntime.sleep(600)"))
     run.wait_for_log(b"up")
     stop_both(run)
     pids = [run.guardian, run.supervisor, *run.processes()]
@@ -41,8 +43,8 @@ def test_read_only_checkpoints_are_handed_over(post: Post, tmp_path: Path) -> No
     post.python = str(without_root_powers(post.python, tmp_path / "python"))
     lost = _lose(
         post,
-        "os.makedirs('outputs/checkpoints/s'); open('outputs/checkpoints/s/f', 'w').write('1')\n"
-        "for name in ('outputs/checkpoints/s', 'outputs/checkpoints', 'outputs', '.'): os.chmod(name, 0o555)",
+        "os.makedirs(mine + '/s'); open(mine + '/s/f', 'w').write('1')\n"
+        "for name in (mine + '/s', mine, mine + '/..', '.'): os.chmod(name, 0o555)",
     )
     second = _again(post, lost)
     assert second.event("closed")["outcome"] == "completed", second.event("closed")
@@ -53,7 +55,7 @@ def test_read_only_checkpoints_are_handed_over(post: Post, tmp_path: Path) -> No
 def test_link_to_a_folder_elsewhere_is_handed_over_as_the_link(post: Post, tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    lost = _lose(post, f"os.symlink({str(scratch)!r}, 'outputs/checkpoints'); open('outputs/checkpoints/a', 'w')")
+    lost = _lose(post, f"os.rmdir(mine); os.symlink({str(scratch)!r}, mine); open(mine + '/a', 'w')")
     second = _again(post, lost)
     assert second.log == b"True ['a']\n"
     assert second.event("resumed")["attempt"] == "a1"
@@ -65,18 +67,26 @@ def test_link_to_a_folder_elsewhere_is_handed_over_as_the_link(post: Post, tmp_p
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("os.mkdir('mine'); open('mine/a', 'w'); os.symlink('../mine', 'outputs/checkpoints')", "outputs/checkpoints"),
-        ("os.mkdir('mine'); os.symlink(os.path.abspath('mine'), 'outputs/checkpoints')", "outputs/checkpoints"),
-        ("os.symlink('/nowhere/at/all', 'outputs/checkpoints')", "outputs/checkpoints"),
-        ("os.rmdir('outputs'); os.symlink('/var', 'outputs')", "a folder above outputs/checkpoints"),
+        ("os.mkdir('own'); open('own/a', 'w'); os.rmdir(mine); os.symlink('above/work/own', mine)", FOLDER),
+        ("os.mkdir('own'); os.rmdir(mine); os.symlink(os.path.abspath('own'), mine)", FOLDER),
+        ("os.rmdir(mine); os.symlink('/nowhere/at/all', mine)", FOLDER),
+        (
+            "above = os.path.dirname(mine); os.rename(above, above + '.moved'); os.symlink('/var', above)",
+            "a folder above the checkpoints",
+        ),
     ],
     ids=["relative", "own", "gone", "above"],
 )
 def test_link_that_is_not_handed_over_is_named(post: Post, text: str, words: str) -> None:
     lost = _lose(post, text)
-    second = post.run("import os; assert os.listdir('outputs') == []", uid=lost.uid, attempt="a2")
+    second = post.run("import os; assert os.listdir(os.environ['HOLDFAST_CHECKPOINTS']) == []", uid=lost.uid, attempt="a2")
     assert second.event("closed")["outcome"] == "completed"
     why = second.event("checkpoints_left")["why"]
     assert why.startswith(f"{words} of attempt 1 is a symbolic link to ")
     assert why.endswith(" and was not handed over")
     assert "resumed" not in second.types
+
+
+def test_checkpoints_that_an_earlier_version_left_in_outputs_are_handed_over(post: Post) -> None:
+    lost = _lose(post, "os.rmdir(mine); os.mkdir('outputs/checkpoints'); open('outputs/checkpoints/a', 'w')")
+    assert _again(post, lost).log == b"False ['a']\n"

@@ -31,7 +31,6 @@ print('lines', n)
 # Logs two values with a checkpoint in each attempt.
 RESUMING = """
 import holdfast
-os.makedirs(os.environ['HOLDFAST_CHECKPOINTS'], exist_ok=True)
 path = os.path.join(os.environ['HOLDFAST_CHECKPOINTS'], 'n')
 n = int(open(path).read()) if os.path.exists(path) else 0
 for n in (n + 1, n + 2):

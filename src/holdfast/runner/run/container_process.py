@@ -234,7 +234,7 @@ def save_checkpoints(plan: "Plan", attempt: "bytes") -> "None":
         return
     from ..container import file_copy
 
-    place = lossless(layout.checkpoints(layout.work(attempt)))
+    place = lossless(layout.checkpoints(attempt))
     try:
         file_copy.fetch_folder(plan.container.program, argv.name_of(plan.uid, plan.attempt), place)
     except OSError as error:

@@ -12,6 +12,7 @@ from ..machine import limits
 from ..store import layout
 from ..store.files import SYNCED, UNSYNCED, WholeFile, is_temporary, unlink_quietly
 from ..store.permissions import open_file, open_folder
+from . import checkpoints
 
 MYPY = False
 if MYPY:
@@ -55,6 +56,8 @@ def collect(attempt: "bytes", plan: "Plan | None" = None, since: "int" = 0) -> "
     """
     result = Collected()
     made, kept = layout.outputs(layout.work(attempt)), layout.outputs(attempt)
+    if not _replaced(attempt):
+        result.add_trouble([checkpoints.keep(attempt)])
     try:
         result.add_trouble([_keep(made, kept)])
     except OSError as error:
@@ -155,8 +158,8 @@ def unlisted(attempt: "bytes") -> "tuple[int, int]":
     """Number and bytes of the outputs of an attempt that no manifest lists."""
     files = size = 0
     if not os.path.lexists(layout.manifest(attempt)):
-        made = layout.outputs(layout.worked_in(attempt))
-        for top in (layout.outputs(attempt), *(() if _replaced(attempt) else (made,))):
+        made = (layout.outputs(layout.worked_in(attempt)), layout.checkpoints(attempt))
+        for top in (layout.outputs(attempt), *(() if _replaced(attempt) else made)):
             for name, _ in _names(top) if os.path.isdir(top) and not os.path.islink(top) else ():
                 files += 1
                 try:

@@ -125,7 +125,8 @@ class _Search:
         self._passed_over.update(os.path.normpath(as_bytes(data.link)) for data in plan.data)
         self._passed_over.add(layout.outputs.name.encode("ascii"))
         _, above, work = layout.work.name.encode("ascii").split(b"/")
-        self._passed_over.update((_UP + work, _UP + _UP + above))
+        checkpoints = os.path.basename(layout.checkpoints(attempt))
+        self._passed_over.update((_UP + work, _UP + _UP + above, _UP + _UP + checkpoints))
         self._device = 0
         self.above = _free_name(self._work)
 

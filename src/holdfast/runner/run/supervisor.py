@@ -282,7 +282,6 @@ class Supervisor:
         reported = self._finish_spark(code) or str(verdict["reason"])
         if code and not reported and not self._stopping:
             reported = self._with_damage(code, outcome.judge(code, "", "")[2])
-        workdir.drop_empty_checkpoints(self.attempt)
         self._results = results = outputs.collect(self.attempt, self.plan, self._complete_ns)
         results.trouble = "\n".join(part for part in (str(verdict.get("not_copied") or ""), results.trouble) if part)
         trouble = "; " + results.trouble if results.trouble else ""

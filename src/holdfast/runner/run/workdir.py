@@ -6,8 +6,7 @@ import sys
 from ..decoding import as_bytes
 from ..machine import limits
 from ..store import checkout, layout, objects
-from ..store.permissions import open_folder
-from ..store.remove_tree import remove_tree
+from . import checkpoints
 
 MYPY = False
 if MYPY:
@@ -21,7 +20,7 @@ class CannotPrepare(Exception):
 
 
 def prepare(home: "bytes", attempt: "bytes", plan: "Plan") -> "tuple[int, str, str]":
-    """Make the folder; returns when the copy was complete, and what ``_take_over_checkpoints`` returns.
+    """Make the folder; returns when the copy was complete, and what ``checkpoints.prepare`` returns.
 
     The time is in nanoseconds by the clock of the file system.
     """
@@ -38,7 +37,7 @@ def prepare(home: "bytes", attempt: "bytes", plan: "Plan") -> "tuple[int, str, s
             _link_data(home, work, wanted)
         if plan.share:
             os.makedirs(share_path(plan.share), 0o700, exist_ok=True)
-        return (complete, *_take_over_checkpoints(attempt))
+        return (complete, *checkpoints.prepare(attempt))
     except objects.Damaged as error:
         _forget(home, error.digest, plan.project_id)
         cure = "the damaged copy was removed; submit again to store it again"
@@ -47,16 +46,6 @@ def prepare(home: "bytes", attempt: "bytes", plan: "Plan") -> "tuple[int, str, s
         raise CannotPrepare(
             "the run's folder %s could not be created: %s" % (_text(work), limits.told(error))
         ) from error
-
-
-def drop_empty_checkpoints(attempt: "bytes") -> "None":
-    """A script that kept no checkpoints leaves no folder for them."""
-    folder = layout.checkpoints(layout.work(attempt))
-    try:
-        if not _link_on(attempt, folder):
-            os.rmdir(folder)
-    except OSError:
-        return
 
 
 def variables(
@@ -73,7 +62,7 @@ def variables(
         b"HOLDFAST_RUN_UID": as_bytes(plan.uid),
         b"HOLDFAST_METRICS_DIR": layout.metrics(attempt),
         b"HOLDFAST_OUTPUTS": layout.outputs(layout.work(attempt)),
-        b"HOLDFAST_CHECKPOINTS": layout.checkpoints(layout.work(attempt)),
+        b"HOLDFAST_CHECKPOINTS": layout.checkpoints(attempt),
         b"AZUREML_RUN_ID": as_bytes(plan.run_id),
         **_of_plan(home, attempt, plan),
     }
@@ -127,64 +116,6 @@ def merged(parts: "tuple[dict[bytes, bytes], dict[bytes, list[bytes]]]") -> "dic
 def share_path(share: "str") -> "bytes":
     """The folder that outlives runs, on this machine."""
     return os.path.expanduser(as_bytes(share))
-
-
-def _take_over_checkpoints(attempt: "bytes") -> "tuple[str, str]":
-    """Take over the folder of checkpoints of the newest earlier attempt that has one.
-
-    Returns that one's name, and why checkpoints of a newer one stay where they are; both may be empty. The folder is a
-    part of ``outputs/``: a container mounts it, it comes home with the results, and cleaning up removes it. The first
-    attempt has none, because scripts and libraries ask whether ``outputs/`` is empty.
-    """
-    mine = layout.checkpoints(layout.work(attempt))
-    run, own = os.path.split(attempt)
-    left = ""
-    for number in range(int(own[1:]) - 1, 0, -1) if own[1:].isdigit() else ():
-        earlier = os.path.join(run, b"a%d" % number)
-        theirs = layout.checkpoints(layout.worked_in(earlier))
-        link = _link_on(earlier, theirs)
-        if link == theirs and _leads_outside(theirs, run):
-            remove_tree(mine)
-            os.symlink(os.readlink(theirs), mine)
-            return "a%d" % number, left
-        if link:
-            left = left or _refusal(link, theirs, number)
-            continue
-        for folder in reversed(_parts(earlier, theirs)):
-            open_folder(folder)  # a script may have made them read-only
-        if os.path.isdir(theirs) and os.listdir(theirs):
-            remove_tree(mine)  # a copy from the project, which the earlier attempt had too
-            os.rename(theirs, mine)
-            return "a%d" % number, left
-    return "", left
-
-
-def _leads_outside(link: "bytes", run: "bytes") -> "bool":
-    """Whether it leads to a folder with files that is not the run's: the script keeps its checkpoints there."""
-    target, own = os.path.realpath(link), os.path.join(os.path.realpath(run), b"")
-    try:
-        return os.path.isabs(os.readlink(link)) and not target.startswith(own) and bool(os.listdir(target))
-    except OSError:
-        return False
-
-
-def _refusal(link: "bytes", checkpoints: "bytes", number: "int") -> "str":
-    what = "outputs/checkpoints" if link == checkpoints else "a folder above outputs/checkpoints"
-    target = _text(os.readlink(link))
-    return "%s of attempt %d is a symbolic link to %s and was not handed over" % (what, number, target)
-
-
-def _link_on(attempt: "bytes", checkpoints: "bytes") -> "bytes":
-    """The folder, or the one above it, that is a link: a script may have replaced any of them."""
-    return next((folder for folder in reversed(_parts(attempt, checkpoints)) if os.path.islink(folder)), b"")
-
-
-def _parts(attempt: "bytes", checkpoints: "bytes") -> "list[bytes]":
-    """The folder of checkpoints, outputs/, the script's folder and those above it that are the attempt's."""
-    parts = [checkpoints]
-    while os.path.dirname(parts[-1]) != attempt:
-        parts.append(os.path.dirname(parts[-1]))
-    return parts
 
 
 def _forget(home: "bytes", digest: "str", project_id: "str") -> "None":
