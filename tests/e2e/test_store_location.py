@@ -36,17 +36,25 @@ def test_store_is_in_the_xdg_data_folder(desk: Desk, data: Path) -> None:
 
 def test_existing_folder_in_the_home_directory_wins(desk: Desk, data: Path) -> None:
     (desk.user_home / ".holdfast").mkdir()
-    assert desk.holdfast("du").code == 0
+    assert desk.holdfast("config", "keepLimit", "1GB").code == 0
     assert (desk.user_home / ".holdfast" / STORE).is_file()
     assert not data.parent.exists()
 
 
-def test_look_without_the_variable_does_not_hide_the_store_in_the_xdg_data_folder(desk: Desk, data: Path) -> None:
-    assert desk.submit("train.py").code == 0
-    for command in ("du", "runs", "gpu", "config"):
-        assert desk.holdfast(command, env={"XDG_DATA_HOME": ""}).code == 0
-    assert (desk.user_home / ".holdfast" / STORE).is_file()
-    assert desk.holdfast("runs", "--columns", "run_number").json == [{"run_number": 1}]
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        *(("runs", 0), ("history list", 0), ("du", 0), ("config", 0), ("env list", 0), ("store verify", 0), ("gpu", 0)),
+        *(("store prune --dry-run", 0), ("check", 0), ("info", 2), ("logs", 2), ("computetarget test --name local", 0)),
+    ],
+)
+def test_command_that_only_looks_makes_no_store(desk: Desk, data: Path, command: str, code: int) -> None:
+    temporary = data.parents[1] / "temporary"
+    temporary.mkdir()
+    result = desk.holdfast(*command.split(), env={"XDG_DATA_HOME": "", "TMPDIR": str(temporary)})
+    assert result.code == code, result
+    assert list(desk.user_home.iterdir()) == list(temporary.iterdir()) == []
+    assert list(desk.project.iterdir()) == [desk.project / "train.py"]
 
 
 def test_folder_in_the_home_directory_that_is_in_use_wins_over_one_in_the_xdg_data_folder(
@@ -59,20 +67,20 @@ def test_folder_in_the_home_directory_that_is_in_use_wins_over_one_in_the_xdg_da
 
 def test_own_variable_wins_over_everything(desk: Desk, data: Path, tmp_path: Path) -> None:
     (desk.user_home / ".holdfast").mkdir()
-    assert desk.holdfast("du", env={"HOLDFAST_HOME": str(tmp_path / "mine")}).code == 0
+    assert desk.holdfast("config", "keepLimit", "1GB", env={"HOLDFAST_HOME": str(tmp_path / "mine")}).code == 0
     assert (tmp_path / "mine" / STORE).is_file()
     assert list((desk.user_home / ".holdfast").iterdir()) == []
 
 
 @pytest.mark.parametrize("value", ["", "relative/data"])
 def test_variable_without_an_absolute_path_is_ignored(desk: Desk, data: Path, value: str) -> None:
-    assert desk.holdfast("du", env={"XDG_DATA_HOME": value}).code == 0
+    assert desk.holdfast("config", "keepLimit", "1GB", env={"XDG_DATA_HOME": value}).code == 0
     assert (desk.user_home / ".holdfast" / STORE).is_file()
     assert not (desk.project / "relative").exists()
 
 
 def test_xdg_data_folder_is_enough_without_a_home_directory(desk: Desk, data: Path) -> None:
-    assert desk.holdfast("du", env={"HOME": "/nonexistent"}).code == 0
+    assert desk.holdfast("config", "keepLimit", "1GB", env={"HOME": "/nonexistent"}).code == 0
     assert (data / STORE).is_file()
 
 

@@ -30,7 +30,7 @@ def run(name: str | int = "last", *, project: StrPath | None = None) -> Run:
 
     ``project`` is the project's folder, by default the current one.
     """
-    home, project_id = open_home(), projects.find(os.fspath(project or os.getcwd())).id
+    home, project_id = open_home(create=False), projects.find(os.fspath(project or os.getcwd())).id
     index = Index(home)
     try:
         uid = index.find(project_id, str(name))
@@ -59,7 +59,7 @@ def runs(
         raise UsageError("limit must be a whole number, 0 or more", answer=ascii(limit)[:200])
     if project is not None and not os.path.isdir(project):
         raise UsageError("there is no such folder", where=os.fspath(project))
-    home = open_home()
+    home = open_home(create=False)
     project_id = None if all_projects else projects.find(os.fspath(project or os.getcwd())).id
     index = open_index(home, warn, project_id)
     try:

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from holdfast.store.runs import Run
 
 
-def here(parsed: Parsed, *, settle: str = "") -> tuple[Home, Project, Index]:
+def here(parsed: Parsed, *, settle: str = "", create: bool = False) -> tuple[Home, Project, Index]:
     """The store, the project one is in, and the index. ``settle``: which open runs are looked up on their targets.
 
-    ``project`` and ``all`` name them; by default none are, and no target is asked.
+    ``project`` and ``all`` name them; by default none are, and no target is asked. A store is
+    made only with ``create``.
     """
-    home, project = open_home(), projects.find(parsed.text("project") or os.getcwd())
+    home, project = open_home(create=create), projects.find(parsed.text("project") or os.getcwd())
     index = open_index(home, _tell, project.id if settle == "project" else None) if settle else Index(home)
     if index.locked_by:
         _tell(f"the index is not used: {index.locked_by} holds its lock; runs are read from their folders")

@@ -41,7 +41,7 @@ def promote(parsed: Parsed) -> int:
 def list_assets(parsed: Parsed) -> int:
     project = projects.find(parsed.text("project") or os.getcwd())
     columns = ("name", "version", "run_id", "path", "size", "promoted_utc")
-    home = open_home()
+    home = open_home(create=False)
     rows = [{**row, "path": _as_written(home, row)} for row in assets.listed(home, project.id)]
     emit(rows, **parsed.form(), columns=columns)
     return 0

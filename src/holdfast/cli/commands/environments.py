@@ -58,7 +58,7 @@ def show_declared(parsed: Parsed) -> int:
 
 
 def list_environments(parsed: Parsed) -> int:
-    rows = shelf.listed(open_home())
+    rows = shelf.listed(open_home(create=False))
     emit(
         rows,
         **parsed.form(),
@@ -128,7 +128,7 @@ def prune(parsed: Parsed) -> int:
     size = parse_size(limit) if limit else None
     if limit and size is None:
         raise UsageError(f"--max-size {limit}: not a size", hint="for example 20GB")
-    gone = shelf.prune(open_home(), keep, size, act=not parsed.flag("dry_run"))
+    gone = shelf.prune(open_home(create=False), keep, size, act=not parsed.flag("dry_run"))
     emit(gone, **parsed.form(), columns=("key", "bytes", "last_used"))
     sys.stderr.write(f"{len(gone)} environments, {human_bytes(sum(int(str(row['bytes'])) for row in gone))}\n")
     return 0

@@ -17,7 +17,7 @@ from holdfast.errors import UnreachableError
 from holdfast.present import terminal_plot
 from holdfast.present.output import as_table, emit
 from holdfast.present.terminal import human_bytes, is_tty, show, width
-from holdfast.store.home import open_home
+from holdfast.store.temporary_store import store_to_look_from
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,11 @@ _LIVE_COLUMNS = ("gpu", "name", "memory", "busy", "lately", "held by")
 
 
 def gpu(parsed: Parsed) -> int:
-    home = open_home()
+    with store_to_look_from() as home:
+        return _gpu(home, parsed)
+
+
+def _gpu(home: Home, parsed: Parsed) -> int:
     project = projects.find(parsed.text("project") or os.getcwd())
     compute = choose(home.path, project.root, parsed.text("config") or "local").compute
     is_plain = bool(parsed.text("output") or parsed.text("query")) or not is_tty(sys.stdout)

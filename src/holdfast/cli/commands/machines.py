@@ -18,6 +18,7 @@ from holdfast.errors import StoreError
 from holdfast.present.output import emit
 from holdfast.present.terminal import Progress, show
 from holdfast.store.home import open_home
+from holdfast.store.temporary_store import store_to_look_from
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 
 def test(parsed: Parsed) -> int:
     """A line for each thing as it is found out; the exit code is that of the first thing that failed."""
-    home = open_home()
     project = projects.find(parsed.text("project") or os.getcwd())
-    compute = choose(home.path, project.root, "local", name_of(parsed)).compute
-    return tell(checks.examine(home, compute), parsed)
+    with store_to_look_from() as home:
+        compute = choose(home.path, project.root, "local", name_of(parsed)).compute
+        return tell(checks.examine(home, compute), parsed)
 
 
 def pull(parsed: Parsed) -> int:

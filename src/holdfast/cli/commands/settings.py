@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 
 def config(parsed: Parsed) -> int:
-    home = open_home()
     key, value = parsed.text("key"), parsed.text("value")
-    if key and (value is not None or parsed.flag("unset")):
+    is_change = bool(key) and (value is not None or parsed.flag("unset"))
+    home = open_home(create=is_change)
+    if key and is_change:
         with home.lock("settings"):
             changed = settings.change(home.settings, key, None if parsed.flag("unset") else value)
             write_whole(home.settings, json.dumps(changed, indent=2).encode() + b"\n")

@@ -52,7 +52,7 @@ def verify(parsed: Parsed) -> int:
 
 
 def du(parsed: Parsed) -> int:
-    home = open_home()
+    home = open_home(create=False)
     rows = disk_usage.measure(home)
     if parsed.text("output") or parsed.text("query") or not is_tty(sys.stdout):
         emit(rows, **parsed.form(), columns=("what", "bytes", "files"))
@@ -64,7 +64,7 @@ def du(parsed: Parsed) -> int:
 
 
 def prune(parsed: Parsed) -> int:
-    home = open_home()
+    home = open_home(create=not parsed.flag("dry_run"))
     days = parsed.text("keep_days")
     if days is not None and untrusted.whole_number(days, 6) is None:
         raise UsageError(f"--keep-days {days}: not a number of days")

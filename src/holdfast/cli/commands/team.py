@@ -27,7 +27,7 @@ def push(parsed: Parsed) -> int:
     from holdfast.engine.transfer import push_history
 
     named = parsed.text("folder") or ""
-    home, project, index = pick.here(parsed)
+    home, project, index = pick.here(parsed, create=True)
     try:
         folder = shared_folder.opened(named, home, create=True)
         rows = index.of_store() if parsed.flag("all") else index.of_project(project.id)

@@ -45,9 +45,12 @@ class Index:
     """Answers about all runs of a store, fresh as of the moment it was opened."""
 
     def __init__(self, home: Home, *, keep: bool = True) -> None:
-        """With ``keep`` false it is read from the run directories alone, and nothing is written."""
+        """With ``keep`` false it is read from the run directories alone, and nothing is written.
+
+        Nor is anything written where there is no store.
+        """
         self._home = home
-        self.kept = keep
+        self.kept = keep = keep and bool(home.id)
         self.locked_by = ""  # the process that keeps us from the file
         self._fresh: dict[str, Json] = {}  # records of runs that go on
         self._numbers: dict[tuple[str, str], int] = {}
@@ -338,6 +341,8 @@ class Index:
 
 def problems(home: Home) -> list[str]:
     """What is wrong with the files: other bytes than their last writer left, or other answers than the runs give."""
+    if not home.id:
+        return []  # there is no store
     try:
         with home.lock("index"):
             if not os.path.exists(home.index_file):
