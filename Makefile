@@ -1,6 +1,8 @@
 # Two commands do everything on a fresh machine with Python 3.10+ and pip: make demo, make test.
 PYTHON ?= python3
 VENV := .venv
+# Test processes, for two cores: a test waits for other processes about half of its time.
+WORKERS ?= 4
 BIN := $(VENV)/bin
 # The part of the runner that lives on targets only; targets are Linux or macOS.
 POSIX_ONLY := runner/(run|container|gpu|machine|data|cleanup)/|runner/(bootstrap|server)\.py|builder/
@@ -18,7 +20,7 @@ demo: $(VENV)/.ready
 
 test: check
 	@sh tools/packages.sh $(PACKAGES)
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # The first steps of a newcomer, over SSH too; make test runs this and the demo in a fresh root (tools/fresh.sh).
 smoke: $(VENV)/.ready

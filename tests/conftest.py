@@ -39,13 +39,51 @@ HOLDFAST = Path(sys.executable).with_name("holdfast")
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Where everything is to be tested, a lab that does not start is an error and no reason to skip."""
+    """Where everything is to be tested, a lab that does not start is an error and no reason to skip.
+
+    So are packages that cannot be installed. ``sshlab.NotPossibleHere`` and other reasons still skip.
+    """
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]
     cause = call.excinfo.value.__context__ if call.excinfo is not None else None
     is_required = os.environ.get("REQUIRE_PACKAGES") or os.environ.get("CI")
-    if report.skipped and is_required and type(cause).__name__ == "Unavailable":
+    if report.skipped and is_required and type(cause).__name__ in ("Unavailable", "CalledProcessError"):
         report.outcome, report.longrepr = "failed", f"{item.nodeid}: {cause}"
+
+
+# Folders whose files take longest. A file is the unit of work of a test process: the long ones must not come last, and
+# one of each folder at a time keeps the processes from waiting for what only one of them can build.
+LONG_FOLDERS = (
+    "fresh",
+    "containers",
+    "spark",
+    "ssh",
+    "notebook",
+    "faults",
+    "disks",
+    "builder",
+    "security",
+    "compatibility",
+)
+SHORT_FOLDERS = ("unit", "golden")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With several processes: files of the long folders in turn, then all others, then unit tests."""
+    if not hasattr(config, "workerinput"):
+        return
+    tests = Path(__file__).parent
+    rank: dict[Path, tuple[int, int, int]] = {}
+    seen: Counter[str] = Counter()
+    for path in dict.fromkeys(item.path for item in items):
+        folder = path.relative_to(tests).parts[0] if path.is_relative_to(tests) else ""
+        if folder in LONG_FOLDERS:
+            rank[path] = (0, seen[folder], LONG_FOLDERS.index(folder))
+        else:
+            rank[path] = (2 if folder in SHORT_FOLDERS else 1, 0, 0)
+        seen[folder] += 1
+    items.sort(key=lambda item: rank[item.path])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

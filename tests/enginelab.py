@@ -46,7 +46,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from sshlab import ENVIRONMENT, CommandFailed, Unavailable, check_root_is_a_mount
+from sshlab import ENVIRONMENT, CommandFailed, NotPossibleHere, Unavailable, check_root_is_a_mount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -423,7 +423,7 @@ class _Cgroups:
         self.inner = "" if whole else f"/{name}"
         self._trees = _control_group_trees()
         if not self._trees:
-            raise Unavailable("no control groups are mounted below /sys/fs/cgroup")
+            raise NotPossibleHere("no control groups are mounted below /sys/fs/cgroup")
         self.parts = [f"{tree.place}/{name}" for tree in self._trees]
         self._keeper = _Keeper(*_program("cgroups", *self.parts))
 
@@ -591,9 +591,9 @@ def _words(environment: Mapping[str, str]) -> list[str]:
 
 def _check_this_machine(*programs: str) -> None:
     if not sys.platform.startswith("linux"):
-        raise Unavailable("container engines run on Linux")
+        raise NotPossibleHere("container engines run on Linux")
     if os.geteuid():
-        raise Unavailable("only root can make the rooms that container engines live in")
+        raise NotPossibleHere("only root can make the rooms that container engines live in")
     check_root_is_a_mount()
     missing = [program for program in programs if not shutil.which(program, path=ENVIRONMENT["PATH"])]
     if missing:

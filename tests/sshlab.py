@@ -65,6 +65,10 @@ class Unavailable(Exception):
     """Why there can be no lab on this machine. In continuous integration it fails the test (tests/conftest.py)."""
 
 
+class NotPossibleHere(Unavailable):
+    """The kind of machine rules the lab out (no Linux, no root, a chroot): a skipped test everywhere."""
+
+
 class NoSuchPython(Exception):
     """This machine has no Python of that version for the lab."""
 
@@ -844,9 +848,9 @@ class _Held:
 
 def _check_this_machine() -> None:
     if not sys.platform.startswith("linux"):
-        raise Unavailable("the ssh lab is made of Linux namespaces")
+        raise NotPossibleHere("the ssh lab is made of Linux namespaces")
     if os.geteuid():
-        raise Unavailable("only root can make the network namespaces of the ssh lab")
+        raise NotPossibleHere("only root can make the network namespaces of the ssh lab")
     check_root_is_a_mount()
     missing = [program for program in PROGRAMS if not shutil.which(program, path=ENVIRONMENT["PATH"])]
     if missing:
@@ -857,7 +861,7 @@ def _check_this_machine() -> None:
 def check_root_is_a_mount() -> None:
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     if "/" not in {line.split()[4] for line in mounts}:
-        raise Unavailable("a chroot cannot have mount namespaces below it; the root that tools/fresh.sh makes can")
+        raise NotPossibleHere("a chroot cannot have mount namespaces below it; the root that tools/fresh.sh makes can")
 
 
 def _pythons() -> dict[str, Path]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import libraries
-from spark import iris
+from spark import iris, quick_java
 
 if TYPE_CHECKING:
     from containers.conftest import Seat
@@ -26,10 +26,8 @@ print("heap", runtime.maxMemory() >> 20 <= 615)
 
 def arguments() -> str:
     """What makes the lab's image one with Java and PySpark; its Python is that of the packages."""
-    program = shutil.which("java")
-    if program is None:
-        pytest.skip("NOT TESTED: Java is not installed")
-    home = Path(os.path.realpath(program)).parents[1]
+    quick_java.require()
+    home = Path(os.path.realpath(str(shutil.which("java")))).parents[1]
     packages = next(libraries.interpreter(ROOT, libraries.SPARK).parents[1].glob("lib/python3.11/site-packages"), None)
     if packages is None:
         pytest.skip("NOT TESTED: the image's Python is 3.11, and that of the packages is another one")
@@ -44,7 +42,8 @@ def arguments() -> str:
 def test_template_has_the_same_result_in_a_container(seat: Seat) -> None:
     seat.target(arguments(), "memory: 2g")
     iris.copy_to(seat.desk, "box")
-    done = seat.desk.holdfast("submit", "-c", "box", iris.SCRIPT, limit=400)
+    options = f"JAVA_TOOL_OPTIONS={' '.join(quick_java.OPTIONS)}"
+    done = seat.desk.holdfast("submit", "-c", "box", "-e", options, iris.SCRIPT, limit=400)
     iris.check(seat.desk, done)
     assert seat.desk.record()["spark"]["receipt"]["verdict"] == "used"
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import libraries
+from spark import quick_java
 
 if TYPE_CHECKING:
     from conftest import Desk, Result
@@ -23,6 +23,7 @@ class SparkDesk:
     def __init__(self, desk: Desk, python: Path) -> None:
         self.desk = desk
         self.python = python
+        desk.env["PATH"] = f"{quick_java.home()}/bin:{desk.env['PATH']}"
         self.config = desk.project / "aml_config"
         self.config.mkdir(exist_ok=True)
         (self.config / "local.runconfig").write_text("Target: local\nSparkDependenciesFile: aml_config/spark.yml\n")
@@ -36,8 +37,7 @@ class SparkDesk:
 
 @pytest.fixture(scope="session")
 def pyspark() -> Path:
-    if shutil.which("java") is None:
-        pytest.skip("NOT TESTED: Java is not installed")
+    quick_java.require()
     return libraries.interpreter(ROOT, libraries.SPARK)
 
 

@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from spark import quick_java
 from spark.standalone import LIMIT_S, _free_port
 
 if TYPE_CHECKING:
@@ -39,8 +40,13 @@ class ConnectServer:
         ]
         argv += ["--master", "local[2]", "--driver-memory", "700m"]
         argv += [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
-        env = {key: value for key, value in os.environ.items() if key in ("PATH", "HOME", "LANG", "JAVA_HOME")}
-        env.update(SPARK_HOME=str(home), SPARK_LOCAL_IP="127.0.0.1", SPARK_LOCAL_DIRS=str(folder))
+        env = {key: value for key, value in os.environ.items() if key in ("PATH", "HOME", "LANG")}
+        env.update(
+            JAVA_HOME=str(quick_java.home()),
+            SPARK_HOME=str(home),
+            SPARK_LOCAL_IP="127.0.0.1",
+            SPARK_LOCAL_DIRS=str(folder),
+        )
         env["PYSPARK_PYTHON"] = str(python)
         self._log = folder / "server.log"
         with self._log.open("wb") as log:

@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spark import quick_java
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -58,7 +60,8 @@ class Standalone:
     def environment(self) -> dict[str, str]:
         """Of master and workers."""
         return {
-            **{key: value for key, value in os.environ.items() if key in ("PATH", "HOME", "LANG", "JAVA_HOME")},
+            **{key: value for key, value in os.environ.items() if key in ("PATH", "HOME", "LANG")},
+            "JAVA_HOME": str(quick_java.home()),
             "SPARK_HOME": str(self.home),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conftest import eventually
+from spark import quick_java
 from spark.conftest import START_S
 from ssh.conftest import Laptop
 from sshlab import PYTHONS, Lab, Unavailable
@@ -56,6 +57,7 @@ def start(host: Host, user: User, name: str, *words: str) -> subprocess.Popen[by
     variables = {
         "HOME": user.home,
         "PATH": "/usr/bin:/bin",
+        "JAVA_HOME": quick_java.THERE,
         "SPARK_HOME": f"{HOME}/pyspark",
         "SPARK_LOCAL_IP": host.address,
         "SPARK_DAEMON_MEMORY": "256m",
@@ -77,8 +79,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def machines(pyspark: Path, data: Path) -> Iterator[Lab]:
     """A head node with a master; a worker without any Python. Both have Java, Spark, and a folder that they share."""
     try:
-        with Lab(hosts=("head", "work1"), shares={THERE: pyspark.parents[2], "/data": data}) as lab:
+        shares = {THERE: pyspark.parents[2], quick_java.THERE: quick_java.home(), "/data": data}
+        with Lab(hosts=("head", "work1"), shares=shares) as lab:
             head, worker = lab["head"], lab["work1"]
+            quick_java.put_on_path(head)
             daemons = [start(head, head.user("sparkm"), "master.Master", "--host", head.address, "--port", str(PORT))]
             worker.remove_programs("python*")
             worker.run("umount", "--lazy", str(PYTHONS))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import libraries
-from spark import iris
+from spark import iris, quick_java
 from sshlab import Lab, Unavailable
 
 if TYPE_CHECKING:
@@ -24,10 +23,11 @@ THERE = "/opt/spark-iris"
 
 @pytest.fixture
 def lab() -> Iterator[Lab]:
-    if shutil.which("java") is None:
-        pytest.skip("NOT TESTED: Java is not installed")
+    quick_java.require()
+    packages = libraries.interpreter(ROOT, libraries.SPARK).parents[2]
     try:
-        with Lab(hosts=("gpu1",), shares={THERE: libraries.interpreter(ROOT, libraries.SPARK).parents[2]}) as lab:
+        with Lab(hosts=("gpu1",), shares={THERE: packages, quick_java.THERE: quick_java.home()}) as lab:
+            quick_java.put_on_path(lab["gpu1"])
             yield lab
     except Unavailable as why:
         pytest.skip(f"NOT TESTED: {why}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import pytest
 
 import libraries
 from conftest import eventually
+from spark import quick_java
 from ssh.test_links import Watched
 from sshlab import Lab, Unavailable
 
@@ -41,11 +41,10 @@ ROWS = b"rows [(0, 67), (1, 67), (2, 66)]\n"
 
 @pytest.fixture(scope="module")
 def machines() -> Iterator[Lab]:
-    if shutil.which("java") is None:
-        pytest.skip("NOT TESTED: Java is not installed")
+    quick_java.require()
     packages = libraries.interpreter(ROOT, libraries.SPARK).parents[2]
     try:
-        with Lab(hosts=("gpu1",), shares={THERE: packages}) as lab:
+        with Lab(hosts=("gpu1",), shares={THERE: packages, quick_java.THERE: quick_java.home()}) as lab:
             yield lab
     except Unavailable as why:
         pytest.skip(f"NOT TESTED: {why}")
@@ -53,6 +52,7 @@ def machines() -> Iterator[Lab]:
 
 @pytest.fixture
 def lab(machines: Lab) -> Iterator[Lab]:
+    quick_java.put_on_path(machines["gpu1"])
     yield machines
     machines.reset()
 
