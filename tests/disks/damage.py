@@ -143,10 +143,10 @@ class Stage(Desk):
 
     def _import_run(self) -> None:
         """A run of another store, whose files and packages came in an archive."""
-        other = {"env": {"HOLDFAST_HOME": str(self.home.with_name("other store"))}}
+        other = {"HOLDFAST_HOME": str(self.home.with_name("other store"))}
         archive = str(self.home.with_name("runs.zip"))
-        assert super().holdfast("submit", "-c", "local", "train.py", "0", **other).code == 0
-        assert super().holdfast("history", "export", "-r", "last", "--to", archive, **other).code == 0
+        assert super().holdfast("submit", "-c", "local", "train.py", "0", env=other).code == 0
+        assert super().holdfast("history", "export", "-r", "last", "--to", archive, env=other).code == 0
         assert self.holdfast("history", "import", archive).code == 0
 
 

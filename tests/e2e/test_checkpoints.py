@@ -102,9 +102,12 @@ def test_folder_is_there_and_leaves_outputs_empty(desk: Desk) -> None:
 
 def test_checkpoints_beside_a_folder_of_that_name_are_both_kept(desk: Desk) -> None:
     desk.script(
-        "import os, pathlib\nos.mkdir('outputs/checkpoints')\npathlib.Path('outputs/checkpoints/last').write_text('1')\n"
+        "import os, pathlib\nos.mkdir('outputs/checkpoints')\n"
+        "pathlib.Path('outputs/checkpoints/last').write_text('1')\n"
         "pathlib.Path(os.environ['HOLDFAST_CHECKPOINTS'], 'last').write_text('2')\n"
     )
     assert desk.submit("train.py").code == 0
-    texts = {name: desk.holdfast("info", "-a", f"outputs/{name}/last").text for name in ("checkpoints", "checkpoints-1")}
+    texts = {
+        name: desk.holdfast("info", "-a", f"outputs/{name}/last").text for name in ("checkpoints", "checkpoints-1")
+    }
     assert texts == {"checkpoints": "1", "checkpoints-1": "2"}

@@ -24,7 +24,12 @@ FOLDER = "the checkpoints folder"
 
 def _lose(post: Post, text: str) -> Run:
     """As a machine that goes down."""
-    run = post.start(post.script(f"import os, time\nmine = os.environ['HOLDFAST_CHECKPOINTS']\n{text}\nprint('up', flush=True)\ntime.sleep(600)"))
+    run = post.start(
+        post.script(
+            f"import os, time\nmine = os.environ['HOLDFAST_CHECKPOINTS']\n{text}\n"
+            "print('up', flush=True)\ntime.sleep(600)"
+        )
+    )
     run.wait_for_log(b"up")
     stop_both(run)
     pids = [run.guardian, run.supervisor, *run.processes()]
@@ -79,7 +84,9 @@ def test_link_to_a_folder_elsewhere_is_handed_over_as_the_link(post: Post, tmp_p
 )
 def test_link_that_is_not_handed_over_is_named(post: Post, text: str, words: str) -> None:
     lost = _lose(post, text)
-    second = post.run("import os; assert os.listdir(os.environ['HOLDFAST_CHECKPOINTS']) == []", uid=lost.uid, attempt="a2")
+    second = post.run(
+        "import os; assert os.listdir(os.environ['HOLDFAST_CHECKPOINTS']) == []", uid=lost.uid, attempt="a2"
+    )
     assert second.event("closed")["outcome"] == "completed"
     why = second.event("checkpoints_left")["why"]
     assert why.startswith(f"{words} of attempt 1 is a symbolic link to ")

@@ -19,7 +19,7 @@ OF_BYTES = {
     "limits.py",
     "files.py",
     "timeseries.py",
-    "workdir.py",
+    "checkpoints.py",
     "run_numbers.py",
     "executor_python.py",
 }  # or text of the kernel

@@ -182,9 +182,7 @@ def secret_by_content(name: bytes, status: os.stat_result, read_head: Callable[[
 class Rules:
     """All rules that are in force in one folder. Folders without ignore files share those of the folder above."""
 
-    def __init__(
-        self, from_git: tuple[Patterns, ...], from_aml: tuple[Patterns, ...], count: int, root: bytes
-    ) -> None:
+    def __init__(self, from_git: tuple[Patterns, ...], from_aml: tuple[Patterns, ...], count: int, root: bytes) -> None:
         """The patterns of each file, from the root down. The tables of a file are shared by all folders below it."""
         self._from_git = from_git
         self._from_aml = from_aml

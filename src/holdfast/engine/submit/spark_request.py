@@ -63,7 +63,8 @@ def _script_uses_spark(root: str, script: str) -> bool:
     if not script.endswith(".py"):
         return uses_spark(root)
     pattern, imports = re.compile(_USES_SPARK), re.compile(_IMPORTS, re.MULTILINE)
-    waiting, seen = [os.path.join(root, script)], set()
+    waiting = [os.path.join(root, script)]
+    seen: set[str] = set()
     while waiting and len(seen) < _MOST_SOURCES:
         path = waiting.pop()
         if path in seen:

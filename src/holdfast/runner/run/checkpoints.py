@@ -9,7 +9,6 @@ import os
 from ..decoding import escaped
 from ..store import layout
 from ..store.permissions import open_folder
-from ..store.remove_tree import remove_tree
 
 
 def prepare(attempt: "bytes") -> "tuple[str, str]":
