@@ -37,6 +37,7 @@ FOREIGN = {
     "present/gpu_card.py": "titles of columns",
     "present/missing_module.py": "messages of Python",
     "runner/machine/environment_damage.py": "messages of Python and of the dynamic linker",
+    "runner/machine/build_failure.py": "uv's messages",
     "runner/container/engines.py": "Docker's and Podman's messages",
     "runner/container/image_build.py": "Docker's and Podman's messages",
     "runner/container/images.py": "Docker's and Podman's messages",

@@ -8,6 +8,7 @@ import re
 from holdfast.amlconfig.types import Finding
 from holdfast.errors import ConfigError
 from holdfast.runner import untrusted
+from holdfast.runner.decoding import readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _script_uses_spark(root: str, script: str) -> bool:
         if pattern.search(text):
             return True
         folders = {root, os.path.dirname(os.path.join(root, script)), os.path.dirname(path)}
-        for name in {found.decode("utf-8", "replace") for found in imports.findall(text)}:
+        for name in {readable(name) for name in imports.findall(text)}:
             waiting += [file for folder in folders for file in _files_of(folder, name)]
     return False
 
@@ -180,10 +181,10 @@ def _refuse_import(root: str, module: str, package: SparkPackage, location: str)
     name = module.encode()
     pattern = re.compile(rb'^\s*"?\s*(?:import|from)\s+%s\b' % name, re.MULTILINE)  # lines of notebooks are quoted
     for path, text in _sources(root):
-        found = pattern.search(text) if name in text else None
-        if found is None or (b'"' in found[0] and not path.endswith(".ipynb")):
+        match = pattern.search(text) if name in text else None
+        if match is None or (b'"' in match[0] and not path.endswith(".ipynb")):
             continue
-        line = text.count(b"\n", 0, found.end()) + 1
+        line = text.count(b"\n", 0, match.end()) + 1
         what = f"this script imports {module}, whose package {package.coordinate} ({location}) is no longer available"
         hint = "its successor is com.microsoft.azure:synapseml_2.13, imported as synapse.ml"
         raise ConfigError(what, where=f"{os.path.relpath(path, root)}:{line}", hint=hint)

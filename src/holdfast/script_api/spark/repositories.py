@@ -13,7 +13,7 @@ _JAVA_OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 
 def reachable(roots: "list[str]") -> "list[str]":
     """Those whose host accepts a connection; all where Java uses a proxy. Folders and unknown schemes are kept."""
-    if any("proxy" in os.environ.get(name, "").lower() for name in _JAVA_OPTIONS):
+    if any("proxy" in text.lower() for name, text in os.environ.items() if name in _JAVA_OPTIONS):
         return roots
     answered = {}  # type: dict[str, bool]
     threads = [threading.Thread(target=_look, args=(root, answered), daemon=True) for root in roots]
