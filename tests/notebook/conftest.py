@@ -82,7 +82,7 @@ class Notebook:
         return self.answer()
 
     def run(self, code: str) -> dict[str, Any]:
-        """The status of the cell, its text on stdout and stderr, its value, and its error."""
+        """The status of the cell, its text on stdout and stderr, its value, its error, and the traceback shown."""
         return self.ask("run", code)
 
     def begin(self, verb: str, text: str = "") -> None:

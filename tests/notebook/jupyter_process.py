@@ -23,7 +23,7 @@ class Client:
 
     def run(self, code: str) -> dict[str, Any]:
         began = time.monotonic()
-        answer: dict[str, Any] = {"text": "", "value": None, "html": None, "error": None}
+        answer: dict[str, Any] = {"text": "", "value": None, "html": None, "error": None, "traceback": ""}
 
         def take(message: dict[str, Any]) -> None:
             content = message["content"]
@@ -33,6 +33,7 @@ class Client:
                 answer.update(value=content["data"].get("text/plain"), html=content["data"].get("text/html"))
             elif message["msg_type"] == "error":
                 answer["error"] = f"{content['ename']}: {content['evalue']}"
+                answer["traceback"] = "\n".join(content["traceback"])
 
         reply = self.client.execute_interactive(code, timeout=LIMIT_S, output_hook=take)
         return {**answer, "status": reply["content"]["status"], "seconds": time.monotonic() - began}

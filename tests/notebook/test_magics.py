@@ -86,8 +86,8 @@ def test_output_and_errors_of_a_cell_cannot_act_on_the_terminal(study: Notebook)
     assert "ab\x1b[31mred\n" in shown["text"]
     assert "\x1b]0" not in shown["text"]
     assert "\x1b[2J" not in shown["text"]
-    assert "ValueError: \\x1b[2Jx" in shown["text"]
-    assert "UsageError" not in shown["text"]
+    assert shown["traceback"].endswith(" on local: ValueError: \\x1b[2Jx"), shown
+    assert shown["traceback"].startswith("RemoteError: run ")
     attempt = "try:\n    get_ipython().run_cell_magic('submit', '', '1 / 0')\n"
     caught = study.run(attempt + "except holdfast.errors.RemoteError as error:\n    kind = error.type_name")
     assert (caught["status"], study.run("kind")["value"]) == ("ok", "'ZeroDivisionError'"), caught
@@ -107,7 +107,7 @@ def test_bad_cells_are_refused_with_what_to_do(desk: Desk, study: Notebook) -> N
     for cell, texts in refusals.items():
         shown = study.run(cell)
         assert shown["status"] == "error", cell
-        assert all(text in shown["text"] for text in texts), (cell, shown)
+        assert all(text in shown["traceback"] for text in texts), (cell, shown)
     assert len(desk.holdfast("history", "list", "-o", "json").json) == before
     for cell, text in (
         ("%%submit --get missing\n1", "NameError: the cell has no variable missing, which --get names"),
