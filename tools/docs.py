@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from holdfast._version import __version__
 from holdfast.amlconfig.docker_arguments import HARMLESS
 from holdfast.cli.parse import GLOBAL_OPTIONS, PROGRAM, placeholder, usage_line
-from holdfast.cli.table.commands import COMMANDS
+from holdfast.cli.table.commands import COMMANDS as ALL_COMMANDS
 from holdfast.cli.table.topics import GROUPS, TOPICS
 from holdfast.engine.submit.trust_policy import TABLE
 from holdfast.errors import HoldfastError
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from holdfast.cli.parse import Command, Option, Positional
 
+COMMANDS = tuple(command for command in ALL_COMMANDS if not command.hidden)
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 SOURCE = DOCS.parent / "src" / "holdfast"
 PAGES = ("commands.md", "errors.md", "holdfast.1", "modules.md", "settings.md", "trust.md")

@@ -5,33 +5,36 @@ from __future__ import annotations
 import os
 import sys
 
+from holdfast.cli.table.azure_groups import SHARED_GROUPS, WORKBENCH_GROUPS
 from holdfast.engine.runs.path_shims import is_shim
-
-# The groups of the Workbench. Every other word after ``az ml`` belongs to Microsoft's own machine learning extension.
-_OURS = (
-    *("experiment", "history", "computetarget", "computecontext", "runconfiguration", "runconfigurations"),
-    *("project", "execute", "asset", "notebook"),
-)
-_NEEDLESS = ("login", "logout", "account")
 
 
 def main() -> int:
     argv = sys.argv[1:]
-    if argv[:1] == ["ml"] and (len(argv) == 1 or argv[1] in _OURS or argv[1].startswith("-")):
-        from holdfast.cli.conceal import conceal
-        from holdfast.cli.main import run
-
-        conceal(argv)
-        return run(argv)
+    if argv[:1] == ["ml"] and (len(argv) == 1 or argv[1] in WORKBENCH_GROUPS or argv[1].startswith("-")):
+        return _run(argv)
     real = _real_az()
     if real is not None:
         os.execv(real, [real, *argv])
-    if argv[:1] and argv[0] in _NEEDLESS:
-        sys.stderr.write("nothing to do: Holdfast needs no account\n")
-        return 0
+    if argv[:1] == ["ml"] and argv[1] in SHARED_GROUPS:
+        return _run(argv)
+    from holdfast.cli import azure_account
+    from holdfast.cli.main import run
+
+    if any(tuple(argv[: len(command.words)]) == command.words for command in azure_account.COMMANDS):
+        return run(argv, azure_account.COMMANDS)
     command = " ".join(["az", *argv[:2]])
-    sys.stderr.write(f"ERROR: {command}: the Azure CLI is not installed; Holdfast supports az ml {', '.join(_OURS)}\n")
+    known = f"az ml {', '.join((*WORKBENCH_GROUPS, *SHARED_GROUPS))}"
+    sys.stderr.write(f"ERROR: {command}: the Azure CLI is not installed; Holdfast supports {known}\n")
     return 127
+
+
+def _run(argv: list[str]) -> int:
+    from holdfast.cli.conceal import conceal
+    from holdfast.cli.main import run
+
+    conceal(argv)
+    return run(argv)
 
 
 def _real_az() -> str | None:

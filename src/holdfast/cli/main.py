@@ -13,12 +13,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.cli.parse import Command
+
 _PAGER = "holdfast.cli.pager"
 
 
-def run(argv: Sequence[str]) -> int:
+def run(argv: Sequence[str], commands: Sequence[Command] = COMMANDS) -> int:
     try:
-        code = _run_and_report(argv)
+        code = _run_and_report(argv, commands)
         if _PAGER in sys.modules:
             sys.modules[_PAGER].finish()
         return code
@@ -26,14 +28,14 @@ def run(argv: Sequence[str]) -> int:
         return 130
 
 
-def _run_and_report(argv: Sequence[str]) -> int:
+def _run_and_report(argv: Sequence[str], commands: Sequence[Command]) -> int:
     try:
-        parsed = parse(COMMANDS, argv)
+        parsed = parse(commands, argv)
         if _is_paged(parsed) and "--no-pager" not in argv:
             from holdfast.cli import pager
 
             pager.start()
-        return _help(parsed) if isinstance(parsed, HelpWanted) else _run(parsed)
+        return _help(parsed, commands) if isinstance(parsed, HelpWanted) else _run(parsed)
     except HoldfastError as error:
         return _report(error, "--debug" in argv)
     except BrokenPipeError:
@@ -71,11 +73,11 @@ def _run(parsed: Parsed) -> int:
     return int(code or 0)
 
 
-def _help(wanted: HelpWanted) -> int:
+def _help(wanted: HelpWanted, commands: Sequence[Command]) -> int:
     from holdfast.cli.help import print_help
     from holdfast.cli.table.topics import GROUPS, TOPICS
 
-    print_help(wanted, COMMANDS, GROUPS, TOPICS, sys.stdout if wanted.asked else sys.stderr)
+    print_help(wanted, commands, GROUPS, TOPICS, sys.stdout if wanted.asked else sys.stderr)
     return 0 if wanted.asked else 2
 
 

@@ -26,7 +26,6 @@ def create(parsed: Parsed) -> int:
     name, template = parsed.text("name") or "", parsed.text("template") or "blank"
     if not name.strip(".") or name != os.path.basename(name):
         raise UsageError(f"{name!r} is not a valid folder name", where="--name")
-    source = _template_folder(template)
     folder = os.path.join(os.path.abspath(parsed.text("path") or "."), name)
     if os.path.lexists(folder):
         raise UsageError(
@@ -34,12 +33,51 @@ def create(parsed: Parsed) -> int:
             where=folder,
             hint="use another --name, or submit from that folder",
         )
-    _make(source, folder, name)
+    if parsed.text("template_url"):
+        _make_from_repository(parsed.text("template_url") or "", folder, name)
+    else:
+        _make(_template_folder(template), folder, name)
     _git_init(folder)
     script = next((file for file in sorted(os.listdir(folder)) if file.endswith(".py")), "your_script.py")
-    sys.stdout.write(f"{show(folder)}\n")
+    if parsed.text("output") or parsed.text("query"):
+        _emit_created(parsed, folder)
+    else:
+        sys.stdout.write(f"{show(folder)}\n")
     sys.stderr.write(f"next: cd {show(os.path.relpath(folder))} && holdfast submit -c local {show(script)}\n")
     return 0
+
+
+def _emit_created(parsed: Parsed, folder: str) -> None:
+    from holdfast.present.output import emit
+
+    project = projects.find(folder)
+    row = {
+        "account": parsed.text("account") or project.account,
+        "id": project.id,
+        "location": parsed.text("location") or "local",
+        "name": project.name,
+        "path": folder,
+        "resourceGroup": parsed.text("resource_group") or "local",
+        "workspace": parsed.text("workspace") or project.workspace,
+    }
+    emit(row, **parsed.form())
+
+
+def _make_from_repository(url: str, folder: str, name: str) -> None:
+    import subprocess
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as place:
+        clone = os.path.join(place, "clone")
+        argv = ["git", "clone", "--quiet", "--depth", "1", "--", url, clone]
+        try:
+            done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        except FileNotFoundError as error:
+            raise UsageError("--template-url needs git, which is not installed", hint="install git") from error
+        if done.returncode:
+            answer = done.stderr.decode("utf-8", "replace").strip()
+            raise UsageError("the template could not be fetched with git", where=url, answer=answer)
+        _make(clone, folder, name)
 
 
 def _make(source: str, folder: str, name: str) -> None:

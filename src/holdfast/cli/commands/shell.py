@@ -22,19 +22,15 @@ if TYPE_CHECKING:
     from holdfast.store.home import Home
     from holdfast.target_lookup import Chosen
 
+# Lines of a cmd listing that begin with REM are comments; as an alias, the rest of the line is not even parsed.
+_COMMENTS = "alias REM='#' rem='#'\n"
 _SHELLS = ("bash", "zsh", "fish", "sh", "dash", "pwsh", "powershell", "cmd")
 
 
 def shell(parsed: Parsed) -> int:
     home = open_home()
     project = remember(projects.find(parsed.text("project") or os.getcwd()))
-    local = choose(home.path, project.root, "local")
-    selected = choice.choose(project.root, local.compute, local.config, "", choice.Wanted(), os.environ)
-    if selected is not None:
-        local = local._replace(compute=selected.compute)
-    managed = is_managed(local, project.root)
-    python = _environment(home, project, local) if managed else None
-    python = python or _interpreter(local.compute.python_location)
+    python, managed = local_python(home, project)
     folder = path_shims.for_shell(home, project.id, python, managed=managed)
     env = {
         **os.environ,
@@ -52,6 +48,17 @@ def shell(parsed: Parsed) -> int:
         os.execvpe(command[0], command, env)
     except FileNotFoundError as error:
         raise UsageError(f"{command[0]} was not found", hint="use another one with --shell NAME") from error
+
+
+def local_python(home: Home, project: Project) -> tuple[str | None, bool]:
+    """The path of the Python of local runs, if it is not the one on the PATH, and whether Holdfast builds it."""
+    local = choose(home.path, project.root, "local")
+    selected = choice.choose(project.root, local.compute, local.config, "", choice.Wanted(), os.environ)
+    if selected is not None:
+        local = local._replace(compute=selected.compute)
+    managed = is_managed(local, project.root)
+    python = _environment(home, project, local) if managed else None
+    return python or _interpreter(local.compute.python_location), managed
 
 
 def _environment(home: Home, project: Project, local: Chosen) -> str | None:
@@ -86,20 +93,22 @@ def _interactive(program: str, folder: str, env: dict[str, str]) -> list[str]:
     if name not in _SHELLS:
         raise UsageError(f"{program!r} is not a supported shell", hint=f"--shell one of: {', '.join(_SHELLS)}")
     if not sys.stdin.isatty():
+        if name == "bash" and "BASH_ENV" not in env:
+            text = "unset BASH_ENV\nshopt -s expand_aliases\n" + _COMMENTS
+            env["BASH_ENV"] = _start_file(folder, "bash_env", text)
         return [program]
     if name == "bash":
-        return [
-            program,
-            "--rcfile",
-            _start_file(folder, "bashrc", '[ -f ~/.bashrc ] && . ~/.bashrc\nPATH="{}:$PATH"\n'),
-        ]
+        text = '[ -f ~/.bashrc ] && . ~/.bashrc\nPATH="{}:$PATH"\n' + _COMMENTS
+        return [program, "--rcfile", _start_file(folder, "bashrc", text)]
     if name == "zsh":
         users = env.get("ZDOTDIR", os.path.expanduser("~"))
         text = f'ZDOTDIR="{users}"\n[ -f "$ZDOTDIR/.zshrc" ] && . "$ZDOTDIR/.zshrc"\npath=("{{}}" $path)\n'
+        text += "setopt interactivecomments\n" + _COMMENTS
         env["ZDOTDIR"] = os.path.dirname(_start_file(folder, "zsh/.zshrc", text))
         return [program]
     if name == "fish":
-        return [program, "--init-command", f"set -gx PATH '{folder}' $PATH"]
+        comments = "abbr --add REM '#'; abbr --add rem '#'"  # expanded when the line is entered
+        return [program, "--init-command", f"set -gx PATH '{folder}' $PATH; {comments}"]
     if name in ("pwsh", "powershell"):
         return [program, "-NoExit", "-Command", f"$env:PATH = '{folder}' + [IO.Path]::PathSeparator + $env:PATH"]
     return [program, "/K"] if name == "cmd" else [program]

@@ -8,6 +8,7 @@ from holdfast.cli.table.exchange import ASSETS, DIAGNOSTICS, EXCHANGE, LABELS, P
 from holdfast.cli.table.history import HISTORY
 from holdfast.cli.table.machines import KERNELS, MACHINES
 from holdfast.cli.table.options import CONFIGURATION, NAME, OLD_TARGET, PROJECT, RUN, STORE_LARGE, SUBMIT, WORD
+from holdfast.cli.table.workbench import NOTEBOOKS, WORKBENCH
 
 _AT = "holdfast.cli.commands."
 COMMANDS = (
@@ -239,9 +240,16 @@ COMMANDS = (
                 metavar="NAME",
                 default="blank",
             ),
+            Option(
+                ("--template-url", "-u"),
+                "template_url",
+                "Git repository to use as the template instead; its history is left out.",
+                metavar="URL",
+            ),
             Option(("--workspace", "-w"), "workspace", hidden=True),
             Option(("--account", "-a"), "account", hidden=True),
             Option(("--resource-group", "-g"), "resource_group", hidden=True),
+            Option(("--location", "-l"), "location", hidden=True),
         ),
     ),
     Command(
@@ -285,6 +293,8 @@ COMMANDS = (
     ),
     *MACHINES,
     *KERNELS,
+    *NOTEBOOKS,
+    *WORKBENCH,
     Command(
         ("runconfiguration", "list"),
         "List the names of all run configurations.",

@@ -12,6 +12,7 @@ GROUPS = {
     ("data",): "Data sets that a target keeps for runs.",
     ("image",): "Images of a target's container engine.",
     ("kernel",): "Kernels of Jupyter on targets.",
+    ("notebook",): "Jupyter in the project's folder.",
     ("runconfiguration",): "Run configurations: a target and its settings.",
     ("env",): "Environments: what is declared, solved and built.",
     ("asset",): "Named and versioned outputs of runs.",
