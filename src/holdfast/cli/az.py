@@ -18,7 +18,7 @@ def main() -> int:
         os.execv(real, [real, *argv])
     if argv[:1] == ["ml"] and argv[1] in SHARED_GROUPS:
         return _run(argv)
-    from holdfast.cli import azure_account
+    from holdfast.cli.commands import azure_account
     from holdfast.cli.main import run
 
     if any(tuple(argv[: len(command.words)]) == command.words for command in azure_account.COMMANDS):

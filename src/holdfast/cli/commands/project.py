@@ -9,6 +9,7 @@ from holdfast import project as projects
 from holdfast.errors import StoreError, UsageError
 from holdfast.model import Project
 from holdfast.present.terminal import show
+from holdfast.runner.decoding import readable
 from holdfast.runner.store import layout
 from holdfast.runner.store.files import temporary_beside
 from holdfast.runner.store.remove_tree import remove_tree
@@ -67,15 +68,15 @@ def _make_from_repository(url: str, folder: str, name: str) -> None:
     import subprocess
     import tempfile
 
-    with tempfile.TemporaryDirectory() as place:
-        clone = os.path.join(place, "clone")
+    with tempfile.TemporaryDirectory() as parent:
+        clone = os.path.join(parent, "clone")
         argv = ["git", "clone", "--quiet", "--depth", "1", "--", url, clone]
         try:
             done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         except FileNotFoundError as error:
             raise UsageError("--template-url needs git, which is not installed", hint="install git") from error
         if done.returncode:
-            answer = done.stderr.decode("utf-8", "replace").strip()
+            answer = readable(done.stderr).strip()
             raise UsageError("the template could not be fetched with git", where=url, answer=answer)
         _make(clone, folder, name)
 

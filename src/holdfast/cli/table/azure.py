@@ -6,8 +6,7 @@ from holdfast._version import __version__
 from holdfast.cli.parse import PROGRAM, placeholder
 from holdfast.cli.table.azure_groups import SHARED_GROUPS, WORKBENCH_GROUPS
 from holdfast.cli.table.commands import COMMANDS
-from holdfast.cli.table.topics import GROUPS
-from holdfast.cli.table.workbench import HIDDEN_GROUPS
+from holdfast.cli.table.topics import GROUPS, HIDDEN_GROUPS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,17 +19,15 @@ def azure_table() -> dict[str, Any]:
     """The commands by name, their groups, and the version they are of."""
     commands = {}
     for command in COMMANDS:
-        for words in (command.words, *command.aliases):
-            if words[0] in SHARED_GROUPS or (len(words) > 1 and words[0] in WORKBENCH_GROUPS):
-                commands[" ".join(words)] = _row(command, words)
+        for name in (command.words, *command.aliases):
+            if name[0] in SHARED_GROUPS or (len(name) > 1 and name[0] in WORKBENCH_GROUPS):
+                commands[" ".join(name)] = _row(command, name)
     named = (*WORKBENCH_GROUPS, *SHARED_GROUPS)
-    groups = {
-        " ".join(words): text for words, text in {**GROUPS, **HIDDEN_GROUPS}.items() if words and words[0] in named
-    }
+    groups = {" ".join(name): text for name, text in {**GROUPS, **HIDDEN_GROUPS}.items() if name and name[0] in named}
     return {"version": __version__, "commands": commands, "groups": groups, "shared": list(SHARED_GROUPS)}
 
 
-def _row(command: Command, words: tuple[str, ...]) -> dict[str, Any]:
+def _row(command: Command, name: tuple[str, ...]) -> dict[str, Any]:
     positionals = (*command.positionals, *((command.rest,) if command.rest else ()))
     return {
         "summary": command.summary,
@@ -39,7 +36,7 @@ def _row(command: Command, words: tuple[str, ...]) -> dict[str, Any]:
         "positionals": [_positional(positional) for positional in positionals],
         "passes_on": command.rest is not None,
         "starts": list(command.rest.starts) if command.rest else [],
-        "examples": [[text, _as_az(line, command, words)] for text, line in command.examples],
+        "examples": [[text, _as_az(line, command, name)] for text, line in command.examples],
     }
 
 
@@ -60,10 +57,10 @@ def _positional(positional: Positional) -> dict[str, Any]:
     return {"label": positional.label, "help": positional.help, "required": positional.required}
 
 
-def _as_az(line: str, command: Command, words: tuple[str, ...]) -> str:
+def _as_az(line: str, command: Command, name: tuple[str, ...]) -> str:
     """The line with the name that the command has in ``az``."""
-    for name in sorted((command.words, *command.aliases), key=len, reverse=True):
-        start = " ".join((PROGRAM, *name, ""))
+    for spelling in sorted((command.words, *command.aliases), key=len, reverse=True):
+        start = " ".join((PROGRAM, *spelling, ""))
         if line.startswith(start):
-            return " ".join(("az ml", *words, line[len(start) :]))
+            return " ".join(("az ml", *name, line[len(start) :]))
     return line

@@ -6,9 +6,8 @@ from holdfast.cli.parse import Command, Option, Positional
 from holdfast.cli.table.comparison import COMPARISONS
 from holdfast.cli.table.exchange import ASSETS, DIAGNOSTICS, EXCHANGE, LABELS, PASSPORTS, TEAM
 from holdfast.cli.table.history import HISTORY
-from holdfast.cli.table.machines import KERNELS, MACHINES
+from holdfast.cli.table.machines import KERNELS, MACHINES, NOTEBOOKS, WORKBENCH
 from holdfast.cli.table.options import CONFIGURATION, NAME, OLD_TARGET, PROJECT, RUN, STORE_LARGE, SUBMIT, WORD
-from holdfast.cli.table.workbench import NOTEBOOKS, WORKBENCH
 
 _AT = "holdfast.cli.commands."
 COMMANDS = (

@@ -30,3 +30,9 @@ TOPICS = (
     ("Machines", "attach detach gpu ssh exec forward clean trust"),
     ("Project and store", "check shell config completion du passport diagnostics mcp"),
 )
+# Groups of hidden commands, which are not on the first page.
+HIDDEN_GROUPS = {
+    ("account",): "Accounts of the Azure Machine Learning Workbench; Holdfast needs none.",
+    ("account", "experimentation"): "Experimentation accounts; Holdfast needs none.",
+    ("workspace",): "Workspaces of the Azure Machine Learning Workbench; Holdfast needs none.",
+}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _ID = "00000000-0000-0000-0000-000000000000"
 _NAME = "local"
-_AT = "holdfast.cli.azure_account:"
+_AT = "holdfast.cli.commands.azure_account:"
 _COLUMNS = ("name", "id", "state", "isDefault")
 _LOGIN = (
     Option(("--username", "-u"), "username", "Ignored.", metavar="NAME"),

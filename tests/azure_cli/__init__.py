@@ -1,0 +1,1 @@
+"""The real Azure CLI with the extension holdfast-az."""

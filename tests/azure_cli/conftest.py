@@ -1,0 +1,61 @@
+"""The Azure CLI as ``make test`` installs it, with the extension built from this checkout."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from conftest import Result
+from ssh.conftest import ada, gpu1, lab, laptop, ssh_lab  # noqa: F401 - fixtures
+from sshlab import Unavailable
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from conftest import Desk
+
+REPOSITORY = Path(__file__).parents[2]
+AZ = REPOSITORY / ".tools" / "azure-cli" / "bin" / "az"
+PACKAGE = REPOSITORY / "packages" / "holdfast-az"
+
+
+class AzureCli:
+    """``az`` with settings and extensions of its own; ``env`` is what it needs of variables."""
+
+    def __init__(self, place: Path) -> None:
+        self.extensions = place / "extensions"
+        self.env = {
+            "AZURE_CONFIG_DIR": str(place / "config"),
+            "AZURE_EXTENSION_DIR": str(self.extensions),
+            "AZURE_CORE_COLLECT_TELEMETRY": "false",
+        }
+
+    def __call__(self, desk: Desk, *argv: str, **more: Any) -> Result:
+        env = {**self.env, **more.pop("env", {})}
+        return desk.holdfast(*argv, command=str(AZ), env=env, limit=240, **more)
+
+
+def build(into: Path, source: Path = PACKAGE) -> Path:
+    argv = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(into)]
+    subprocess.run(argv, cwd=source, check=True, capture_output=True, timeout=120)
+    (wheel,) = into.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="session")
+def az(tmp_path_factory: pytest.TempPathFactory) -> AzureCli:
+    place = tmp_path_factory.mktemp("azure")
+    try:
+        if not AZ.exists():
+            raise Unavailable("the Azure CLI is not installed in .tools; make test installs it")
+    except Unavailable as why:
+        pytest.skip(f"NOT TESTED: {why}")
+    cli = AzureCli(place)
+    argv = [str(AZ), "extension", "add", "--yes", "--source", str(build(place / "wheel"))]
+    subprocess.run(argv, env={**os.environ, **cli.env}, check=True, capture_output=True, timeout=240)
+    return cli
