@@ -65,7 +65,7 @@ def test_accounts_projects_and_services_answer(desk: Desk, az: AzureCli) -> None
     (account,) = az(desk, "ml", "account", "experimentation", "list").json
     assert (account["name"], account["resourceGroup"], account["location"]) == ("local", "local", "local")
     assert az(desk, "ml", "workspace", "list", "--query", "[].name", "-o", "tsv").text == "default\n"
-    words = "ml project create -n new -a acc -w wsp -g grp -l westus -o json".split()
+    words = ["ml", "project", "create", "-n", "new", "-a", "acc", "-w", "wsp", "-g", "grp", "-l", "westus", "-o", "json"]
     created = az(desk, *words).json
     assert (created["name"], created["path"]) == ("new", str(desk.project / "new"))
     refused = az(desk, "ml", "model", "register", "-m", "x.pkl")

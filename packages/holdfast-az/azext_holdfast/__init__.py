@@ -55,7 +55,7 @@ class HoldfastCommandsLoader(AzCommandsLoader):  # type: ignore[misc]
 
     def load_arguments(self, command: str) -> None:
         row = self._row(command)
-        if row is None:
+        if row is None or _other_extension(self.cli_ctx, command):
             return
         with self.argument_context(command) as context:
             arguments.register(context, row, required=arguments.asks_for_help(row, self._own_words(command)))
@@ -64,7 +64,7 @@ class HoldfastCommandsLoader(AzCommandsLoader):  # type: ignore[misc]
         """Leave to the parser of the Azure CLI only what it must know: the command, and whether help is wanted."""
         command = cli_ctx.invocation.data["command_string"]
         row = self._row(command)
-        if row is None or not self._is_ours(cli_ctx, command):
+        if row is None or not _is_ours(cli_ctx, command):
             return
         words = self._own_words(command)
         typed = command.split()
@@ -88,23 +88,27 @@ class HoldfastCommandsLoader(AzCommandsLoader):  # type: ignore[misc]
             if not (others and name.partition(" ")[0] in self.table["shared"]):
                 yield name, row
 
-    @staticmethod
-    def _is_ours(cli_ctx: Any, command: str) -> bool:
-        """Whether the command that will run is ours; the last of two extensions with one name wins."""
-        from azure.cli.core.commands import ExtensionCommandSource
 
-        source = cli_ctx.invocation.commands_loader.command_table[command].command_source
-        if not isinstance(source, ExtensionCommandSource) or source.extension_name == program.EXTENSION:
-            return True
+def _is_ours(cli_ctx: Any, command: str) -> bool:
+    """Whether the command that will run is ours; a warning says how to make it ours."""
+    other = _other_extension(cli_ctx, command)
+    if other:
         logger.warning(
             "az %s is run by the extension %s, which has a command of this name too. To run it with Holdfast: "
             "az extension remove --name %s; or type holdfast %s",
             command,
-            source.extension_name,
-            source.extension_name,
-            command,
+            other,
+            other,
+            command.removeprefix("ml "),
         )
-        return False
+    return not other
+
+
+def _other_extension(cli_ctx: Any, command: str) -> str:
+    """The extension whose command of this name will run; the last of two that have it wins. Empty: ours."""
+    source = getattr(cli_ctx.invocation.commands_loader.command_table.get(command), "command_source", None)
+    name = getattr(source, "extension_name", program.EXTENSION)
+    return "" if name == program.EXTENSION else str(name)
 
 
 def _installed() -> list[str]:
