@@ -65,8 +65,8 @@ def test_accounts_projects_and_services_answer(desk: Desk, az: AzureCli) -> None
     (account,) = az(desk, "ml", "account", "experimentation", "list").json
     assert (account["name"], account["resourceGroup"], account["location"]) == ("local", "local", "local")
     assert az(desk, "ml", "workspace", "list", "--query", "[].name", "-o", "tsv").text == "default\n"
-    words = ["ml", "project", "create", "-n", "new", "-a", "acc", "-w", "wsp", "-g", "grp", "-l", "westus", "-o", "json"]
-    created = az(desk, *words).json
+    names = ("-n", "new", "-a", "acc", "-w", "wsp", "-g", "grp", "-l", "westus")
+    created = az(desk, "ml", "project", "create", *names, "-o", "json").json
     assert (created["name"], created["path"]) == ("new", str(desk.project / "new"))
     refused = az(desk, "ml", "model", "register", "-m", "x.pkl")
     assert refused.code == 2
