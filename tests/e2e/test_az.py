@@ -74,6 +74,11 @@ def test_other_words_go_to_a_real_az(desk: Desk, tmp_path: Path) -> None:
     assert desk.holdfast("shell", "az", "vm", "list", env=env).text == "real: vm list\n"
     assert desk.holdfast("shell", "az", "ml", "job", "create", env=env).text == "real: ml job create\n"
     assert desk.holdfast("shell", "az", "ml", "history", "list", env=env).json == []
+    asked = ("shell", "az", "ml", "workspace", "list", "--query", "[].name", "-o", "tsv")
+    assert desk.holdfast(*asked, env=env).text == "default\n"
+    (tmp_path / "extensions" / "ml").mkdir(parents=True)
+    env["AZURE_EXTENSION_DIR"] = str(tmp_path / "extensions")
+    assert desk.holdfast(*asked, env=env).text == "real: ml workspace list --query [].name -o tsv\n"
 
 
 @pytest.mark.skipif(os.system("command -v az >/dev/null") == 0, reason="this machine has a real az")
@@ -81,7 +86,7 @@ def test_without_a_real_az_other_words_are_refused(desk: Desk) -> None:
     refused = desk.holdfast("shell", "az", "vm", "list")
     assert refused.code == 127
     assert refused.err.startswith("ERROR: az vm list: the Azure CLI is not installed")
-    assert desk.holdfast("shell", "az", "login").code == 0
+    assert [row["state"] for row in desk.holdfast("shell", "az", "login").json] == ["Enabled"]
 
 
 def test_python_and_pip_are_those_of_local_runs(desk: Desk, tmp_path: Path) -> None:

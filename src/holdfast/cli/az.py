@@ -11,13 +11,11 @@ from holdfast.engine.runs.path_shims import is_shim
 
 def main() -> int:
     argv = sys.argv[1:]
-    if argv[:1] == ["ml"] and (len(argv) == 1 or argv[1] in WORKBENCH_GROUPS or argv[1].startswith("-")):
-        return _run(argv)
     real = _real_az()
+    if _is_ours(argv, real is not None):
+        return _run(argv)
     if real is not None:
         os.execv(real, [real, *argv])
-    if argv[:1] == ["ml"] and argv[1] in SHARED_GROUPS:
-        return _run(argv)
     from holdfast.cli.commands import azure_account
     from holdfast.cli.main import run
 
@@ -27,6 +25,21 @@ def main() -> int:
     known = f"az ml {', '.join((*WORKBENCH_GROUPS, *SHARED_GROUPS))}"
     sys.stderr.write(f"ERROR: {command}: the Azure CLI is not installed; Holdfast supports {known}\n")
     return 127
+
+
+def _is_ours(argv: list[str], has_azure_cli: bool) -> bool:
+    if argv[:1] != ["ml"]:
+        return False
+    if len(argv) == 1 or argv[1] in WORKBENCH_GROUPS or argv[1].startswith("-"):
+        return True
+    return argv[1] in SHARED_GROUPS and not (has_azure_cli and _has_ml_extension())
+
+
+def _has_ml_extension() -> bool:
+    """Whether an extension of Microsoft is installed that has commands of the shared groups."""
+    config = os.environ.get("AZURE_CONFIG_DIR") or os.path.join(os.path.expanduser("~"), ".azure")
+    extensions = os.environ.get("AZURE_EXTENSION_DIR") or os.path.join(config, "cliextensions")
+    return any(os.path.isdir(os.path.join(extensions, name)) for name in ("ml", "azure-cli-ml"))
 
 
 def _run(argv: list[str]) -> int:
