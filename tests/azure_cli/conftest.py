@@ -1,4 +1,4 @@
-"""The Azure CLI as ``make test`` installs it, with the extension built from this checkout."""
+"""The Azure CLI, installed once into ``.tools``, with the extension built from this checkout."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conftest import Result
-from ssh.conftest import ada, gpu1, lab, laptop, ssh_lab  # noqa: F401 - fixtures
-from sshlab import Unavailable
 
 if TYPE_CHECKING:
     from typing import Any
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[2]
 AZ = REPOSITORY / ".tools" / "azure-cli" / "bin" / "az"
+VERSION = "azure-cli==2.91.0"
 PACKAGE = REPOSITORY / "packages" / "holdfast-az"
 
 
@@ -47,14 +46,21 @@ def build(into: Path, source: Path = PACKAGE) -> Path:
     return wheel
 
 
+def _install() -> None:
+    """Compiled, because the first command of a new configuration folder loads every module of the Azure CLI."""
+    if AZ.exists():
+        return
+    uv = Path(sys.executable).with_name("uv")
+    folder = AZ.parents[1]
+    subprocess.run([uv, "venv", "-q", "--clear", "--seed", folder], check=True, timeout=120)
+    argv = [uv, "pip", "install", "-q", "--compile-bytecode", "--python", folder / "bin" / "python", VERSION]
+    subprocess.run(argv, check=True, timeout=600)
+
+
 @pytest.fixture(scope="session")
 def az(tmp_path_factory: pytest.TempPathFactory) -> AzureCli:
+    _install()
     place = tmp_path_factory.mktemp("azure")
-    try:
-        if not AZ.exists():
-            raise Unavailable("the Azure CLI is not installed in .tools; make test installs it")
-    except Unavailable as why:
-        pytest.skip(f"NOT TESTED: {why}")
     cli = AzureCli(place)
     argv = [str(AZ), "extension", "add", "--yes", "--source", str(build(place / "wheel"))]
     subprocess.run(argv, env={**os.environ, **cli.env}, check=True, capture_output=True, timeout=240)

@@ -53,10 +53,8 @@ def test_words_after_the_script_are_the_scripts_own(desk: Desk, az: AzureCli) ->
 def test_exit_code_output_formats_and_errors_are_holdfasts(desk: Desk, az: AzureCli) -> None:
     desk.script("raise SystemExit(7)")
     assert az(desk, "ml", "execute", "start", "-t", "local", "train.py").code == 7
-    assert [row["status"] for row in az(desk, "ml", "history", "list").json] == ["Failed"]
     assert az(desk, "ml", "history", "list", "--query", "[0].exit_code", "-o", "tsv").text == "7\n"
     assert az(desk, "ml", "history", "list", env={"AZURE_CORE_OUTPUT": "table"}).text.startswith("Duration")
-    assert az(desk, "ml", "history", "list", "-o", "none").text == ""
     refused = az(desk, "ml", "history", "list", "--bogus")
     assert (refused.code, refused.err.splitlines()[-1][:29]) == (2, "ERROR: unknown option '--bogu")
 
@@ -64,7 +62,6 @@ def test_exit_code_output_formats_and_errors_are_holdfasts(desk: Desk, az: Azure
 def test_accounts_projects_and_services_answer(desk: Desk, az: AzureCli) -> None:
     (account,) = az(desk, "ml", "account", "experimentation", "list").json
     assert (account["name"], account["resourceGroup"], account["location"]) == ("local", "local", "local")
-    assert az(desk, "ml", "workspace", "list", "--query", "[].name", "-o", "tsv").text == "default\n"
     names = ("-n", "new", "-a", "acc", "-w", "wsp", "-g", "grp", "-l", "westus")
     created = az(desk, "ml", "project", "create", *names, "-o", "json").json
     assert (created["name"], created["path"]) == ("new", str(desk.project / "new"))
@@ -78,9 +75,6 @@ def test_help_has_the_options_of_the_command_table(desk: Desk, az: AzureCli) -> 
     page = az(desk, "ml", "computetarget", "attach", "-h").text
     assert "az ml computetarget attach : Add a machine as a target." in page
     assert "--use-azureml-ssh-key -k : Create and use a key for this target." in page
-    group = az(desk, "ml", "computetarget", "-h").text
-    assert "attach" in group
-    assert "detach" in group
 
 
 def test_without_holdfast_it_says_what_to_install(desk: Desk, az: AzureCli) -> None:
