@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from holdfast.withdrawn import (
+    CUDA_IMAGE,
+    CUDA_IMAGES,
+    IMAGES,
+    NVIDIA_IMAGES,
+    NVIDIA_OLDEST_CUDA,
+    PLAIN_IMAGE,
+)
+
 ROOTFS = "rootfs:"
-PLAIN = "docker.io/library/python:3.11-bookworm"
-CUDA = "docker.io/nvidia/cuda:12.6.3-cudnn-runtime-ubuntu22.04"
-_WITHDRAWN = {
-    "microsoft/mmlspark": "Spark 2, MMLSpark, CNTK, Java 8 and Python 3.5",
-    "microsoft/cntk": "CNTK and Python 3.5",
-}
 _LONGEST = 255
 _LOWER = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 _SEPARATORS = frozenset("._-")
@@ -16,17 +19,52 @@ _NEVER_INSIDE = ("..", "___", "._", "_.", ".-", "-.", "_-", "-_")
 _HEX = frozenset("0123456789abcdef")
 
 
-def replaced(image: str) -> tuple[str, str]:
-    """The image to use, and the words to say about it: none where the name stays as it is."""
+def replaced(image: str, cuda: tuple[int, int] | None = None) -> tuple[str, str]:
+    """The image to use, and the words to say about it: none where the name stays as it is.
+
+    ``cuda`` is what the project's framework needs of the image.
+    """
+    repository, tag = _parts(image)
+    gone = IMAGES.get(repository)
+    if gone is None:
+        return _replaced_nvidia(image, cuda)
+    if "gpu" not in tag:
+        return PLAIN_IMAGE, f"{image} was withdrawn; {PLAIN_IMAGE} is used in its place. No longer included: {gone}"
+    new = for_cuda(cuda)
+    message = f"{image} was withdrawn; {new} is used in its place. No longer included: {gone}, CUDA 8 or 9"
+    return new, f"{message}. The new image has no Python; the project's environment provides it"
+
+
+def cuda_of(image: str) -> tuple[int, int] | None:
+    """The CUDA that an image of NVIDIA, or one of the replacements, has by its name."""
+    for cuda, name in CUDA_IMAGES.items():
+        if image == name:
+            return cuda
+    repository, tag = _parts(image)
+    numbers = tag.partition("-")[0].split(".")
+    if repository != NVIDIA_IMAGES or len(numbers) < 2 or not all(part.isdecimal() for part in numbers[:2]):
+        return None
+    return int(numbers[0]), int(numbers[1])
+
+
+def for_cuda(cuda: tuple[int, int] | None) -> str:
+    """An image that can be had and has this CUDA, or a recent one where none has it."""
+    return CUDA_IMAGES.get(cuda, CUDA_IMAGE) if cuda else CUDA_IMAGE
+
+
+def _replaced_nvidia(image: str, cuda: tuple[int, int] | None) -> tuple[str, str]:
+    has = cuda_of(image)
+    if has is None or has[0] >= NVIDIA_OLDEST_CUDA or image in CUDA_IMAGES.values():
+        return image, ""
+    new = for_cuda(cuda)
+    message = f"{image} was withdrawn: NVIDIA keeps no images with CUDA {has[0]}.{has[1]}"
+    return new, f"{message}; {new} is used in its place"
+
+
+def _parts(image: str) -> tuple[str, str]:
     name = image.removeprefix("index.").removeprefix("docker.io/")
     repository, _, tag = name.partition("@")[0].partition(":")
-    gone = _WITHDRAWN.get(repository)
-    if gone is None:
-        return image, ""
-    if "gpu" not in tag:
-        return PLAIN, f"{image} was withdrawn; {PLAIN} is used in its place. No longer included: {gone}"
-    message = f"{image} was withdrawn; {CUDA} is used in its place. No longer included: {gone}, CUDA 8 or 9"
-    return CUDA, f"{message}. The new image has no Python; the project's environment provides it"
+    return repository, tag
 
 
 def complaint(image: str) -> tuple[str, str]:

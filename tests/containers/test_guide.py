@@ -10,7 +10,7 @@ import pytest
 from conftest import eventually
 from enginelab import Docker, Podman
 from holdfast.amlconfig.types import DEFAULT_IMAGE
-from holdfast.image_names import CUDA
+from holdfast.withdrawn import CUDA_IMAGE as CUDA
 from ssh.conftest import PASSWORD
 from sshlab import Unavailable
 

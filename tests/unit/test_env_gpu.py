@@ -35,6 +35,11 @@ def spec_of(root: Path, text: str, file: str) -> Spec:
     return spec
 
 
+def test_old_frameworks_that_cannot_use_the_card_are_left_alone(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, "tensorflow==1.14.0\ncntk==2.7\n", "requirements.txt")
+    assert advice(spec, card("12.4", "9.0")) == []
+
+
 @pytest.mark.parametrize(
     ("line", "cuda", "fixed"),
     [
@@ -65,11 +70,12 @@ def spec_of(root: Path, text: str, file: str) -> Spec:
 def test_what_would_leave_the_gpu_idle(tmp_path: Path, line: str, cuda: str, fixed: str) -> None:
     text = f"numpy\n{line}\n"
     spec = spec_of(tmp_path, text, "requirements.txt")
-    (finding,) = advice(spec, card(cuda))
+    facts = card(cuda, "7.5")
+    (finding,) = advice(spec, facts)
     assert (finding.line, finding.hint) == (2, f"write {fixed}")
-    mended = with_fixes(text, spec, card(cuda))
+    mended = with_fixes(text, spec, facts)
     assert mended == f"numpy\n{fixed}\n"
-    assert advice(spec_of(tmp_path, mended, "requirements.txt"), card(cuda)) == []
+    assert advice(spec_of(tmp_path, mended, "requirements.txt"), facts) == []
     assert advice(spec, NONE) == []
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import withdrawn
 from holdfast.amlconfig.types import Finding
 from holdfast.environments import retired
 from holdfast.environments.edits import applied
@@ -65,7 +66,7 @@ def test_messages_name_the_place_and_the_line_to_write(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, (GUIDE / "de" / "cntk-1bit.yml").read_text())
     python, wheel = findings(spec)
     assert (python.line, python.hint) == (3, "write - python=3.6")
-    assert python.severity == "error"
+    assert python.severity == "warning"
     assert python.message.startswith("Python 3.5.2 is too old")
     assert (wheel.line, wheel.column, wheel.hint) == (6, 7, "write - cntk-gpu==2.7")
     assert wheel.message.endswith("cntk-gpu 2.5 to 2.7 are, with 1-bit SGD in the ordinary GPU build")
@@ -167,13 +168,13 @@ def test_cntk_needs_an_old_python(tmp_path: Path) -> None:
 
 
 def test_no_replacement_is_itself_retired(tmp_path: Path) -> None:
-    lines = [entry.new for entry in retired.PIP_NAMES.values()]
-    lines += [*retired.TENSORFLOW_GPU.values(), retired.TENSORFLOW_TODAY]
+    lines = [entry.new for entry in withdrawn.PIP_NAMES.values()]
+    lines += [*withdrawn.TENSORFLOW_GPU.values(), withdrawn.TENSORFLOW_TODAY]
     text = "\n".join(lines)
     assert findings(spec_of(tmp_path, text, "requirements.txt")) == []
-    conda = "dependencies:\n- python=3.6\n" + "".join(f"- {entry.new}\n" for entry in retired.CONDA_NAMES.values())
+    conda = "dependencies:\n- python=3.6\n" + "".join(f"- {entry.new}\n" for entry in withdrawn.CONDA_NAMES.values())
     assert findings(spec_of(tmp_path, conda)) == []
     assert all(
         re.fullmatch(r"20\d\d-[01]\d", entry.since)
-        for entry in (*retired.PIP_NAMES.values(), *retired.CONDA_NAMES.values())
+        for entry in (*withdrawn.PIP_NAMES.values(), *withdrawn.CONDA_NAMES.values())
     )

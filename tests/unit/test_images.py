@@ -6,7 +6,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.image_names import CUDA, PLAIN, complaint, replaced
+from holdfast.image_names import complaint, cuda_of, replaced
+from holdfast.withdrawn import CUDA_IMAGE as CUDA
+from holdfast.withdrawn import PLAIN_IMAGE as PLAIN
 
 # The grammar that docker's own documentation gives.
 PART = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
@@ -164,3 +166,19 @@ def test_rootfs_is_a_full_path_without_options() -> None:
     assert "needs the full path" in complaint("rootfs:srv")[0]
     for path in ("/a:b", "/a,b", "/a\nb"):
         assert "podman cannot take" in complaint(f"rootfs:{path}")[0]
+
+
+def test_replacement_has_the_cuda_of_the_framework() -> None:
+    image, words = replaced("microsoft/mmlspark:plus-gpu-0.9.9", (10, 0))
+    assert image == "docker.io/tensorflow/tensorflow:1.15.5-gpu"
+    assert "was withdrawn" in words
+    assert cuda_of(image) == (10, 0)
+    assert replaced(image, (10, 0)) == (image, "")
+
+
+def test_nvidia_images_that_were_removed_are_replaced() -> None:
+    image, words = replaced("nvidia/cuda:9.0-cudnn7-runtime-ubuntu16.04", (11, 2))
+    assert cuda_of(image) == (11, 2)
+    assert "NVIDIA keeps no images with CUDA 9.0" in words
+    assert replaced("nvidia/cuda:11.8.0-runtime-ubuntu22.04") == ("nvidia/cuda:11.8.0-runtime-ubuntu22.04", "")
+    assert cuda_of("nvidia/cuda:latest") is None

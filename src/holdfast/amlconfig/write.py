@@ -65,6 +65,11 @@ def new_runconfig(target: str, settings: Settings | None = None) -> str:
 def update(path: str | os.PathLike[str], changes: Settings) -> None:
     """Set each key of ``changes`` in the file, or remove it where the value is ``None``; all or nothing."""
     path = os.path.realpath(path)
+    save(path, updated(path, changes))
+
+
+def updated(path: str, changes: Settings) -> bytes:
+    """What the file would hold with each key of ``changes`` set, or removed where the value is ``None``."""
     source = Source(path, path, _KEYS, MAPS)
     raise_errors(source.findings)
     data = source.data
@@ -80,7 +85,7 @@ def update(path: str | os.PathLike[str], changes: Settings) -> None:
         if source.root is None or _content(source) != wanted:
             what = f"{name} cannot be changed without touching other lines of this file"
             raise ConfigError(what, where=path, hint="make the change in an editor; the file is as it was")
-    save(path, data)
+    return data
 
 
 def save(path: str, data: bytes) -> None:

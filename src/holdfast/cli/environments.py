@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 
-from holdfast import answers, target_lookup
+from holdfast import answers, image_names, target_lookup
 from holdfast.cli.confirm import confirm
 from holdfast.cli.dialog import TerminalDialog, preparing_text
 from holdfast.cli.reach import tell_quiet
 from holdfast.engine.connection.channel import connect
+from holdfast.engine.submit import declaration
 from holdfast.engine.submit import environment as engine
 from holdfast.engine.submit import lock as solving
 from holdfast.engine.submit.session import settle_container, settle_environment
+from holdfast.environments import gpu_frameworks
+from holdfast.environments.secrets import scrub
 from holdfast.errors import ConfigError, UsageError
 
 TYPE_CHECKING = False
@@ -37,16 +40,28 @@ class Bench:
         self.channel = connect(home, self.target, on_quiet=tell_quiet)
         self.dialog = TerminalDialog()
         self.container = (
-            settle_container(home, project, chosen.compute, self.channel, self.dialog)
+            settle_container(home, project, chosen.compute, self.channel, self.dialog, self._needed_cuda())
             if chosen.compute.kind.in_container
             else None
         )
+
+    def _needed_cuda(self) -> tuple[int, int] | None:
+        if not self.chosen.compute.nvidia_docker:
+            return None
+        from holdfast.engine.submit.gpu_combination import needed_cuda
+
+        return needed_cuda(self.project, self.chosen, "", self.channel)
 
     def __enter__(self) -> Bench:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.channel.close()
+
+    def fixed(self, *, gpu: bool) -> tuple[str, str, str]:
+        """The declaring file, its text, and its text with what is withdrawn replaced, with this target's Python."""
+        facts, interpreter, _ = engine.understood(engine.target_facts(self.channel, self.chosen))
+        return declaration.fixed(self.project.root, self.chosen, interpreter, facts if gpu else None)
 
     def settle(self, script: str, *, may_build: bool = True) -> Environment | None:
         where = (self.home, self.project, self.chosen, script, self.channel)
@@ -97,6 +112,30 @@ class Bench:
             )
             row.update(environment=environment.key, packages=packages, built=os.path.isdir(environment.prefix))
         return row
+
+
+def described_offline(root: str, chosen: Chosen) -> Json:
+    """What the project declares for a container, without asking the engine, which would fetch the image."""
+    from holdfast.environments import sources
+
+    declared = sources.find(root, chosen.config, "")
+    if declared is None:
+        return {"declared": None}
+    spec, findings = declaration.read_replaced(root, chosen, declared, "", None)
+    if spec is None:
+        engine.refuse(findings)
+        return {"declared": declared.file}
+    TerminalDialog().findings(findings)
+    requested = sorted(_plain(scrub(entry.text)) for entry in (*spec.conda, *spec.pip))
+    image = image_names.replaced(chosen.compute.base_docker_image or "", gpu_frameworks.needed_cuda(spec))[0]
+    return {
+        "declared": declared.file,
+        "why": declared.why,
+        "kind": spec.kind,
+        "python": spec.python,
+        "requested": requested,
+        "image": image or None,
+    }
 
 
 def _gpu(facts: Facts) -> str | None:

@@ -47,6 +47,9 @@ def read_conda_file(root: str, file: str) -> tuple[Spec, list[Finding]]:
         constraints=tuple(items.constraints),
         pip_options=items.options,
         option_lines=tuple(items.option_lines),
+        channel_lines=tuple(
+            Entry(item.text.rstrip("/"), file, item.line, item.column, item.text) for item in declared.channels
+        ),
         own_package=items.own_package,
     )
     return spec, findings

@@ -17,15 +17,21 @@ if TYPE_CHECKING:
 
 _PIP_KEY = re.compile(r"( *)-\s+[\"']?pip[\"']?\s*:\s*(#.*)?$")
 
+_QUOTES = "\"'"
+
 
 class Edit(Record):
-    """Replace ``entry`` by ``new``, or remove its line if ``new`` is empty; ``to_pip`` moves it below ``pip:``."""
+    """Replace ``entry`` by ``new``, or remove its line if ``new`` is empty; ``to_pip`` moves it below ``pip:``.
+
+    ``also`` are further lines of the same list.
+    """
 
     entry: Entry
     new: str
     message: str
     severity: Severity = "warning"
     to_pip: bool = False
+    also: tuple[str, ...] = ()
 
     @property
     def finding(self) -> Finding:
@@ -33,6 +39,7 @@ class Edit(Record):
         hint = "delete this line" if not self.new else f"write {line}"
         if self.to_pip:
             hint = f"delete this line, and below - pip: write {line}"
+        hint += "".join(f" and {'- ' if line.startswith('- ') else ''}{other}" for other in self.also)
         return Finding(self.severity, self.entry.file, self.entry.line, self.entry.column, self.message, hint)
 
 
@@ -61,7 +68,7 @@ def applied(text: str, edits: Iterable[Edit]) -> str:
     lines = text.splitlines(keepends=True)
     newline = "\r\n" if "\r\n" in text else "\n"
     ordered = sorted(edits, key=lambda edit: (edit.entry.line, edit.entry.column), reverse=True)
-    moved = [edit.new for edit in reversed(ordered) if edit.to_pip]
+    moved = [line for edit in reversed(ordered) if edit.to_pip for line in (edit.new, *edit.also)]
     has_list = any(_PIP_KEY.match(line.rstrip("\r\n")) for line in lines)
     for edit in ordered:
         number = edit.entry.line - 1
@@ -85,7 +92,13 @@ def _replace(lines: list[str], edit: Edit) -> None:
     at = line.find(edit.entry.raw, column)
     if at < 0:
         raise _refusal(edit)
+    if edit.also and not re.fullmatch(r"\s*(-\s+)?[\"']?", line[:at]):
+        raise _refusal(edit)
     lines[number] = line[:at] + edit.new + line[at + len(edit.entry.raw) :]
+    if edit.also:
+        newline = line[len(line.rstrip("\r\n")) :] or "\n"
+        lines[number] = lines[number].rstrip("\r\n") + newline
+        lines[number + 1 : number + 1] = [f"{line[:at].rstrip(_QUOTES)}{other}{newline}" for other in edit.also]
 
 
 def _remove(lines: list[str], edit: Edit) -> None:

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 
 from holdfast.amlconfig.types import Finding
-from holdfast.environments import matchspec, requirement
+from holdfast.environments import gpu_frameworks, matchspec, requirement
 from holdfast.environments.edits import Edit
 from holdfast.environments.spec import Entry
 from holdfast.environments.versions import allows, release
@@ -116,10 +116,14 @@ def _pip_edits(entry: Entry, spec: Spec, facts: Facts) -> Iterator[Edit]:
     elif wanted.name == "tensorflow-cpu":
         new = f"tensorflow[and-cuda]{wanted.specifier}"
         yield Edit(entry, new, "tensorflow-cpu never uses a GPU, and this target has one")
-    elif wanted.name == "cntk" and not wanted.url:
+    elif wanted.name == "cntk" and not wanted.url and not gpu_frameworks.misfit(entry.text, facts):
         new = f"cntk-gpu{wanted.specifier}"
         yield Edit(entry, new, "cntk never uses a GPU, and this target has one")
-    elif wanted.name == "tensorflow" and wanted.specifier.startswith("==1."):
+    elif (
+        wanted.name == "tensorflow"
+        and wanted.specifier.startswith("==1.")
+        and not gpu_frameworks.misfit(f"tensorflow-gpu{wanted.specifier}", facts)
+    ):
         new = f"tensorflow-gpu{wanted.specifier}"
         yield Edit(entry, new, "tensorflow 1 never uses a GPU, and this target has one")
 

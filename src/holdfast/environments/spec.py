@@ -77,7 +77,8 @@ class Spec(Record):
     """An environment as declared.
 
     ``python`` is a constraint in pip's spelling. ``constraints`` limit versions and ask for nothing; ``option_lines``
-    are where ``pip_options`` come from. ``locked`` is the text of a uv.lock or a pylock.toml.
+    are where ``pip_options`` come from, ``channel_lines`` where ``channels`` do.
+    ``locked`` is the text of a uv.lock or a pylock.toml.
     """
 
     source: str
@@ -89,6 +90,7 @@ class Spec(Record):
     constraints: tuple[Entry, ...] = ()
     pip_options: PipOptions = PipOptions()
     option_lines: tuple[Entry, ...] = ()
+    channel_lines: tuple[Entry, ...] = ()
     locked: str = ""
     own_package: bool = False
     warnings: tuple[Finding, ...] = ()

@@ -8,7 +8,8 @@ import time
 
 from holdfast import project as projects
 from holdfast import settings, target_lookup
-from holdfast.cli.environments import Bench
+from holdfast.cli.environments import Bench, described_offline
+from holdfast.engine.submit import declaration
 from holdfast.engine.submit import environment as engine
 from holdfast.errors import ConfigError, UsageError
 from holdfast.present.output import emit
@@ -51,8 +52,12 @@ def prepare(parsed: Parsed) -> int:
 
 
 def show_declared(parsed: Parsed) -> int:
-    with _bench(parsed) as bench:
-        description = bench.describe("")
+    project, chosen = _managed(parsed)
+    if chosen.compute.kind.in_container:
+        description = described_offline(project.root, chosen)
+    else:
+        with Bench(open_home(), project, chosen) as bench:
+            description = bench.describe("")
     emit(description, **parsed.form())
     return 0
 
@@ -108,12 +113,16 @@ def add(parsed: Parsed) -> int:
 def fix(parsed: Parsed) -> int:
     from holdfast.amlconfig.write import save
 
-    with _bench(parsed) as bench:
-        file, before, after = engine.fixed(bench.project, bench.chosen, bench.channel, gpu=parsed.flag("gpu"))
+    project, chosen = _managed(parsed)
+    if chosen.compute.kind.in_container and not parsed.flag("gpu"):
+        file, before, after = declaration.fixed(project.root, chosen)
+    else:
+        with Bench(open_home(), project, chosen) as bench:
+            file, before, after = bench.fixed(gpu=parsed.flag("gpu"))
     if before == after:
         sys.stderr.write(f"{show(file)}: nothing to fix\n")
         return 0
-    save(os.path.join(bench.project.root, file), as_bytes(after))
+    save(os.path.join(project.root, file), as_bytes(after))
     from difflib import unified_diff
 
     for line in unified_diff(before.splitlines(), after.splitlines(), file, file, lineterm="", n=1):
@@ -135,6 +144,10 @@ def prune(parsed: Parsed) -> int:
 
 
 def _bench(parsed: Parsed) -> Bench:
+    return Bench(open_home(), *_managed(parsed))
+
+
+def _managed(parsed: Parsed) -> tuple[Project, target_lookup.Chosen]:
     project = projects.remember(_project(parsed))
     chosen = _chosen(parsed, project.root)
     if not engine.is_managed(chosen, project.root):
@@ -143,7 +156,7 @@ def _bench(parsed: Parsed) -> Bench:
         raise ConfigError(
             "this target uses its interpreter unchanged, so there is nothing to build", where=where, hint=hint
         )
-    return Bench(open_home(), project, chosen)
+    return project, chosen
 
 
 def _project(parsed: Parsed) -> Project:

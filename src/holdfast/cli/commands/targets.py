@@ -89,23 +89,6 @@ def delete_configuration(parsed: Parsed) -> int:
     return 0
 
 
-def check(parsed: Parsed) -> int:
-    """Every finding about the project's files at once; exit code 65 if one of them is an error."""
-    from holdfast.amlconfig.check import check_project
-    from holdfast.amlconfig.findings import render
-    from holdfast.engine.submit.confirmation import unconfirmed
-
-    project = projects.find(parsed.text("project") or os.getcwd())
-    user_targets = target_lookup.targets(target_lookup.folders(project.root, location())[1:])
-    findings = [*check_project(project.root, user_targets), *unconfirmed(location(), project.root)]
-    findings.sort(key=lambda finding: (finding.file, finding.line, finding.column))
-    if parsed.text("output") or parsed.text("query"):
-        emit([finding._asdict() for finding in findings], **parsed.form())
-    else:
-        sys.stdout.write(render(findings) or "no findings\n")
-    return 65 if any(finding.severity == "error" for finding in findings) else 0
-
-
 def _confirm_target(root: str, name: str) -> None:
     """The user has just chosen the target of this run configuration."""
     from holdfast.engine.submit.confirmation import confirms_target

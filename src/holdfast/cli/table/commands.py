@@ -286,9 +286,14 @@ COMMANDS = (
     ),
     Command(
         ("check",),
-        "Check the files in aml_config and list all problems.",
-        _AT + "targets:check",
-        (PROJECT,),
+        "Check configuration, declared packages and scripts; list all problems.",
+        _AT + "revival:check",
+        (
+            PROJECT,
+            Option(
+                ("--fix",), "fix", "Show all replacements of withdrawn things as a diff, and write them.", kind="flag"
+            ),
+        ),
     ),
     *MACHINES,
     *KERNELS,

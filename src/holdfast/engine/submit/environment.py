@@ -10,14 +10,13 @@ import hashlib
 import os
 
 from holdfast import answers
+from holdfast.engine.submit import declaration
 from holdfast.engine.submit.lock import place_of, text_of
 from holdfast.environments import gpu as flavour
-from holdfast.environments import lock, retired, secrets, sources, wheels
+from holdfast.environments import gpu_frameworks, lock, secrets, sources, wheels
 from holdfast.environments.choice import is_bare, required_python
-from holdfast.environments.edits import applied
-from holdfast.environments.read import read
 from holdfast.environments.spec import Facts, Interpreter, Spec, python_findings, python_of, settled, spec_key
-from holdfast.errors import ConfigError, InternalError
+from holdfast.errors import ConfigError
 from holdfast.model import Json
 from holdfast.record import Record
 from holdfast.runner.decoding import as_bytes
@@ -107,18 +106,21 @@ def ask(
     if declared is None and header is None:
         return None
     location = chosen.compute.python_location or "python"
-    answer = container.facts if container is not None else _facts(channel, chosen)
-    facts, interpreter, path = _understood(answer)
+    answer = container.facts if container is not None else target_facts(channel, chosen)
+    facts, interpreter, path = understood(answer)
     if declared is None:
-        _refuse(python_findings(header, interpreter) if header and interpreter else [])
+        refuse(python_findings(header, interpreter) if header and interpreter else [])
         return None
-    spec, findings = _read(project.root, chosen, declared, interpreter)
+    spec, findings = declaration.read_replaced(project.root, chosen, declared, script, interpreter)
     if spec is None:
-        _refuse(findings)
+        refuse(findings)
         return None
     spec = _with_spark(project.root, chosen, settled(spec, interpreter), interpreter, answer, facts)
     findings += _python_findings(spec, header, interpreter) + _judged(spec, facts, interpreter)
-    _refuse(findings)
+    image = container.image if container is not None else ""
+    needs_gpu = bool(chosen.compute.nvidia_docker)
+    findings += gpu_frameworks.findings(spec, facts, image, needs_gpu=needs_gpu)
+    refuse(findings)
     if spec.kind == "pip" and interpreter is None:
         hint = "set pythonLocation in the .compute file to an existing one"
         raise ConfigError(f"Python {location!r} was not found", where=f"{chosen.compute.name}.compute", hint=hint)
@@ -137,23 +139,6 @@ def ask(
         pip_configuration=pip_configuration.read(),
         is_remote=chosen.compute.kind.is_remote,
     )
-
-
-def _read(
-    root: str, chosen: Chosen, declared: Declared, interpreter: Interpreter | None
-) -> tuple[Spec | None, list[Finding]]:
-    """The declaration; where the project uses Spark, with a Python that Spark runs on."""
-    spec, findings = read(root, declared)
-    if spec is None or chosen.config.framework == "Python":
-        return spec, findings
-    from holdfast.engine.submit import spark_request
-    from holdfast.environments import spark_pins
-
-    if not spark_request.uses_spark(root):
-        return spec, findings
-    spec, replaced = spark_pins.replaced(spec)
-    errors = spark_pins.findings(spec, python_of(settled(spec, interpreter), interpreter))
-    return spec, [*findings, *replaced, *errors]
 
 
 def _with_spark(
@@ -206,26 +191,6 @@ def _python_findings(spec: Spec, header: Spec | None, interpreter: Interpreter |
     return [finding for part in parts for finding in python_findings(part, interpreter)]
 
 
-def fixed(project: Project, chosen: Chosen, channel: RunnerChannel, *, gpu: bool) -> tuple[str, str, str]:
-    """The file that declares the environment, its text, and its text with everything retired replaced."""
-    declared = sources.find(project.root, chosen.config, "")
-    if declared is None:
-        raise ConfigError("no environment is declared here", where=project.root, hint="holdfast env add PACKAGE")
-    spec, findings = read(project.root, declared)
-    if spec is None:
-        _refuse(findings)
-        raise InternalError("a declaration without a spec", where=declared.file)
-    answer = _facts(channel, chosen)
-    facts, interpreter, _ = _understood(answer)
-    before = text_of(os.path.join(project.root, declared.file), project.root) or ""
-    edits = retired.edits(spec, interpreter)
-    gone = {(edit.entry.line, edit.entry.column) for edit in edits}
-    idle = flavour.edits(spec, facts) if gpu else []
-    edits += [edit for edit in idle if (edit.entry.line, edit.entry.column) not in gone]
-    here = (edit for edit in edits if edit.entry.file == declared.file and edit.entry.line)
-    return declared.file, before, applied(before, here)
-
-
 def place(requirements: Asked, locked: lock.Lock, project: Project, target_home: str) -> Environment:
     """Where a lock's environment is on the target; in a container it has the same path."""
     folder = layout.environments(target_home)
@@ -251,12 +216,12 @@ def place(requirements: Asked, locked: lock.Lock, project: Project, target_home:
     )
 
 
-def _facts(channel: RunnerChannel, chosen: Chosen) -> Json:
+def target_facts(channel: RunnerChannel, chosen: Chosen) -> Json:
     location = chosen.compute.python_location or "python"
     return answers.table(channel.ask("facts", python=location), "facts", chosen.compute.name)
 
 
-def _understood(answer: Json) -> tuple[Facts, Interpreter | None, str | None]:
+def understood(answer: Json) -> tuple[Facts, Interpreter | None, str | None]:
     facts = _machine(answer)
     if answer.get("python") is None:
         return facts, None, None
@@ -277,10 +242,9 @@ def _machine(answer: Json) -> Facts:
 
 def _judged(spec: Spec, facts: Facts, interpreter: Interpreter | None) -> list[Finding]:
     """Problems that are known before any download, one finding per line, with a fix where there is one."""
-    gone = [_mendable(edit, "holdfast env fix") for edit in retired.edits(spec, interpreter)]
     idle = [_mendable(edit, "holdfast env fix --gpu") for edit in flavour.edits(spec, facts)]
     by_place: dict[tuple[str, int, int], Finding] = {}
-    for finding in (*gone, *idle, *flavour.unusable(spec, facts), *wheels.findings(spec, facts, interpreter)):
+    for finding in (*idle, *flavour.unusable(spec, facts), *wheels.findings(spec, facts, interpreter)):
         by_place.setdefault((finding.file, finding.line, finding.column), finding)
     return sorted(by_place.values(), key=lambda finding: (finding.file, finding.line, finding.column))
 
@@ -289,7 +253,7 @@ def _mendable(edit: Edit, command: str) -> Finding:
     return edit.finding._replace(hint=f"{edit.finding.hint}, or run: {command}")
 
 
-def _refuse(findings: list[Finding]) -> None:
+def refuse(findings: list[Finding]) -> None:
     """Raise the first error; the others stand in its answer, for there is no other command that tells them."""
     errors = [finding for finding in findings if finding.severity == "error"]
     if errors:

@@ -181,10 +181,12 @@ def reach(home: Home, found: Prepared, open_line: Callable[[], Line], dialog: Di
 
 def _with_early_questions(line: Line, found: Prepared) -> Line:
     """Requests that the target works on while this side goes on."""
-    if found.target.kind.in_container and not found.target.compute.dockerfile:
+    compute = found.chosen.compute
+    # With nvidiaDocker the GPU is checked first, because the answer decides which image is fetched, if any.
+    if found.target.kind.in_container and not compute.dockerfile and not compute.nvidia_docker:
         from holdfast.engine.submit.container import question
 
-        line.channel.foresee("image", **question(found.chosen.compute))
+        line.channel.foresee("image", **question(compute))
     if found.job.gpu.count:
         line.channel.foresee("probe")
     return line

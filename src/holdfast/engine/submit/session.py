@@ -130,11 +130,19 @@ class Session:
         if not compute.kind.in_container:
             return None
         try:
-            return settle_container(self._home, self.project, compute, self._line.channel, self._dialog)
+            cuda = self._needed_cuda()
+            return settle_container(self._home, self.project, compute, self._line.channel, self._dialog, cuda)
         except ConfigError:
             # An open session keeps the rights of its login; a new group needs a new one.
             self._found.target.host.sever()
             raise
+
+    def _needed_cuda(self) -> tuple[int, int] | None:
+        if not self._found.chosen.compute.nvidia_docker:
+            return None
+        from holdfast.engine.submit.gpu_combination import needed_cuda
+
+        return needed_cuda(self.project, self._found.chosen, self._found.job.source_file, self._line.channel)
 
     def _settle_environment(self, container: Container | None, *, may_build: bool) -> Environment | None:
         chosen, job = self._found.chosen, self._found.job
@@ -189,15 +197,24 @@ def settle_environment(
 
 
 def settle_container(
-    home: Home, project: Project, compute: ComputeTarget, channel: RunnerChannel, dialog: Dialog
+    home: Home,
+    project: Project,
+    compute: ComputeTarget,
+    channel: RunnerChannel,
+    dialog: Dialog,
+    cuda: tuple[int, int] | None = None,
 ) -> Container:
-    """The engine and image of a container, with progress where an image must be fetched first."""
+    """The engine and image of a container, with progress where an image must be fetched first.
+
+    ``cuda`` is what the project's framework needs of an image that replaces a withdrawn one.
+    """
     from holdfast.engine.submit import container as containers
     from holdfast.image_names import replaced
 
-    warning = replaced(compute.base_docker_image or "")[1]
+    image, warning = replaced(compute.base_docker_image or "", cuda)
     if warning:
         dialog.warn(warning)
+        compute = compute._replace(base_docker_image=image)
     container = containers.settle(home, project, compute, channel, dialog.preparing)
     dialog.quiet()
     return container

@@ -9,6 +9,7 @@ from holdfast.amlconfig.types import Finding
 from holdfast.errors import ConfigError
 from holdfast.runner import untrusted
 from holdfast.runner.decoding import readable
+from holdfast.withdrawn import SPARK_PACKAGES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 DEFAULT_FILE = "aml_config/spark_dependencies.yml"
 LOCAL = "local[*]"
 _YARN = "yarn"
-# Packages of old files whose repository no longer exists, with the module by which a script uses them.
-RETIRED = {"com.microsoft.ml.spark:mmlspark": "mmlspark"}
 # In the file that the original made for every project; few scripts use it.
 _OFTEN_UNUSED = ("com.microsoft.sqlserver:mssql-jdbc",)
 _USES_SPARK = rb"\bpyspark\b|\bspark\s*\.\s*\w|\bsc\s*\.\s*\w"  # compiled on use: most submits do without
@@ -159,7 +158,7 @@ def _check_memory(compute: ComputeTarget, conf: dict[str, str], location: str) -
 def _packages(root: str, file: str, declared: SparkDependencies, findings: list[Finding]) -> Iterator[Json]:
     for package in declared.packages:
         line = declared.lines.get(package.coordinate, 0)
-        module = RETIRED.get(_without_scala(package))
+        module = SPARK_PACKAGES.get(_without_scala(package))
         if module is not None:
             _refuse_import(root, module, package, f"{file}:{line}")
             message = (
