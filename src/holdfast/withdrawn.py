@@ -174,7 +174,6 @@ MODULES: Mapping[str, DeadModule] = {
     "mmlspark": DeadModule("mmlspark", "", "synapse.ml (the package synapseml)"),
     "spark_sklearn": DeadModule("spark-sklearn", "", "joblibspark"),
     "revoscalepy": DeadModule("revoscalepy", "", "scikit-learn; revoscalepy was part of SQL Server"),
-    "azureml.api.realtime": DeadModule("azureml", "", "nothing; web services are not part of Holdfast"),
 }
 # What only scripts for TensorFlow 1 use (https://www.tensorflow.org/guide/migrate).
 TENSORFLOW_1_NAMES = frozenset(

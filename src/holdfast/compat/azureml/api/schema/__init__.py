@@ -1,0 +1,1 @@
+"""Types and samples of the inputs of a web service."""

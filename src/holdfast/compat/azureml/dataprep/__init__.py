@@ -1,0 +1,1 @@
+"""``azureml.dataprep`` of the original: ``package.run`` and ``datasource.load_datasource`` for old scripts."""
