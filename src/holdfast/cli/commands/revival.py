@@ -7,9 +7,10 @@ import sys
 
 from holdfast import project as projects
 from holdfast import target_lookup
+from holdfast.errors import UsageError
 from holdfast.present.output import emit
 from holdfast.present.terminal import show
-from holdfast.store.home import location
+from holdfast.store.home import location, open_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
     from holdfast.cli.parse import Parsed
     from holdfast.engine.revival.fixes import Change
+    from holdfast.engine.revival.survey import Report
+    from holdfast.engine.revival.trial import Result
+    from holdfast.model import Json
 
 
 def check(parsed: Parsed) -> int:
@@ -55,3 +59,93 @@ def _fix(root: str, targets: list[str], stream: TextIO) -> None:
 
 def print_diff(changes: list[Change], stream: TextIO) -> None:
     stream.write("".join(f"{show(line)}\n" for change in changes for line in change.diff()))
+
+
+def revive(parsed: Parsed) -> int:
+    """Exit code 1 if a script that was run failed, 65 if the project has errors that nothing replaces."""
+    from holdfast.engine.revival import fixes, trial
+    from holdfast.engine.revival.survey import survey
+
+    root = _folder(parsed.text("path") or ".")
+    report = survey(root, _user_targets(root))
+    for_machines = bool(parsed.text("output") or parsed.text("query"))
+    if not for_machines:
+        _print_report(report)
+    results = None
+    if parsed.flag("run"):
+        environment, timeout = parsed.text("environment") or "project", parsed.text("timeout") or "30m"
+        results = []
+        for result in trial.run_all(open_home(), report, environment=environment, timeout=timeout):
+            results.append(result)
+            sys.stderr.write(_result_line(result))
+        _write_page(report, results, parsed.text("html"))
+    if parsed.flag("write"):
+        fixes.write(root, list(report.changes))
+        sys.stderr.write(f"{len(report.changes)} file{'' if len(report.changes) == 1 else 's'} changed\n")
+    elif report.changes:
+        sys.stderr.write("nothing in the project was changed; --write applies the replacements\n")
+    if for_machines:
+        emit(_as_json(report, results), **parsed.form())
+    if results is not None:
+        return 1 if any(result.code for result in results) else 0
+    return 65 if any(finding.severity == "error" for finding in report.findings) else 0
+
+
+def _folder(path: str) -> str:
+    root = os.path.realpath(path)
+    if not os.path.isdir(root):
+        hint = "name the folder of the project; clone a repository first: git clone URL"
+        raise UsageError("no such folder", where=path, hint=hint)
+    return root
+
+
+def _print_report(report: Report) -> None:
+    from holdfast.amlconfig.findings import render
+
+    lines = [f"{report.name}: {report.era}"]
+    lines += [
+        f"  run configuration {row['name']}: {row['target']}, {row['framework']}" for row in report.configurations
+    ]
+    lines += [f"  {role:<10} {file}" for file, role in report.roles]
+    lines += [f"  data flow  {file}" for file in report.flows]
+    sys.stdout.write("".join(f"{show(line)}\n" for line in lines))
+    sys.stdout.write(render(report.findings))
+    print_diff(list(report.changes), sys.stdout)
+    sys.stdout.write("".join(f"left to you: {show(line)}\n" for line in report.left))
+    sys.stdout.flush()
+
+
+def _result_line(result: Result) -> str:
+    from holdfast.present.revive_page import last_values
+
+    word = "completed" if result.code == 0 else f"exit code {result.code}"
+    last = last_values(result.metrics)
+    text = f"{result.script}: {word} in {result.seconds} s" + (f", {last}" if last else "")
+    return f"{show(text)}\n"
+
+
+def _write_page(report: Report, results: list[Result], named: str | None) -> None:
+    from holdfast.amlconfig.write import save
+    from holdfast.present import revive_page
+
+    folder = os.getcwd()
+    if os.path.commonpath([os.path.realpath(folder), report.root]) == report.root:
+        folder = os.path.dirname(report.root)
+    path = os.path.abspath(named) if named else os.path.join(folder, f"{report.name}-revived.html")
+    save(path, revive_page.page(report, results))
+    sys.stderr.write(f"{show(path)}\n")
+
+
+def _as_json(report: Report, results: list[Result] | None) -> Json:
+    return {
+        "name": report.name,
+        "era": report.era,
+        "configurations": list(report.configurations),
+        "targets": list(report.targets),
+        "scripts": [{"file": file, "role": role} for file, role in report.roles],
+        "dataflows": list(report.flows),
+        "findings": [finding._asdict() for finding in report.findings],
+        "changes": [{"file": change.file, "reasons": list(change.reasons)} for change in report.changes],
+        "left": list(report.left),
+        "results": None if results is None else [result._asdict() for result in results],
+    }

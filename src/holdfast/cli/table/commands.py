@@ -295,6 +295,32 @@ COMMANDS = (
             ),
         ),
     ),
+    Command(
+        ("revive",),
+        "Report what in an old project no longer works, and what replaces it.",
+        _AT + "revival:revive",
+        (
+            Option(
+                ("--run",), "run", "Run its scripts in a copy with the replacements; write an HTML page.", kind="flag"
+            ),
+            Option(("--write",), "write", "Write the replacements into the project.", kind="flag"),
+            Option(
+                ("--env",),
+                "environment",
+                "With --run: the Python environment, as for submit. Default: project.",
+                metavar="project|active|none",
+            ),
+            Option(("--timeout",), "timeout", "With --run: limit for each script. Default: 30m.", metavar="TIME"),
+            Option(
+                ("--html",), "html", "With --run: the file of the page. Default: NAME-revived.html.", metavar="FILE"
+            ),
+        ),
+        (Positional("path", "Folder of the project.", "PATH"),),
+        examples=(
+            ("Look without changing anything", "holdfast revive ~/old/iris"),
+            ("Run its scripts and keep the page", "holdfast revive --run --html iris.html ~/old/iris"),
+        ),
+    ),
     *MACHINES,
     *KERNELS,
     *NOTEBOOKS,

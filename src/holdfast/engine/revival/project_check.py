@@ -121,7 +121,7 @@ def _spark(root: str) -> Iterator[Finding]:
                 hint = f"write {new}, or run: {FIX}" if new else f"delete this line, or run: {FIX}"
                 yield Finding("warning", file, line, 1 if line else 0, f"{address} no longer exists: {why}", hint)
         for package in spark.packages if spark is not None else ():
-            name = f"{package.group}:{package.artifact}"
+            name = re.sub(r"_\d[\d.]*$", "", f"{package.group}:{package.artifact}")  # without the version of Scala
             if name in SPARK_PACKAGES and spark is not None:
                 line = spark.lines.get(package.coordinate, 0)
                 message = f"{name} {package.version} can no longer be fetched: it was for Spark 2"

@@ -1,0 +1,151 @@
+"""Twelve old projects through ``holdfast revive``: what is found, what is replaced, and which scripts run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from .old_projects import PROJECTS, make
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Desk
+
+
+class After(NamedTuple):
+    """What is expected: files that change, scripts with exit code, and some metric."""
+
+    changes: set[str]
+    results: dict[str, int]
+    metric: tuple[str, object] | None = ("Accuracy", 0.96)
+
+
+CONDA = "aml_config/conda_dependencies.yml"
+EXPECTED = {
+    "json-era": After({"aml_config/local.runconfig"}, {"iris_sklearn.py": 0}),
+    "windows-lines": After({CONDA}, {"train.py": 0}),
+    "no-framework": After(set(), {"train.py": 0}),
+    "dead-pins": After({CONDA}, {"train.py": 0}),
+    "cntk-wheel": After({CONDA, "aml_config/dsvm.compute"}, {"mnist.py": 0}),
+    "tensorflow-1": After({CONDA}, {"tf_mnist.py": 1}, None),
+    "dataprep": After(set(), {"train.py": 0}, ("petal", 4.5)),
+    "az-sweep": After(set(), {"job.py": 1, "run.py": 0}, None),
+    "moved-modules": After({"train.py"}, {"train.py": 0}),
+    "spark-file": After({"aml_config/spark_dependencies.yml"}, {"train.py": 0}),
+    "placeholders": After(set(), {"code/02_modeling/Main.py": 0}, ("Accuracy", 0.5)),
+    "python-2": After(set(), {"<img src=x onerror=alert(1)>.py": 3}),
+}
+WRITTEN = {
+    "json-era": (
+        "aml_config/local.runconfig",
+        PROJECTS["json-era"]["aml_config/local.runconfig"].replace("Local", "local"),
+    ),
+    "windows-lines": (
+        CONDA,
+        "name: project_environment\r\ndependencies:\r\n  - python=3.6\r\n  # kept\r\n  - scikit-learn\r\n",
+    ),
+    "dead-pins": (
+        CONDA,
+        "channels:\n- menpo  # for opencv\n- conda-forge\ndependencies:\n- python=3.6\n- pip:\n  - pillow\n  - scikit-learn\n",
+    ),
+    "cntk-wheel": (CONDA, "dependencies:\n  - python=3.6\n  - pip: \n    # the Linux build\n    - cntk-gpu==2.5.1\n"),
+    "tensorflow-1": (
+        CONDA,
+        "dependencies:\n  - python=3.6\n  # newest\n  - pip:\n    - tensorflow-gpu==1.15.5\n",
+    ),
+    "spark-file": (
+        "aml_config/spark_dependencies.yml",
+        PROJECTS["spark-file"]["aml_config/spark_dependencies.yml"].replace(
+            "https://dl.bintray.com/spark-packages/maven", "https://repos.spark-packages.org"
+        ),
+    ),
+}
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def revive(desk: Desk, *words: str) -> dict[str, Any]:
+    result = desk.holdfast("revive", *words, "-o", "json", cwd=desk.user_home)
+    assert result.text.startswith("{"), result.err
+    found: dict[str, Any] = result.json
+    return found
+
+
+def test_there_are_twelve() -> None:
+    assert len(PROJECTS) == 12
+    assert set(PROJECTS) == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+def test_old_project_is_run_in_a_copy_and_left_as_it_was(desk: Desk, tmp_path: Path, name: str) -> None:
+    root = make(tmp_path, name)
+    before = contents(root)
+    report = revive(desk, "--run", "--env", "none", "--html", str(tmp_path / "page.html"), str(root))
+    assert contents(root) == before
+    expected = EXPECTED[name]
+    assert {change["file"] for change in report["changes"]} == expected.changes
+    assert {result["script"]: result["code"] for result in report["results"]} == expected.results
+    metrics = [pair for result in report["results"] for pair in result["metrics"].items()]
+    assert expected.metric is None or expected.metric in metrics
+    page = (tmp_path / "page.html").read_text()
+    assert all(
+        f">{script}<".replace("<img src=x onerror=alert(1)>", "&lt;img") or script for script in expected.results
+    )
+    assert "<img" not in page
+    assert "<script" not in page
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_write_changes_only_what_is_withdrawn(desk: Desk, tmp_path: Path, name: str) -> None:
+    root = make(tmp_path, name)
+    before = contents(root)
+    report = revive(desk, "--write", str(root))
+    file, text = WRITTEN[name]
+    assert (root / file).read_bytes().decode() == text
+    changed = {change["file"] for change in report["changes"]}
+    assert {name for name, data in contents(root).items() if before.get(name) != data} == changed
+    assert revive(desk, str(root))["changes"] == []
+
+
+def test_check_fix_shows_the_diff_and_writes_it(desk: Desk, tmp_path: Path) -> None:
+    root = make(tmp_path, "moved-modules")
+    seen = desk.holdfast("check", "-p", str(root))
+    assert "train.py:1:1: warning: pandas.tools.plotting no longer exists since pandas 0.25" in seen.text
+    fixed = desk.holdfast("check", "--fix", "-p", str(root))
+    assert "-from pandas.tools.plotting import scatter_matrix" in fixed.text
+    assert "+from pandas.plotting import scatter_matrix" in fixed.text
+    assert "1 file changed" in fixed.err
+    assert "no findings" in desk.holdfast("check", "-p", str(root)).text
+
+
+def test_findings_of_spark_files_clusters_and_scripts(desk: Desk, tmp_path: Path) -> None:
+    rows = revive(desk, str(make(tmp_path, "spark-file")))["findings"]
+    places = {(row["file"], row["line"]) for row in rows}
+    assert ("aml_config/spark_dependencies.yml", 5) in places
+    assert any("HDInsight" in row["message"] for row in rows)
+    assert any("mmlspark" in row["message"] for row in rows)
+    rows = revive(desk, str(make(tmp_path, "python-2")))["findings"]
+    assert [row["line"] for row in rows if row["file"] == "old.py"] == [1]
+
+
+def test_links_and_pipes_of_a_hostile_project_are_not_followed(desk: Desk, tmp_path: Path) -> None:
+    import os
+
+    root = make(tmp_path, "no-framework")
+    secret = tmp_path / "secret.txt"
+    secret.write_text("do not read")
+    (root / "secret.txt").symlink_to(secret)
+    os.mkfifo(root / "pipe.py")
+    (root / "train.py").write_text("import os\nprint(os.listdir('.'))\nassert not os.path.lexists('secret.txt')\n")
+    report = revive(desk, "--run", "--env", "none", str(root))
+    assert [result["code"] for result in report["results"]] == [0]
+
+
+def test_folder_that_does_not_exist_is_refused(desk: Desk) -> None:
+    result = desk.holdfast("revive", "nowhere")
+    assert result.code != 0
+    assert "git clone" in result.err
