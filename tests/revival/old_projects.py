@@ -97,7 +97,8 @@ PROJECTS: dict[str, dict[str, str]] = {
         "aml_config/local.compute": LOCAL,
         "aml_config/local.runconfig": RUN,
         "train.py": "from pandas.tools.plotting import scatter_matrix\n" + TRAIN,
-        "score.py": "from azureml.api.schema.dataTypes import DataTypes\ndef init():\n    pass\ndef run(x):\n    return x\n",
+        "score.py": "from azureml.api.schema.dataTypes import DataTypes\n\n\ndef init():\n    pass\n\n\n"
+        "def run(x):\n    return x\n",
     },
     "spark-file": {
         "aml_config/local.compute": LOCAL,

@@ -53,7 +53,7 @@ WRONG = {
 }
 CODES = {
     "source": "from azureml.dataprep import datasource as d\nprint(d.load_datasource('iris.dsource').to_csv())",
-    "steps": "from azureml.dataprep import package as p\nprint(p.run('steps.dprep', dataflow_idx=0).to_csv(index=False))",
+    "steps": "from azureml.dataprep import package as p\nprint(p.run('steps.dprep', 0).to_csv(index=False))",
     "given": """
 import pandas as pd
 from azureml.dataprep.package import run_on_data

@@ -1,4 +1,4 @@
-"""``holdfast computetarget ...``, ``holdfast runconfiguration ...`` and ``holdfast check``"""
+"""``holdfast computetarget ...`` and ``holdfast runconfiguration ...``"""
 
 from __future__ import annotations
 
