@@ -8,6 +8,7 @@ from holdfast.cli.table.exchange import ASSETS, DIAGNOSTICS, EXCHANGE, LABELS, P
 from holdfast.cli.table.history import HISTORY
 from holdfast.cli.table.machines import KERNELS, MACHINES, NOTEBOOKS, WORKBENCH
 from holdfast.cli.table.options import CONFIGURATION, NAME, OLD_TARGET, PROJECT, RUN, STORE_LARGE, SUBMIT, WORD
+from holdfast.cli.table.revival import REVIVAL
 
 _AT = "holdfast.cli.commands."
 COMMANDS = (
@@ -284,43 +285,7 @@ COMMANDS = (
         ),
         paged=True,
     ),
-    Command(
-        ("check",),
-        "Check configuration, declared packages and scripts; list all problems.",
-        _AT + "revival:check",
-        (
-            PROJECT,
-            Option(
-                ("--fix",), "fix", "Show all replacements of withdrawn things as a diff, and write them.", kind="flag"
-            ),
-        ),
-    ),
-    Command(
-        ("revive",),
-        "Report what in an old project no longer works, and what replaces it.",
-        _AT + "revival:revive",
-        (
-            Option(
-                ("--run",), "run", "Run its scripts in a copy with the replacements; write an HTML page.", kind="flag"
-            ),
-            Option(("--write",), "write", "Write the replacements into the project.", kind="flag"),
-            Option(
-                ("--env",),
-                "environment",
-                "With --run: the Python environment, as for submit. Default: project.",
-                metavar="project|active|none",
-            ),
-            Option(("--timeout",), "timeout", "With --run: limit for each script. Default: 30m.", metavar="TIME"),
-            Option(
-                ("--html",), "html", "With --run: the file of the page. Default: NAME-revived.html.", metavar="FILE"
-            ),
-        ),
-        (Positional("path", "Folder of the project.", "PATH"),),
-        examples=(
-            ("Look without changing anything", "holdfast revive ~/old/iris"),
-            ("Run its scripts and keep the page", "holdfast revive --run --html iris.html ~/old/iris"),
-        ),
-    ),
+    *REVIVAL,
     *MACHINES,
     *KERNELS,
     *NOTEBOOKS,

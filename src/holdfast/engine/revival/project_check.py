@@ -142,7 +142,7 @@ def _clusters(root: str) -> Iterator[Finding]:
         shown = f"{FOLDER}/{name}"
         target, _ = read_compute(os.path.join(root, FOLDER, name), shown)
         address = (target.address or "") if target is not None else ""
-        if target is not None and target.type == "cluster" and address.endswith(".azurehdinsight.net"):
+        if target is not None and target.kind.framework and address.endswith(".azurehdinsight.net"):
             line = _line_of(root, shown, address)
             message = f"{address} is an HDInsight cluster of Azure; the clusters of the time were for Spark 2"
             hint = "attach a cluster that exists: holdfast computetarget attach cluster --name NAME --address ADDRESS"

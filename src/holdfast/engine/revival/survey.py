@@ -120,7 +120,7 @@ def _targets(root: str) -> Iterator[Json]:
     for name in project_check.names(root, ".compute"):
         shown = f"{project_check.FOLDER}/{name}"
         target, _ = read_compute(os.path.join(root, shown), shown)
-        yield {"name": name[:-8], "type": target.type if target is not None else None}
+        yield {"name": name[:-8], "type": target.kind.name if target is not None else None}
 
 
 def _flows(root: str) -> Iterator[str]:

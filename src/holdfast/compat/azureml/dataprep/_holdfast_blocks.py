@@ -2,6 +2,7 @@
 
 import io
 import os
+from importlib import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,8 +56,7 @@ def _source(block: "Block") -> "Text":
 
 
 def _parse_delimited(text: "pd.DataFrame | Text", block: "Block") -> "pd.DataFrame":
-    import pandas
-
+    pandas = import_module("pandas")
     if not isinstance(text, Text):
         raise block.error("the data has been parsed before")
     arguments = block.arguments
@@ -102,8 +102,7 @@ def _set_types(frame: "pd.DataFrame", block: "Block") -> "pd.DataFrame":
 
 
 def _converted(values: "pd.Series", kind: "object", block: "Block") -> "pd.Series":
-    import pandas
-
+    pandas = import_module("pandas")
     name = _TYPES.get(kind)  # type: ignore[call-overload]
     if name is None:
         raise block.error(f"the type {kind!r} is not known; known are {', '.join(_TYPES.values())}")
@@ -142,8 +141,7 @@ def _keep(frame: "pd.DataFrame", block: "Block") -> "pd.DataFrame":
 
 
 def _filter_number(frame: "pd.DataFrame", block: "Block") -> "pd.DataFrame":
-    import pandas
-
+    pandas = import_module("pandas")
     (column,) = _columns(block.arguments, block)
     operator, value = _condition(block)
     numbers = pandas.to_numeric(frame[column], errors="coerce")
