@@ -117,9 +117,7 @@ def ask(
         return None
     spec = _with_spark(project.root, chosen, settled(spec, interpreter), interpreter, answer, facts)
     findings += _python_findings(spec, header, interpreter) + _judged(spec, facts, interpreter)
-    image = container.image if container is not None else ""
-    needs_gpu = bool(chosen.compute.nvidia_docker)
-    findings += gpu_frameworks.findings(spec, facts, image, needs_gpu=needs_gpu)
+    findings += _gpu_findings(spec, facts, chosen, container)
     refuse(findings)
     if spec.kind == "pip" and interpreter is None:
         hint = "set pythonLocation in the .compute file to an existing one"
@@ -139,6 +137,11 @@ def ask(
         pip_configuration=pip_configuration.read(),
         is_remote=chosen.compute.kind.is_remote,
     )
+
+
+def _gpu_findings(spec: Spec, facts: Facts, chosen: Chosen, container: Container | None) -> list[Finding]:
+    image = container.image if container is not None else ""
+    return list(gpu_frameworks.findings(spec, facts, image, needs_gpu=bool(chosen.compute.nvidia_docker)))
 
 
 def _with_spark(
