@@ -31,6 +31,7 @@ FOREIGN = {
     "builder/failure.py": "uv's messages",
     "builder/installing.py": "uv's messages",
     "environments/pyproject.py": "messages of the TOML reader",
+    "engine/revival/fixes.py": "import statements of scripts",
     "engine/runs/path_shims.py": "a mark in files that we wrote",
     "hosts/openssh.py": "ssh's messages",
     "present/failure_cause.py": "messages of Python and of shells",

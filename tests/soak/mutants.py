@@ -48,7 +48,7 @@ PURE = (
     "environments/pip.py",
     "environments/pyproject.py",
     "environments/requirement.py",
-    "environments/retired.py",
+    "environments/revival/retired.py",
     "environments/secrets.py",
     "environments/spec.py",
     "environments/versions.py",

@@ -9,9 +9,9 @@ import pytest
 
 from holdfast import withdrawn
 from holdfast.amlconfig.types import Finding
-from holdfast.environments import retired
 from holdfast.environments.edits import applied
 from holdfast.environments.read import read
+from holdfast.environments.revival import retired
 from holdfast.environments.sources import Declared
 from holdfast.environments.spec import Interpreter, Spec
 from holdfast.errors import ConfigError

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.environments import gpu_frameworks, retired, script_imports
 from holdfast.environments.edits import applied
 from holdfast.environments.read import read
+from holdfast.environments.revival import gpu_frameworks, retired, script_imports
 from holdfast.environments.sources import Declared
 from holdfast.environments.spec import Facts, Interpreter, Spec
 

@@ -316,3 +316,9 @@ def _ask_for(form: Form, name: str, message: str, hint: str) -> None:
         form.error(name, f"{name} is empty: {message}", hint)
     else:
         form.error("type" if "type" in form.nodes else next(iter(form.nodes)), message, hint)
+
+
+def hdinsight_cluster(target: ComputeTarget) -> str:
+    """The address of a Spark cluster of Azure HDInsight; empty for any other target."""
+    address = target.address or ""
+    return address if target.kind.framework and address.endswith(".azurehdinsight.net") else ""

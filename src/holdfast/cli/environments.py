@@ -13,7 +13,7 @@ from holdfast.engine.submit import declaration
 from holdfast.engine.submit import environment as engine
 from holdfast.engine.submit import lock as solving
 from holdfast.engine.submit.session import settle_container, settle_environment
-from holdfast.environments import gpu_frameworks
+from holdfast.environments.revival import gpu_frameworks
 from holdfast.environments.secrets import scrub
 from holdfast.errors import ConfigError, UsageError
 
@@ -48,7 +48,7 @@ class Bench:
     def _needed_cuda(self) -> tuple[int, int] | None:
         if not self.chosen.compute.nvidia_docker:
             return None
-        from holdfast.engine.submit.gpu_combination import needed_cuda
+        from holdfast.engine.submit.gpu_request import needed_cuda
 
         return needed_cuda(self.project, self.chosen, "", self.channel)
 

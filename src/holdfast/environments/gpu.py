@@ -6,8 +6,9 @@ import re
 from functools import lru_cache
 
 from holdfast.amlconfig.types import Finding
-from holdfast.environments import gpu_frameworks, matchspec, requirement
+from holdfast.environments import matchspec, requirement
 from holdfast.environments.edits import Edit
+from holdfast.environments.revival import gpu_frameworks
 from holdfast.environments.spec import Entry
 from holdfast.environments.versions import allows, release
 from holdfast.record import Record

@@ -1,8 +1,8 @@
-"""Command table: compare, plot and reproduce."""
+"""Command table: compare, plot and reproduce runs; check a project, and revive an old one."""
 
 from __future__ import annotations
 
-from holdfast.cli.parse import FORMATS, Command, Option
+from holdfast.cli.parse import FORMATS, Command, Option, Positional
 from holdfast.cli.table.options import PROJECT, RUN
 
 _AT = "holdfast.cli.commands."
@@ -83,5 +83,45 @@ COMPARISONS = (
             Option(("--secret",), "secret", "Secret variable; prompted for if unset.", kind="repeat", metavar="NAME"),
         ),
         description="Exit code 0: the metrics agree; 1: they differ, or the new run failed.",
+    ),
+)
+
+REVIVAL: tuple[Command, ...] = (
+    Command(
+        ("check",),
+        "Check configuration, declared packages and scripts; list all problems.",
+        _AT + "revival:check",
+        (
+            PROJECT,
+            Option(
+                ("--fix",), "fix", "Show all replacements of withdrawn things as a diff, and write them.", kind="flag"
+            ),
+        ),
+    ),
+    Command(
+        ("revive",),
+        "List what in an old project no longer works.",
+        _AT + "revival:revive",
+        (
+            Option(
+                ("--run",), "run", "Run its scripts in a copy with the replacements; write an HTML page.", kind="flag"
+            ),
+            Option(("--write",), "write", "Write the replacements into the project.", kind="flag"),
+            Option(
+                ("--env",),
+                "environment",
+                "With --run: the Python environment, as for submit. Default: project.",
+                metavar="project|active|none",
+            ),
+            Option(("--timeout",), "timeout", "With --run: limit for each script. Default: 30m.", metavar="TIME"),
+            Option(
+                ("--html",), "html", "With --run: the file of the page. Default: NAME-revived.html.", metavar="FILE"
+            ),
+        ),
+        (Positional("path", "Folder of the project.", "PATH"),),
+        examples=(
+            ("Look without changing anything", "holdfast revive ~/old/iris"),
+            ("Run its scripts and keep the page", "holdfast revive --run --html iris.html ~/old/iris"),
+        ),
     ),
 )

@@ -12,11 +12,11 @@ from holdfast.amlconfig.source import codec
 from holdfast.amlconfig.types import BUILT_IN
 from holdfast.amlconfig.write import save, updated
 from holdfast.engine.revival import project_check
-from holdfast.environments import gpu_frameworks
 from holdfast.environments.edits import applied
+from holdfast.environments.revival import gpu_frameworks
 from holdfast.errors import ConfigError
 from holdfast.record import Record
-from holdfast.runner import untrusted
+from holdfast.runner import decoding, untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Change(Record):
 
 def changes(root: str, known_targets: Collection[str] = ()) -> tuple[list[Change], list[str]]:
     """What would be written, by file; and what was left to the author, as sentences."""
-    found: list[Change] = []
+    computed: list[Change] = []
     left: list[str] = []
     makers: tuple[Callable[[], Iterator[Change]], ...] = (
         lambda: _declarations(root, left),
@@ -70,10 +70,10 @@ def changes(root: str, known_targets: Collection[str] = ()) -> tuple[list[Change
     )
     for make in makers:
         try:
-            found += make()
+            computed += make()
         except ConfigError as error:
             left.append(str(error))
-    return [change for change in found if change.before != change.after], left
+    return [change for change in computed if change.before != change.after], left
 
 
 def write(root: str, made: list[Change]) -> None:
@@ -154,11 +154,11 @@ def _run_configurations(root: str, known: Collection[str]) -> Iterator[Change]:
 def _scripts(root: str) -> Iterator[Change]:
     for file in dict.fromkeys(script.file for script, *_ in project_check.dead_imports(root)):
         before = _read(root, file)
-        text = before.decode("utf-8", "surrogateescape")
+        text = decoding.lossless(before)
         after = text
         for pattern, new in _IMPORTS:
             after = pattern.sub(new, after)
-        yield Change(file, before, after.encode("utf-8", "surrogateescape"), ("imports of modules that moved",))
+        yield Change(file, before, decoding.as_bytes(after), ("imports of modules that moved",))
 
 
 def _read(root: str, file: str) -> bytes:

@@ -9,13 +9,14 @@ import os
 import re
 
 from holdfast.amlconfig.check import check_project
-from holdfast.amlconfig.compute import read_compute
+from holdfast.amlconfig.compute import hdinsight_cluster, read_compute
 from holdfast.amlconfig.dependencies import read_spark
 from holdfast.amlconfig.runconfig import read_runconfig
 from holdfast.amlconfig.types import Finding
 from holdfast.engine.submit import declaration
-from holdfast.environments import requirement, retired, script_imports, sources
+from holdfast.environments import requirement, sources
 from holdfast.environments.read import read
+from holdfast.environments.revival import retired, script_imports
 from holdfast.environments.versions import release
 from holdfast.errors import ConfigError
 from holdfast.withdrawn import REPOSITORIES, SPARK_PACKAGES
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from holdfast.amlconfig.types import RunConfig
     from holdfast.environments.edits import Edit
-    from holdfast.environments.script_imports import Script
+    from holdfast.environments.revival.script_imports import Script
     from holdfast.environments.sources import Declared
     from holdfast.environments.spec import Spec
     from holdfast.withdrawn import DeadModule
@@ -40,10 +41,10 @@ FIX = "holdfast check --fix"
 def check(root: str, known_targets: Collection[str] = ()) -> list[Finding]:
     """All findings, sorted by file and line; ``known_targets`` live outside the project."""
     findings = check_project(root, known_targets)
-    told = {(finding.file, finding.line) for finding in findings}
+    reported = {(finding.file, finding.line) for finding in findings}
     more = [*_declared(root), *_spark(root), *_clusters(root), *_scripts(root)]
     for finding in more:
-        if (finding.file, finding.line) not in told or not finding.line:
+        if (finding.file, finding.line) not in reported or not finding.line:
             findings.append(finding)
     return sorted(dict.fromkeys(findings), key=lambda finding: (finding.file, finding.line, finding.column))
 
@@ -141,8 +142,8 @@ def _clusters(root: str) -> Iterator[Finding]:
     for name in names(root, ".compute"):
         shown = f"{FOLDER}/{name}"
         target, _ = read_compute(os.path.join(root, FOLDER, name), shown)
-        address = (target.address or "") if target is not None else ""
-        if target is not None and target.kind.framework and address.endswith(".azurehdinsight.net"):
+        address = hdinsight_cluster(target) if target is not None else ""
+        if address:
             line = _line_of(root, shown, address)
             message = f"{address} is an HDInsight cluster of Azure; the clusters of the time were for Spark 2"
             hint = "attach a cluster that exists: holdfast computetarget attach cluster --name NAME --address ADDRESS"
@@ -156,11 +157,11 @@ def _scripts(root: str) -> Iterator[Finding]:
         pin = f", or pin {module.package}<{module.below}" if module.below else ""
         yield Finding("warning", script.file, line, 1, message, f"change the import{pin}")
     for file in script_imports.scripts(root):
-        found = script_imports.read(root, file)
-        if found is not None and not found.is_parsed:
-            message = f"Python 3 cannot parse this script: {found.problem}"
+        script = script_imports.read(root, file)
+        if script is not None and not script.is_parsed:
+            message = f"Python 3 cannot parse this script: {script.problem}"
             hint = "scripts for Python 2 are converted by the program 2to3 of Python 3.12 and older"
-            yield Finding("warning", file, found.problem_line, 1 if found.problem_line else 0, message, hint)
+            yield Finding("warning", file, script.problem_line, 1 if script.problem_line else 0, message, hint)
 
 
 def _pins(root: str) -> dict[str, str]:

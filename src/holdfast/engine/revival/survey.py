@@ -9,7 +9,7 @@ import warnings
 
 from holdfast.amlconfig.compute import read_compute
 from holdfast.engine.revival import fixes, project_check
-from holdfast.environments import script_imports
+from holdfast.environments.revival import script_imports
 from holdfast.record import Record
 from holdfast.runner import untrusted
 
@@ -71,8 +71,8 @@ def roles(root: str) -> Iterator[tuple[str, str]]:
     files = list(script_imports.scripts(root))
     imported: set[str] = set()
     for file in files:
-        found = script_imports.read(root, file)
-        imported.update(use.name.partition(".")[0] for use in (found.uses if found is not None else ()))
+        script = script_imports.read(root, file)
+        imported.update(use.name.partition(".")[0] for use in (script.uses if script is not None else ()))
     for file in files:
         yield file, _role(root, file, imported)
 

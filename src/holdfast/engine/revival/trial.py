@@ -13,7 +13,7 @@ from holdfast.engine.revival import fixes, project_check
 from holdfast.errors import ConfigError
 from holdfast.metrics import reader
 from holdfast.record import Record
-from holdfast.runner import untrusted
+from holdfast.runner import decoding, untrusted
 from holdfast.runner.store.remove_tree import remove_tree
 from holdfast.store import runs
 
@@ -79,14 +79,14 @@ def _run_id(log: IO[bytes]) -> str:
     log.seek(0)
     for line in log:
         if line.startswith(b"RunId:"):
-            return line[6:].strip().decode("utf-8", "replace")
+            return decoding.readable(line[6:].strip())
     return ""
 
 
 def _last(log: IO[bytes]) -> str:
     end = log.seek(0, os.SEEK_END)
     log.seek(max(0, end - _TAIL))
-    return log.read().decode("utf-8", "replace")
+    return decoding.readable(log.read())
 
 
 def _metrics(home: Home, root: str, run_id: str) -> dict[str, object]:
@@ -94,9 +94,9 @@ def _metrics(home: Home, root: str, run_id: str) -> dict[str, object]:
     if not run_id:
         return {}
     command = (*_holdfast(), "history", "info", "-r", run_id, "-o", "json")
-    said = subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    answer = subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     try:
-        run = runs.read(home, str(json.loads(said.stdout)["uid"]))
+        run = runs.read(home, str(json.loads(answer.stdout)["uid"]))
     except (ValueError, KeyError, TypeError):
         return {}
     logged = reader.read_attempts(runs.metric_folders(run)).by_name

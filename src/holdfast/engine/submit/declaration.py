@@ -6,9 +6,10 @@ import os
 
 from holdfast.engine.submit.lock import text_of
 from holdfast.environments import gpu as flavour
-from holdfast.environments import retired, script_imports, sources
+from holdfast.environments import sources
 from holdfast.environments.edits import applied
 from holdfast.environments.read import read
+from holdfast.environments.revival import retired, script_imports
 from holdfast.environments.spec import python_of, settled
 from holdfast.errors import ConfigError, InternalError
 

@@ -13,8 +13,9 @@ from holdfast import answers
 from holdfast.engine.submit import declaration
 from holdfast.engine.submit.lock import place_of, text_of
 from holdfast.environments import gpu as flavour
-from holdfast.environments import gpu_frameworks, lock, secrets, sources, wheels
+from holdfast.environments import lock, secrets, sources, wheels
 from holdfast.environments.choice import is_bare, required_python
+from holdfast.environments.revival import gpu_frameworks
 from holdfast.environments.spec import Facts, Interpreter, Spec, python_findings, python_of, settled, spec_key
 from holdfast.errors import ConfigError
 from holdfast.model import Json
@@ -105,7 +106,6 @@ def ask(
     header = _header(project.root, script, declared)
     if declared is None and header is None:
         return None
-    location = chosen.compute.python_location or "python"
     answer = container.facts if container is not None else target_facts(channel, chosen)
     facts, interpreter, path = understood(answer)
     if declared is None:
@@ -120,8 +120,7 @@ def ask(
     findings += _gpu_findings(spec, facts, chosen, container)
     refuse(findings)
     if spec.kind == "pip" and interpreter is None:
-        hint = "set pythonLocation in the .compute file to an existing one"
-        raise ConfigError(f"Python {location!r} was not found", where=f"{chosen.compute.name}.compute", hint=hint)
+        raise _no_python(chosen)
     is_here = not chosen.compute.kind.is_remote and container is None
     return Asked(
         declared,
@@ -137,6 +136,12 @@ def ask(
         pip_configuration=pip_configuration.read(),
         is_remote=chosen.compute.kind.is_remote,
     )
+
+
+def _no_python(chosen: Chosen) -> ConfigError:
+    location = chosen.compute.python_location or "python"
+    hint = "set pythonLocation in the .compute file to an existing one"
+    return ConfigError(f"Python {location!r} was not found", where=f"{chosen.compute.name}.compute", hint=hint)
 
 
 def _gpu_findings(spec: Spec, facts: Facts, chosen: Chosen, container: Container | None) -> list[Finding]:

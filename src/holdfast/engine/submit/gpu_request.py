@@ -1,4 +1,4 @@
-"""Combines the GPU options of the command line and the run configuration into one request."""
+"""Combines the GPU options of command line and run configuration into one request, and names the CUDA it needs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holdfast.amlconfig.types import RunConfig
+    from holdfast.engine.connection.channel import RunnerChannel
+    from holdfast.model import Project
+    from holdfast.target_lookup import Chosen
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 MOST_GPUS = 1024
@@ -88,3 +91,30 @@ def _place_of_count(gpus: str | None, file: str) -> str:
 
 def _contradiction(what: str, where: str, hint: str, *, usage: bool) -> HoldfastError:
     return (UsageError if usage else ConfigError)(what, where=where, hint=hint)
+
+
+def needed_cuda(project: Project, chosen: Chosen, script: str, channel: RunnerChannel) -> tuple[int, int] | None:
+    """Before an image is fetched: the CUDA that it must have for the declared framework, None for any.
+
+    Raised is what no image can change: a driver or a card that the framework has no build for.
+    """
+    from holdfast import image_names
+    from holdfast.engine.submit import declaration
+    from holdfast.engine.submit.environment import refuse, target_facts, understood
+    from holdfast.environments import sources
+    from holdfast.environments.revival import gpu_frameworks
+
+    compute = chosen.compute
+    if not compute.nvidia_docker or compute.user_managed_environment:
+        return None
+    declared = sources.find(project.root, chosen.config, script)
+    if declared is None:
+        return None
+    spec, _ = declaration.read_replaced(project.root, chosen, declared, script, None)
+    if spec is None or not any(gpu_frameworks.build_of(entry) for entry in spec.pip):
+        return None
+    facts, _, _ = understood(target_facts(channel, chosen))
+    cuda = gpu_frameworks.needed_cuda(spec)
+    image = image_names.replaced(compute.base_docker_image or "", cuda)[0]
+    refuse(list(gpu_frameworks.findings(spec, facts, image, needs_gpu=True)))
+    return cuda

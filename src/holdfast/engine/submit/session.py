@@ -140,7 +140,7 @@ class Session:
     def _needed_cuda(self) -> tuple[int, int] | None:
         if not self._found.chosen.compute.nvidia_docker:
             return None
-        from holdfast.engine.submit.gpu_combination import needed_cuda
+        from holdfast.engine.submit.gpu_request import needed_cuda
 
         return needed_cuda(self.project, self._found.chosen, self._found.job.source_file, self._line.channel)
 

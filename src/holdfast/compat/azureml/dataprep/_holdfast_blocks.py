@@ -33,9 +33,9 @@ def find_file(block: "Block", path: "str") -> "str":
     plain = path.replace("\\", "/")
     here, name = os.path.dirname(os.path.abspath(block.file)), plain.rpartition("/")[2]
     places = [os.path.join(here, plain), plain, os.path.join(here, name), name, os.path.join("data", name)]
-    for place in places:
-        if os.path.exists(place):
-            return place
+    for candidate in places:
+        if os.path.exists(candidate):
+            return candidate
     raise block.error(f"{path} does not exist, nor does {name} in the project; put the file beside {block.file}")
 
 

@@ -106,9 +106,9 @@ def _given_for(path: "str", given: "dict[str, object] | None") -> "pd.DataFrame 
 
 def _lines(text: "str") -> "list[int]":
     """The line of each block's type, in order; types of other things have no such name."""
-    found = re.finditer(r'"type"\s*:\s*"[^"\n]*Block"|"type"\s*:\s*"Microsoft\.DPrep\.[^"\n]*"', text)
+    matches = re.finditer(r'"type"\s*:\s*"[^"\n]*Block"|"type"\s*:\s*"Microsoft\.DPrep\.[^"\n]*"', text)
     lines, line, position = [], 1, 0
-    for match in found:
+    for match in matches:
         line += text.count("\n", position, match.start())
         position = match.start()
         lines.append(line)

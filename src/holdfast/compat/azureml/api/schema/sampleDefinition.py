@@ -7,5 +7,5 @@ class SampleDefinition:
     """A type with a value of it."""
 
     def __init__(self, input_type: "str", sample: "object") -> "None":
-        self.type = input_type
+        self.input_type = input_type
         self.sample = sample

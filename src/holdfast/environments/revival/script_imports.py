@@ -89,10 +89,10 @@ def dead_modules(script: Script) -> Iterator[tuple[Use, str, DeadModule]]:
 
 def is_for_tensorflow_1(root: str, script: str) -> bool:
     """Whether the script, or without one of TensorFlow any script of the project, is written for TensorFlow 1."""
-    own = [found for file in _closure(root, script) if (found := read(root, file)) is not None]
-    if any(_imports(found, "tensorflow") for found in own):
+    own = [parsed for file in _closure(root, script) if (parsed := read(root, file)) is not None]
+    if any(_imports(parsed, "tensorflow") for parsed in own):
         return any(map(_uses_tensorflow_1, own))
-    return any(_uses_tensorflow_1(found) for file in scripts(root) if (found := read(root, file)) is not None)
+    return any(_uses_tensorflow_1(parsed) for file in scripts(root) if (parsed := read(root, file)) is not None)
 
 
 def _uses_tensorflow_1(script: Script) -> bool:
@@ -110,11 +110,11 @@ def _closure(root: str, script: str) -> list[str]:
     seen: list[str] = []
     while pending and len(seen) < _MOST_FILES:
         file = pending.pop()
-        if file in seen or (found := read(root, file)) is None:
+        if file in seen or (parsed := read(root, file)) is None:
             continue
         seen.append(file)
         for base in dict.fromkeys((os.path.dirname(file), "")):
-            for use in found.uses:
+            for use in parsed.uses:
                 path = inside(root, base, f"{use.name.partition('.')[0]}.py")
                 if path is not None and os.path.isfile(os.path.join(root, path)):
                     pending.append(path)
