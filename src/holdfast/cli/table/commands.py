@@ -8,6 +8,7 @@ from holdfast.cli.table.exchange import ASSETS, DIAGNOSTICS, EXCHANGE, LABELS, P
 from holdfast.cli.table.history import HISTORY
 from holdfast.cli.table.machines import KERNELS, MACHINES, NOTEBOOKS, WORKBENCH
 from holdfast.cli.table.options import CONFIGURATION, NAME, OLD_TARGET, PROJECT, RUN, STORE_LARGE, SUBMIT, WORD
+from holdfast.cli.table.web import WEB
 
 _AT = "holdfast.cli.commands."
 COMMANDS = (
@@ -146,6 +147,7 @@ COMMANDS = (
         ),
         description="Model Context Protocol on stdin and stdout. GPUs can be used only if agentGpuHours is set.",
     ),
+    *WEB,
     *HISTORY,
     Command(
         ("history", "info"),

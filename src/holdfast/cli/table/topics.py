@@ -18,6 +18,7 @@ GROUPS = {
     ("asset",): "Named and versioned outputs of runs.",
     ("passport",): "Runs as signed files.",
     ("store",): "Maintain the store.",
+    ("ui",): "The web workbench.",
 }
 # Every command that has a name of one word, by that name.
 TOPICS = (
@@ -28,7 +29,7 @@ TOPICS = (
         "tag note promote archive unarchive delete undelete last download export import push pull",
     ),
     ("Machines", "attach detach gpu ssh exec forward clean trust"),
-    ("Project and store", "check revive shell config completion du passport diagnostics mcp"),
+    ("Project and store", "ui check revive shell config completion du passport diagnostics mcp"),
 )
 # Groups of hidden commands, which are not on the first page.
 HIDDEN_GROUPS = {

@@ -47,6 +47,7 @@ assets = Place("assets.jsonl")
 trust = Place("trust.json")
 old_trust = Place("trusted.json")
 agent = Place("agent.jsonl")
+ui = Place("ui")
 shims = Place("shims")
 shims_of_runs = Place("shims", "run")
 numbers = Place("numbers")
@@ -75,6 +76,11 @@ key = Place("key")
 public_key = Place("key.pub")
 known_hosts = Place("known_hosts")
 asks = Place("asks")  # empty; the machine accepts no public keys
+
+# In ``ui``, the folder of the web servers of this store.
+ui_name = Place("name")
+ui_preferences = Place("preferences.json")
+ui_servers = Place("servers")
 
 # In ``objects`` and ``data/objects``.
 damaged = Place("damaged")

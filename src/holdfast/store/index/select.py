@@ -12,6 +12,8 @@ from holdfast.store.where.fields import FIELDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.model import Json
     from holdfast.store.index.index import Index
 
@@ -33,9 +35,17 @@ class Wish(Record):
 
 def select(index: Index, selection: Wish) -> tuple[list[Json], list[str] | None]:
     """Whole records; or only the requested columns, with their titles."""
-    now = time.time()
-    columns = _columns(index, selection, now)
-    numbers = _numbers(index, selection, now)
+    return rows_of(index, selection, numbers(index, selection))
+
+
+def numbers(index: Index, selection: Wish) -> list[int]:
+    """Which runs, in order, as numbers of the index; ``columns`` does not matter."""
+    return _numbers(index, selection, time.time())
+
+
+def rows_of(index: Index, selection: Wish, numbers: Sequence[int]) -> tuple[list[Json], list[str] | None]:
+    """What ``columns`` names of these runs, or their whole records."""
+    columns = _columns(index, selection, time.time())
     if columns is None:
         query = f"SELECT {WHERE_IT_IS} FROM runs WHERE id = ?"
         return [index.record_at(*index.db.execute(query, (number,)).fetchone()) for number in numbers], None
@@ -51,10 +61,14 @@ def select(index: Index, selection: Wish) -> tuple[list[Json], list[str] | None]
 
 def uids(index: Index, wish: Wish) -> list[str]:
     """Only which runs; ``columns`` does not matter."""
-    numbers = _numbers(index, wish, time.time())
-    if len(numbers) * 4 > index.count():
+    chosen = numbers(index, wish)
+    if len(chosen) * 4 > index.count():
         known = dict(index.db.execute("SELECT id, uid FROM runs"))
-        return [known[number] for number in numbers]
+        return [known[number] for number in chosen]
+    return uids_of(index, chosen)
+
+
+def uids_of(index: Index, numbers: Sequence[int]) -> list[str]:
     query = "SELECT uid FROM runs WHERE id = ?"
     return [str(index.db.execute(query, (number,)).fetchone()[0]) for number in numbers]
 

@@ -1,0 +1,1 @@
+"""The web workbench: `holdfast ui` serves the history to a browser on this machine."""

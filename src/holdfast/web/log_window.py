@@ -1,0 +1,165 @@
+"""Windows into a log of any size: lines at a byte or a line number, and a search through all of it.
+
+Nothing is indexed beforehand. Files are read in blocks, so that a log of a gigabyte holds no other answer up.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.present.terminal import EscapeFilter
+from holdfast.runner.decoding import readable
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+_BLOCK = 4 << 20
+_LONGEST_LINE = 16_384  # bytes of a line that are shown; the text file has all of them
+_SGR = re.compile(r"\x1b\[([0-9;:]*)m")
+_MOVES = re.compile(r"\x1b\[[0-9;:]*[ABCDGK]")
+_COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+
+Piece = tuple[str, str]  # class, text
+
+
+class Lines(NamedTuple):
+    """Lines from byte ``start`` to byte ``end`` of a log that has ``size`` bytes."""
+
+    start: int
+    end: int
+    size: int
+    lines: list[tuple[int, list[Piece]]]
+
+
+def at_byte(path: str, offset: int, count: int) -> Lines:
+    """About ``count`` bytes of whole lines from the line that holds this byte; a negative offset is the end."""
+    with open(path, "rb") as source:
+        size = source.seek(0, os.SEEK_END)
+        wanted = max(0, size - count) if offset < 0 else min(offset, size)
+        start = _line_start(source, wanted)
+        source.seek(start)
+        data = source.read(max(count, wanted - start + 1) if offset >= 0 else size - start)
+        if start + len(data) < size:
+            whole = data.rfind(b"\n") + 1
+            data = data[:whole] if whole else data
+    return Lines(start, start + len(data), size, shown(data, start))
+
+
+def before_byte(path: str, end: int, count: int) -> Lines:
+    """The lines that end before this byte, which begins a line."""
+    found = at_byte(path, max(0, end - count), count)
+    lines = [line for line in found.lines if line[0] < end]
+    return Lines(found.start, min(end, found.end), found.size, lines)
+
+
+def byte_of_line(path: str, number: int) -> int:
+    """Where a line begins, the first being 1; the end of the log where it has fewer."""
+    left, at = number - 1, 0
+    if left <= 0:
+        return 0
+    with open(path, "rb") as source:
+        while block := source.read(_BLOCK):
+            inside = block.count(b"\n")
+            if inside >= left:
+                return at + _nth(block, left) + 1
+            left, at = left - inside, at + len(block)
+    return at
+
+
+def search(path: str, text: str, start: int, most: int) -> tuple[list[int], int | None]:
+    """Bytes of the lines that contain this text from ``start`` on, and where to continue; None at the end."""
+    wanted = text.encode("utf-8", "surrogatepass")
+    found: list[int] = []
+    with open(path, "rb") as source:
+        at = source.seek(start)
+        carried = b""
+        while block := source.read(_BLOCK):
+            data = carried + block
+            place = data.find(wanted)
+            while place >= 0:
+                if len(found) == most:
+                    return found, found[-1] + 1
+                found.append(at - len(carried) + place)
+                end = data.find(b"\n", place)
+                place = data.find(wanted, end) if end >= 0 else -1
+            at += len(block)
+            carried = data[-(len(wanted) - 1) :] if len(wanted) > 1 else b""
+    return found, None
+
+
+def shown(data: bytes, start: int) -> list[tuple[int, list[Piece]]]:
+    """Lines with their offsets, as a terminal would show them: progress bars folded, colours as classes."""
+    lines = []
+    at, style = start, ""
+    for line in data.split(b"\n"):
+        if at - start < len(data):
+            pieces, style = _pieces(line[:_LONGEST_LINE], style)
+            if len(line) > _LONGEST_LINE:
+                pieces.append(("faint", f" … {len(line) - _LONGEST_LINE} more bytes"))
+            lines.append((at, pieces))
+        at += len(line) + 1
+    return lines
+
+
+def _pieces(line: bytes, style: str) -> tuple[list[Piece], str]:
+    filtering = EscapeFilter()
+    text = readable(filtering.feed(line)) + readable(filtering.finish()).removesuffix("\x1b[0m")
+    text = _folded(_MOVES.sub("", text))
+    pieces, at = [], 0
+    for match in _SGR.finditer(text):
+        if match.start() > at:
+            pieces.append((style, text[at : match.start()]))
+        style, at = _style(style, match[1]), match.end()
+    if at < len(text):
+        pieces.append((style, text[at:]))
+    return pieces, style
+
+
+def _folded(text: str) -> str:
+    """What is left of a line that was written over with carriage returns and backspaces."""
+    parts = [part for part in text.split("\r") if part]
+    text = parts[-1] if parts else ""
+    while (at := text.find("\b")) >= 0:
+        text = text[: max(0, at - 1)] + text[at + 1 :]
+    return text
+
+
+def _style(style: str, codes: str) -> str:
+    chosen = set(style.split())
+    for code in codes.replace(":", ";").split(";"):
+        number = int(code) if code.isdigit() and len(code) < 4 else 0
+        if number == 0:
+            chosen = set()
+        elif number == 1:
+            chosen.add("bold")
+        elif 30 <= number <= 37 or 90 <= number <= 97:
+            chosen = {name for name in chosen if not name.startswith("fg-")} | {f"fg-{_COLOURS[number % 10]}"}
+        elif number == 39:
+            chosen = {name for name in chosen if not name.startswith("fg-")}
+    return " ".join(sorted(chosen))
+
+
+def _line_start(source: BinaryIO, at: int) -> int:
+    """The beginning of the line that holds this byte; not further back than a line is shown."""
+    back = max(0, at - _LONGEST_LINE)
+    source.seek(back)
+    newline = source.read(at - back).rfind(b"\n")
+    return back + newline + 1 if newline >= 0 else back
+
+
+def _nth(block: bytes, count: int) -> int:
+    """The position of the nth newline of a block that has as many."""
+    low = 0
+    step = len(block)
+    while step > 4096:  # halves, by counting: much quicker than to find one after another
+        step = (step + 1) // 2
+        inside = block.count(b"\n", low, low + step)
+        if inside < count:
+            count -= inside
+            low += step
+    place = low - 1
+    for _ in range(count):
+        place = block.find(b"\n", place + 1)
+    return place

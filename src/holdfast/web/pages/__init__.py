@@ -1,0 +1,1 @@
+"""The pages of the web workbench, one module per screen; each handler answers one route."""

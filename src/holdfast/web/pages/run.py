@@ -1,0 +1,146 @@
+"""Run: everything about one run, its curves and GPU lanes, and what can be done with it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from starlette.responses import RedirectResponse
+
+from holdfast import ledger, lifecycle
+from holdfast.engine.runs import annotate, gpu_diagnosis, reconcile, stop
+from holdfast.labels import read_tags
+from holdfast.metrics import reader
+from holdfast.present import gpu_receipt
+from holdfast.runner.store import layout
+from holdfast.store import history_record, output_manifest, package_list
+from holdfast.web import series
+from holdfast.web.app import form, in_thread, json_answer, workbench
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from holdfast.model import Json
+    from holdfast.store.home import Home
+    from holdfast.store.runs import Run
+
+_FACTS = (
+    *("reason", "start_time_utc", "end_time_utc", "exit_code", "host", "program", "user", "run_configuration"),
+    *("parent_run_id", "description", "run_id"),
+)
+_MOST_METRICS = 200
+_TAIL = 4096
+
+
+async def page(request: Request) -> Response:
+    bench = workbench(request)
+    run = await bench.history.run(request.path_params["uid"])
+    values = await in_thread(_card, bench.home, run)
+    return bench.page(request, "run.html", run=run, **values)
+
+
+async def as_json(request: Request) -> Response:
+    run = await workbench(request).history.run(request.path_params["uid"])
+    return json_answer(await in_thread(_record, run))
+
+
+async def curves(request: Request) -> Response:
+    query = request.query_params
+    run = await workbench(request).history.run(request.path_params["uid"])
+    start, end = (_seconds(query.get(name)) for name in ("start", "end"))
+    return json_answer(await in_thread(series.curves, run, query.getlist("name"), start, end))
+
+
+async def cancel(request: Request) -> Response:
+    bench = workbench(request)
+    run = await bench.history.run(request.path_params["uid"])
+    if lifecycle.state_of(run.events) not in lifecycle.FINAL:
+        await in_thread(stop.cancel, bench.home, run.uid, os.environ.get("USER", "the user"))
+    return RedirectResponse(f"/runs/{run.uid}", 303)
+
+
+async def labels(request: Request) -> Response:
+    """Tags as ``name=value`` words, a note, or ``hidden``; what is not in the form stays."""
+    bench, fields = workbench(request), await form(request)
+    run = await bench.history.run(request.path_params["uid"])
+
+    def change() -> None:
+        if fields.get("tags"):
+            annotate.add_tags(bench.home, [run.uid], read_tags(tuple(fields["tags"].split())))
+        if fields.get("note"):
+            annotate.add_note(bench.home, [run.uid], fields["note"])
+        if fields.get("hidden") in ("0", "1"):
+            annotate.hide(bench.home, [run.uid], hidden=fields["hidden"] == "1")
+
+    await in_thread(change)
+    await bench.history.reread([run.uid])
+    return RedirectResponse(f"/runs/{run.uid}", 303)
+
+
+def _record(run: Run) -> Json:
+    return {**history_record.record(run), "attempts": history_record.attempts(run)}
+
+
+def _card(home: Home, run: Run) -> Json:
+    record = history_record.record(run)
+    metrics, gpu = series.read(run)
+    digests = [reader.digest(found) for found in list(metrics.by_name.values())[:_MOST_METRICS]]
+    packages = package_list.read(run) or {}
+    recorded = history_record.gpu_receipt(run)
+    return {
+        "record": record,
+        "facts": [(name, record.get(name)) for name in _FACTS if record.get(name) not in (None, "")],
+        "attempts": history_record.attempts(run),
+        "strip": _strip(record.get("ledger")),
+        "digests": digests,
+        "more_metrics": max(0, len(metrics.by_name) - _MOST_METRICS),
+        "has_curves": any(digest.points > 1 for digest in digests) or bool(gpu),
+        "problems": metrics.problems,
+        "receipt": gpu_receipt.read(recorded) if recorded else None,
+        "findings": gpu_diagnosis.of_run(home, run),
+        "packages": sorted(package_list.versions(packages).items()),
+        "outputs": _outputs(run),
+        "tail": _tail(run),
+        "is_open": lifecycle.state_of(run.events) not in lifecycle.FINAL and not run.damage,
+        "is_silent": reconcile.is_silent(home, run),
+    }
+
+
+def _strip(recorded: object) -> list[Json]:
+    """The parts of the run's time that took any, with their share in tenths of a percent."""
+    found = recorded if isinstance(recorded, dict) else {}
+    parts, wall = found.get("parts"), found.get("wall_s")
+    if not isinstance(parts, dict) or not isinstance(wall, float) or wall <= 0:
+        return []
+    lengths = [(name, parts.get(name)) for name in ledger.PARTS]
+    return [
+        {"name": name, "seconds": length, "share": min(1.0, length / wall)}
+        for name, length in lengths
+        if isinstance(length, float) and length >= 0.0005
+    ]
+
+
+def _outputs(run: Run) -> list[Json]:
+    return [
+        {"name": output_manifest.name_of(row), "size": row.get("size"), "here": output_manifest.is_here(run, row)}
+        for row in output_manifest.listed(run)[:1000]
+    ]
+
+
+def _tail(run: Run) -> str:
+    """The last lines of the log."""
+    from holdfast.web.log_window import at_byte
+
+    try:
+        found = at_byte(layout.log(run.attempt), -1, _TAIL)
+    except OSError:
+        return ""
+    return "\n".join("".join(text for _, text in pieces) for _, pieces in found.lines[-20:])
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return None

@@ -1,0 +1,58 @@
+// Live news for this page: holdfast.listen(topic, callback). The callback also runs after a broken connection.
+"use strict";
+window.holdfast = (() => {
+  const listeners = new Map();
+  const sign = document.getElementById("connection");
+  let port = null;
+  let lost = false;
+
+  function heard(message) {
+    if (message.topic === "connection") {
+      if (!message.ok) lost = true;
+      sign.textContent = message.ok ? "" : sign.dataset.lost;
+      sign.classList.toggle("lost", !message.ok);
+    } else if (message.topic === "hello") {
+      if (lost) for (const callback of listeners.values()) callback({again: true});
+      lost = false;
+    } else {
+      const callback = listeners.get(message.topic);
+      if (callback) callback(message);
+    }
+  }
+
+  function connect() {
+    const topics = [...listeners.keys()];
+    if (!window.SharedWorker) {
+      if (port) port.close();
+      port = new EventSource("/events?topics=" + encodeURIComponent(topics.join(",")));
+      port.onmessage = (event) => heard(JSON.parse(event.data));
+      port.onopen = () => heard({topic: "connection", ok: true});
+      port.onerror = () => heard({topic: "connection", ok: false});
+      return;
+    }
+    if (!port) {
+      port = new SharedWorker("/static/live-worker.js").port;
+      port.onmessage = ({data}) => heard(data);
+      window.addEventListener("pagehide", () => port.postMessage({leave: true}));
+      window.addEventListener("pageshow", (event) => event.persisted && port.postMessage({topics: [...listeners.keys()]}));
+    }
+    port.postMessage({topics});
+  }
+
+  async function json(address) {
+    const answer = await fetch(address, {headers: {accept: "application/json"}});
+    if (answer.status === 401) location.reload();
+    const value = await answer.json();
+    if (!answer.ok) throw new Error(value.error || answer.statusText);
+    return value;
+  }
+
+  return {
+    json,
+    listen(topic, callback) {
+      if (!topic) return;
+      listeners.set(topic, callback);
+      connect();
+    },
+  };
+})();

@@ -1,0 +1,181 @@
+"""Runs, Run, Log and Jobs: what they show, their JSON twins, and bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from conftest import eventually
+from holdfast.web import log_window
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Desk
+    from web.client import Server
+
+
+def test_runs_page_shows_rows_and_true_count(server: Server, uid: str) -> None:
+    page = server.get("/runs").text
+    assert "<b>2</b> runs" in page
+    assert f'href="/runs/{uid}"' in page
+    assert "metrics.loss" in page
+    assert "<b>1</b> runs" in server.get("/runs?where=param.lr+%3E+0.15").text or "lr" in page
+
+
+def test_filter_shows_its_error_in_place(server: Server) -> None:
+    answer = server.get("/runs?where=loss+%3C+and")
+    assert answer.status == 200
+    assert 'id="mistake"' in answer.text
+    assert "^" in answer.text
+    assert server.get("/rows.json?where=%27").status == 400
+
+
+@pytest.mark.parametrize("name", ["where", "sort", "columns"])
+def test_injected_text_is_data(server: Server, name: str) -> None:
+    for text in (
+        "1; DROP TABLE runs",
+        "' OR 1=1 --",
+        "x' UNION SELECT uid FROM runs --",
+        "`a`; --",
+        "\x00",
+        "a" * 9000,
+    ):
+        answer = server.ask("GET", f"/rows.json?{name}={text.encode().hex()}")
+        assert answer.status in (200, 400)
+        from urllib.parse import quote
+
+        assert server.ask("GET", f"/rows.json?{name}={quote(text)}").status in (200, 400)
+    assert server.get("/rows.json").json["total"] == 2
+
+
+def test_json_twins_are_shaped_like_the_command_line(desk: Desk, server: Server, uid: str) -> None:
+    listed = desk.holdfast("history", "list", "-A", "-o", "json").json
+    assert server.get("/runs.json").json == listed
+    columns = desk.holdfast("history", "list", "-A", "--columns", "run_number,loss", "-o", "json").json
+    assert server.get("/runs.json?columns=run_number,loss").json == columns
+    record = server.get(f"/runs/{uid}.json").json
+    info = desk.holdfast("history", "info", "-r", "1", "-o", "json").json
+    assert {name: record[name] for name in ("status", "loss", "tags", "ledger", "attempts")} == {
+        name: info[name] for name in ("status", "loss", "tags", "ledger", "attempts")
+    }
+
+
+def test_run_page_and_curves(server: Server, uid: str) -> None:
+    page = server.get(f"/runs/{uid}").text
+    for text in ("--lr 0.1", "Completed", "outputs/page.html", "accuracy", "<rect"):
+        assert text in page
+    curves = server.get(f"/runs/{uid}/curves.json").json
+    assert [curve["name"] for curve in curves["curves"]] == ["loss", "accuracy"]
+    assert curves["curves"][0]["values"][0] == 1
+    part = server.get(f"/runs/{uid}/curves.json?name=loss&start=1e9&end=2e9").json["curves"][0]
+    assert part["points"] <= 1
+    assert server.get("/runs/" + "0" * 32).status == 400
+    assert server.get("/runs/..%2f..%2fetc").status == 404
+
+
+def test_log_by_byte_and_line_and_search(server: Server, uid: str) -> None:
+    base = f"/runs/{uid}"
+    text = server.get(f"{base}/log.txt")
+    assert text.body.startswith(b"begin --lr 0.1\n")
+    assert "sandbox" in text.headers["content-security-policy"]
+    lines = server.get(f"{base}/log.json?at=0").json
+    assert lines["lines"][0] == [0, [["", "begin --lr 0.1"]]]
+    assert lines["lines"][1][1][0] == ["fg-green", "done"]
+    assert "\\u202e" in lines["lines"][1][1][1][1]
+    assert server.get(f"{base}/log.json?line=2").json["start"] == 15
+    assert server.get(f"{base}/search.json?text=done").json["matches"] == [20]
+    assert server.get(f"{base}/search.json?text=").status == 400
+
+
+def test_damaged_run_is_shown_and_hides_no_other(desk: Desk, server: Server) -> None:
+    done = desk.submit("train.py")
+    assert done.code == 0
+    broken = desk.record("last")["uid"]
+    (desk.home / "runs" / broken / "run.json").write_text("{torn")
+    desk.holdfast("history", "list")
+    eventually(lambda: "Damaged" in server.get("/runs").text)
+    assert server.get("/rows.json").json["total"] == 3
+    assert "Damaged" in server.get(f"/runs/{broken}").text
+    os.rename(desk.home / "runs" / broken, desk.home / "gone")
+    eventually(lambda: server.get("/rows.json").json["total"] == 2)
+
+
+def test_new_run_is_told_to_listening_pages(desk: Desk, server: Server) -> None:
+    with server.connect() as connection:
+        head = f"GET /events?topics=runs HTTP/1.1\r\nHost: {server.host}\r\nCookie: {server.cookie}\r\n\r\n"
+        connection.sendall(head.encode())
+        reader = connection.makefile("rb")
+        _news(reader, "hello")
+        process = desk.start("submit", "-c", "local", "train.py")
+        assert _news(reader, "runs")["version"] > 0
+        assert process.wait(60) == 0
+        process.communicate()
+
+
+def test_printed_line_reaches_a_listening_page(desk: Desk, server: Server) -> None:
+    desk.script("import sys, time\nprint('first', flush=True)\nopen(sys.argv[1]).read()\nprint('second')\n", "slow.py")
+    gate = desk.user_home / "gate"
+    os.mkfifo(gate)
+    assert desk.submit("--no-wait", "slow.py", str(gate)).code == 0
+    uid = desk.record("last")["uid"]
+    assert uid in server.get("/jobs").text
+    with server.connect() as connection:
+        head = f"GET /events?topics=log:{uid} HTTP/1.1\r\nHost: {server.host}\r\nCookie: {server.cookie}\r\n\r\n"
+        connection.sendall(head.encode())
+        reader = connection.makefile("rb")
+        while _news(reader, f"log:{uid}")["size"] < len("first\n"):
+            continue
+        gate.write_text("go")
+        while _news(reader, f"log:{uid}")["size"] < len("first\nsecond\n"):
+            continue
+    assert [line[1][0][1] for line in server.get(f"/runs/{uid}/log.json?at=6").json["lines"]] == ["second"]
+
+
+def test_cancel_ends_a_run(desk: Desk, server: Server) -> None:
+    desk.script("import time\ntime.sleep(1000)\n", "long.py")
+    assert desk.submit("--no-wait", "long.py").code == 0
+    uid = desk.record("last")["uid"]
+    assert server.post(f"/runs/{uid}/cancel", {}).status == 303
+    assert desk.wait_for_end("last")["status"] == "Canceled"
+
+
+def test_windows_of_a_large_log(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    lines = [b"line %d %s" % (number, b"x" * (number % 50)) for number in range(200_000)]
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    whole = path.read_bytes()
+    for number in (1, 2, 777, 150_000, 200_000):
+        offset = log_window.byte_of_line(str(path), number)
+        assert whole[offset:].startswith(lines[number - 1] + b"\n")
+        assert log_window.at_byte(str(path), offset, 100).lines[0][0] == offset
+    end = log_window.at_byte(str(path), -1, 1000)
+    assert end.end == end.size == len(whole)
+    before = log_window.before_byte(str(path), end.start, 1000)
+    assert before.end == end.start
+    found, following = log_window.search(str(path), "line 19999", 0, 5)
+    assert [whole[at : at + 10] for at in found] == [b"line 19999"] * 5
+    rest, last = log_window.search(str(path), "line 19999", following or 0, 50)
+    assert len(found) + len(rest) == 11
+    assert last is None
+
+
+def test_log_lines_look_as_on_a_terminal() -> None:
+    data = b"10%\r20%\r100%\nab\bc\n\x1b]52;c;aGk=\x07safe\x1b[2J\x1b[31mred\nstill\x1b[0m plain\n" + b"z" * 20_000
+    lines = log_window.shown(data, 0)
+    texts = ["".join(text for _, text in pieces) for _, pieces in lines]
+    assert texts[:4] == ["100%", "ac", "safered", "still plain"]
+    assert lines[3][1][0] == ("fg-red", "still")
+    assert texts[4].endswith("3616 more bytes")
+
+
+def _news(reader: object, topic: str) -> dict[str, int]:
+    for line in reader:  # type: ignore[attr-defined]
+        if line.startswith(b"data: "):
+            news: dict[str, int] = json.loads(line[6:])
+            if news["topic"] == topic:
+                return news
+    raise AssertionError("the stream ended")
