@@ -180,6 +180,7 @@ def test_commands_use_a_target_only_after_it_was_confirmed() -> None:
     shows = {"api/target_info.py", "cli/commands/targets.py", "cli/commands/trust.py", "cli/commands/attach.py"}
     checks = {"cli/confirm.py", "engine/submit/confirmation.py", "engine/runs/run_target.py", "cli/commands/power.py"}
     checks |= {"engine/submit/prepare.py", "cli/commands/environments.py", "cli/commands/reproducing.py"}
+    checks |= {"web/pages/targets.py"}
     assert without == shows | checks
 
 
@@ -503,7 +504,7 @@ def test_files_are_replaced_by_one_function() -> None:
 def test_paths_of_the_store_come_from_the_layout() -> None:
     """``runner/store/layout.py`` names each file once; the joins that are left are of other folders than the store."""
     others = {
-        "cli/commands/project.py": 1,  # templates that are part of the package
+        "engine/new_project.py": 1,  # templates that are part of the package
         "cli/commands/runs.py": 1,  # outputs/ of a project
         "compat/azureml/dataprep/_holdfast_blocks.py": 1,  # data/ of a project
         "engine/machines/attach.py": 1,  # known_hosts in a temporary folder

@@ -98,8 +98,10 @@ class Server:
     def get(self, path: str, **headers: str) -> Answer:
         return self.ask("GET", path, {"Accept": "text/html", **headers})
 
-    def post(self, path: str, fields: Mapping[str, str], *, signed_in: bool = True, **headers: str) -> Answer:
-        sent = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://{self.host}", **headers}
+    def post(
+        self, path: str, fields: Mapping[str, str], headers: Mapping[str, str] | None = None, *, signed_in: bool = True
+    ) -> Answer:
+        sent = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://{self.host}", **(headers or {})}
         return self.ask("POST", path, sent, urlencode(fields).encode(), signed_in=signed_in)
 
     def sign_in(self) -> Server:

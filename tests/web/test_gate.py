@@ -24,11 +24,18 @@ if TYPE_CHECKING:
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT")
 # Every route that there is, by what it does. A route that is added must be added here.
-CHANGES = {"/sign-in", "/sign-out", "/runs/{uid}/cancel", "/runs/{uid}/labels"}
+CHANGES = {
+    *("/sign-in", "/sign-out", "/runs/{uid}/cancel", "/runs/{uid}/labels", "/new-project", "/add-folder"),
+    *("/projects/{project}/submit", "/projects/{project}/save", "/projects/{project}/targets/{name}/check"),
+    "/settings/save",
+}
 SHOWS = {
     *("/", "/static/{name}", "/events", "/runs", "/runs.json", "/rows.json", "/jobs", "/jobs.json"),
     *("/runs/{uid}", "/runs/{uid}.json", "/runs/{uid}/curves.json", "/runs/{uid}/search.json"),
-    *("/runs/{uid}/log", "/runs/{uid}/log.json", "/runs/{uid}/log.txt"),
+    *("/runs/{uid}/log", "/runs/{uid}/log.json", "/runs/{uid}/log.txt", "/runs/{uid}/outputs", "/runs/{uid}/file"),
+    *("/compare", "/compare.json", "/compare.html", "/projects", "/projects.json", "/projects/{project}"),
+    *("/projects/{project}/run", "/projects/{project}/files", "/targets", "/targets.json"),
+    *("/settings", "/settings.json"),
 }
 UPGRADE = {
     "Connection": "Upgrade",
@@ -104,10 +111,10 @@ def test_absolute_request_lines_and_missing_hosts_are_refused(server: Server) ->
 def test_requests_of_other_sites_are_refused(server: Server, uid: str) -> None:
     path = f"/runs/{uid}/labels"
     for origin in ("http://evil.example", "null", f"http://127.0.0.1:{server.port}", f"http://{server.name}:1"):
-        assert server.post(path, {"note": "foreign"}, Origin=origin).status == 403
+        assert server.post(path, {"note": "foreign"}, {"Origin": origin}).status == 403
         assert server.get("/runs.json", Origin=origin).status == 403
     for site in ("cross-site", "same-site"):
-        assert server.post(path, {"note": "foreign"}, **{"Sec-Fetch-Site": site}).status == 403
+        assert server.post(path, {"note": "foreign"}, {"Sec-Fetch-Site": site}).status == 403
         assert server.get("/runs.json", **{"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors"}).status == 403
     assert server.get(f"/runs/{uid}.json").json["description"] != "foreign"
     assert server.post(path, {"note": "own"}).status == 303
@@ -225,9 +232,8 @@ def test_socket_is_for_its_owner_only(desk: Desk) -> None:
         assert not os.path.exists(server.path)
         assert desk.holdfast("ui", "stop", str(server.process.pid)).code == 2
     finally:
-        if server.process.poll() is None:
-            server.stop()
+        server.stop()
 
 
 def _filled(path: str, uid: str) -> str:
-    return path.replace("{uid}", uid).replace("{name}", "runs.js")
+    return path.replace("{uid}", uid).replace("{name}", "runs.js").replace("{project}", "0")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 
@@ -23,7 +24,7 @@ def test_runs_page_shows_rows_and_true_count(server: Server, uid: str) -> None:
     assert "<b>2</b> runs" in page
     assert f'href="/runs/{uid}"' in page
     assert "metrics.loss" in page
-    assert "<b>1</b> runs" in server.get("/runs?where=param.lr+%3E+0.15").text or "lr" in page
+    assert "<b>1</b> runs" in server.get("/runs?where=params.lr+%3E+0.15").text
 
 
 def test_filter_shows_its_error_in_place(server: Server) -> None:
@@ -44,10 +45,6 @@ def test_injected_text_is_data(server: Server, name: str) -> None:
         "\x00",
         "a" * 9000,
     ):
-        answer = server.ask("GET", f"/rows.json?{name}={text.encode().hex()}")
-        assert answer.status in (200, 400)
-        from urllib.parse import quote
-
         assert server.ask("GET", f"/rows.json?{name}={quote(text)}").status in (200, 400)
     assert server.get("/rows.json").json["total"] == 2
 
@@ -172,10 +169,10 @@ def test_log_lines_look_as_on_a_terminal() -> None:
     assert texts[4].endswith("3616 more bytes")
 
 
-def _news(reader: object, topic: str) -> dict[str, int]:
+def _news(reader: object, topic: str) -> dict[str, Any]:
     for line in reader:  # type: ignore[attr-defined]
         if line.startswith(b"data: "):
-            news: dict[str, int] = json.loads(line[6:])
+            news: dict[str, Any] = json.loads(line[6:])
             if news["topic"] == topic:
                 return news
     raise AssertionError("the stream ended")

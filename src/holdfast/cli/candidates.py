@@ -176,7 +176,7 @@ def _values(command: Command, value: Option | Positional, line: _Line, current: 
 
         return Candidates(_matching((Candidate(name, setting.help) for name, setting in SETTINGS.items()), current))
     if kind == "templates":
-        from holdfast.cli.commands.project import templates
+        from holdfast.engine.new_project import templates
 
         files = "folders" if os.sep in current else ""
         return Candidates(_matching(map(Candidate, templates()), current), files)

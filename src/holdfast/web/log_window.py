@@ -49,9 +49,13 @@ def at_byte(path: str, offset: int, count: int) -> Lines:
 
 def before_byte(path: str, end: int, count: int) -> Lines:
     """The lines that end before this byte, which begins a line."""
-    found = at_byte(path, max(0, end - count), count)
-    lines = [line for line in found.lines if line[0] < end]
-    return Lines(found.start, min(end, found.end), found.size, lines)
+    with open(path, "rb") as source:
+        size = source.seek(0, os.SEEK_END)
+        end = min(end, size)
+        start = _line_start(source, max(0, end - count))
+        source.seek(start)
+        data = source.read(end - start)
+    return Lines(start, end, size, shown(data, start))
 
 
 def byte_of_line(path: str, number: int) -> int:

@@ -6,7 +6,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.routing import Route
 
-from holdfast.web.pages import account, assets, jobs, log, run, runs
+from holdfast.web.pages import (
+    account,
+    assets,
+    compare,
+    files,
+    jobs,
+    log,
+    outputs,
+    projects,
+    run,
+    runs,
+    settings,
+    submit,
+    targets,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -44,6 +58,26 @@ ROUTES = (
     Page("/runs/{uid}/labels", run.labels, "change tags, note or archived state", post=True),
     Page("/jobs", jobs.page, "Jobs: open runs of all projects"),
     Page("/jobs.json", jobs.as_json, "the same, as JSON"),
+    Page("/runs/{uid}/outputs", outputs.page, "Outputs: a file that the run left"),
+    Page("/runs/{uid}/file", outputs.raw, "the bytes of that file, inert"),
+    Page("/compare", compare.page, "Compare"),
+    Page("/compare.json", compare.as_json, "the same, as `history compare -o json` prints it"),
+    Page("/compare.html", compare.share, "the same as one file that works offline"),
+    Page("/projects", projects.page, "Projects and the gallery"),
+    Page("/projects.json", projects.as_json, "the same projects, as JSON"),
+    Page("/new-project", projects.create, "create a project from the gallery", post=True),
+    Page("/add-folder", projects.add, "add a folder", post=True),
+    Page("/projects/{project}", projects.dashboard, "Dashboard"),
+    Page("/projects/{project}/run", submit.page, "Run dialog with the plan of `submit --dry-run`"),
+    Page("/projects/{project}/submit", submit.start, "start the run", post=True),
+    Page("/projects/{project}/files", files.page, "Files"),
+    Page("/projects/{project}/save", files.save, "save an edited text file", post=True),
+    Page("/projects/{project}/targets/{name}/check", targets.check, "test a target", post=True),
+    Page("/targets", targets.page, "Targets"),
+    Page("/targets.json", targets.as_json, "the same targets, as JSON"),
+    Page("/settings", settings.page, "Settings"),
+    Page("/settings.json", settings.as_json, "the same, as `config -o json` prints them"),
+    Page("/settings/save", settings.save, "change theme, language or a setting", post=True),
 )
 
 

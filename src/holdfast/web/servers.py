@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.model import Json
     from holdfast.store.home import Home
 
-_PREFERENCES = ("language", "theme", "port")
+_PREFERENCES = ("language", "theme", "port", "folders")
 
 
 def folder(home: Home) -> str:
@@ -100,12 +100,12 @@ def running(home: Home) -> list[Json]:
     return rows
 
 
-def stop(home: Home, pid: int | None) -> list[int]:
+def stop(home: Home, wanted: int | None) -> list[int]:
     """End one server, or all; returns their process ids."""
-    pids = [int(row["pid"]) for row in running(home) if isinstance(row.get("pid"), int)]
-    chosen = [known for known in pids if pid in (None, known)]
+    pids = [pid for row in running(home) if isinstance(pid := row.get("pid"), int)]
+    chosen = [known for known in pids if wanted in (None, known)]
     if not chosen:
-        what = "no web server of this store runs" if pid is None else f"no web server with the process id {pid}"
+        what = "no web server of this store runs" if wanted is None else f"no web server with the process id {wanted}"
         raise UsageError(what, where=home.path, hint="holdfast ui list shows the servers that run")
     for known in chosen:
         os.kill(known, signal.SIGTERM)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import RedirectResponse
 
@@ -82,7 +82,7 @@ def _record(run: Run) -> Json:
     return {**history_record.record(run), "attempts": history_record.attempts(run)}
 
 
-def _card(home: Home, run: Run) -> Json:
+def _card(home: Home, run: Run) -> dict[str, Any]:
     record = history_record.record(run)
     metrics, gpu = series.read(run)
     digests = [reader.digest(found) for found in list(metrics.by_name.values())[:_MOST_METRICS]]

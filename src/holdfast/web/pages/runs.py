@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import StreamingResponse
 
@@ -27,20 +27,22 @@ _FIRST_ROWS = 50
 _MOST_ROWS = 200
 _FIXED = ("run_number", "status", "script_name", "arguments", "target", "duration", "created_utc")
 _DEFAULT = 10  # columns
-_TITLES = {"run_number": "Run", "status": "State", "script_name": "Script", "created_utc": "Started", "name": "Name"}
-_TITLES |= {"duration": "Duration", "target": "Target", "arguments": "Arguments", "run_id": "Run id"}
+TITLES = {"run_number": "Run", "status": "State", "script_name": "Script", "created_utc": "Started", "name": "Name"}
+TITLES |= {"duration": "Duration", "target": "Target", "arguments": "Arguments", "run_id": "Run id"}
 _NUMERIC = frozenset(("run_number", "duration", "exit_code"))
 
 
 async def page(request: Request) -> Response:
     """The first rows are in the page itself; a wrong filter shows its error beside the field and no rows."""
     bench, query = workbench(request), request.query_params
-    columns = query.get("columns") or await bench.history.ask(default_columns)
-    error, window, titles = None, {"total": 0, "rows": []}, [name.strip() for name in columns.split(",")]
+    columns: str = query.get("columns") or await bench.history.ask(default_columns)
+    error: UsageError | None = None
+    window: dict[str, Any] = {"total": 0, "rows": []}
+    titles = [name.strip() for name in columns.split(",")]
     first = whole(query.get("from"), 0)
     try:
         window = await _window(bench, _wish(request, columns), first, _FIRST_ROWS)
-        titles = window["columns"]  # type: ignore[assignment]
+        titles = window["columns"]
     except UsageError as mistake:
         error = mistake
     return bench.page(
@@ -49,7 +51,7 @@ async def page(request: Request) -> Response:
         error=error,
         window=window,
         first=first,
-        titles=[(name, _TITLES.get(name, name), _sorted_by(request, name)) for name in titles],
+        titles=[(name, TITLES.get(name, name), _sorted_by(request, name)) for name in titles],
         columns=columns,
         query=query,
         state=json.dumps({"columns": columns, **{name: query.get(name, "") for name in _STATE}}),
@@ -104,7 +106,7 @@ def _wish(request: Request, columns: str | None) -> Wish:
     )
 
 
-async def _window(bench: Workbench, wish: Wish, first: int, count: int) -> Json:
+async def _window(bench: Workbench, wish: Wish, first: int, count: int) -> dict[str, Any]:
     window = await bench.history.window(wish, first, count)
     names = list(window.rows[0]) if window.rows else [name.strip("` ") for name in (wish.columns or "").split(",")]
     now = time.time()

@@ -1,0 +1,95 @@
+"""Projects and the page of one project: readme, latest runs, targets; new projects from the gallery."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from starlette.responses import RedirectResponse
+
+from holdfast import target_lookup
+from holdfast.engine import new_project
+from holdfast.store.index.select import Wish
+from holdfast.web import known_projects, project_files
+from holdfast.web.app import form, in_thread, json_answer, workbench
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from holdfast.model import Json
+
+_LATEST = 10
+
+
+async def page(request: Request) -> Response:
+    bench = workbench(request)
+    gallery = await in_thread(_gallery)
+    parent = os.path.dirname(bench.folder)
+    return bench.page(
+        request, "projects.html", projects=await known_projects.every(bench), gallery=gallery, parent=parent
+    )
+
+
+async def as_json(request: Request) -> Response:
+    return json_answer([known._asdict() for known in await known_projects.every(workbench(request))])
+
+
+async def dashboard(request: Request) -> Response:
+    bench = workbench(request)
+    known = await known_projects.of(bench, request.path_params["project"])
+    wish = Wish(project_id=known.id)
+    window = await bench.history.window(wish, 0, _LATEST)
+    folders = target_lookup.folders(known.root, bench.home.path)
+    return bench.page(
+        request,
+        "dashboard.html",
+        project=known,
+        total=window.total,
+        latest=list(zip(window.uids, window.rows, strict=True)),
+        readme=await in_thread(_readme, known.root),
+        scripts=await in_thread(scripts, known.root),
+        configurations=await in_thread(configurations, folders),
+    )
+
+
+async def create(request: Request) -> Response:
+    bench, fields = workbench(request), await form(request)
+    parent, name, template = (fields.get(key, "") for key in ("parent", "name", "template"))
+    folder = await in_thread(new_project.create, parent or os.path.dirname(bench.folder), name, template)
+    known = await in_thread(known_projects.add, bench.home, folder)
+    return RedirectResponse(f"/projects/{known.id}", 303)
+
+
+async def add(request: Request) -> Response:
+    bench, fields = workbench(request), await form(request)
+    known = await in_thread(known_projects.add, bench.home, fields.get("folder", "").strip())
+    return RedirectResponse(f"/projects/{known.id}", 303)
+
+
+def scripts(root: str) -> list[str]:
+    """Scripts and notebooks in the project's folder."""
+    rows = project_files.listing(root, "")
+    return [
+        str(row["name"]) for row in rows if not row["folder"] and str(row["name"]).endswith((".py", ".ipynb", ".sh"))
+    ]
+
+
+def configurations(folders: tuple[str, ...]) -> list[str]:
+    return list(dict.fromkeys(["local", *target_lookup.configurations(folders), *target_lookup.targets(folders)]))
+
+
+def _gallery() -> list[Json]:
+    found: list[Json] = []
+    for name, folder in new_project.templates().items():
+        found.append({"name": name, "summary": new_project.summary(folder), "readme": _readme(folder)})
+    return found
+
+
+def _readme(root: str) -> str:
+    for name in ("README.md", "readme.md", "README.txt", "README"):
+        path = os.path.join(root, name)
+        if os.path.isfile(path) and not os.path.islink(path):
+            with open(path, encoding="utf-8", errors="replace") as source:
+                return source.read(20_000)
+    return ""
