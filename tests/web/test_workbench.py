@@ -52,7 +52,7 @@ def test_plan_is_shown_before_one_run_starts(desk: Desk, server: Server, project
     assert server.get("/rows.json").json["total"] == before + 1
     desk.script("print('changed')\n", "planned.py")
     assert "+print(" in server.get(f"/projects/{project}/run?script=planned.py&config=local").text
-    assert "no such" in server.get(f"/projects/{project}/run?script=absent.py&config=nowhere").text.lower()
+    assert "adds a machine" in server.get(f"/projects/{project}/run?script=absent.py&config=nowhere").text
 
 
 def test_file_is_saved_only_if_unchanged_and_keeps_mode_and_line_endings(

@@ -1,0 +1,249 @@
+"""The pages in a real Chromium: one server and one browser for all tests."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import shutil
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from conftest import eventually
+from web.client import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+    from conftest import Desk
+
+CHROMIUM = shutil.which("chromium")
+AXE = Path(__file__).parent / "vendor" / "axe.min.js"
+SCREENSHOTS = os.environ.get("HOLDFAST_SCREENSHOTS")  # a folder to write them to
+PAYLOADS = (
+    "<script>window.broken=1</script>",
+    "<img src=x onerror=window.broken=1>",
+    '"><svg onload=window.broken=1>',
+    "' onmouseover='window.broken=1",
+    "javascript:window.broken=1",
+    "{{7*7}}<iframe srcdoc='<script>parent.broken=1</script>'>",
+    "</textarea><script>window.broken=1</script>",
+    "</title><script>window.broken=1</script>",
+)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="NOT TESTED: chromium is not installed")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        # No name but those below localhost is resolved: a page that asks another host fails.
+        options = [
+            "--no-sandbox",
+            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE *.localhost, EXCLUDE 127.0.0.1",
+        ]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def signed_in(desk: Desk, browser: Browser) -> Iterator[tuple[Server, BrowserContext]]:
+    """Signed in as a person does it: by the code, in the form that the first page shows."""
+    desk.script(f"for text in {PAYLOADS!r}:\n    print(text)\n", "hostile.py")
+    tags = [word for number, text in enumerate(PAYLOADS) for word in ("--tag", f"t{number}={text}")]
+    assert desk.submit("--name", PAYLOADS[0], *tags, "hostile.py", *PAYLOADS).code == 0
+    server = Server(desk, "--port", "0")
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, bypass_csp=False)
+    page = context.new_page()
+    page.goto(f"http://{server.host}/runs")
+    page.get_by_label("Sign-in code").fill(server.code)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/runs")
+    page.close()
+    server.cookie = "; ".join(f"{cookie['name']}={cookie['value']}" for cookie in context.cookies())
+    yield server, context
+    context.close()
+    server.stop()
+
+
+class Visit:
+    """One tab, with what its console said."""
+
+    def __init__(self, signed_in: tuple[Server, BrowserContext], path: str) -> None:
+        server, context = signed_in
+        self.problems: list[str] = []
+        self.page: Page = context.new_page()
+        self.page.on("console", lambda message: self.problems.append(message.text) if message.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.problems.append(dialog.message))
+        self.page.goto(f"http://{server.host}{path}")
+
+    def close(self, *, allowed: str = "\0") -> None:
+        broken = self.page.evaluate("window.broken === undefined")
+        self.page.close()
+        assert broken, "a payload ran"
+        assert [text for text in self.problems if allowed not in text] == []
+
+
+def _screens(server: Server) -> dict[str, str]:
+    uids = [row["uid"] for row in server.get("/rows.json").json["rows"]]
+    project = server.get("/projects.json").json[0]["id"]
+    first = uids[-1]
+    return {
+        "projects": "/projects",
+        "dashboard": f"/projects/{project}",
+        "run-dialog": f"/projects/{project}/run?script=train.py&config=local",
+        "files": f"/projects/{project}/files?file=train.py",
+        "targets": "/targets",
+        "jobs": "/jobs",
+        "runs": "/runs",
+        "run": f"/runs/{first}",
+        "log": f"/runs/{first}/log",
+        "compare": f"/compare?run={first}&run={uids[-2]}",
+        "output": f"/runs/{first}/outputs?name=outputs/table.csv",
+        "settings": "/settings",
+    }
+
+
+def test_screens_have_no_axe_faults_overflow_or_console_errors(
+    signed_in: tuple[Server, BrowserContext], browser: Browser
+) -> None:
+    server, _ = signed_in
+    faults = []
+    for theme in ("light", "dark"):
+        context = browser.new_context(
+            viewport={"width": 1440, "height": 900}, color_scheme=theme, bypass_csp=True, reduced_motion="reduce"
+        )
+        name, _, value = server.cookie.partition("=")
+        context.add_cookies([{"name": name, "value": value, "url": f"http://{server.host}"}])
+        for screen, path in _screens(server).items():
+            visit = Visit((server, context), path)
+            page = visit.page
+            if screen in ("run", "compare"):
+                page.wait_for_selector("#charts[data-drawn]")
+            if screen == "log":
+                page.wait_for_selector("#log[data-ready]")
+            page.add_script_tag(path=str(AXE))
+            found = page.evaluate("axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa']})")
+            faults += [
+                f"{screen} {theme}: {rule['id']} {node['html'][:120]}"
+                for rule in found["violations"]
+                for node in rule["nodes"]
+            ]
+            if SCREENSHOTS:
+                page.screenshot(path=f"{SCREENSHOTS}/{screen}-{theme}.png")
+            if theme == "light":
+                for width in (320, 2560):
+                    page.set_viewport_size({"width": width, "height": 900})
+                    wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+                    assert wide <= 0, f"{screen} overflows at {width} px by {wide}"
+            visit.close()
+        context.close()
+    assert faults == []
+
+
+def test_runs_page_shows_thirty_rows_and_ten_columns(signed_in: tuple[Server, BrowserContext]) -> None:
+    visit = Visit(signed_in, "/runs")
+    box = visit.page.locator("#grid").bounding_box()
+    assert box
+    assert (box["height"] - 26) // 26 >= 30
+    assert visit.page.locator("#grid th").count() == 11  # the first selects
+    fits = visit.page.evaluate(
+        "document.getElementById('grid').scrollWidth <= document.getElementById('grid').clientWidth + 1"
+    )
+    assert fits
+    visit.close()
+
+
+def test_new_run_appears_without_reloading(desk: Desk, signed_in: tuple[Server, BrowserContext]) -> None:
+    visits = [Visit(signed_in, "/runs") for _ in range(8)]  # more than a browser has connections to one host
+    counts = [int(visit.page.locator("#total b").inner_text()) for visit in visits]
+    desk.script("print('live')\n", "live.py")
+    assert desk.submit("live.py").code == 0
+    for visit, count in zip(visits, counts, strict=True):
+        visit.page.wait_for_function(f"document.querySelector('#total b').textContent === '{count + 1}'")
+        visit.page.wait_for_selector("text=live.py")
+    for visit in visits:
+        visit.close()
+
+
+def test_log_follows_and_shows_every_line_once(desk: Desk, signed_in: tuple[Server, BrowserContext]) -> None:
+    gate = desk.user_home / "gate"
+    os.mkfifo(gate)
+    script = (
+        "import sys\nfor number in range(3):\n    print('line', number, flush=True)\n    open(sys.argv[1]).read()\n"
+    )
+    desk.script(script, "slow.py")
+    assert desk.submit("--no-wait", "slow.py", str(gate)).code == 0
+    uid = desk.record("last")["uid"]
+    visit = Visit(signed_in, f"/runs/{uid}/log")
+    for number in range(3):
+        visit.page.wait_for_selector(f"#log >> text=line {number}")
+        gate.write_text("go")
+    eventually(lambda: desk.record("last")["status"] == "Completed")
+    lines = visit.page.locator("#log div").all_inner_texts()
+    assert [line.split("\n")[-1].strip()[-6:] for line in lines] == ["line 0", "line 1", "line 2"]
+    visit.close()
+
+
+def test_search_and_jump_in_the_log(signed_in: tuple[Server, BrowserContext]) -> None:
+    server, _ = signed_in
+    uid = server.get("/rows.json").json["rows"][-1]["uid"]
+    visit = Visit(signed_in, f"/runs/{uid}/log")
+    visit.page.get_by_label("Search").fill("done")
+    visit.page.get_by_label("Search").press("Enter")
+    visit.page.wait_for_selector("#log .hit >> text=done")
+    assert "1 / 1" in visit.page.locator("#found").inner_text()
+    visit.close()
+
+
+def test_keyboard_reaches_a_run_and_compare(signed_in: tuple[Server, BrowserContext]) -> None:
+    visit = Visit(signed_in, "/runs")
+    boxes = visit.page.locator("#grid tbody input")
+    boxes.nth(0).focus()
+    visit.page.keyboard.press("Space")
+    boxes.nth(1).focus()
+    visit.page.keyboard.press("Space")
+    visit.page.get_by_role("button", name="Compare").press("Enter")
+    visit.page.wait_for_url("**/compare?*")
+    visit.close()
+
+
+def test_active_outputs_do_not_run_framed_or_by_address(signed_in: tuple[Server, BrowserContext]) -> None:
+    server, _ = signed_in
+    uid = server.get("/rows.json").json["rows"][-1]["uid"]
+    for name in ("outputs/page.html", "outputs/picture.svg"):
+        for path in (f"/runs/{uid}/outputs?name={name}", f"/runs/{uid}/file?name={name}"):
+            visit = Visit(signed_in, path)
+            assert visit.page.title() != "broken"
+            assert path.startswith(f"/runs/{uid}/outputs") or visit.page.evaluate("self.origin") == "null"
+            visit.close(allowed="sandboxed")
+
+
+def test_other_servers_of_this_machine_get_no_cookie(signed_in: tuple[Server, BrowserContext]) -> None:
+    _, context = signed_in
+    received: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            received.append(self.headers.get("Cookie") or "")
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        page = context.new_page()
+        for host in ("127.0.0.1", "localhost"):
+            page.goto(f"http://{host}:{other.server_port}/")
+        page.close()
+        other.shutdown()
+    assert received
+    assert set(received) == {""}
