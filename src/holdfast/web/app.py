@@ -60,7 +60,7 @@ class Workbench:
         self.live = Live(home, self.history)
         self.is_stopping: Callable[[], bool] = lambda: False
         self._environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(os.path.join(_HERE, "templates")),
+            loader=jinja2.FileSystemLoader(f"{_HERE}/templates"),
             autoescape=True,
             finalize=_visible,
             trim_blocks=True,
@@ -137,8 +137,8 @@ def whole(text: str | None, default: int, most: int = 1 << 53) -> int:
 
 
 def workbench(request: Request) -> Workbench:
-    found: Workbench = request.app.state.workbench
-    return found
+    result: Workbench = request.app.state.workbench
+    return result
 
 
 def make_app(bench: Workbench) -> Starlette:

@@ -139,7 +139,7 @@ def _foreign(scope: Scope, headers: _Headers) -> Refusal | None:
     """Another port of this machine is another site. A link from elsewhere may open a page and nothing more."""
     origin, site = headers.one("origin"), headers.one("sec-fetch-site")
     is_navigation = scope["method"] in _SAFE and headers.one("sec-fetch-mode") == "navigate"
-    # The file that opens the browser posts the code from no origin; the code is the proof, and nobody else has it.
+    # The file that opens the browser posts the code from no origin; the code is the proof.
     is_opening = scope["path"] == SIGN_IN and scope["method"] == "POST" and origin in ("null", "")
     if origin and origin != f"http://{headers.one('host')}" and not is_opening:
         return Refusal(403, "requests from other sites are refused")

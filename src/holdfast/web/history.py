@@ -50,8 +50,8 @@ class History:
         """The answer of a function that gets the index, as current as the run folders are."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, question)
 
-    async def window(self, wish: Wish, first: int, count: int) -> Window:
-        return await self.ask(lambda index: self._window(index, wish, first, count))
+    async def window(self, selection: Wish, first: int, count: int) -> Window:
+        return await self.ask(lambda index: self._window(index, selection, first, count))
 
     async def run(self, uid: str) -> Run:
         """The run of this uid, from its folder."""
@@ -99,15 +99,15 @@ class History:
             files += [layout.events(attempt), layout.client(path), layout.metrics(attempt)]
         return [_mark(path) for path in files]
 
-    def _window(self, index: Index, wish: Wish, first: int, count: int) -> Window:
-        key = wish._replace(columns=None)
+    def _window(self, index: Index, selection: Wish, first: int, count: int) -> Window:
+        key = selection._replace(columns=None)
         order = self._orders.get(key)
         if order is None:
-            order = self._orders[key] = array("q", select.numbers(index, wish))
+            order = self._orders[key] = array("q", select.numbers(index, selection))
             while len(self._orders) > _KEPT_ORDERS:
                 self._orders.popitem(last=False)
         chosen: Sequence[int] = order[max(0, first) : max(0, first) + count]
-        rows, _ = select.rows_of(index, wish, chosen)
+        rows, _ = select.rows_of(index, selection, chosen)
         return Window(len(order), select.uids_of(index, chosen), rows)
 
 

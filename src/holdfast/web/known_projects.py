@@ -35,12 +35,12 @@ class Known(NamedTuple):
 
 
 async def every(bench: Workbench) -> list[Known]:
-    found = {known.id: known for known in await bench.history.ask(lambda index: _with_runs(bench.home, index))}
+    result = {known.id: known for known in await bench.history.ask(lambda index: _with_runs(bench.home, index))}
     for folder in (bench.folder, *servers.preferences(bench.home).get("folders", "").split("\n")):
         known = _of_folder(folder) if folder else None
-        if known is not None and known.id not in found:
-            found[known.id] = known
-    return list(found.values())
+        if known is not None and known.id not in result:
+            result[known.id] = known
+    return list(result.values())
 
 
 async def of(bench: Workbench, project_id: str) -> Known:
@@ -66,7 +66,7 @@ def add(home: Home, folder: str) -> Known:
 
 def _with_runs(home: Home, index: Index) -> list[Known]:
     rows = index.db.execute(_NEWEST).fetchall()
-    found = []
+    result = []
     for project_id, count, number in rows:
         newest = index.db.execute(_UID, (project_id, number)).fetchone()
         uid, status, created = newest or ("", "", "")
@@ -74,8 +74,8 @@ def _with_runs(home: Home, index: Index) -> list[Known]:
         root = str(request.get("project_root") or "")
         is_here = _identity(root) == project_id
         name = str(request.get("project") or project_id)
-        found.append(Known(project_id, name, root if is_here else "", count, uid, str(status), str(created or "")))
-    return found
+        result.append(Known(project_id, name, root if is_here else "", count, uid, str(status), str(created or "")))
+    return result
 
 
 def _of_folder(folder: str) -> Known | None:

@@ -75,22 +75,22 @@ def byte_of_line(path: str, number: int) -> int:
 def search(path: str, text: str, start: int, most: int) -> tuple[list[int], int | None]:
     """Bytes of the lines that contain this text from ``start`` on, and where to continue; None at the end."""
     wanted = text.encode("utf-8", "surrogatepass")
-    found: list[int] = []
+    result: list[int] = []
     with open(path, "rb") as source:
         at = source.seek(start)
         carried = b""
         while block := source.read(_BLOCK):
             data = carried + block
-            place = data.find(wanted)
-            while place >= 0:
-                if len(found) == most:
-                    return found, found[-1] + 1
-                found.append(at - len(carried) + place)
-                end = data.find(b"\n", place)
-                place = data.find(wanted, end) if end >= 0 else -1
+            position = data.find(wanted)
+            while position >= 0:
+                if len(result) == most:
+                    return result, result[-1] + 1
+                result.append(at - len(carried) + position)
+                end = data.find(b"\n", position)
+                position = data.find(wanted, end) if end >= 0 else -1
             at += len(block)
             carried = data[-(len(wanted) - 1) :] if len(wanted) > 1 else b""
-    return found, None
+    return result, None
 
 
 def shown(data: bytes, start: int) -> list[tuple[int, list[Piece]]]:
@@ -163,7 +163,7 @@ def _nth(block: bytes, count: int) -> int:
         if inside < count:
             count -= inside
             low += step
-    place = low - 1
+    position = low - 1
     for _ in range(count):
-        place = block.find(b"\n", place + 1)
-    return place
+        position = block.find(b"\n", position + 1)
+    return position

@@ -52,10 +52,10 @@ def preferences(home: Home) -> dict[str, str]:
     """What was chosen on the page Settings, and the last port."""
     try:
         with open(layout.ui_preferences(folder(home)), encoding="utf-8") as source:
-            found = json_text.loads(source.read())
+            result = json_text.loads(source.read())
     except (FileNotFoundError, ValueError, RecursionError):
         return {}
-    return {name: str(found[name]) for name in _PREFERENCES if isinstance(found, dict) and name in found}
+    return {name: str(result[name]) for name in _PREFERENCES if isinstance(result, dict) and name in result}
 
 
 def prefer(home: Home, **chosen: str) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from holdfast.cli.parse import Command, Option, Positional
 from holdfast.cli.table.comparison import COMPARISONS, REVIVAL
-from holdfast.cli.table.exchange import ASSETS, DIAGNOSTICS, EXCHANGE, LABELS, PASSPORTS, TEAM
+from holdfast.cli.table.exchange import ASSETS, DIAGNOSTICS, EXCHANGE, LABELS, PASSPORTS, TEAM, WEB
 from holdfast.cli.table.history import HISTORY
 from holdfast.cli.table.machines import KERNELS, MACHINES, NOTEBOOKS, WORKBENCH
 from holdfast.cli.table.options import CONFIGURATION, NAME, OLD_TARGET, PROJECT, RUN, STORE_LARGE, SUBMIT, WORD
-from holdfast.cli.table.web import WEB
 
 _AT = "holdfast.cli.commands."
 COMMANDS = (

@@ -39,5 +39,5 @@ def catalogue(language: str) -> dict[str, str]:
     if language == "en":
         return {}
     with open(os.path.join(_HERE, f"{language}.json"), encoding="utf-8") as source:
-        found: dict[str, str] = json_text.loads(source.read())
-    return found
+        result: dict[str, str] = json_text.loads(source.read())
+    return result

@@ -45,12 +45,12 @@ async def lines(request: Request) -> Response:
     count = whole(query.get("count"), _COUNT, _MOST)
     if "line" in query:
         offset = await in_thread(log_window.byte_of_line, path, whole(query["line"], 1))
-        found = await in_thread(log_window.at_byte, path, offset, count)
+        result = await in_thread(log_window.at_byte, path, offset, count)
     elif "before" in query:
-        found = await in_thread(log_window.before_byte, path, whole(query["before"], 0), count)
+        result = await in_thread(log_window.before_byte, path, whole(query["before"], 0), count)
     else:
-        found = await in_thread(log_window.at_byte, path, whole(query.get("at"), -1), count)
-    return json_answer(found._asdict())
+        result = await in_thread(log_window.at_byte, path, whole(query.get("at"), -1), count)
+    return json_answer(result._asdict())
 
 
 async def text(request: Request) -> Response:
@@ -65,8 +65,8 @@ async def search(request: Request) -> Response:
     if not wanted:
         raise HTTPException(400, "nothing to search for")
     path = await _path(request)
-    found, following = await in_thread(log_window.search, path, wanted, whole(query.get("from"), 0), _MOST_MATCHES)
-    return json_answer({"matches": found, "next": following})
+    result, following = await in_thread(log_window.search, path, wanted, whole(query.get("from"), 0), _MOST_MATCHES)
+    return json_answer({"matches": result, "next": following})
 
 
 async def _path(request: Request) -> str:

@@ -38,8 +38,8 @@ async def as_json(request: Request) -> Response:
 async def dashboard(request: Request) -> Response:
     bench = workbench(request)
     known = await known_projects.of(bench, request.path_params["project"])
-    wish = Wish(project_id=known.id)
-    window = await bench.history.window(wish, 0, _LATEST)
+    selection = Wish(project_id=known.id)
+    window = await bench.history.window(selection, 0, _LATEST)
     folders = target_lookup.folders(known.root, bench.home.path)
     return bench.page(
         request,
@@ -80,10 +80,10 @@ def configurations(folders: tuple[str, ...]) -> list[str]:
 
 
 def _gallery() -> list[Json]:
-    found: list[Json] = []
+    result: list[Json] = []
     for name, folder in new_project.templates().items():
-        found.append({"name": name, "summary": new_project.summary(folder), "readme": _readme(folder)})
-    return found
+        result.append({"name": name, "summary": new_project.summary(folder), "readme": _readme(folder)})
+    return result
 
 
 def _readme(root: str) -> str:

@@ -85,7 +85,7 @@ def _record(run: Run) -> Json:
 def _card(home: Home, run: Run) -> dict[str, Any]:
     record = history_record.record(run)
     metrics, gpu = series.read(run)
-    digests = [reader.digest(found) for found in list(metrics.by_name.values())[:_MOST_METRICS]]
+    digests = [reader.digest(result) for result in list(metrics.by_name.values())[:_MOST_METRICS]]
     packages = package_list.read(run) or {}
     recorded = history_record.gpu_receipt(run)
     return {
@@ -109,8 +109,8 @@ def _card(home: Home, run: Run) -> dict[str, Any]:
 
 def _strip(recorded: object) -> list[Json]:
     """The parts of the run's time that took any, with their share in tenths of a percent."""
-    found = recorded if isinstance(recorded, dict) else {}
-    parts, wall = found.get("parts"), found.get("wall_s")
+    result = recorded if isinstance(recorded, dict) else {}
+    parts, wall = result.get("parts"), result.get("wall_s")
     if not isinstance(parts, dict) or not isinstance(wall, float) or wall <= 0:
         return []
     lengths = [(name, parts.get(name)) for name in ledger.PARTS]
@@ -133,10 +133,10 @@ def _tail(run: Run) -> str:
     from holdfast.web.log_window import at_byte
 
     try:
-        found = at_byte(layout.log(run.attempt), -1, _TAIL)
+        result = at_byte(layout.log(run.attempt), -1, _TAIL)
     except OSError:
         return ""
-    return "\n".join("".join(text for _, text in pieces) for _, pieces in found.lines[-20:])
+    return "\n".join("".join(text for _, text in pieces) for _, pieces in result.lines[-20:])
 
 
 def _seconds(text: str | None) -> float | None:

@@ -84,8 +84,8 @@ async def events(request: Request) -> Response:
 
 def default_columns(index: Index) -> str:
     """Fixed columns, then the metrics that most likely matter, ten in all."""
-    found = index.db.execute("SELECT name FROM names WHERE kind = 'metric' ORDER BY id LIMIT 200").fetchall()
-    names = sorted((str(row[0]) for row in found), key=lambda name: not has_best(name))
+    result = index.db.execute("SELECT name FROM names WHERE kind = 'metric' ORDER BY id LIMIT 200").fetchall()
+    names = sorted((str(row[0]) for row in result), key=lambda name: not has_best(name))
     metrics = [_quoted(f"metrics.{name}") for name in names[: _DEFAULT - len(_FIXED)]]
     others = ["name", "user", "host"][: _DEFAULT - len(_FIXED) - len(metrics)]
     return ",".join((*_FIXED[:2], *_FIXED[2:4], *metrics, *_FIXED[4:], *others))
@@ -106,9 +106,9 @@ def _wish(request: Request, columns: str | None) -> Wish:
     )
 
 
-async def _window(bench: Workbench, wish: Wish, first: int, count: int) -> dict[str, Any]:
-    window = await bench.history.window(wish, first, count)
-    names = list(window.rows[0]) if window.rows else [name.strip("` ") for name in (wish.columns or "").split(",")]
+async def _window(bench: Workbench, selection: Wish, first: int, count: int) -> dict[str, Any]:
+    window = await bench.history.window(selection, first, count)
+    names = list(window.rows[0]) if window.rows else [name.strip("` ") for name in (selection.columns or "").split(",")]
     now = time.time()
     shown: list[object] = [
         {

@@ -87,20 +87,20 @@ def _order(known: Known, fields: Mapping[str, str]) -> Order:
     except ValueError as error:
         raise UsageError("the arguments cannot be split", answer=str(error), hint="close every quote") from error
     variables = tuple(line for line in fields.get("env", "").split("\n") if line.strip())
-    asked = Asked(
+    inputs = Asked(
         words=(fields.get("script", ""), *arguments),
         folder=known.root,
         env=tuple(line.strip() for line in variables),
         gpus=fields.get("gpus") or None,
         name=fields.get("name") or None,
     )
-    return Order(asked, fields.get("config") or None)
+    return Order(inputs, fields.get("config") or None)
 
 
 def _plan(home: Home, known: Known, fields: Mapping[str, str], last: str) -> Json:
     dialog = PageDialog()
-    found = prepare(_order(known, fields), dialog, os.environ)
-    plan, taken = plan_only(home, found.project, found.job, found.target, dialog.agree)
+    result = prepare(_order(known, fields), dialog, os.environ)
+    plan, taken = plan_only(home, result.project, result.job, result.target, dialog.agree)
     shown: Json = {"plan": plan.to_json(), "files": taken.files, "bytes": taken.bytes, "new_bytes": taken.new_bytes}
     shown["notes"] = [*dialog.notes, *taken.warnings]
     shown["left_out"] = len(taken.left_out)
@@ -111,7 +111,7 @@ def _plan(home: Home, known: Known, fields: Mapping[str, str], last: str) -> Jso
         shown["same_code"] = before.request.get("tree") == taken.tree
         if not shown["same_code"]:
             try:
-                lines = list(restore.difference(home, before, None, found.project, dialog.agree))
+                lines = list(restore.difference(home, before, None, result.project, dialog.agree))
             except HoldfastError as error:
                 lines = [str(error)]
             shown["diff"] = lines[:_MOST_DIFF]
@@ -132,13 +132,13 @@ def _start_once(home: Home, known: Known, fields: Mapping[str, str]) -> str:
 
 def _start(home: Home, order: Order) -> str:
     dialog, stopwatch = PageDialog(), Stopwatch(now_ns())
-    found = prepare(order, dialog, os.environ)
+    result = prepare(order, dialog, os.environ)
     stopwatch.lap("begin")
-    line = reach(home, found, lambda: Line(home, found.target, dialog.lost, dialog.back), dialog)
+    line = reach(home, result, lambda: Line(home, result.target, dialog.lost, dialog.back), dialog)
     try:
         stopwatch.lap("connect")
         stopwatch.waited = lambda: line.waited_ns
-        plan, _taken = Session(home, found, line, stopwatch, dialog, lambda _identity: None).run()
+        plan, _taken = Session(home, result, line, stopwatch, dialog, lambda _identity: None).run()
     finally:
         line.close()
     return plan.uid

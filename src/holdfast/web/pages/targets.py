@@ -32,7 +32,7 @@ async def as_json(request: Request) -> Response:
 
 
 async def check(request: Request) -> Response:
-    """Connect to a target, which the project must be allowed to use, and show what was found out."""
+    """Connect to a target, which the project must be allowed to use, and show what was result out."""
     bench = workbench(request)
     known = await known_projects.of(bench, request.path_params["project"])
     result = await in_thread(_check, bench.home, known.root, request.path_params["name"])
