@@ -1,6 +1,6 @@
 """How long the Runs page takes in a browser until its rows can be used, cold, and how much it loads.
 
-``python bench/web.py [--runs 10000] [--full] [--keep FOLDER]`` makes the runs of ``bench/history.py``. It prints
+``python bench/runs_page.py [--runs 10000] [--full] [--keep FOLDER]`` makes the runs of ``bench/history.py``. It prints
 medians of cold browsers; jumps are to rows all over the grid.
 """
 
