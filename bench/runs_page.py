@@ -16,13 +16,16 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from history import store
 from playwright.sync_api import sync_playwright
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from collections.abc import Callable
+
+    from playwright._impl._api_structures import SetCookieParam
+    from playwright.sync_api import Browser, Response
 
 ROUNDS = 5
 _HEAP = "performance.memory ? performance.memory.usedJSHeapSize : 0"
@@ -44,7 +47,7 @@ def main() -> int:
 
 def measure(home: str, project: str, count: int) -> None:
     env = {**os.environ, "HOLDFAST_HOME": home}
-    command = [Path(sys.executable).with_name("holdfast"), "ui", "--no-open", "--port", "0"]
+    command: list[str | Path] = [Path(sys.executable).with_name("holdfast"), "ui", "--no-open", "--port", "0"]
     with subprocess.Popen(command, cwd=project, env=env, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         lines = [server.stdout.readline() for _ in range(2)]
@@ -58,13 +61,17 @@ def measure(home: str, project: str, count: int) -> None:
             server.terminate()
 
 
+def _note_into(answers: list[tuple[str, int]]) -> Callable[[Response], None]:
+    return lambda answer: answers.append((answer.url, len(answer.body())))
+
+
 def show(browser: Browser, address: str, code: str, count: int, pid: int) -> None:
     usable, jumps, requests, scripts, heap = [], [], 0, 0, 0.0
     cookies = None
     for _ in range(ROUNDS + 1):
         context = browser.new_context(viewport={"width": 1440, "height": 900})
         if cookies is not None:
-            context.add_cookies(cookies)
+            context.add_cookies(cast("list[SetCookieParam]", cookies))
         page = context.new_page()
         if cookies is None:
             page.goto(address)
@@ -75,7 +82,7 @@ def show(browser: Browser, address: str, code: str, count: int, pid: int) -> Non
             context.close()
             continue
         answers: list[tuple[str, int]] = []
-        page.on("response", lambda answer, seen=answers: seen.append((answer.url, len(answer.body()))))
+        page.on("response", _note_into(answers))
         began = time.perf_counter()
         page.goto(f"{address}runs", wait_until="commit")
         page.wait_for_selector("html[data-ready] #grid tbody tr:nth-child(30)")

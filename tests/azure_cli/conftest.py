@@ -53,7 +53,16 @@ def _install() -> None:
     uv = Path(sys.executable).with_name("uv")
     folder = AZ.parents[1]
     subprocess.run([uv, "venv", "-q", "--clear", "--seed", folder], check=True, timeout=120)
-    argv = [uv, "pip", "install", "-q", "--compile-bytecode", "--python", folder / "bin" / "python", VERSION]
+    argv: list[str | Path] = [
+        uv,
+        "pip",
+        "install",
+        "-q",
+        "--compile-bytecode",
+        "--python",
+        folder / "bin" / "python",
+        VERSION,
+    ]
     subprocess.run(argv, check=True, timeout=600)
 
 

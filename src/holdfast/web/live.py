@@ -159,7 +159,7 @@ class _LogFollower:
     def progress(self, _text: str) -> None:
         """Shown by terminals only."""
 
-    def another_attempt(self) -> None:
+    def another_attempt(self, _reason: str) -> None:
         self._news(ended=False)
 
     def cut(self, _file: str) -> None:

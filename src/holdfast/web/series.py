@@ -12,7 +12,8 @@ from holdfast.present.gpu_card import read_series
 from holdfast.store import runs
 
 if TYPE_CHECKING:
-    from holdfast.metrics.reader import Metrics, Series
+    from holdfast.metrics.reader import Metrics
+    from holdfast.metrics.values import Series
     from holdfast.model import Json
     from holdfast.store.runs import Run
 

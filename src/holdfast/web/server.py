@@ -119,6 +119,8 @@ def _tcp_socket(home: Home, port: int | None) -> socket.socket:
 
 
 def _unix_socket(home: Home, stack: contextlib.ExitStack) -> socket.socket:
+    if sys.platform == "win32":
+        raise UsageError("Windows has no sockets of this kind", where="--socket", hint="use --port")
     import tempfile
 
     path = os.path.join(servers.folder(home), f"{os.getpid()}.sock")

@@ -157,11 +157,11 @@ def _scripts(root: str) -> Iterator[Finding]:
         pin = f", or pin {module.package}<{module.below}" if module.below else ""
         yield Finding("warning", script.file, line, 1, message, f"change the import{pin}")
     for file in script_imports.scripts(root):
-        script = script_imports.read(root, file)
-        if script is not None and not script.is_parsed:
-            message = f"Python 3 cannot parse this script: {script.problem}"
+        read = script_imports.read(root, file)
+        if read is not None and not read.is_parsed:
+            message = f"Python 3 cannot parse this script: {read.problem}"
             hint = "scripts for Python 2 are converted by the program 2to3 of Python 3.12 and older"
-            yield Finding("warning", file, script.problem_line, 1 if script.problem_line else 0, message, hint)
+            yield Finding("warning", file, read.problem_line, 1 if read.problem_line else 0, message, hint)
 
 
 def _pins(root: str) -> dict[str, str]:
