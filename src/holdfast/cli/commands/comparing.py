@@ -35,7 +35,7 @@ def compare_runs(parsed: Parsed) -> int:
             sys.stderr.write(f"WARNING: {show(problem)}\n")
     show_all = parsed.flag("all")
     if form == "html":
-        from holdfast.present.compare_page import page
+        from holdfast.present.pages.compare_page import page
 
         _put(to, page(result, show_all=show_all))
     elif to is not None:
@@ -67,7 +67,7 @@ def _put(to: str | None, data: bytes) -> None:
 
 
 def _show(parsed: Parsed, result: Comparison, form: str, *, show_all: bool) -> None:
-    from holdfast.present.compare_page import shown
+    from holdfast.present.pages.compare_page import shown
 
     names = [metric_chart.label(run) for run in result.runs]
     rows: list[Json] = []

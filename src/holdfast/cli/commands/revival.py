@@ -116,7 +116,7 @@ def _print_report(report: Report) -> None:
 
 
 def _result_line(result: Result) -> str:
-    from holdfast.present.revive_page import last_values
+    from holdfast.present.pages.revive_page import last_values
 
     word = "completed" if result.code == 0 else f"exit code {result.code}"
     last = last_values(result.metrics)
@@ -126,7 +126,7 @@ def _result_line(result: Result) -> str:
 
 def _write_page(report: Report, results: list[Result], named: str | None) -> None:
     from holdfast.amlconfig.write import save
-    from holdfast.present import revive_page
+    from holdfast.present.pages import revive_page
 
     folder = os.getcwd()
     if os.path.commonpath([os.path.realpath(folder), report.root]) == report.root:

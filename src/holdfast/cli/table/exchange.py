@@ -240,7 +240,7 @@ WEB = (
             ("On this machine", "holdfast ui"),
             ("On another machine, shown here by the ssh command that it prints", "holdfast ui --socket"),
         ),
-        description="The server ends with this command; runs go on. See docs/web.md.",
+        description="The server ends with this command; runs continue. See docs/web.md.",
     ),
     Command(("ui", "list"), "List the web servers of this store.", _WEB + "list_servers"),
     Command(

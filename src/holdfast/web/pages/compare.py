@@ -8,9 +8,9 @@ from starlette.responses import Response
 
 from holdfast.engine.runs.compare import compare
 from holdfast.errors import UsageError
-from holdfast.present.compare_page import page as shared_page
-from holdfast.present.compare_page import shown
 from holdfast.present.metric_chart import label
+from holdfast.present.pages.compare_page import page as shared_page
+from holdfast.present.pages.compare_page import shown
 from holdfast.web.app import in_thread, json_answer, workbench
 from holdfast.web.gate import INERT
 

@@ -35,8 +35,8 @@ _NUMERIC = frozenset(("run_number", "duration", "exit_code"))
 async def page(request: Request) -> Response:
     """The first rows are in the page itself; a wrong filter shows its error beside the field and no rows."""
     bench, query = workbench(request), request.query_params
-    asked = query.get("columns")
-    columns = asked if asked else await bench.history.ask(default_columns)
+    chosen = query.get("columns")
+    columns = chosen if chosen else await bench.history.ask(default_columns)
     error: UsageError | None = None
     window: dict[str, Any] = {"total": 0, "rows": []}
     titles = [name.strip() for name in columns.split(",")]
