@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     Answer = TypeVar("Answer")
 
 _KEPT_ORDERS = 8
+_Mark = tuple[int, int, int]  # of a file: inode, size, time
 
 
 class Window(NamedTuple):
@@ -41,7 +42,7 @@ class History:
         self._home = home
         self._thread = ThreadPoolExecutor(1, "index")
         self._index: Index | None = None
-        self._state: object = None
+        self._state: dict[str, _Mark] | None = None
         self._open: list[str] = []
         self._orders: OrderedDict[Wish, array[int]] = OrderedDict()
         self.version = 0  # grows whenever runs were read again
@@ -81,23 +82,33 @@ class History:
 
     def _answer(self, question: Callable[[Index], Answer]) -> Answer:
         if self._index is None or self._look() != self._state:
-            self._close()
-            self._index = Index(self._home)
-            self._index.read_changed()
-            self._open = self._index.open_runs()
-            self._orders.clear()
-            self._state = self._look()
-            self.version += 1
+            return question(self._read())
         return question(self._index)
 
-    def _look(self) -> object:
+    def _read(self) -> Index:
+        """Marks are taken before what they stand for is read: a change between the two is read the next time."""
+        self._close()
+        self._index = index = Index(self._home)
+        known: list[str] | None = None
+        while known is None or not set(self._open) <= set(known):
+            known, before = self._open, self._look()
+            index.read_changed()
+            self._open = index.open_runs()
+        now = self._look()
+        before[self._home.index_file] = now[self._home.index_file]  # our own reading wrote it
+        self._state = {path: before[path] for path in now}
+        self._orders.clear()
+        self.version += 1
+        return index
+
+    def _look(self) -> dict[str, _Mark]:
         """What changes when a run was added, went on, or was changed by another command."""
         files = [self._home.runs, self._home.index_file]
         for uid in self._open:
             path = self._home.run(uid)
             attempt = layout.attempt(path, runs.last_attempt(path))
             files += [layout.events(attempt), layout.client(path), layout.metrics(attempt)]
-        return [_mark(path) for path in files]
+        return {path: _mark(path) for path in files}
 
     def _window(self, index: Index, selection: Wish, first: int, count: int) -> Window:
         key = selection._replace(columns=None)
@@ -111,7 +122,7 @@ class History:
         return Window(len(order), select.uids_of(index, chosen), rows)
 
 
-def _mark(path: str) -> tuple[int, int, int]:
+def _mark(path: str) -> _Mark:
     try:
         status = os.stat(path)
     except OSError:

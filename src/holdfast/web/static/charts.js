@@ -68,5 +68,5 @@
   document.getElementById("reset").addEventListener("click", () => { range = null; draw(); });
   window.addEventListener("resize", () => { for (const one of charts) one.setSize({width: place.clientWidth - 12, height: one.height}); });
   draw();
-  holdfast.listen(place.dataset.topic, draw);
+  holdfast.listen(place.dataset.topic, holdfast.inTurn(draw));
 })();

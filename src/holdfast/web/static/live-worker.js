@@ -12,11 +12,12 @@ function tell(message) {
 
 function adjust() {
   const wanted = [...new Set([...pages.values()].flatMap((set) => [...set]))].sort().join(",");
-  if (wanted === topics && source) return;
+  if (wanted === topics && source) return false;
   topics = wanted;
   if (source) source.close();
   source = null;
   if (topics) open();
+  return true;
 }
 
 function open() {
@@ -39,6 +40,9 @@ self.onconnect = (event) => {
   port.onmessage = ({data}) => {
     if (data.leave) pages.delete(port);
     else pages.set(port, new Set(data.topics));
-    adjust();
+    const isNew = adjust();
+    if (data.leave || isNew) return;
+    if (source.readyState === EventSource.OPEN) port.postMessage({topic: "hello"});
+    else port.postMessage({topic: "connection", ok: false});
   };
 };

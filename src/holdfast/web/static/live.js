@@ -1,19 +1,17 @@
-// Live news for this page: holdfast.listen(topic, callback). The callback also runs after a broken connection.
+// Live news for this page: holdfast.listen(topic, callback). The callback runs when the page is connected too: what
+// happened between the answer that it shows and the connection, or while that was broken, is fetched then.
 "use strict";
 window.holdfast = (() => {
   const listeners = new Map();
   const sign = document.getElementById("connection");
   let port = null;
-  let lost = false;
 
   function heard(message) {
     if (message.topic === "connection") {
-      if (!message.ok) lost = true;
       sign.textContent = message.ok ? "" : sign.dataset.lost;
       sign.classList.toggle("lost", !message.ok);
     } else if (message.topic === "hello") {
-      if (lost) for (const callback of listeners.values()) callback({again: true});
-      lost = false;
+      for (const callback of listeners.values()) callback({});
     } else {
       const callback = listeners.get(message.topic);
       if (callback) callback(message);
@@ -47,8 +45,25 @@ window.holdfast = (() => {
     return value;
   }
 
+  // One call at a time; one that comes meanwhile is made afterwards, so that nothing is missed.
+  function inTurn(work) {
+    let busy = false;
+    let again = false;
+    return async () => {
+      if (busy) { again = true; return; }
+      busy = true;
+      try {
+        do {
+          again = false;
+          try { await work(); } catch (error) { /* the next news tries again */ }
+        } while (again);
+      } finally { busy = false; }
+    };
+  }
+
   return {
     json,
+    inTurn,
     listen(topic, callback) {
       if (!topic) return;
       listeners.set(topic, callback);

@@ -10,7 +10,6 @@
   let end = 0;
   let size = 0;
   let busy = false;
-  let again = false;
   let matches = [];
   let match = -1;
   let searched = "";
@@ -55,29 +54,23 @@
     view.dataset.ready = "1";
   }
 
-  async function later() {
-    if (busy) { again = true; return; }
-    busy = true;
-    try {
-      do {
-        again = false;
-        const atEnd = view.scrollTop + view.clientHeight > view.scrollHeight - 40;
-        // The last line may have been cut where it was still being written: it is read again.
-        const last = view.lastElementChild && view.lastElementChild.dataset.at ? Number(view.lastElementChild.dataset.at) : 0;
-        const data = await holdfast.json(address("log.json", {at: last, count: 262144}));
-        noted(data);
-        if (data.end === end && data.lines.length < 2) break;
-        if (!view.lastElementChild) view.replaceChildren();
-        if (view.lastElementChild) view.lastElementChild.remove();
-        view.append(...data.lines.map(line));
-        end = data.end;
-        while (view.childElementCount > most) view.firstElementChild.remove();
-        if (view.firstElementChild) start = Number(view.firstElementChild.dataset.at);
-        if (follow.checked && atEnd) view.scrollTop = view.scrollHeight;
-        if (follow.checked && end < size) again = true;
-      } while (again);
-    } catch (error) { /* nothing printed yet */ } finally { busy = false; }
-  }
+  const later = holdfast.inTurn(async () => {
+    do {
+      const atEnd = view.scrollTop + view.clientHeight > view.scrollHeight - 40;
+      // The last line may have been cut where it was still being written: it is read again.
+      const last = view.lastElementChild && view.lastElementChild.dataset.at ? Number(view.lastElementChild.dataset.at) : 0;
+      const data = await holdfast.json(address("log.json", {at: last, count: 262144}));
+      noted(data);
+      if (data.end === end && data.lines.length < 2) return;
+      if (view.lastElementChild) view.lastElementChild.remove();
+      else view.replaceChildren();
+      view.append(...data.lines.map(line));
+      end = data.end;
+      while (view.childElementCount > most) view.firstElementChild.remove();
+      if (view.firstElementChild) start = Number(view.firstElementChild.dataset.at);
+      if (follow.checked && atEnd) view.scrollTop = view.scrollHeight;
+    } while (follow.checked && end < size);
+  });
 
   async function earlier() {
     if (busy || start <= 0) return;
@@ -143,7 +136,7 @@
       if (news.attempt && String(news.attempt) !== attempt) return;
       if (news.size !== undefined) size = news.size;
       if (!view.dataset.at && !view.firstElementChild) view.replaceChildren();
-      if (follow.checked || end < size) later();
+      if (follow.checked || news.size === undefined || end < size) later();
     });
   });
 })();

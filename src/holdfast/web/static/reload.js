@@ -2,15 +2,15 @@
 "use strict";
 (() => {
   const part = document.getElementById("reload");
-  let busy = false;
-  holdfast.listen(part.dataset.topic, async () => {
-    if (busy || part.contains(document.activeElement)) return;
-    busy = true;
-    try {
-      const answer = await fetch(location.href);
-      if (!answer.ok) return;
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("reload");
-      if (page) part.replaceChildren(...page.childNodes);
-    } finally { busy = false; }
+  let isLate = false;
+  const reload = holdfast.inTurn(async () => {
+    isLate = part.contains(document.activeElement); // nothing is taken away below the keyboard
+    if (isLate) return;
+    const answer = await fetch(location.href);
+    if (!answer.ok) return;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("reload");
+    if (page) part.replaceChildren(...page.childNodes);
   });
+  part.addEventListener("focusout", () => setTimeout(() => isLate && reload()));
+  holdfast.listen(part.dataset.topic, reload);
 })();

@@ -62,15 +62,16 @@
     const query = new URLSearchParams({...state, from: first, count: visible + 3 * margin});
     const data = await holdfast.json(`/rows.json?${query}`);
     if (turn !== asked) return;
-    const focused = document.activeElement && body.contains(document.activeElement)
-      ? document.activeElement.getAttribute("href") : null;
+    const active = document.activeElement;
+    const focused = active && body.contains(active)
+      ? (active.name === "run" ? `input[value="${active.value}"]` : `a[href="${active.getAttribute("href")}"]`) : null;
     body.replaceChildren(...data.rows.map((entry, at) => row(data, entry, first + at)));
     shown = first;
     total = data.total;
     document.querySelector("#total b").textContent = total.toLocaleString("en");
     table.setAttribute("aria-rowcount", total + 1);
     layOut();
-    if (focused) body.querySelector(`a[href="${focused}"]`)?.focus();
+    if (focused) body.querySelector(focused)?.focus();
   }
 
   let waiting = 0;
@@ -89,6 +90,6 @@
   layOut();
   if (shown) grid.scrollTop = shown * height;
   if (grid.clientHeight / height > body.rows.length && body.rows.length < total) fetchRows(true);
-  if (!document.getElementById("mistake")) holdfast.listen("runs", () => fetchRows(true).catch(() => {}));
+  if (!document.getElementById("mistake")) holdfast.listen("runs", holdfast.inTurn(() => fetchRows(true)));
   document.documentElement.dataset.ready = "1";
 })();

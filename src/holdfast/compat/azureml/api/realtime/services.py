@@ -36,6 +36,6 @@ def _described(definition: "object") -> "dict[str, object]":
         if convert is not None:
             sample = convert("records") if name == "to_dict" else convert()
     return {
-        "type": getattr(definition, "type", type(sample).__name__),
+        "type": getattr(definition, "input_type", type(sample).__name__),
         "example": json.loads(json.dumps(sample, default=str)),
     }
