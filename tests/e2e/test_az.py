@@ -112,6 +112,8 @@ def test_the_users_start_files_do_not_push_us_off_the_path(desk: Desk, name: str
     (desk.user_home / f".{name}rc").write_text(f'export PATH="{theirs}:$PATH"\n')
     config = desk.user_home / ".config" / "fish"
     config.mkdir(parents=True)
+    # Where this folder is missing, fish reads all manual pages of the machine in the background.
+    (desk.user_home / ".local" / "share" / "fish" / "generated_completions").mkdir(parents=True)
     (config / "config.fish").write_text(f"set -gx PATH {theirs} $PATH\n")
     env = {**desk.env, "TERM": "dumb", "SHELL": str(shutil.which(name))}
     pid, terminal = pty.fork()

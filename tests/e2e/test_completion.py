@@ -141,7 +141,7 @@ def test_unknown_shell_is_refused(desk: Desk) -> None:
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command.words))
 def test_every_command_and_visible_option_is_offered(command: Command) -> None:
     *group, name = command.short
-    assert name in {candidate.word for candidate in complete([*group, ""]).words}
+    assert (name in {candidate.word for candidate in complete([*group, ""]).words}) is not command.hidden
     flags = {flag for option in command.options if not option.hidden for flag in option.flags}
     assert flags <= {candidate.word for candidate in complete([*command.short, "-"]).words}
 
