@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -454,13 +455,13 @@ print(json.dumps([[value for at, value in enumerate(found) if at != 3], first]))
 
 def test_result_of_a_hostile_target_runs_nothing(desk: Desk) -> None:
     """The script takes the place of the call: it writes what it likes as its result."""
-    desk.script(
+    made = desk.script(
         """
-import json, os, pickle, sys
+import os, pickle, sys
 class Evil:
     def __reduce__(self):
-        return (open, (sys.argv[2], "w"))
-folder = os.path.join(os.environ["HOLDFAST_OUTPUTS"], "holdfast-result")
+        return (open, (sys.argv[1], "w"))
+folder = "made"
 os.makedirs(folder)
 import numpy
 numpy.save(os.path.join(folder, "result-1.npy"), numpy.array([Evil()], dtype=object), allow_pickle=True)
@@ -481,7 +482,18 @@ for name, data in (
     with open(os.path.join(folder, name), "wb") as target:
         target.write(data)
 pickle.dump(Evil(), open(os.path.join(folder, "result.pickle"), "wb"))
-json.dump(json.loads(sys.argv[1]), open(os.path.join(folder, "result.json"), "w"))
+""",
+        "make.py",
+    )
+    executed = desk.project / "executed"
+    subprocess.run([sys.executable, made, executed], cwd=desk.project, check=True)
+    desk.script(
+        """
+import os, shutil, sys
+folder = os.path.join(os.environ["HOLDFAST_OUTPUTS"], "holdfast-result")
+shutil.copytree("made", folder)
+with open(os.path.join(folder, "result.json"), "w") as out:
+    out.write(sys.argv[1])
 """
     )
     hostile = [
@@ -508,7 +520,7 @@ import json, sys
 import holdfast
 names = []
 for document in json.loads(sys.argv[1]):
-    run = holdfast.submit("train.py", json.dumps(document), sys.argv[2], target="local")
+    run = holdfast.submit("train.py", json.dumps(document), target="local")
     try:
         names.append(repr(run.result()))
     except Exception as error:
@@ -516,8 +528,7 @@ for document in json.loads(sys.argv[1]):
 print(json.dumps(names))
 """,
         json.dumps(hostile),
-        str(desk.project / "executed"),
     )
     assert result.code == 0, result
     assert result.json == ["UsageError", *["MalformedAnswerError"] * 18]
-    assert not (desk.project / "executed").exists()
+    assert not executed.exists()
