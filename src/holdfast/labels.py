@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 _LONGEST = 200
 
 
-def read_tags(words: Iterable[str]) -> Json:
+def read_tags(texts: Iterable[str]) -> Json:
     """``NAME=VALUE``, or ``NAME`` alone, which is true."""
     tags: Json = {}
-    for word in words:
+    for word in texts:
         name, equals, value = word.partition("=")
         tags[checked_tag(name)] = parameters.typed(value) if equals else True
     return tags

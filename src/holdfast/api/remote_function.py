@@ -97,10 +97,10 @@ class RemoteFunction(InPlaceFunction, Generic[P, R]):
     def _submit(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options) -> RemoteRun[R]:
         function = self._function
         root = projects.find(os.path.abspath(options.get("project") or os.getcwd())).root
-        words = sending.arguments_for_history(function, args, kwargs)
+        arguments = sending.arguments_for_history(function, args, kwargs)
         files = sending.files(function, args, kwargs, root, allow_pickle=self._allow_pickle)
         script = f"{sending.FOLDER}/{sending.script_name(function)}"
-        run = submit_words((script, *words), files, options)
+        run = submit_words((script, *arguments), files, options)
         made: RemoteRun[R] = RemoteRun(run._home, run.uid, restart=True)
         made._allow_pickle = self._allow_pickle
         return made

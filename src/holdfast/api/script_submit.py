@@ -86,19 +86,19 @@ def submit(script: StrPath, *arguments: object, **options: Unpack[Options]) -> R
     return submit_words((checked_path("script", script), *map(str, arguments)), None, options)
 
 
-def submit_words(words: tuple[str, ...], files: Mapping[str, bytes] | None, options: Options) -> Run:
+def submit_words(argv: tuple[str, ...], files: Mapping[str, bytes] | None, options: Options) -> Run:
     """Submit a script with its arguments; ``files`` are added to the run's snapshot and not to the project."""
-    check_words(words)
+    check_words(argv)
     dialog = ProgramDialog(listener(options.get("progress")), large=options.get("large", False))
     stopwatch = Stopwatch(now_ns())
-    found = prepare(_order(words, files, options), dialog, _environ())
+    prepared = prepare(_order(argv, files, options), dialog, _environ())
     home = open_home()
     stopwatch.lap("begin")
-    line = reach(home, found, lambda: Line(home, found.target, dialog.lost, dialog.back), dialog)
+    line = reach(home, prepared, lambda: Line(home, prepared.target, dialog.lost, dialog.back), dialog)
     try:
         stopwatch.lap("connect")
         stopwatch.waited = lambda: line.waited_ns
-        session = Session(home, found, line, stopwatch, dialog, lambda _identity: None)
+        session = Session(home, prepared, line, stopwatch, dialog, lambda _identity: None)
         plan, taken = session.run(skip_unreadable=options.get("skip_unreadable", False))
     finally:
         line.close()
@@ -107,10 +107,10 @@ def submit_words(words: tuple[str, ...], files: Mapping[str, bytes] | None, opti
     return Run(home, plan.uid, restart=True)
 
 
-def _order(words: tuple[str, ...], files: Mapping[str, bytes] | None, options: Options) -> Order:
+def _order(argv: tuple[str, ...], files: Mapping[str, bytes] | None, options: Options) -> Order:
     python = options.get("python")
-    asked = Asked(
-        words=words,
+    typed = Asked(
+        words=argv,
         folder=os.path.abspath(options.get("project") or os.getcwd()),
         env=tuple(f"{name}={value}" for name, value in (options.get("env") or {}).items()),
         env_files=tuple(os.fspath(path) for path in options.get("env_files", ())),
@@ -135,7 +135,7 @@ def _order(words: tuple[str, ...], files: Mapping[str, bytes] | None, options: O
     target, config = options.get("target"), options.get("config")
     if config is None:
         target, config = None, target  # as -c: a run configuration, or a target
-    return Order(asked, config, target, options.get("environment"), None if python is None else os.fspath(python))
+    return Order(typed, config, target, options.get("environment"), None if python is None else os.fspath(python))
 
 
 def _text(value: object) -> str | None:

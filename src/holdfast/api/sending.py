@@ -38,22 +38,22 @@ def files(
 ) -> dict[str, bytes]:
     """The files of a call, for the snapshot of its run. ``root`` is the project's folder."""
     name = function.__qualname__
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     call: dict[str, Any] = {"v": 1, "allow_pickle": allow_pickle, "path": import_paths(root), "name": name}
     reference = _reference(function, root)
     if reference is None:
         call.update(kind="pickle")
-        found["function.pickle"] = _pickled_function(function, root)
+        contents["function.pickle"] = _pickled_function(function, root)
     else:
         call.update(reference)
-    found["arguments.pickle"], is_by_value = _pickled_arguments(function, args, kwargs, root)
+    contents["arguments.pickle"], is_by_value = _pickled_arguments(function, args, kwargs, root)
     if reference is None or is_by_value:
         call["python"] = list(sys.version_info[:2])
-        found["cloudpickle.zip"] = cloudpickle_source()
-    found["call.json"] = json.dumps(call).encode()
+        contents["cloudpickle.zip"] = cloudpickle_source()
+    contents["call.json"] = json.dumps(call).encode()
     with open(remote_call.__file__, "rb") as source:
-        found[script_name(function)] = source.read()
-    return {f"{FOLDER}/{file}": content for file, content in found.items()}
+        contents[script_name(function)] = source.read()
+    return {f"{FOLDER}/{file}": content for file, content in contents.items()}
 
 
 def script_name(function: Callable[..., Any]) -> str:
@@ -148,8 +148,8 @@ def _pickled_function(function: Callable[..., Any], root: str) -> bytes:
 def _culprit(function: Callable[..., Any], dumps: Dumps, depth: int) -> str:
     """The variable of an enclosing scope, or the global one, that cannot be pickled."""
     variables = inspect.getclosurevars(function)
-    for kind, found in (("the variable", variables.nonlocals), ("the global variable", variables.globals)):
-        for name, value in found.items():
+    for kind, variables_by_name in (("the variable", variables.nonlocals), ("the global variable", variables.globals)):
+        for name, value in variables_by_name.items():
             where = unsendable(value, name, dumps, depth)
             if where:
                 return f"{kind} {where}"
@@ -199,9 +199,9 @@ def unsendable(value: Any, where: str, dumps: Dumps, depth: int) -> str:
         return ""
     except Exception:
         for inner, path in _parts(value, where) if depth < _DEEPEST else ():
-            found = unsendable(inner, path, dumps, depth + 1)
-            if found:
-                return found
+            culprit = unsendable(inner, path, dumps, depth + 1)
+            if culprit:
+                return culprit
         function = value._function if isinstance(value, pickling.InPlaceFunction) else value
         used = _culprit(function, dumps, depth + 1) if inspect.isfunction(function) and depth < _DEEPEST else ""
         return f"{where}, which uses {used}" if used else f"{where} ({_type_name(value)})"

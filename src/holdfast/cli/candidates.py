@@ -59,9 +59,9 @@ class _Line(Record):
     project: str = "."
 
 
-def complete(words: Sequence[str]) -> Candidates:
+def complete(tokens: Sequence[str]) -> Candidates:
     """For the words after ``holdfast``; the last one is incomplete and may be empty."""
-    *before, current = words or [""]
+    *before, current = tokens or [""]
     before = before[1:] if before[:1] in (["ml"], ["help"]) else before
     table = {name: command for command in COMMANDS for name in (command.words, *command.aliases)}
     named, at = _named(table, before)
@@ -71,8 +71,8 @@ def complete(words: Sequence[str]) -> Candidates:
     inside = _matching(_names_in(table, named) if at == len(before) else (), current)
     if command is None:
         return Candidates(inside)
-    found = _argument(command, _read(command, before[at:]), current)
-    return found._replace(words=(*inside, *found.words))
+    candidates = _argument(command, _read(command, before[at:]), current)
+    return candidates._replace(words=(*inside, *candidates.words))
 
 
 def value_kind(command: Command, value: Option | Positional) -> str:
@@ -87,18 +87,18 @@ def value_kind(command: Command, value: Option | Positional) -> str:
     return _BY_NAME.get(value.name) or _BY_PLACEHOLDER.get(label.partition("|")[0], "")
 
 
-def _named(table: Mapping[tuple[str, ...], Command], words: Sequence[str]) -> tuple[tuple[str, ...], int]:
+def _named(table: Mapping[tuple[str, ...], Command], tokens: Sequence[str]) -> tuple[tuple[str, ...], int]:
     """The command or group that the words name, and the index of the first word after it."""
     prefixes = {name[:length] for name in table for length in range(1, len(name) + 1)}
     flags = {flag: option for option in GLOBAL_OPTIONS for flag in option.flags}
     named: tuple[str, ...] = ()
     at = 0
-    while at < len(words):
-        if (*named, words[at]) in prefixes:
-            named = (*named, words[at])
+    while at < len(tokens):
+        if (*named, tokens[at]) in prefixes:
+            named = (*named, tokens[at])
             at += 1
-        elif named not in table and words[at] in flags:
-            at += 1 if flags[words[at]].kind == "flag" else 2
+        elif named not in table and tokens[at] in flags:
+            at += 1 if flags[tokens[at]].kind == "flag" else 2
         else:
             break
     return named, at
@@ -116,10 +116,10 @@ def _names_in(table: Mapping[tuple[str, ...], Command], named: tuple[str, ...]) 
     return [Candidate(name, phrase) for name, phrase in sorted(names.items())]
 
 
-def _read(command: Command, words: Sequence[str]) -> _Line:
+def _read(command: Command, tokens: Sequence[str]) -> _Line:
     flags = {flag: option for option in (*GLOBAL_OPTIONS, *command.options) for flag in option.flags}
     line = _Line()
-    for word in words:
+    for word in tokens:
         flag, equals, value = word.partition("=")
         option = flags.get(flag)
         if line.pending is not None:
@@ -146,9 +146,9 @@ def _argument(command: Command, line: _Line, current: str) -> Candidates:
         if not equals:
             return Candidates(_matching(_options(options), current))
         option = next((option for option in options if flag in option.flags), None)
-        found = Candidates() if option is None else _values(command, option, line, value)
-        words = tuple(candidate._replace(word=f"{flag}={candidate.word}") for candidate in found.words)
-        return found._replace(words=words)
+        candidates = Candidates() if option is None else _values(command, option, line, value)
+        prefixed = tuple(candidate._replace(word=f"{flag}={candidate.word}") for candidate in candidates.words)
+        return candidates._replace(words=prefixed)
     positionals = (*command.positionals, *((command.rest,) if command.rest else ()))
     if positionals:
         last = positionals[-1]

@@ -114,11 +114,11 @@ def copy_results(run: Run, root: str, copier: Copier, missing: Container[str], *
     return kept
 
 
-def _same(one: str, other: str) -> bool:
+def _same(path: str, other: str) -> bool:
     import filecmp
 
     try:
-        return os.path.isfile(other) and filecmp.cmp(one, other, shallow=False)
+        return os.path.isfile(other) and filecmp.cmp(path, other, shallow=False)
     except OSError:
         return False
 

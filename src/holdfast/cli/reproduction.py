@@ -125,9 +125,9 @@ class Reproduction:
         config = self._chosen.config._replace(conda_dependencies_file=None)
         chosen = self._chosen._replace(compute=compute, config=config)
         where = (self._home, project._replace(root=root), chosen, "", line.channel)
-        found = session.settle_environment(*where, self._dialog, container)
+        environment = session.settle_environment(*where, self._dialog, container)
         source = f"packages.json of {self._run.request.get('run_id')}"
-        return found._replace(source=source, why="--recorded-packages") if found is not None else None
+        return environment._replace(source=source, why="--recorded-packages") if environment is not None else None
 
     def _with_python(self, compute: ComputeTarget, minor: str, line: Line) -> ComputeTarget:
         """The target with an interpreter of that version: its own, or the one on its PATH.

@@ -28,11 +28,11 @@ class Submission:
     """With -o or --query stdout holds the run's record and nothing else; the log then goes to stderr."""
 
     def __init__(
-        self, parsed: Parsed, home: Home, found: Prepared, line: Line, stopwatch: Stopwatch, dialog: TerminalDialog
+        self, parsed: Parsed, home: Home, prepared: Prepared, line: Line, stopwatch: Stopwatch, dialog: TerminalDialog
     ) -> None:
         self._parsed = parsed
         self._home = home
-        self._found = found
+        self._found = prepared
         self._line = line
         self._stopwatch = stopwatch
         self._dialog = dialog

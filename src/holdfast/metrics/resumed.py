@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 def continued(attempts: Sequence[dict[str, Series]]) -> dict[str, Series]:
     """Every name of any attempt. What a later attempt logged again replaces what an earlier one logged."""
-    found: dict[str, Series] = {}
+    combined: dict[str, Series] = {}
     for by_name in attempts:
         for name, series in by_name.items():
-            found[name] = joined(found[name], series) if name in found else series
-    return found
+            combined[name] = joined(combined[name], series) if name in combined else series
+    return combined
 
 
 def joined(earlier: Series, later: Series) -> Series:

@@ -117,8 +117,8 @@ def _tell_not_kept(run: Run) -> None:
         return
     from holdfast.present import unkept_files
 
-    words = unkept_files.warning(run)
-    sys.stderr.write("".join(f"{show(line)}\n" for line in words.splitlines()))
+    warning = unkept_files.warning(run)
+    sys.stderr.write("".join(f"{show(line)}\n" for line in warning.splitlines()))
 
 
 def _tell_changed_data(run: Run) -> None:

@@ -149,8 +149,8 @@ def data_words(rows: object) -> list[str]:
 def _parameter_words(parameters: object) -> str:
     """What the script logged as its parameters; a long list and long values are cut."""
     rows = list(parameters.items()) if isinstance(parameters, dict) else []
-    words = [f"{name}={str(value)[:_WORD]}{'…' if len(str(value)) > _WORD else ''}" for name, value in rows[:_SHOWN]]
-    return ", ".join(words + ([f"and {len(rows) - _SHOWN} more"] if len(rows) > _SHOWN else []))
+    shown = [f"{name}={str(value)[:_WORD]}{'…' if len(str(value)) > _WORD else ''}" for name, value in rows[:_SHOWN]]
+    return ", ".join(shown + ([f"and {len(rows) - _SHOWN} more"] if len(rows) > _SHOWN else []))
 
 
 def _tag_words(tags: object) -> str:
@@ -220,9 +220,9 @@ def _outside(run: Run) -> list[str]:
     lines = []
     if rows:
         number, count = run.request.get("run_number"), f"{len(rows)} file{'' if len(rows) == 1 else 's'}"
-        words = f"{count} outside outputs/; holdfast return -r {number} copies them to the project"
-        lines += ["", _row("files", words), *_listed([(int(str(row["size"])), str(row["project"])) for row in rows])]
-    return lines + [_row(label, words) for label, words in unkept_files.lines(run)]
+        text = f"{count} outside outputs/; holdfast return -r {number} copies them to the project"
+        lines += ["", _row("files", text), *_listed([(int(str(row["size"])), str(row["project"])) for row in rows])]
+    return lines + [_row(label, text) for label, text in unkept_files.lines(run)]
 
 
 def _listed(sizes: list[tuple[int, str]]) -> list[str]:

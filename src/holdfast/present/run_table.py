@@ -104,12 +104,10 @@ def _run_columns(
 
 
 def _tag_columns(records: Sequence[Json]) -> list[Column]:
-    tags = [found if isinstance(found := record.get("tags"), dict) else {} for record in records]
-    names = sorted({name for found in tags for name in found})
+    tags = [own if isinstance(own := record.get("tags"), dict) else {} for record in records]
+    names = sorted({name for own in tags for name in own})
     plain = ("",) * len(records)
-    return [
-        Column(f"tags.{terminal.show(name)}", tuple(_tag(found.get(name)) for found in tags), plain) for name in names
-    ]
+    return [Column(f"tags.{terminal.show(name)}", tuple(_tag(own.get(name)) for own in tags), plain) for name in names]
 
 
 def _tag(value: object) -> str:

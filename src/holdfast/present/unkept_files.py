@@ -22,32 +22,32 @@ _COMPILED = ("__pycache__", ".pyc", ".pyo")
 
 def lines(run: Run) -> Iterator[tuple[str, str]]:
     """Labels and texts for ``info``: what exceeded a limit, and what the rules leave out."""
-    told = output_manifest.kept(run)
-    if above := _above(told):
+    kept = output_manifest.kept(run)
+    if above := _above(kept):
         yield "above", above
-    if not_kept := _counted(told["not_kept"]):
-        yield "not kept", f"{not_kept}; {_remedy(run, told)}"
-    if ignored := _counted(told["ignored"]):
+    if not_kept := _counted(kept["not_kept"]):
+        yield "not kept", f"{not_kept}; {_remedy(run, kept)}"
+    if ignored := _counted(kept["ignored"]):
         yield "ignored", f"{ignored}, by rules (.keepignore and names of caches)"
 
 
 def warning(run: Run) -> str:
     """What the last lines of a submit say; empty where everything was kept."""
-    told = output_manifest.kept(run)
-    not_kept = _counted(told["not_kept"])
-    above = _above(told)
+    kept = output_manifest.kept(run)
+    not_kept = _counted(kept["not_kept"])
+    above = _above(kept)
     lines = [f"Kept {above}"] if above else []
-    lines += [f"Not kept: {not_kept}\n  {_remedy(run, told)}"] if not_kept else []
-    rows = [row for row in _paths(told["ignored"]) if _is_worth_a_word(row)]
+    lines += [f"Not kept: {not_kept}\n  {_remedy(run, kept)}"] if not_kept else []
+    rows = [row for row in _paths(kept["ignored"]) if _is_worth_a_word(row)]
     if rows:
         shown = _counted({"paths": rows, "bytes": sum(_size(row) for row in rows)})
         lines.append(f"Not kept by built-in rules: {shown}\n  to keep it: !{rows[0]['path']} in a file .keepignore")
     return "\n".join(lines)
 
 
-def _above(told: Json) -> str:
+def _above(kept: Json) -> str:
     """``above/ (1 file, 7.0 kB): what the script wrote to ../``"""
-    above = told.get("above")
+    above = kept.get("above")
     if not isinstance(above, dict):
         return ""
     return f"{_one({**above, 'path': above['folder'] + '/'})}: what the script wrote to ../"
@@ -68,15 +68,15 @@ def _size(row: Json) -> int:
     return int(str(row["bytes"]))
 
 
-def _counted(said: object) -> str:
+def _counted(recorded: object) -> str:
     """``data/ (1,200 files, 3.4 GB), big.bin (5 GB) and 3 more``"""
-    counts: Json = said if isinstance(said, dict) else {}
+    counts: Json = recorded if isinstance(recorded, dict) else {}
     paths = _paths(counts)
     more = len(paths) - _NAMED + int(str(counts.get("more") or 0))
-    words = ", ".join(_one(row) for row in paths[:_NAMED])
+    listed = ", ".join(_one(row) for row in paths[:_NAMED])
     if more > 0:
-        words += f" and {more} more ({human_bytes(int(str(counts['bytes'])))} in all)"
-    return words
+        listed += f" and {more} more ({human_bytes(int(str(counts['bytes'])))} in all)"
+    return listed
 
 
 def _one(row: Json) -> str:
@@ -85,11 +85,11 @@ def _one(row: Json) -> str:
     return f"{row['path']} ({many}{size})"
 
 
-def _remedy(run: Run, told: Json) -> str:
-    limit = told.get("limit")
+def _remedy(run: Run, kept: Json) -> str:
+    limit = kept.get("limit")
     if not limit:
         return "keepLimit is 0"
-    limits = f"limits: keepLimit {human_bytes(int(str(limit)))}, keepFiles {told.get('max_files')}"
+    limits = f"limits: keepLimit {human_bytes(int(str(limit)))}, keepFiles {kept.get('max_files')}"
     if os.path.isdir(layout.worked_in(run.attempt)):
         return f"{limits}; kept for a limited time (keepWork) in {layout.worked_in(run.attempt)}"
     if not run.request.get("reached_by"):

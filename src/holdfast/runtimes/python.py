@@ -16,5 +16,5 @@ class PythonRuntime:
     def argv(self, script: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
         return (self._interpreter, f"./{script}" if script.startswith("-") else script, *arguments)
 
-    def command(self, words: tuple[str, ...]) -> tuple[str, ...]:
-        return (self._interpreter, *words[1:]) if words[0] == PYTHON else words
+    def command(self, argv: tuple[str, ...]) -> tuple[str, ...]:
+        return (self._interpreter, *argv[1:]) if argv[0] == PYTHON else argv

@@ -34,9 +34,9 @@ def main() -> "int":
             import ipykernel  # type: ignore[import-not-found,unused-ignore] # noqa: F401
             import nbclient  # type: ignore[import-not-found,unused-ignore] # noqa: F401
         except ImportError as error:
-            words = (sys.executable, type(error).__name__, error)
+            details = (sys.executable, type(error).__name__, error)
             sys.stderr.write(
-                "notebooks need nbclient and ipykernel in the environment of the run, %s\n%s: %s\n" % words
+                "notebooks need nbclient and ipykernel in the environment of the run, %s\n%s: %s\n" % details
             )
             return 1
         return execute(path, arguments)
@@ -96,12 +96,12 @@ def _kernel(metadata: "Any") -> "str":
     return _PYTHON_KERNEL if language.lower() == "python" else spec.get("name", _PYTHON_KERNEL)
 
 
-def _set_arguments(client: "Any", words: "List[str]") -> "None":
+def _set_arguments(client: "Any", argv: "List[str]") -> "None":
     """``sys.argv`` in the notebook, as a script has it."""
     from nbformat.v4 import new_code_cell  # type: ignore[import-not-found,unused-ignore]
 
     cells = client.nb.cells
-    cells.insert(0, new_code_cell("import sys as _sys; _sys.argv = %r; del _sys" % (words,)))
+    cells.insert(0, new_code_cell("import sys as _sys; _sys.argv = %r; del _sys" % (argv,)))
     client.execute_cell(cells[0], 0, store_history=False)
     del cells[0]
 

@@ -95,9 +95,9 @@ def _above(folder: object, files: list[Json]) -> Json | None:
     return {"folder": str(folder), "files": len(sizes), "bytes": sum(sizes)} if folder and sizes else None
 
 
-def _counts(said: object) -> Json:
-    found = said if isinstance(said, dict) else {}
-    rows = found.get("paths")
+def _counts(recorded: object) -> Json:
+    counts = recorded if isinstance(recorded, dict) else {}
+    rows = counts.get("paths")
     paths = [
         {
             "path": str(row.get("path")),
@@ -107,7 +107,7 @@ def _counts(said: object) -> Json:
         for row in (rows if isinstance(rows, list) else ())
         if isinstance(row, dict)
     ]
-    return {**{name: _count(found.get(name)) for name in ("files", "bytes", "more")}, "paths": paths}
+    return {**{name: _count(counts.get(name)) for name in ("files", "bytes", "more")}, "paths": paths}
 
 
 def _count(value: object) -> int:

@@ -20,9 +20,9 @@ def interpreter(run: Run) -> Json | None:
     python = _event(run).get("python")
     if not isinstance(python, dict):
         return None
-    found: Json = {name: python.get(name) if isinstance(python.get(name), str) else None for name in _TEXTS}
-    found.update({name: python[name] for name in _COUNTS if isinstance(python.get(name), int)})
-    return found
+    interpreter: Json = {name: python.get(name) if isinstance(python.get(name), str) else None for name in _TEXTS}
+    interpreter.update({name: python[name] for name in _COUNTS if isinstance(python.get(name), int)})
+    return interpreter
 
 
 def read(run: Run) -> Json | None:
@@ -35,16 +35,16 @@ def read(run: Run) -> Json | None:
             return None
         from holdfast.runner.machine.package_record import checked
 
-        found: Json = json_text.loads(checked(untrusted.loads(data))[0].decode("ascii"))
+        packages: Json = json_text.loads(checked(untrusted.loads(data))[0].decode("ascii"))
     except (OSError, ValueError):
         return None
-    return found
+    return packages
 
 
-def versions(found: Json) -> dict[str, str]:
+def versions(packages: Json) -> dict[str, str]:
     """Version by name, with the commit or path of what came from elsewhere than an index."""
-    conda = {str(row["name"]): str(row["version"]) for row in rows(found, "conda")}
-    return {**conda, **{str(row["name"]): described(row) for row in rows(found, "packages")}}
+    conda = {str(row["name"]): str(row["version"]) for row in rows(packages, "conda")}
+    return {**conda, **{str(row["name"]): described(row) for row in rows(packages, "packages")}}
 
 
 def described(row: Json) -> str:
@@ -56,8 +56,8 @@ def described(row: Json) -> str:
     return f"{version} ({'editable, ' if row.get('editable') else ''}{row['url']}{commit})"
 
 
-def rows(found: Json, name: str) -> list[Json]:
-    rows = found.get(name)
+def rows(packages: Json, name: str) -> list[Json]:
+    rows = packages.get(name)
     return rows if isinstance(rows, list) else []
 
 

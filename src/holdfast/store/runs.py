@@ -212,20 +212,20 @@ def attempt(run: Run, number: int) -> Run:
 
 def resumed_from(run: Run) -> int:
     """The number of the earlier attempt whose checkpoints this one found; 0 where it found none."""
-    told = next((event.get("attempt") for event in run.events if event.get("type") == "resumed"), None)
-    number = untrusted.whole_number(told[1:]) or 0 if isinstance(told, str) and told[:1] == "a" else 0
+    resumed = next((event.get("attempt") for event in run.events if event.get("type") == "resumed"), None)
+    number = untrusted.whole_number(resumed[1:]) or 0 if isinstance(resumed, str) and resumed[:1] == "a" else 0
     return number if 0 < number < run.attempt_number else 0
 
 
 def metric_folders(run: Run) -> list[str]:
     """The folders whose values make up the series of a run: of its newest attempt, and of those that it resumed."""
-    found = [layout.metrics(run.attempt)]
+    folders = [layout.metrics(run.attempt)]
     number = resumed_from(run)
     while number:
         earlier = attempt(run, number)
-        found.insert(0, layout.metrics(earlier.attempt))
+        folders.insert(0, layout.metrics(earlier.attempt))
         number = resumed_from(earlier)
-    return found
+    return folders
 
 
 def last_attempt(path: str) -> int:

@@ -35,12 +35,12 @@ def completion(parsed: Parsed) -> int:
     sent = lossless(sys.stdin.buffer.read()).removesuffix("\0").split("\0")
     if shell == "bash":
         breaks, line = (*sent, "")[:2]
-        words = split_line(line)[1:] or [""]
-        dropped = _after_break(words[-1], breaks)
+        tokens = split_line(line)[1:] or [""]
+        dropped = _after_break(tokens[-1], breaks)
     else:
-        words, dropped = sent, 0
-    found = complete(words)
-    sys.stdout.writelines(f"{line}\n" for line in (found.files or "words", *_lines(shell, found, dropped)))
+        tokens, dropped = sent, 0
+    candidates = complete(tokens)
+    sys.stdout.writelines(f"{line}\n" for line in (candidates.files or "words", *_lines(shell, candidates, dropped)))
     return 0
 
 
@@ -48,12 +48,12 @@ def split_line(line: str) -> list[str]:
     """The words of a command line of bash up to the cursor, without quotes; the last one may be incomplete."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
     lexer.whitespace_split, lexer.commenters = True, ""
-    words: list[str] = []
+    tokens: list[str] = []
     try:
-        words.extend(lexer)
+        tokens.extend(lexer)
     except ValueError:  # a quote or an escape is not closed yet
-        return [*words, lexer.token]
-    return [*words, ""] if not line or (line[-1:].isspace() and line[-2:-1] != "\\") else words
+        return [*tokens, lexer.token]
+    return [*tokens, ""] if not line or (line[-1:].isspace() and line[-2:-1] != "\\") else tokens
 
 
 def _after_break(word: str, breaks: str) -> int:
@@ -61,8 +61,8 @@ def _after_break(word: str, breaks: str) -> int:
     return max(word.rfind(char) if char in breaks else -1 for char in "=:") + 1
 
 
-def _lines(shell: str, found: Candidates, dropped: int) -> Iterable[str]:
-    for candidate in found.words:
+def _lines(shell: str, candidates: Candidates, dropped: int) -> Iterable[str]:
+    for candidate in candidates.words:
         word, phrase = show(candidate.word), show(candidate.phrase)
         if shell == "bash":
             yield shlex.quote(word[dropped:])

@@ -92,11 +92,11 @@ def _plan(run: Run) -> Json:
 
 
 def _recorded(run: Run) -> Json:
-    found = package_list.read(run)
-    if found is None:
+    packages = package_list.read(run)
+    if packages is None:
         where = str(run.request.get("run_id"))
         raise UsageError("--recorded-packages: no packages were recorded for this run", where=where)
-    return found
+    return packages
 
 
 def _chosen(parsed: Parsed, home: Home, run: Run, folder: str) -> Chosen:

@@ -65,8 +65,8 @@ def _bring_results(parsed: Parsed, home: Home, run: Run, folder: str) -> int:
     for name, why in problems.items():
         copier.problem(name, why)
     kept = copy_results(run, folder, copier, problems, overwrite=None)
-    words = f"{copier.copied} result{'' if copier.copied == 1 else 's'} ({human_bytes(copier.bytes)})"
-    sys.stderr.write(f"{words} copied\n")
+    summary = f"{copier.copied} result{'' if copier.copied == 1 else 's'} ({human_bytes(copier.bytes)})"
+    sys.stderr.write(f"{summary} copied\n")
     copier.finish("result", "try again when this is fixed: holdfast return")
     return 1 if kept else 0
 

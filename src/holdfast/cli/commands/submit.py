@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 
 def submit(parsed: Parsed) -> int:
     dialog = TerminalDialog(sure=parsed.flag("yes"), dry_run=parsed.flag("dry_run"))
-    found = prepare(_order(parsed), dialog, os.environ)
+    prepared = prepare(_order(parsed), dialog, os.environ)
     if len(parsed.rest) > 2 and not parsed.after_dashes:
-        _name_target_after_script(parsed, found, dialog)
+        _name_target_after_script(parsed, prepared, dialog)
     if parsed.flag("dry_run"):
         from holdfast.cli.submission import print_plan
 
-        return print_plan(parsed, found, dialog)
+        return print_plan(parsed, prepared, dialog)
     stopwatch = Stopwatch(since_start_ns())
     home = open_home()
     stopwatch.lap("begin")
-    line = reach(home, found, lambda: open_line(home, found.target), dialog)
+    line = reach(home, prepared, lambda: open_line(home, prepared.target), dialog)
     stopwatch.lap("connect")
     stopwatch.waited = lambda: line.waited_ns
     from holdfast.cli.submission import Submission
 
-    return Submission(parsed, home, found, line, stopwatch, dialog).run()
+    return Submission(parsed, home, prepared, line, stopwatch, dialog).run()
 
 
 def _name_target_after_script(parsed: Parsed, prepared: Prepared, dialog: TerminalDialog) -> None:
@@ -67,8 +67,8 @@ def _name_target_after_script(parsed: Parsed, prepared: Prepared, dialog: Termin
 
 
 def _order(parsed: Parsed) -> Order:
-    words = [word for word in parsed.texts("environment") if word in choice.WORDS]
-    asked = Asked(
+    choices = [word for word in parsed.texts("environment") if word in choice.WORDS]
+    typed = Asked(
         words=parsed.rest,
         folder=os.path.abspath(parsed.text("project") or os.getcwd()),
         after_dashes=parsed.after_dashes,
@@ -90,8 +90,8 @@ def _order(parsed: Parsed) -> Order:
         require_gpu=parsed.flag("require_gpu"),
         wait_for_gpu=parsed.text("wait_for_gpu"),
     )
-    environment = words[-1] if words else None
-    return Order(asked, parsed.text("config"), parsed.text("target"), environment, parsed.text("python"))
+    environment = choices[-1] if choices else None
+    return Order(typed, parsed.text("config"), parsed.text("target"), environment, parsed.text("python"))
 
 
 def _labels(parsed: Parsed) -> dict[str, Any]:

@@ -160,11 +160,11 @@ def _plain(value: object) -> object:
     return value
 
 
-def _environment(home: Home, found: Sequence[Run], plans: Sequence[Json]) -> Section:
+def _environment(home: Home, compared: Sequence[Run], plans: Sequence[Json]) -> Section:
     """The key, and below it every package; the note says if neither a list of them nor the lock is here."""
     columns: list[Json] = []
     lost = []
-    for run, plan in zip(found, plans, strict=True):
+    for run, plan in zip(compared, plans, strict=True):
         environment = plan.get("environment")
         container = plan.get("container")
         column: Json = {}
@@ -186,8 +186,8 @@ def _recorded(run: Run) -> Json:
     python = package_list.interpreter(run)
     if recorded is None or python is None:
         return {}
-    found: Json = {"interpreter": python["path"], "python": python["version"]}
-    return {**found, **package_list.versions(recorded)}
+    described: Json = {"interpreter": python["path"], "python": python["version"]}
+    return {**described, **package_list.versions(recorded)}
 
 
 def _packages(home: Home, plan: Json) -> Json | None:

@@ -86,8 +86,8 @@ class Follower:
         self._show()
         yield
         state, empty = "", 0
-        asked = {"uid": uid, "attempt": attempt, "have": quota.to_ask(have), "carry": not shared, "wait": wait}
-        for header, payload in channel.stream("pull", **asked):
+        options = {"uid": uid, "attempt": attempt, "have": quota.to_ask(have), "carry": not shared, "wait": wait}
+        for header, payload in channel.stream("pull", **options):
             if header.get("file") is not None:
                 mirror.append(home, uid, attempt, header, payload, quota)
                 self.cut |= quota.cut

@@ -105,19 +105,19 @@ def _data(given: Asked, project: Project, config: RunConfig, file: str) -> tuple
     return requested(project.root, given.folder, given.data, config.data or (), file)
 
 
-def _runnable(asked: Asked, root: str, words: tuple[str, ...]) -> dict[str, Any]:
+def _runnable(typed: Asked, root: str, argv: tuple[str, ...]) -> dict[str, Any]:
     """Fields of a job: what is run. Most runs are of a Python file, of which only the first line has to be read."""
-    if asked.command:
-        return {"script": words[0], "arguments": tuple(words[1:]), "command": asked.command, "source": ""}
-    if words[0] in (asked.files or ()):
-        return {"script": words[0], "arguments": tuple(words[1:])}
-    if words[0].endswith(".py"):
-        script = script_path(root, asked.folder, words[0])
+    if typed.command:
+        return {"script": argv[0], "arguments": tuple(argv[1:]), "command": typed.command, "source": ""}
+    if argv[0] in (typed.files or ()):
+        return {"script": argv[0], "arguments": tuple(argv[1:])}
+    if argv[0].endswith(".py"):
+        script = script_path(root, typed.folder, argv[0])
         if not _has_options(os.path.join(root, script)):
-            return {"script": script, "arguments": tuple(words[1:])}
+            return {"script": script, "arguments": tuple(argv[1:])}
     from holdfast.engine.submit.runnable import understand
 
-    return understand(root, asked.folder, words, after_dashes=asked.after_dashes)._asdict()
+    return understand(root, typed.folder, argv, after_dashes=typed.after_dashes)._asdict()
 
 
 def _has_options(path: str) -> bool:
@@ -130,16 +130,16 @@ def _has_options(path: str) -> bool:
     return line.startswith(b"#!") and b" -" in line
 
 
-def _keep(asked: Asked, project: Project, config: RunConfig, settings: Mapping[str, str]) -> Json | None:
+def _keep(typed: Asked, project: Project, config: RunConfig, settings: Mapping[str, str]) -> Json | None:
     """Limits and rules for results outside outputs/; None where all are the defaults."""
     from holdfast.settings import SETTINGS, keep_files, keep_limit
 
     texts = [settings["keepLimit"], settings["keepFiles"]]
     defaults = [SETTINGS[name].default for name in ("keepLimit", "keepFiles")]
     ignore = _keep_ignore(project.root)
-    if texts == defaults and (asked.keep_limit, config.keep_limit, config.keep_files) == (None,) * 3 and not ignore:
+    if texts == defaults and (typed.keep_limit, config.keep_limit, config.keep_files) == (None,) * 3 and not ignore:
         return None
-    limit = keep_limit(asked.keep_limit, "--keep-limit") if asked.keep_limit else config.keep_limit
+    limit = keep_limit(typed.keep_limit, "--keep-limit") if typed.keep_limit else config.keep_limit
     return {
         "limit": keep_limit(texts[0]) if limit is None else limit,
         "files": keep_files(texts[1]) if config.keep_files is None else config.keep_files,

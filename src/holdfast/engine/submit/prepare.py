@@ -94,13 +94,13 @@ class Prepared(Record):
 
 def prepare(order: Order, dialog: Dialog, environ: Mapping[str, str]) -> Prepared:
     """Cheap checks only; nothing is written and no target is asked. ``environ`` says which environment is active."""
-    folder, words, name = order.asked.folder, order.asked.words, order.config
+    folder, argv, name = order.asked.folder, order.asked.words, order.config
     if not os.path.isdir(folder):
         raise UsageError("no such folder", where=folder)
     project = projects.find(folder)
     projects.refuse_home(project.root)
-    if words and words[0].endswith(".runconfig"):
-        name, words = os.path.splitext(os.path.basename(words[0]))[0], ()
+    if argv and argv[0].endswith(".runconfig"):
+        name, argv = os.path.splitext(os.path.basename(argv[0]))[0], ()
     home = location()
     preset = settings.read(layout.settings(home))
     name = name or order.target or preset["defaultTarget"]
@@ -111,8 +111,8 @@ def prepare(order: Order, dialog: Dialog, environ: Mapping[str, str]) -> Prepare
     target = target_lookup.resolve(chosen.compute, home)
     if chosen.warnings:
         dialog.findings(chosen.warnings)
-    asked = order.asked._replace(words=words)
-    job = request.make_job(asked, project, chosen, target.name, preset, dialog.secret)
+    typed = order.asked._replace(words=argv)
+    job = request.make_job(typed, project, chosen, target.name, preset, dialog.secret)
     if chosen.config.framework != "Python":
         from holdfast.engine.submit import spark_request
 
@@ -124,18 +124,18 @@ def prepare(order: Order, dialog: Dialog, environ: Mapping[str, str]) -> Prepare
     return _with_environment(order, Prepared(project, job, chosen, target), dialog, environ)
 
 
-def _with_environment(order: Order, found: Prepared, dialog: Dialog, environ: Mapping[str, str]) -> Prepared:
+def _with_environment(order: Order, prepared: Prepared, dialog: Dialog, environ: Mapping[str, str]) -> Prepared:
     """The job and target with the Python that is used."""
-    job, chosen = found.job, found.chosen
+    job, chosen = prepared.job, prepared.chosen
     wanted = choice.Wanted(order.environment, order.python, order.asked.folder)
-    made = choice.choose(found.project.root, chosen.compute, chosen.config, job.source_file, wanted, environ)
+    made = choice.choose(prepared.project.root, chosen.compute, chosen.config, job.source_file, wanted, environ)
     if made is None or made.origin in ("project", "target"):
-        _warn_of_foreign(found.project.root, dialog)
+        _warn_of_foreign(prepared.project.root, dialog)
     if made is None:
-        return found
+        return prepared
     dialog.environment(made)
     why: Json = {"origin": made.origin, "why": made.why}
-    return found._replace(
+    return prepared._replace(
         job=job._replace(python=made.python, interpreter=why), chosen=chosen._replace(compute=made.compute)
     )
 
@@ -159,9 +159,9 @@ def _passed_over(folder: str) -> str:
     return f"{folder} is a project of another user and is not used; allow it with: holdfast trust {quote(folder)}"
 
 
-def reach(home: Home, found: Prepared, open_line: Callable[[], Line], dialog: Dialog) -> Line:
+def reach(home: Home, prepared: Prepared, open_line: Callable[[], Line], dialog: Dialog) -> Line:
     """Open the connection; a target with a ``startCommand`` is switched on if it does not answer."""
-    compute, root = found.target.compute, found.project.root
+    compute, root = prepared.target.compute, prepared.project.root
     line = open_line()
     if compute.start_command:
         try:
@@ -171,22 +171,22 @@ def reach(home: Home, found: Prepared, open_line: Callable[[], Line], dialog: Di
 
             line.close()
             if not power.may_start(home, root, compute):
-                hint = f"it has a startCommand; allow it with: holdfast trust {found.target.name}"
+                hint = f"it has a startCommand; allow it with: holdfast trust {prepared.target.name}"
                 raise UnreachableError(error.what, where=error.where, answer=error.answer, hint=hint) from error
             power.bring_up(home, root, compute, lambda waited: dialog.starting(compute.name, waited))
             dialog.quiet()
             line = open_line()
-    return _with_early_questions(line, found)
+    return _with_early_questions(line, prepared)
 
 
-def _with_early_questions(line: Line, found: Prepared) -> Line:
+def _with_early_questions(line: Line, prepared: Prepared) -> Line:
     """Requests that the target works on while this side goes on."""
-    compute = found.chosen.compute
+    compute = prepared.chosen.compute
     # With nvidiaDocker the GPU is checked first, because the answer decides which image is fetched, if any.
-    if found.target.kind.in_container and not compute.dockerfile and not compute.nvidia_docker:
+    if prepared.target.kind.in_container and not compute.dockerfile and not compute.nvidia_docker:
         from holdfast.engine.submit.container import question
 
         line.channel.foresee("image", **question(compute))
-    if found.job.gpu.count:
+    if prepared.job.gpu.count:
         line.channel.foresee("probe")
     return line

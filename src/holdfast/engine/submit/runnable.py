@@ -40,9 +40,9 @@ class Runnable(Record):
     source: str | None = None
 
 
-def understand(root: str, folder: str, words: tuple[str, ...], *, after_dashes: bool) -> Runnable:
+def understand(root: str, folder: str, argv: tuple[str, ...], *, after_dashes: bool) -> Runnable:
     """``folder`` is where paths begin; ``after_dashes``: the words came after ``--``, as a command does."""
-    first, rest = words[0], tuple(words[1:])
+    first, rest = argv[0], tuple(argv[1:])
     if not first:
         raise UsageError("the name of the script or program is empty", hint="holdfast submit SCRIPT [ARGUMENTS]")
     if first == "-m":

@@ -30,20 +30,20 @@ class Session:
     def __init__(
         self,
         home: Home,
-        found: Prepared,
+        prepared: Prepared,
         line: Line,
         stopwatch: Stopwatch,
         dialog: Dialog,
         show_id: Callable[[Identity], None],
     ) -> None:
-        self.project = remember(found.project)
+        self.project = remember(prepared.project)
         self._home = home
-        self._found = found
+        self._found = prepared
         self._line = line
         self._stopwatch = stopwatch
         self._dialog = dialog
         self._show_id = show_id
-        self._written_in = found.written_in(home.path)
+        self._written_in = prepared.written_in(home.path)
         stopwatch.lap("begin")
 
     def run(self, *, skip_unreadable: bool = False) -> tuple[Plan, Snapshot]:
@@ -180,20 +180,20 @@ def settle_environment(
     from holdfast.engine.submit import environment as environments
     from holdfast.engine.submit import lock as solving
 
-    asked = environments.ask(project, chosen, script, channel, container)
-    if asked is None:
+    request = environments.ask(project, chosen, script, channel, container)
+    if request is None:
         return None
-    if asked.findings:
-        dialog.findings(asked.findings)
+    if request.findings:
+        dialog.findings(request.findings)
     config = chosen.config.name
-    if solving.is_outdated(project, asked, config):
-        outdated = f"aml_config/{config}.lock no longer matches {asked.declared.file}"
+    if solving.is_outdated(project, request, config):
+        outdated = f"aml_config/{config}.lock no longer matches {request.declared.file}"
         dialog.warn(f"{outdated}; holdfast env lock -c {config}")
-    lock = solving.remembered(home, project, asked, config)
+    lock = solving.remembered(home, project, request, config)
     if lock is None:
-        lock = solving.solve(home, project, asked, channel, dialog.preparing, may_build=may_build)
+        lock = solving.solve(home, project, request, channel, dialog.preparing, may_build=may_build)
         dialog.quiet()
-    return environments.place(asked, lock, project, str(channel.hello()["home"]))
+    return environments.place(request, lock, project, str(channel.hello()["home"]))
 
 
 def settle_container(

@@ -161,9 +161,9 @@ def _fields(request: Json) -> Iterator[tuple[str, object]]:
     if isinstance(parent, str) and _is_run_id(parent):
         yield "parent_run_id", parent
     for name in ("arguments", "command"):
-        words = request.get(name)
-        if isinstance(words, list) and all(isinstance(word, str) for word in words):
-            yield name, words
+        strings = request.get(name)
+        if isinstance(strings, list) and all(isinstance(word, str) for word in strings):
+            yield name, strings
     yield from _labels(request)
 
 

@@ -55,14 +55,14 @@ def read(run: Run) -> ExportedRun:
     folder = layout.metrics(run.attempt)
     metrics = reader.read_lately(runs.metric_folders(run))
     arguments = record.get("arguments")
-    words = [word for word in arguments if isinstance(word, str)] if isinstance(arguments, list) else []
+    argv = [word for word in arguments if isinstance(word, str)] if isinstance(arguments, list) else []
     rows = [row for row in output_manifest.rows(run) if "link" not in row and output_manifest.is_here(run, row)]
     return ExportedRun(
         run,
         record,
         metrics,
         folder,
-        {**parameters.read(words), **metrics.parameters},
+        {**parameters.read(argv), **metrics.parameters},
         tuple((str(row["path"]), output_manifest.path_of(run, row)) for row in rows),
     )
 

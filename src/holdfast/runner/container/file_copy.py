@@ -50,12 +50,12 @@ def fetch(charge: "Charge", places: "argv.Places") -> "str":
     return "\n".join(lost[:_NAMED] + (["and %d more" % (len(lost) - _NAMED)] if len(lost) > _NAMED else []))
 
 
-def fetch_folder(program: "str", name: "str", place: "str") -> "list[str]":
+def fetch_folder(program: "str", name: "str", folder: "str") -> "list[str]":
     """Copy a folder out of a container, to the same path here; returns what could not be copied."""
     copier = subprocess.Popen(
-        [program, "cp", "%s:%s" % (name, place), "-"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        [program, "cp", "%s:%s" % (name, folder), "-"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
-    lost = _take_all(copier.stdout, os.path.dirname(place))  # type: ignore[arg-type]
+    lost = _take_all(copier.stdout, os.path.dirname(folder))  # type: ignore[arg-type]
     copier.stdout.close()  # type: ignore[union-attr]
     copier.wait()
     return lost

@@ -129,13 +129,13 @@ def _start(settings):
     return pid, answer.decode("utf-8", "replace")
 
 
-def _list_packages(told):
+def _list_packages(options):
     # type: (dict[str, Any]) -> int
     """Beside the script: what is installed for it goes to a file. Returns the pid."""
     pid = os.fork()
     if pid == 0:
         try:
-            _become(told, os.open(os.devnull, os.O_WRONLY), told["packages"])
+            _become(options, os.open(os.devnull, os.O_WRONLY), options["packages"])
         finally:
             os._exit(127)
     return pid

@@ -56,37 +56,37 @@ def state_of(path):
     # type: (str | bytes) -> str
     """Changes whenever a package is added to or removed from the folder; empty where there is none."""
     try:
-        found = os.stat(path)
+        state = os.stat(path)
     except OSError:
         return ""
-    return "%d %d" % (int(found.st_mtime * 1000), found.st_size)
+    return "%d %d" % (int(state.st_mtime * 1000), state.st_size)
 
 
 def _folders(apart):
     # type: (list[str]) -> list[str]
-    found = []  # type: list[str]
+    folders = []  # type: list[str]
     for path in map(os.path.abspath, sys.path[1:]):  # the first one is the folder of this file
         is_apart = any(path == folder or path.startswith(folder + os.sep) for folder in apart)
-        if os.path.isdir(path) and not is_apart and path not in found:
-            found.append(path)
-    return found
+        if os.path.isdir(path) and not is_apart and path not in folders:
+            folders.append(path)
+    return folders
 
 
 def _watched(folders):
     # type: (list[str]) -> list[str]
     import site
 
-    found = list(folders)
+    watched = list(folders)
     for name in ("getsitepackages", "getusersitepackages"):  # also where they are not there yet
         try:
             paths = getattr(site, name)()
         except Exception:  # the site module of an old virtualenv has neither
             continue
-        found += [paths] if isinstance(paths, str) else list(paths)
+        watched += [paths] if isinstance(paths, str) else list(paths)
     for folder in folders:
-        found += [os.path.join(folder, name) for name in _names(folder) if name.endswith(".pth")]
-    found.append(os.path.realpath(sys.executable or ""))
-    return found + [os.path.join(sys.prefix, name) for name in ("pyvenv.cfg", "conda-meta")]
+        watched += [os.path.join(folder, name) for name in _names(folder) if name.endswith(".pth")]
+    watched.append(os.path.realpath(sys.executable or ""))
+    return watched + [os.path.join(sys.prefix, name) for name in ("pyvenv.cfg", "conda-meta")]
 
 
 def _python():
@@ -109,7 +109,7 @@ def _packages(folder):
     # type: (str) -> list[dict[str, Any]]
     import re
 
-    found = []
+    packages = []
     for entry in _names(folder):
         match = re.match(_METADATA, entry)
         if match is None:
@@ -127,8 +127,8 @@ def _packages(folder):
         package.update(_origin(path))
         if entry.endswith(".egg-info") and not match.group("version"):
             package.update(url="file://" + folder, editable=True)  # setup.py develop
-        found.append(package)
-    return found
+        packages.append(package)
+    return packages
 
 
 def _origin(path):
@@ -137,17 +137,17 @@ def _origin(path):
     import json
 
     try:
-        told = json.loads(_text(os.path.join(path, "direct_url.json")) or "{}")
-        found = {"url": told["url"]} if told.get("url") else {}
+        direct_url = json.loads(_text(os.path.join(path, "direct_url.json")) or "{}")
+        origin = {"url": direct_url["url"]} if direct_url.get("url") else {}
         for name in ("vcs_info", "dir_info", "archive_info"):
-            inner = told.get(name) or {}
+            inner = direct_url.get(name) or {}
             if inner.get("commit_id"):
-                found.update(commit=inner["commit_id"], vcs=inner.get("vcs"))
+                origin.update(commit=inner["commit_id"], vcs=inner.get("vcs"))
             if inner.get("editable"):
-                found["editable"] = True
-        if told.get("subdirectory"):
-            found["subdirectory"] = told["subdirectory"]
-        return found
+                origin["editable"] = True
+        if direct_url.get("subdirectory"):
+            origin["subdirectory"] = direct_url["subdirectory"]
+        return origin
     except (ValueError, AttributeError, KeyError, TypeError):
         return {}
 

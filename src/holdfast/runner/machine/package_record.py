@@ -184,12 +184,12 @@ class PackageRecord:
 
     def _store(self, events: "Events", data: "bytes") -> "None":
         try:
-            told = untrusted.loads(data)
-            content, summary = checked(told)
+            listed = untrusted.loads(data)
+            content, summary = checked(listed)
         except ValueError:
             return
         digest = hashlib.sha256(content).hexdigest()
-        noted = {"v": 1, "sha256": digest, "size": len(content), "python": summary, "state": _state(told)}
+        noted = {"v": 1, "sha256": digest, "size": len(content), "python": summary, "state": _state(listed)}
         try:
             if self._key and not _is_racy(noted["state"]):
                 self._keep(dict(noted, state={}) if self._inside else noted, content)
@@ -238,20 +238,20 @@ def interpreter_of(program: "bytes", env: "dict[bytes, bytes]") -> "bytes | None
     return path or _which(b"python", env) or _which(b"python3", env)
 
 
-def checked(told: "object") -> "tuple[bytes, dict[str, object]]":
+def checked(listed: "object") -> "tuple[bytes, dict[str, object]]":
     """What an interpreter said as it is stored, and what the event says of it; ValueError where it makes no sense."""
     import re
 
-    if not isinstance(told, dict) or not isinstance(told.get("python"), dict):
+    if not isinstance(listed, dict) or not isinstance(listed.get("python"), dict):
         raise ValueError("not a list of packages")
-    python = {name: _text(told["python"].get(name)) for name in _TEXTS}
+    python = {name: _text(listed["python"].get(name)) for name in _TEXTS}
     packages = []
-    for package in _rows(told.get("packages")):
+    for package in _rows(listed.get("packages")):
         row = {name: re.sub(_LOGIN, r"\1", text) for name in _OF_PACKAGE for text in [_text(package.get(name))] if text}
         if package.get("editable") is True:
             row["editable"] = True  # type: ignore[assignment]
         packages.append(row)
-    conda = [{name: _text(package.get(name)) or "" for name in _OF_CONDA} for package in _rows(told.get("conda"))]
+    conda = [{name: _text(package.get(name)) or "" for name in _OF_CONDA} for package in _rows(listed.get("conda"))]
     content = {"v": 1, "python": python, "packages": packages, "conda": conda}
     summary = dict(python, packages=len(packages))  # type: dict[str, object]
     if conda:
@@ -268,8 +268,8 @@ def _text(value: "object") -> "str | None":
     return value[:_LONGEST] if isinstance(value, str) else None
 
 
-def _state(told: "object") -> "dict[str, str]":
-    state = told.get("state") if isinstance(told, dict) else None
+def _state(listed: "object") -> "dict[str, str]":
+    state = listed.get("state") if isinstance(listed, dict) else None
     return {path: str(text) for path, text in state.items()} if isinstance(state, dict) else {}
 
 

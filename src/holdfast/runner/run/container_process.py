@@ -179,14 +179,14 @@ class Contained:
         program = layout.gpu_probe(layout.runner(run.home, run.runner.encode("ascii")))
         return [run.plan.python, "-B", lossless(program), "look"]
 
-    def _package_list(self, asked: "dict[bytes, bytes]") -> "list[str] | None":
+    def _package_list(self, variables: "dict[bytes, bytes]") -> "list[str] | None":
         """The command that lists the packages in there; None where they are known from an earlier run."""
-        plan, wish = self._run.plan, self._wish
-        python = plan.python if os.path.basename(plan.python).startswith("python") else wish.python
+        plan, container = self._run.plan, self._wish
+        python = plan.python if os.path.basename(plan.python).startswith("python") else container.python
         if plan.environment is not None:
             python = os.path.join(plan.environment.prefix, "bin", "python")
-        is_fixed = not (wish.arguments or b"PYTHONPATH" in asked or wish.image_id.startswith("rootfs:"))
-        return self._run.packages.prepare_inside(python, wish.image_id if is_fixed else "", self._inside)
+        is_fixed = not (container.arguments or b"PYTHONPATH" in variables or container.image_id.startswith("rootfs:"))
+        return self._run.packages.prepare_inside(python, container.image_id if is_fixed else "", self._inside)
 
     def _gpu(self, engine: "dict[str, object]") -> "tuple[list[str], dict[str, str]]":
         """Words for the engine and variables for the script."""
@@ -234,9 +234,9 @@ def save_checkpoints(plan: "Plan", attempt: "bytes") -> "None":
         return
     from ..container import file_copy
 
-    place = lossless(layout.checkpoints(attempt))
+    folder = lossless(layout.checkpoints(attempt))
     try:
-        file_copy.fetch_folder(plan.container.program, argv.name_of(plan.uid, plan.attempt), place)
+        file_copy.fetch_folder(plan.container.program, argv.name_of(plan.uid, plan.attempt), folder)
     except OSError as error:
         sys.stderr.write("the checkpoints could not be copied from the container: %s\n" % error)
 

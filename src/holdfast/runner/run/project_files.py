@@ -74,12 +74,12 @@ class _File:
 
     __slots__ = ("mtime", "path", "size", "source", "top")
 
-    def __init__(self, source: "bytes", path: "bytes", found: "os.stat_result") -> "None":
+    def __init__(self, source: "bytes", path: "bytes", status: "os.stat_result") -> "None":
         self.source = source
         self.path = path
         self.top = b"/".join(path.split(b"/")[: _levels(source) + 1])  # itself, or the outermost folder it is in
-        self.size = 0 if stat.S_ISLNK(found.st_mode) else found.st_size
-        self.mtime = found.st_mtime_ns
+        self.size = 0 if stat.S_ISLNK(status.st_mode) else status.st_size
+        self.mtime = status.st_mtime_ns
 
 
 class _Counts:
@@ -161,30 +161,30 @@ class _Search:
             else:
                 waiting.append((path, before.digest if before is not None and not is_new else ""))
             return
-        found = entry.stat(follow_symlinks=False)
-        open_file(os.path.join(self._work, path), found)
-        if before is not None and self._is_unchanged(os.path.join(self._work, path), found, before):
+        status = entry.stat(follow_symlinks=False)
+        open_file(os.path.join(self._work, path), status)
+        if before is not None and self._is_unchanged(os.path.join(self._work, path), status, before):
             return
         name = self._name(path)
         stated = self._rules.stated(entry.name, name, is_folder=False)
         if stated or (stated is None and _is_never(entry.name)):
-            self.ignored.add(name, 1, found.st_size)
+            self.ignored.add(name, 1, status.st_size)
             self.ignored.built_in.update([name] if stated is None else ())
         else:
-            self.files.append(_File(path, name, found))
+            self.files.append(_File(path, name, status))
 
     def _name(self, path: "bytes") -> "bytes":
         """The path of a result, which never leads upwards."""
         levels = _levels(path)
         return (self.above + b"/") * levels + path[len(_UP) * levels :]
 
-    def _is_unchanged(self, path: "bytes", found: "os.stat_result", before: "Entry") -> "bool":
+    def _is_unchanged(self, path: "bytes", status: "os.stat_result", before: "Entry") -> "bool":
         if before.kind == "link":
-            return stat.S_ISLNK(found.st_mode) and os.readlink(path) == before.target
-        if before.kind != "file" or not stat.S_ISREG(found.st_mode) or found.st_size != before.size:
+            return stat.S_ISLNK(status.st_mode) and os.readlink(path) == before.target
+        if before.kind != "file" or not stat.S_ISREG(status.st_mode) or status.st_size != before.size:
             return False
         # A program can set a file's mtime, but not its ctime.
-        return found.st_ctime_ns < self._since or digest_of(path, sync=False)[1] == before.digest
+        return status.st_ctime_ns < self._since or digest_of(path, sync=False)[1] == before.digest
 
     def _stored(self, digest: "str") -> "dict[bytes, Entry]":
         """Entries of a stored folder; none where it cannot be read: then every file there counts as new."""

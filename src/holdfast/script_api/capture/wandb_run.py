@@ -44,9 +44,9 @@ def _offline_without_login(original: "Any") -> "Any":
     return init
 
 
-def _is_configured(asked: "dict[str, Any]") -> "bool":
+def _is_configured(arguments: "dict[str, Any]") -> "bool":
     """Whether the script, the environment or a login on this machine says where wandb sends its values."""
-    if asked.get("mode") or asked.get("settings") or not _LOGIN.isdisjoint(os.environ):
+    if arguments.get("mode") or arguments.get("settings") or not _LOGIN.isdisjoint(os.environ):
         return True
     try:
         settings = sys.modules["wandb"].setup().settings

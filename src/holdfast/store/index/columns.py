@@ -29,8 +29,8 @@ def read(index: Index, uids: Sequence[str]) -> Columns:
     ordered = [rows.get(uid, absent) for uid in uids]
     numbers, _, *cells = zip(*ordered, strict=True) if ordered else [()] * len(absent)
     fields: Columns = dict(zip(IN_ROW, cells, strict=True))
-    words: dict[Cell, Cell] = dict(index.db.execute("SELECT run, text FROM words"))
-    fields["arguments"] = list(map(words.get, numbers))
+    arguments: dict[Cell, Cell] = dict(index.db.execute("SELECT run, text FROM words"))
+    fields["arguments"] = list(map(arguments.get, numbers))
     for name, kind in FIELDS.items():
         if kind == "truth":
             fields[name] = [None if cell is None else bool(cell) for cell in fields[name]]
@@ -42,24 +42,24 @@ def _rows(index: Index, uids: Sequence[str]) -> dict[str, tuple[Cell, ...]]:
     query = f"SELECT id, uid, {', '.join(map(column, IN_ROW))} FROM runs"
     if len(uids) * 4 > index.count():
         return {row[1]: row for row in index.db.execute(query)}
-    found: dict[str, tuple[Cell, ...]] = {}
+    by_uid: dict[str, tuple[Cell, ...]] = {}
     for start in range(0, len(uids), _MOST_BOUND):
         part = uids[start : start + _MOST_BOUND]
         named = f"{query} WHERE uid IN ({', '.join('?' * len(part))})"
-        found.update((row[1], row) for row in index.db.execute(named, part))
-    return found
+        by_uid.update((row[1], row) for row in index.db.execute(named, part))
+    return by_uid
 
 
 def _values(index: Index, numbers: Sequence[Cell]) -> Columns:
-    found: Columns = {}
+    columns: Columns = {}
     for kind, prefix in _PREFIXES:
         names = index.db.execute("SELECT id, name FROM names WHERE kind = ? ORDER BY name", (kind,)).fetchall()
         for number, name in names:
             cells = _placed(index, _OF_NAME, number, numbers)
             if cells.count(None) == len(cells):
                 continue
-            found[f"{prefix}{name}"] = _with_truths(index, number, numbers, cells) if kind == "param" else cells
-    return found
+            columns[f"{prefix}{name}"] = _with_truths(index, number, numbers, cells) if kind == "param" else cells
+    return columns
 
 
 def _with_truths(index: Index, name: int, numbers: Sequence[Cell], cells: list[Cell]) -> Sequence[Cell | bool]:

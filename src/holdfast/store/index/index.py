@@ -224,11 +224,11 @@ class Index:
     def _named(self, named: str, project_id: str) -> str:
         """The run of this project with this name; empty where there is none."""
         query = "SELECT uid, run_number FROM runs WHERE experiment_id = ? AND name = ? ORDER BY run_number"
-        found = self.db.execute(query, (project_id, named)).fetchall()
-        if len(found) > 1:
-            numbers = ", ".join(str(row[1]) for row in found[-6:])
+        matches = self.db.execute(query, (project_id, named)).fetchall()
+        if len(matches) > 1:
+            numbers = ", ".join(str(row[1]) for row in matches[-6:])
             raise UsageError(f"several runs have the name {named!r}", hint=f"name one by its number: {numbers}")
-        return str(found[0][0]) if found else ""
+        return str(matches[0][0]) if matches else ""
 
     def _by_beginning(self, named: str, only: str | None) -> str:
         pattern = named.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"

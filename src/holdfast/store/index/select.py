@@ -59,9 +59,9 @@ def rows_of(index: Index, selection: Wish, numbers: Sequence[int]) -> tuple[list
     return rows, [column.title for column in columns]
 
 
-def uids(index: Index, wish: Wish) -> list[str]:
+def uids(index: Index, selection: Wish) -> list[str]:
     """Only which runs; ``columns`` does not matter."""
-    chosen = numbers(index, wish)
+    chosen = numbers(index, selection)
     if len(chosen) * 4 > index.count():
         known = dict(index.db.execute("SELECT id, uid FROM runs"))
         return [known[number] for number in chosen]
