@@ -130,7 +130,7 @@ def _malformed(scope: Scope, headers: _Headers) -> Refusal | None:
     if headers.one("range").count(",") > _MOST_RANGES:
         return Refusal(416, "too many ranges")
     length = headers.one("content-length")
-    if length and (not length.isdigit() or int(length) > MOST_BODY):
+    if length and not (length.isascii() and length.isdigit() and len(length) < 16 and int(length) <= MOST_BODY):
         return Refusal(413, "the body of the request is too large")
     return None
 

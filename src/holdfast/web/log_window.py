@@ -133,7 +133,7 @@ def _folded(text: str) -> str:
 def _style(style: str, codes: str) -> str:
     chosen = set(style.split())
     for code in codes.replace(":", ";").split(";"):
-        number = int(code) if code.isdigit() and len(code) < 4 else 0
+        number = int(code) if code.isascii() and code.isdigit() and len(code) < 4 else 0
         if number == 0:
             chosen = set()
         elif number == 1:

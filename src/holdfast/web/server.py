@@ -100,7 +100,7 @@ class _Protocol(H11Protocol):
 def _tcp_socket(home: Home, port: int | None) -> socket.socket:
     """On the loopback only. Without ``--port`` the port of the last time if it is free, so that addresses stay."""
     known = servers.preferences(home).get("port", "0")
-    wanted = [port] if port is not None else [int(known) if known.isdecimal() else 0, 0]
+    wanted = [port] if port is not None else [int(known) if known.isascii() and known.isdecimal() else 0, 0]
     for number in wanted:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
