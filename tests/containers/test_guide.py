@@ -74,7 +74,7 @@ def test_the_two_files_that_attach_wrote_are_enough(dsvm: Laptop, gpu1: Host, ad
             assert prepared.code == 0, prepared
             result = dsvm.holdfast("experiment", "submit", "-c", "my_dsvm", "train.py")
             assert result.code == 0, result
-            assert "in /tmp False\n" in result.text
+            assert "in /tmp True\n" in result.text
             assert dsvm.record()["Accuracy"] == 0.98
             eventually(lambda: docker.run("ps", "--all", "--quiet").stdout == "", 60)
             there = [path for path in ada.path().rglob("*") if path.is_file() and not path.is_symlink()]
