@@ -13,7 +13,7 @@ PACKAGES := $(SSH_PACKAGES) git=git zsh=zsh fish=fish tcsh=tcsh strace=strace fa
 	newuidmap=uidmap slirp4netns=slirp4netns /usr/lib/podman/netavark=netavark nft=nftables bindfs=bindfs less=less chromium=chromium java=openjdk-17-jre-headless
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test smoke check fix bench soak golden docs picture gpu-kit gpu-proof clean
+.PHONY: demo test smoke check fix bench soak golden docs site picture gpu-kit gpu-proof clean
 
 demo: $(VENV)/.ready
 	@$(BIN)/python tools/demo.py
@@ -61,6 +61,12 @@ golden: $(VENV)/.ready
 docs: $(VENV)/.ready
 	$(BIN)/python tools/docs.py
 
+# The manual as a site with a search that works without a server; holdfast docs opens it.
+site: $(VENV)/.ready
+	@[ -x .tools/site/bin/mkdocs ] || $(BIN)/uv venv -q .tools/site
+	@$(BIN)/uv pip install -q --python .tools/site/bin/python --group docs
+	NO_MKDOCS_2_WARNING=1 .tools/site/bin/mkdocs build --strict -q
+
 picture: $(VENV)/.ready
 	$(BIN)/python tools/transcript.py docs/demo.svg
 
@@ -76,4 +82,4 @@ $(VENV)/.ready: pyproject.toml tools/setup.sh
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .demo .bench .tools .gpu
+	rm -rf $(VENV) .demo .bench .tools .gpu site

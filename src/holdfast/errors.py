@@ -6,7 +6,8 @@ HoldfastError
 │   ├── CannotSendError      a function or argument of ``holdfast.remote`` cannot be sent to a target
 │   └── MissingPackageError  a part of the Python API needs a package that is not installed; also an ImportError
 ├── ConfigError        65   a project or settings file says something we cannot follow
-│   └── BuildNeededError     its environment needs a program of a package to be run, which was not asked for
+│   ├── BuildNeededError     its environment needs a program of a package to be run, which was not asked for
+│   └── NoGpuError     81    a container is to have a GPU, and its target has none for it
 ├── RunFailedError      1   a run that the Python API waited for did not complete
 │   └── RemoteError          the function of ``holdfast.remote`` raised an exception on the target
 ├── UnreachableError   69   the target did not answer; nothing is concluded about its runs
@@ -231,6 +232,13 @@ class PassportError(HoldfastError):
 
     exit_code = 80
     code = "bad-passport"
+
+
+class NoGpuError(ConfigError):
+    """``nvidiaDocker: true``, and the target has no NVIDIA GPU for containers, or a driver too old for the image."""
+
+    exit_code = 81
+    code = "no-gpu"
 
 
 class TimedOutError(HoldfastError):

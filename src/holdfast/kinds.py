@@ -82,7 +82,11 @@ _ROWS = (
         over_ssh=True,
         in_container=True,
         machine_kind="remote",
-        attach_settings=(("environment", "project"), ("sharedVolumes", True)),
+        attach_settings=(
+            ("environment", "project"),
+            ("nativeSharedDirectory", "~/.azureml/share/"),
+            ("sharedVolumes", True),
+        ),
     ),
     Kind(
         "virtualmachine",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conftest import Result
+from ssh.conftest import ada, gpu1, lab, laptop, ssh_lab  # noqa: F401 - fixtures
 
 if TYPE_CHECKING:
     from typing import Any

@@ -74,7 +74,7 @@ def test_the_two_files_that_attach_wrote_are_enough(dsvm: Laptop, gpu1: Host, ad
             assert prepared.code == 0, prepared
             result = dsvm.holdfast("experiment", "submit", "-c", "my_dsvm", "train.py")
             assert result.code == 0, result
-            assert "in /tmp False\n" in result.text
+            assert "in /tmp True\n" in result.text
             assert dsvm.record()["Accuracy"] == 0.98
             eventually(lambda: docker.run("ps", "--all", "--quiet").stdout == "", 60)
             there = [path for path in ada.path().rglob("*") if path.is_file() and not path.is_symlink()]
@@ -87,7 +87,6 @@ def test_a_withdrawn_image_is_replaced_and_cards_come_by_cdi(dsvm: Laptop, gpu1:
     try:
         with Podman(gpu1) as podman:
             podman.admit(ada)
-            ada.run("podman", "tag", "base:py", CUDA)
             line = f"computetarget attach remotedocker {ATTACH}".format(host=gpu1.hostname, password=PASSWORD)
             gpu1.remove_programs("docker")
             result = dsvm.holdfast(*line.split())
@@ -99,9 +98,14 @@ def test_a_withdrawn_image_is_replaced_and_cards_come_by_cdi(dsvm: Laptop, gpu1:
             path.write_text(text.replace("nvidiaDocker: false", "nvidiaDocker: true") + "network: none\n")
             dsvm.script("import os; print('cards', os.environ['SEEN_BY_CDI'])")
             refused = dsvm.holdfast("submit", "-c", "my_dsvm", "train.py")
-            assert refused.code != 0
+            assert refused.code == 81, refused  # no attempt was made to pull the image, which is not there
             assert "was withdrawn" in refused.err
-            assert "NVIDIA" in refused.err, refused
+            assert "ERROR: the container cannot have a GPU" in refused.err
+            assert "this machine has no NVIDIA GPU: write nvidiaDocker: false" in refused.err
+            checked = dsvm.holdfast("submit", "--preflight", "-o", "json", "-c", "my_dsvm", "train.py")
+            ticks = {tick["name"]: tick["state"] for tick in checked.json}
+            assert (checked.code, ticks["gpus"], ticks["disk"]) == (81, "failed", "ok"), checked
+            ada.run("podman", "tag", "base:py", CUDA)
             gpu1.run("sh", "-ec", DRIVER)
             gpu1.program("/etc/cdi/nvidia.yaml", CDI)
             result = dsvm.holdfast("submit", "-c", "my_dsvm", "train.py")

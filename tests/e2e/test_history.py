@@ -65,6 +65,17 @@ def test_the_queries_of_the_original_work(desk: Desk) -> None:
     assert [record["run_number"] for record in listed] == [5, 4, 3, 2, 1]
 
 
+def test_lists_and_tables_have_a_column_in_the_list(desk: Desk) -> None:
+    desk.script(
+        "import holdfast\nholdfast.log('Accuracies', [0.1, 0.5, 0.4])\nholdfast.log_table('Counts', {'a': [1, 2]})\n"
+    )
+    desk.submit("train.py")
+    titles, _, row = desk.holdfast("history", "list", "-o", "table").text.splitlines()
+    assert titles.startswith("Accuracies  Counts")
+    assert "0.4  table of 2 rows" in row
+    assert desk.holdfast("history", "list").json[0]["Accuracies"] == [0.1, 0.5, 0.4]
+
+
 def test_table_tsv_yaml_and_json(desk: Desk) -> None:
     desk.script(LOGS)
     desk.submit("train.py", "0.5")

@@ -76,3 +76,12 @@ def test_no_script_finds_our_azureml_outside_a_run(desk: Desk) -> None:
     desk.script(code)
     assert desk.submit("train.py").code == 1
     assert subprocess.run([sys.executable, "train.py"], cwd=desk.project, env=desk.env, check=False).returncode == 0
+
+
+def test_script_that_relies_on_a_spark_session_without_an_import_gets_a_hint(desk: Desk) -> None:
+    desk.script("print(sc.version)\n")
+    failed = desk.submit("train.py")
+    assert failed.code == 1
+    assert "sc is there without an import only in runs with Framework: PySpark" in failed.err
+    desk.script("raise NameError(\"name 'other' is not defined\")\n")
+    assert "PySpark" not in desk.submit("train.py").err

@@ -75,7 +75,9 @@ def test_a_template_folder_of_ones_own(desk: Desk) -> None:
     (mine / "go.py").write_text("print('own template')\n")
     listed = {row["name"]: row["summary"] for row in desk.holdfast("project", "sample", "list").json}
     assert listed["mine"] == "My own way"
-    assert {"blank", "digits", "iris-sklearn", "spark-iris"} <= set(listed)
+    assert {"blank", "digits", "iris-sklearn", "mnist-cntk", "mnist-pytorch", "mnist-tensorflow", "spark-iris"} <= set(
+        listed
+    )
     for number, template in enumerate(("mine", f"{mine}/")):
         made = desk.holdfast("project", "create", "--name", f"p{number}", "--path", ".", "--template", template)
         assert made.code == 0, made.err

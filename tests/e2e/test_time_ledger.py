@@ -31,11 +31,16 @@ def test_a_run_here(desk: Desk) -> None:
 
 def test_a_failed_run_in_another_store(desk: Desk, tmp_path: Path) -> None:
     (desk.project / "aml_config").mkdir()
-    (desk.project / "aml_config" / "box.compute").write_text(f"type: local\nroot: {tmp_path}/other\n")
+    (desk.project / "aml_config" / "box.compute").write_text(f"type: local\nroot: {tmp_path}/other\npricePerHour: 36\n")
     desk.trust("box")
     desk.script(SLEEPS + "open('outputs/model', 'w').write('x' * 1000)\nraise SystemExit(3)\n")
     found = check_ledger(desk, "-t", "box", code=3)
     assert found["parts"]["ship"] > 0
+    price = desk.holdfast("info", "-o", "json").json["run_price"]
+    assert price["price_per_hour"] == 36
+    assert found["parts"]["run"] <= price["hours"] * 3600 <= found["wall_s"]
+    assert price["price"] == pytest.approx(price["hours"] * 36, rel=0.01)
+    assert "price      0.0" in desk.holdfast("info", "-o", "table").text
     assert found["parts"]["fetch"] > 0
 
 

@@ -6,6 +6,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from holdfast.amlconfig.types import ComputeTarget
+from holdfast.engine.submit.container import refuse_newer_cuda
+from holdfast.errors import NoGpuError
 from holdfast.image_names import complaint, cuda_of, replaced
 from holdfast.withdrawn import CUDA_IMAGE as CUDA
 from holdfast.withdrawn import PLAIN_IMAGE as PLAIN
@@ -182,3 +185,19 @@ def test_nvidia_images_that_were_removed_are_replaced() -> None:
     assert "NVIDIA keeps no images with CUDA 9.0" in words
     assert replaced("nvidia/cuda:11.8.0-runtime-ubuntu22.04") == ("nvidia/cuda:11.8.0-runtime-ubuntu22.04", "")
     assert cuda_of("nvidia/cuda:latest") is None
+
+
+BOX = ComputeTarget(name="box", type="docker")
+CUDA_12_6 = "nvidia/cuda:12.6.3-cudnn-runtime-ubuntu22.04"
+
+
+@pytest.mark.parametrize("driver", ["12.2", "13.0", ""])
+def test_image_of_the_drivers_cuda_is_accepted(driver: str) -> None:
+    """A driver runs later minor versions of its CUDA; an unknown driver is left to the run."""
+    refuse_newer_cuda(BOX, CUDA_12_6, driver)
+
+
+def test_image_with_a_newer_cuda_than_the_driver_is_refused() -> None:
+    with pytest.raises(NoGpuError, match=r"has CUDA 12\.6, and the driver of this target serves CUDA 11\.8") as refused:
+        refuse_newer_cuda(BOX, CUDA_12_6, "11.8")
+    assert (refused.value.exit_code, refused.value.where) == (81, "box.compute")

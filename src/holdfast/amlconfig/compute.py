@@ -49,6 +49,7 @@ KEYS = (
     "stopCommand",
     "stopOnTarget",
     "stopWhenIdleMinutes",
+    "pricePerHour",
     "sharedData",
 )
 _OF_CONTAINERS = ("dockerfile", "containerUser", "shmSize", "memory", "cpus", "network", "dockerArguments")
@@ -135,6 +136,7 @@ def _target(form: Form, name: str) -> ComputeTarget:
         stop_command=form.text("stopCommand"),
         stop_on_target=form.text("stopOnTarget"),
         stop_when_idle_minutes=form.decimal("stopWhenIdleMinutes", "a number of minutes", "30"),
+        price_per_hour=form.decimal("pricePerHour", "a price", "3.06"),
         shared_data=_absolute(form, "sharedData"),
         extra=form.extra(kinds.of(kind).settings),
     )

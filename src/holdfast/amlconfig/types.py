@@ -85,6 +85,7 @@ class ComputeTarget(Record):
     stop_command: str | None = None
     stop_on_target: str | None = None
     stop_when_idle_minutes: float | None = None
+    price_per_hour: float | None = None
     shared_data: str | None = None
     extra: Mapping[str, Raw] = {}
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 
 from holdfast import project as projects
 from holdfast.errors import StoreError, UsageError
 from holdfast.model import Project
+from holdfast.runner import untrusted
 from holdfast.runner.decoding import readable
 from holdfast.runner.store import layout
 from holdfast.runner.store.files import temporary_beside
@@ -37,6 +39,17 @@ def create(parent: str, name: str, template: str, url: str = "") -> str:
         _make(source, folder, name)
     _git_init(folder)
     return folder
+
+
+def first_script(folder: str) -> str:
+    """The script that the readme submits first, else the first one by name; empty without a script."""
+    scripts = sorted(name for name in os.listdir(folder) if name.endswith(".py"))
+    try:
+        readme = readable(untrusted.read_file(os.path.join(folder, "README.md"), 1 << 16))
+    except (OSError, ValueError):
+        readme = ""
+    named = re.findall(r"submit\s-c\slocal\s([\w.-]+\.py)", readme)
+    return next((name for name in (*named, *scripts) if name in scripts), "")
 
 
 def templates() -> dict[str, str]:

@@ -29,6 +29,10 @@ _LIMITS = (
 )
 
 
+# Names that scripts of Framework PySpark had without an import.
+_OF_SPARK = re.compile(rb"NameError: (?:global )?name '(spark|sc|sqlContext)' is not defined")
+
+
 def explain(run: Run) -> str:
     last = _tail(layout.log(run.attempt))[-_LAST:]
     if not last and run.request.get("command"):
@@ -41,7 +45,15 @@ def explain(run: Run) -> str:
         hint = missing_module.explain(run, last)
         if hint:
             return hint
-    return _left_out(run) or _full(run, last) or _limited(last)
+    return _left_out(run) or _full(run, last) or _limited(last) or _without_spark(run, last)
+
+
+def _without_spark(run: Run, last: bytes) -> str:
+    name = _OF_SPARK.search(last)
+    if name is None:
+        return ""
+    text = f"{name[1].decode()} is there without an import only in runs with Framework: PySpark\n"
+    return f"{text}  write it in aml_config/{run.request.get('config')}.runconfig, or make a session in the script"
 
 
 def _full(run: Run, last: bytes) -> str:

@@ -58,6 +58,7 @@ def card(home: Home, run: Run, stream: TextIO) -> str:
     lines += [_row("data" if not number else "", text) for number, text in enumerate(data_words(record.get("data")))]
     lines += [_row("parameters", text) for text in (_parameter_words(record.get("parameters")),) if text]
     lines += [_row("tags", text) for text in (_tag_words(record["tags"]),) if text]
+    lines += [_row("price", text) for text in (_price_words(record.get("run_price")),) if text]
     lines += ledger_card.section(record["ledger"], stream)  # type: ignore[arg-type]
     metrics = reader.read_attempts(runs.metric_folders(run))
     lines += _pictures(list(metrics.by_name.values()), stream)
@@ -104,6 +105,13 @@ def _python_words(record: Json) -> str:
     number = python.get("packages")
     count = f"{number} package{'' if number == 1 else 's'}: holdfast info -r {record['run_number']} --packages"
     return f"{python.get('version')}, {where}, {count}"
+
+
+def _price_words(price: object) -> str:
+    """``0.42: 0.138 hours at 3.06``"""
+    if not isinstance(price, dict):
+        return ""
+    return f"{price['price']:.4g}: {price['hours']:.3g} hours at {price['price_per_hour']:g}"
 
 
 def _attempts(run: Run) -> list[str]:

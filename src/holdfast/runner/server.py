@@ -134,18 +134,8 @@ class Session:
         from .machine import facts
 
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        kind, name, python = header.get("engine"), str(header["image"]), str(header["python"])
         try:
-            engine = engines.find(self.home, str(kind) if kind else "podman" if name.startswith("rootfs:") else None)
-            build = header.get("build")
-            if isinstance(build, dict):
-                from .container import image_build
-
-                self._arrivals.commit()
-                image_build.build(self.home, engine, name, build, lambda event: reply.send(b"", progress=event))
-            image = {}  # type: dict[str, object]
-            while not (image and images.use(self.home, str(image["id"]))):
-                image = engines.image(self.home, engine, name, python, lambda event: reply.send(b"", progress=event))
+            engine, image = images.provide(self.home, header, self._arrivals.commit, reply)
         except engines.EngineTrouble as error:
             reply.end(failed=error.to_json())
             return

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _NO_TIME = 1 << 63  # nanoseconds, about 292 years
 _NS = 1_000_000_000
+_MOST_PER_HOUR = 1e9
 INCOMPLETE = "Completed, outputs incomplete"
 _FEW = 3  # problems with outputs in one line of text
 _ENVELOPE = frozenset(("seq", "wall_ns", "mono_ns", "boot_id", "type", "crc"))
@@ -27,6 +28,7 @@ FIXED = frozenset(
         *("end_time_utc", "duration", "heartbeat_enabled", "hidden", "properties", "attachments", "exit_code"),
         *("reason", "host", "program", "outputs", "metrics", "gpu", "tags", "ledger"),
         *("interpreter", "packages", "conda_packages", "attempts", "parameters", "shared_by", "data", "spark"),
+        "run_price",
     )
 )
 
@@ -94,6 +96,7 @@ def _record(run: Run, *, files: bool = True) -> Json:
 def _optional(run: Run, parameters: Json) -> Json:
     """Fields that most runs do not have."""
     fields = {"parameters": parameters, "data": _data(run), "spark": _spark(run), **_shared_by(run.request)}
+    fields["run_price"] = _price(run)
     return {name: value for name, value in fields.items() if value}
 
 
@@ -101,6 +104,19 @@ def _spark(run: Run) -> Json:
     """The Spark application of the run, and what it did."""
     event = _event(run.events[::-1], "spark") or {}
     return {name: value for name, value in event.items() if name not in _ENVELOPE}
+
+
+def _price(run: Run) -> Json:
+    """What the target cost while it had the run; nothing where it has no price, or the run has not ended."""
+    rate = run.request.get("price_per_hour")
+    begun, closed = (_event(run.events, kind) or {} for kind in ("accepted", "closed"))
+    since, until = begun.get("wall_ns"), closed.get("wall_ns")
+    if not isinstance(rate, (int, float)) or not 0 < rate < _MOST_PER_HOUR:
+        return {}
+    if not isinstance(since, int) or not isinstance(until, int):
+        return {}
+    hours = max(0, until - since) / _NS / 3600
+    return {"price_per_hour": rate, "hours": round(hours, 6), "price": round(hours * rate, 6)}
 
 
 def _shared_by(request: Json) -> Json:

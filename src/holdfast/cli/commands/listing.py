@@ -100,10 +100,27 @@ def _emit_records(parsed: Parsed, records: list[Json], headings: frozenset[str])
     if fmt is None and query is None and is_tty(sys.stdout) and not parsed.compatible:
         _print_table(parsed, records, headings)
         return
-    columns = _columns(parsed, records)
     if query is None and (fmt == "table" or (fmt is None and is_tty(sys.stdout))):
-        records = [{**record, "status": history_record.state_words(record)} for record in records]
+        records = [_in_one_line(record) for record in records]
+    columns = _columns(parsed, records)
     emit(records, **parsed.form(), columns=columns)
+
+
+def _in_one_line(record: Json) -> Json:
+    """Of a list of values the last one; of a table or picture what it is."""
+    cells = {name: value if name in history_record.FIXED else _cell(value) for name, value in record.items()}
+    return {**cells, "status": history_record.state_words(record)}
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, list):
+        return value[-1] if value else None
+    if isinstance(value, dict) and value.get("type") == "table":
+        rows = value.get("rows")
+        return f"table of {len(rows)} rows" if isinstance(rows, list) else "table"
+    if isinstance(value, dict) and value.get("type") == "image":
+        return f"image {value.get('width')}x{value.get('height')}"
+    return value
 
 
 def _print_table(parsed: Parsed, records: list[Json], headings: frozenset[str]) -> None:

@@ -1,4 +1,4 @@
-"""``holdfast computetarget test`` and ``holdfast history pull``"""
+"""``holdfast computetarget test`` and ``setup-script``, and ``holdfast history pull``"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.cli.commands.targets import name_of
 from holdfast.cli.confirm import choose
 from holdfast.cli.reach import tell_quiet
 from holdfast.engine.connection.channel import ASKING, connect
-from holdfast.engine.machines import checks
+from holdfast.engine.machines import checks, cloud_config
 from holdfast.engine.transfer import pull_runs
 from holdfast.errors import StoreError
 from holdfast.present.output import emit
@@ -31,6 +31,12 @@ def test(parsed: Parsed) -> int:
     with store_to_look_from() as home:
         compute = choose(home.path, project.root, "local", name_of(parsed)).compute
         return tell(checks.examine(home, compute), parsed)
+
+
+def setup_script(parsed: Parsed) -> int:
+    user, key = cloud_config.user_name(parsed.text("username")), cloud_config.public_key(parsed.text("key_file"))
+    sys.stdout.write(cloud_config.text(user, key, gpu=parsed.flag("gpu")))
+    return 0
 
 
 def pull(parsed: Parsed) -> int:

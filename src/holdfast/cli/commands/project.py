@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def create(parsed: Parsed) -> int:
     template, url = parsed.text("template") or "blank", parsed.text("template_url") or ""
     folder = new_project.create(parsed.text("path") or ".", parsed.text("name") or "", template, url)
-    script = next((file for file in sorted(os.listdir(folder)) if file.endswith(".py")), "your_script.py")
+    script = new_project.first_script(folder) or "your_script.py"
     if parsed.text("output") or parsed.text("query"):
         _emit_created(parsed, folder)
     else:

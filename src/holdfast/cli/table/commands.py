@@ -285,6 +285,12 @@ COMMANDS = (
         ),
         paged=True,
     ),
+    Command(
+        ("docs",),
+        "Open the manual of this installation in a browser; no network is used.",
+        _AT + "manual:docs",
+        (Option(("--no-open",), "no_open", "Only print where it is.", kind="flag"),),
+    ),
     *REVIVAL,
     *MACHINES,
     *KERNELS,

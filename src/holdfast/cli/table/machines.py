@@ -88,6 +88,29 @@ MACHINES = (
         "76 if its host key is not the pinned one, 65 if a setting is missing.",
     ),
     Command(
+        ("computetarget", "setup-script"),
+        "Print a cloud-init file that makes a fresh Ubuntu machine ready for runs.",
+        _AT + "machines:setup_script",
+        (
+            Option(("--gpu",), "gpu", "Also install NVIDIA's driver and container toolkit.", kind="flag"),
+            Option(
+                ("--username", "-u"),
+                "username",
+                "User to create there. Default: your name here, or holdfast.",
+                metavar="NAME",
+            ),
+            Option(
+                ("--key",),
+                "key_file",
+                "Public key for the login. Default: id_ed25519.pub, id_ecdsa.pub or id_rsa.pub in ~/.ssh.",
+                metavar="FILE",
+            ),
+        ),
+        examples=(("For a rented machine with a GPU", "holdfast computetarget setup-script --gpu > gpu1.yaml"),),
+        description="Give the file to the provider as user data (custom data). It installs Python, docker and git, and "
+        "creates a user with your public key. See docs/getting-a-machine.md.",
+    ),
+    Command(
         ("computetarget", "detach"),
         "Remove a target's files; --purge also removes all Holdfast files on the machine.",
         _AT + "targets:detach",

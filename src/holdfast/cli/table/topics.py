@@ -29,7 +29,7 @@ TOPICS = (
         "tag note promote archive unarchive delete undelete last download export import push pull",
     ),
     ("Machines", "attach detach gpu ssh exec forward clean trust"),
-    ("Project and store", "ui check revive shell config completion du passport diagnostics mcp"),
+    ("Project and store", "docs ui check revive shell config completion du passport diagnostics mcp"),
 )
 # Groups of hidden commands, which are not on the first page.
 HIDDEN_GROUPS = {

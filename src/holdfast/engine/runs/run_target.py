@@ -23,6 +23,8 @@ def remembered(target: Target) -> Json:
     fields: Json = {"kind": target.kind.name, "home": target.home}
     if target.compute.own_settings:
         fields["settings"] = target.compute.own_settings
+    if target.compute.price_per_hour is not None:
+        fields["price_per_hour"] = target.compute.price_per_hour
     if target.kind.is_remote:
         reached = {name: getattr(target.compute, name) for name in _REACHED_BY}
         fields["reached_by"] = {name: value for name, value in reached.items() if value is not None}

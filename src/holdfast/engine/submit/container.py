@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from holdfast import answers, image_names
-from holdfast.errors import ConfigError
+from holdfast.environments.versions import release
+from holdfast.errors import ConfigError, NoGpuError
 from holdfast.model import Json
 from holdfast.record import Record
 from holdfast.runner import untrusted
@@ -45,10 +46,18 @@ def question(compute: ComputeTarget) -> Json:
 
 
 def settle(
-    home: Home, project: Project, compute: ComputeTarget, channel: RunnerChannel, tell: Callable[[Json], None]
+    home: Home,
+    project: Project,
+    compute: ComputeTarget,
+    channel: RunnerChannel,
+    tell: Callable[[Json], None],
+    *,
+    needs_gpu: bool = False,
 ) -> Container:
     """Ask the target; it fetches or builds the image where it has none, and tells how far it is."""
     parameters = question(compute)
+    if needs_gpu:
+        parameters["gpu"] = True
     name = str(parameters["image"])
     if compute.dockerfile:
         tree = _send_recipe(home, project, compute.dockerfile, channel)
@@ -72,7 +81,20 @@ def _failure(compute: ComputeTarget, failed: Json) -> ConfigError:
         from holdfast.engine.submit.preflight import there_run
 
         hint = f"{there_run(compute, fix)}\n{hint}"
-    return ConfigError(what, where=f"{compute.name}.compute", answer=answer, hint=hint)
+    kind = NoGpuError if failed.get("code") == NoGpuError.code else ConfigError
+    return kind(what, where=f"{compute.name}.compute", answer=answer, hint=hint)
+
+
+def refuse_newer_cuda(compute: ComputeTarget, image: str, driver_cuda: str) -> None:
+    """A driver runs programs of its own CUDA, and from CUDA 11 on those of later minor versions."""
+    wanted = image_names.cuda_of(image)
+    if wanted is None or not driver_cuda or wanted[0] <= release(driver_cuda)[0]:
+        return
+    raise NoGpuError(
+        f"the image {image} has CUDA {wanted[0]}.{wanted[1]}, and the driver of this target serves CUDA {driver_cuda}",
+        where=f"{compute.name}.compute",
+        hint="write a baseDockerImage with an older CUDA, or install a newer driver on the target",
+    )
 
 
 def wish(

@@ -49,7 +49,7 @@ def _configured(root: str, entry: DataEntry, file: str) -> Data:
         return Data(entry.name, path_on_target=entry.path_on_target, link=_free_link(root, entry.name, file))
     data = _data(root, root, entry.name, entry.path, file)
     if data is None:
-        hint = "if it is on the target already: {path_on_target: /path/there}"
+        hint = "fetch or create it; if it is on the target already: {path_on_target: /path/there}"
         raise ConfigError(f"data {entry.name}: no such file or folder: {entry.path}", where=file, hint=hint)
     return data
 

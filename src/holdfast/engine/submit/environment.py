@@ -26,7 +26,7 @@ from holdfast.runner.store import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.amlconfig.types import Finding
+    from holdfast.amlconfig.types import ComputeTarget, Finding
     from holdfast.engine.connection.channel import RunnerChannel
     from holdfast.engine.submit.container import Container
     from holdfast.environments.edits import Edit
@@ -227,6 +227,12 @@ def place(requirements: Asked, locked: lock.Lock, project: Project, target_home:
 def target_facts(channel: RunnerChannel, chosen: Chosen) -> Json:
     location = chosen.compute.python_location or "python"
     return answers.table(channel.ask("facts", python=location), "facts", chosen.compute.name)
+
+
+def target_cuda(channel: RunnerChannel, compute: ComputeTarget) -> str:
+    """The newest CUDA that the target's driver serves; empty where there is none, or it is unknown."""
+    answer = answers.table(channel.ask("facts", python="python3"), "facts", compute.name)
+    return _machine(answer).cuda
 
 
 def understood(answer: Json) -> tuple[Facts, Interpreter | None, str | None]:

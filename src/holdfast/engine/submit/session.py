@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.engine.submit.submit import Submitter
-from holdfast.errors import BuildNeededError, ConfigError, StoreError, UnreachableError
+from holdfast.errors import BuildNeededError, ConfigError, NoGpuError, StoreError, UnreachableError
 from holdfast.project import remember
 
 TYPE_CHECKING = False
@@ -78,10 +78,14 @@ class Session:
             self._line.close()
 
     def _ticks(self) -> list[Tick]:
-        from holdfast.engine.submit.preflight import OK, WARNING, Tick
+        from holdfast.engine.submit.preflight import FAILED, OK, WARNING, Tick
 
         unsolved: BuildNeededError | None = None
-        environment, container = None, self._settle_container()
+        try:
+            environment, container = None, self._settle_container()
+        except NoGpuError as error:
+            ticks = self._submitter().preflight(self.project, self._found.job, None)
+            return [*ticks, Tick("gpus", FAILED, error.what, error.hint, error.exit_code)]
         try:
             environment = self._settle_environment(container, may_build=False)
         except BuildNeededError as error:
@@ -130,12 +134,16 @@ class Session:
         if not compute.kind.in_container:
             return None
         try:
-            cuda = self._needed_cuda()
-            return settle_container(self._home, self.project, compute, self._line.channel, self._dialog, cuda)
+            cuda, needs_gpu = self._needed_cuda(), self._needs_gpu()
+            where = (self._home, self.project, compute, self._line.channel, self._dialog)
+            return settle_container(*where, cuda, needs_gpu=needs_gpu)
         except ConfigError:
             # An open session keeps the rights of its login; a new group needs a new one.
             self._found.target.host.sever()
             raise
+
+    def _needs_gpu(self) -> bool:
+        return bool(self._found.chosen.compute.nvidia_docker) and self._found.job.gpu.count != 0
 
     def _needed_cuda(self) -> tuple[int, int] | None:
         if not self._found.chosen.compute.nvidia_docker:
@@ -203,18 +211,25 @@ def settle_container(
     channel: RunnerChannel,
     dialog: Dialog,
     cuda: tuple[int, int] | None = None,
+    *,
+    needs_gpu: bool = False,
 ) -> Container:
     """The engine and image of a container, with progress where an image must be fetched first.
 
-    ``cuda`` is what the project's framework needs of an image that replaces a withdrawn one.
+    ``cuda`` is what the project's framework needs of an image that replaces a withdrawn one. With ``needs_gpu`` a
+    target without a GPU for containers is refused before that.
     """
     from holdfast.engine.submit import container as containers
-    from holdfast.image_names import replaced
+    from holdfast.image_names import cuda_of, replaced
 
     image, warning = replaced(compute.base_docker_image or "", cuda)
     if warning:
         dialog.warn(warning)
         compute = compute._replace(base_docker_image=image)
-    container = containers.settle(home, project, compute, channel, dialog.preparing)
+    if needs_gpu and cuda_of(image):
+        from holdfast.engine.submit.environment import target_cuda
+
+        containers.refuse_newer_cuda(compute, image, target_cuda(channel, compute))
+    container = containers.settle(home, project, compute, channel, dialog.preparing, needs_gpu=needs_gpu)
     dialog.quiet()
     return container

@@ -77,7 +77,7 @@ TABLE = (
     Rule(".compute", "password", NEVER, "not read from a file"),
     *_rules(".compute", ALONE, _CONTAINER, "dockerfile", "engine", "sharedVolumes", "nvidiaDocker"),
     *_rules(".compute", ALONE, _CONTAINER, "shmSize", "memory", "cpus"),
-    *_rules(".compute", ALONE, "", "userManagedEnvironment", "stopWhenIdleMinutes"),
+    *_rules(".compute", ALONE, "", "userManagedEnvironment", "stopWhenIdleMinutes", "pricePerHour"),
     *_rules(".compute", ALONE, "not used", "gpus"),
     *_rules(
         ".compute", ALONE, "how the driver is started on a confirmed cluster", "sparkSubmitLocation", "yarnDeployMode"

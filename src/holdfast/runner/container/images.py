@@ -11,16 +11,17 @@ from ..decoding import as_bytes, readable
 from ..run import script_process
 from ..store import jsonl, layout, lock_wait
 from ..store.files import write_all
-from . import engines
+from . import engines, gpu_passthrough
 
 MYPY = False
 if MYPY:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ..store.mirror import Reply
 
 ROOM = 8  # pieces of an archive that may be on their way
 SILENCE_S = 900.0  # a client that says nothing for so long in the middle of an archive is gone
+NO_GPU = "no-gpu"
 _LOADED = "Loaded image"
 _REMOVAL_S = 600.0  # for the engine to remove an image
 
@@ -39,6 +40,35 @@ def answer(home: "bytes", parameters: "dict[str, object]", reader: "wire.FrameRe
             reply.end(engine=engine["name"], names=load(engine, reader, reply))
     except engines.EngineTrouble as error:
         reply.end(failed=error.to_json())
+
+
+def provide(
+    home: "bytes", parameters: "dict[str, object]", commit: "Callable[[], object]", reply: "Reply"
+) -> "tuple[dict[str, object], dict[str, object]]":
+    """Engine and image of a run's container; the image is built, or fetched if it is not here.
+
+    With ``gpu`` the machine must have a GPU that the engine can hand to a container: that is found before a fetch.
+    """
+    kind, name, python = parameters.get("engine"), str(parameters["image"]), str(parameters["python"])
+
+    def tell(event: "dict[str, object]") -> "None":
+        reply.send(b"", progress=event)
+
+    engine = engines.find(home, str(kind) if kind else "podman" if name.startswith(engines.ROOTFS) else None)
+    if parameters.get("gpu"):
+        refused = gpu_passthrough.look(engine)["refused"]
+        if refused:
+            raise engines.EngineTrouble("the container cannot have a GPU", "", refused, code=NO_GPU)
+    build = parameters.get("build")
+    if isinstance(build, dict):
+        from . import image_build
+
+        commit()
+        image_build.build(home, engine, name, build, tell)
+    image = {}  # type: dict[str, object]
+    while not (image and use(home, str(image["id"]))):
+        image = engines.image(home, engine, name, python, tell)
+    return engine, image
 
 
 def listed(home: "bytes", engine: "dict[str, object]") -> "list[dict[str, object]]":
