@@ -105,6 +105,8 @@ assert eye.tolist() == [[1, 0], [0, 1]] and str(scalar.dtype) == "float32" and s
 assert type(pandas).__module__.startswith("pandas") and pandas["a"].tolist() == [0, 1]
 assert type(polars).__module__.startswith("polars") and polars["b"].to_list() == [0, 1]
 assert jobs.double.local(4) == 8
+assert jobs.double("a\\0\\ud800") == "a\\0\\ud800" * 2  # text that no system passes as an argument
+assert repr(jobs.double) == "<RemoteFunction double>" and repr(jobs.scale) == "<RemoteFunction scale on local>"
 print("ok", file=sys.stderr)
 """)
     assert (result.code, result.out, result.err.splitlines()[-1:]) == (0, b"", ["ok"]), result
@@ -393,6 +395,7 @@ def raises(name):
 
 print(returns("10**4001"))
 print(returns("__import__('numpy').ma.masked_array([1], [True])"))
+print(returns("__import__('numpy').array([{}])"))
 print(returns("-10**3900") == -10**3900)
 print(raises("BaseException"))
 print(raises("SystemExit"))
@@ -402,7 +405,8 @@ print(raises("SystemExit"))
 def test_value_without_a_form_and_exception_of_any_kind_are_told(desk: Desk) -> None:
     result = desk.python(RETURNED)
     assert result.code == 0, result
-    large, masked, *rest = result.text.splitlines()
+    large, masked, objects, *rest = result.text.splitlines()
+    assert objects == "result is an array of Python objects: return it as a list, or with another dtype"
     assert large == "result is a number of more than 4000 digits: return it as text"
     assert masked.startswith("result is a numpy.ma")
     assert masked.endswith("or use @holdfast.remote(allow_pickle=True)")

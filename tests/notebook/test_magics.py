@@ -103,6 +103,8 @@ def test_bad_cells_are_refused_with_what_to_do(desk: Desk, study: Notebook) -> N
         "%%submit\nfor": ("it is not plain Python", "line 1"),
         "%%submit --bogus\n1": ("unrecognized arguments: --bogus", "usage:"),
         "%%submit -c missing\n1": ("missing",),
+        "%%submit -e NOT_SET\n1": ("NOT_SET is not set in this process",),
+        "%submit -c local": ("%submit has no cell to run",),
     }
     for cell, texts in refusals.items():
         shown = study.run(cell)
@@ -125,6 +127,8 @@ def test_runs_are_shown_as_a_table_and_cells_recorded_here(desk: Desk, study: No
     shown = study.run("%runs script_name = 'notebook'")
     assert "<th>&lt;b&gt;</th>" in shown["html"]
     assert shown["value"].splitlines()[-1].split()[-1] == "0.25"
+    assert "<th>&lt;b&gt;</th>" in study.run("holdfast.runs()")["html"]
+    assert "--send NAMES" in study.run("%submit --help")["text"]
     assert study.run("%runs status = 'Lost'")["value"] == "no runs"
     assert study.run("%runs status")["status"] == "error"
     record = desk.record()

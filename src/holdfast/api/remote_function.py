@@ -50,6 +50,10 @@ class RemoteFunction(InPlaceFunction, Generic[P, R]):
         self._options = options
         self._allow_pickle = allow_pickle
 
+    def __repr__(self) -> str:
+        target = self._options.get("config") or self._options.get("target")
+        return f"<RemoteFunction {self._function.__qualname__}{f' on {target}' if target else ''}>"
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function on the target and wait for its value."""
         return self.submit(*args, **kwargs).result()

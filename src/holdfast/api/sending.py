@@ -70,8 +70,16 @@ def arguments_for_history(function: Callable[..., Any], args: tuple[Any, ...], k
         raise CannotSendError(f"{function.__qualname__}: {error}") from error
     except ValueError:
         return []  # a function of C that does not tell its arguments
-    plain = {name: value for name, value in bound.items() if isinstance(value, (str, int, float))}
-    return [word for name, value in plain.items() for word in (f"--{name}", str(value)[:1000])]
+    plain = {name: str(value)[:1000] for name, value in bound.items() if isinstance(value, (str, int, float))}
+    return [word for name, text in plain.items() if _can_be_argument(text) for word in (f"--{name}", text)]
+
+
+def _can_be_argument(text: str) -> bool:
+    """Whether the system passes it to a program; a function gets any text, pickled."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
 
 
 def _reference(function: Callable[..., Any], root: str) -> dict[str, str] | None:
