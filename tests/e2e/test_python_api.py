@@ -273,6 +273,7 @@ REFUSED = [
     ("run('last', project='/nonexistent')", "there is no such folder"),
     ("targets(project='/nonexistent')", "there is no such folder"),
     ("remote(target='local')(5)", "remote takes a function"),
+    ("remote(target='local')(print).map([1], concurrency='2').send(None)", "concurrency must be a whole number"),
     ("remote(dict)", "remote takes a function"),
     ("remote('text'.upper.__self__)", "remote takes a function"),
     ("remote(generate)", "generate is a generator function"),
