@@ -366,14 +366,15 @@ except holdfast.errors.RemoteError as error:
     assert result.text == "[2, 3, 4, 5]\nModuleNotFoundError\n", result
 
 
-def test_function_of_the_project_runs_on_the_oldest_python(desk: Desk) -> None:
+def test_function_of_the_project_or_of_python_runs_on_the_oldest_python(desk: Desk) -> None:
     desk.script(MODULE, "jobs.py")
     result = desk.python(f"""
-import holdfast, jobs
+import holdfast, jobs, math, posixpath
 old = holdfast.remote(target="local", python={python_of(OLDEST)!r})
 print(old(jobs.double._function)(3), old(jobs.nested._function)(1))
+print(old(posixpath.join)("a", "b"), old(math.gcd)(4, 6), old(sum)([1, 2]))
 """)
-    assert result.text == "6 9\n", result
+    assert result.text == "6 9\na/b 2 3\n", result
 
 
 RETURNED = """

@@ -10,6 +10,7 @@ import io
 import json
 import os
 import sys
+import sysconfig
 import zipfile
 from typing import TYPE_CHECKING, Any
 
@@ -99,9 +100,11 @@ def _reference(function: Callable[..., Any], root: str) -> dict[str, str] | None
 def is_there(module: str, root: str) -> bool:
     """Whether the target can import this module by its name."""
     file = getattr(sys.modules.get(module), "__file__", None)
-    if module in MAINS or file is None:
+    if module in MAINS:
         return False
-    return _inside(file, root) is not None or _is_installed(file)
+    if file is None:
+        return module in sys.builtin_module_names
+    return _inside(file, root) is not None or _is_installed(file) or _is_of_python(module, file)
 
 
 def dumps_by_value(root: str) -> Dumps:
@@ -117,6 +120,12 @@ def _inside(path: str, root: str) -> str | None:
 
 def _is_installed(path: str) -> bool:
     return bool({"site-packages", "dist-packages"} & set(path.split(os.sep)))
+
+
+def _is_of_python(module: str, file: str) -> bool:
+    """Whether the module is of the standard library, and not another one of that name."""
+    library = os.path.join(os.path.realpath(sysconfig.get_path("stdlib")), "")
+    return module.partition(".")[0] in sys.stdlib_module_names and os.path.realpath(file).startswith(library)
 
 
 def import_paths(root: str) -> list[str]:
