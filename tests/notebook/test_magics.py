@@ -71,6 +71,8 @@ def test_cell_runs_on_the_target_with_its_imports_and_variables_and_results_retu
     shown = study.run("%%submit\nobject()")  # no form for it: its text is shown, and nothing is unpickled
     assert (shown["value"], "<object object at" in shown["text"]) == (None, True)
     assert study.run("%%submit --help\n1")["text"].startswith("usage: %%submit")
+    shown = study.run("%%submit\n2;\n")  # as in IPython
+    assert (shown["status"], shown["value"]) == ("ok", None), shown
 
 
 def test_remote_functions_of_the_notebook_run_in_place_inside_each_other_and_in_cells(study: Notebook) -> None:
@@ -101,6 +103,7 @@ def test_bad_cells_are_refused_with_what_to_do(desk: Desk, study: Notebook) -> N
         "%%submit --send connection\n1": ("connection (sqlite3.Connection) cannot be sent",),
         "%%submit\n!ls": ("a magic or a ! command",),
         "%%submit\nfor": ("it is not plain Python", "line 1"),
+        "%%submit\nimport asyncio\nawait asyncio.sleep(0)": ("line 2", "try: await, yield and return"),
         "%%submit --bogus\n1": ("unrecognized arguments: --bogus", "usage:"),
         "%%submit -c missing\n1": ("missing",),
         "%%submit -e NOT_SET\n1": ("NOT_SET is not set in this process",),

@@ -50,12 +50,14 @@ def files(
 
 def check(source: str) -> None:
     """A cell that is not Python would fail on the target only."""
+    hint = "magics and ! commands work in this notebook only"
     try:
-        ast.parse(source)
+        tree = ast.parse(source)
+        hint = "await, yield and return work in functions only; asyncio.run(...) runs an async function"
+        compile(tree, "cell", "exec", dont_inherit=True)
     except SyntaxError as error:
         what = "the cell cannot be submitted: it is not plain Python"
-        answer, hint = f"line {error.lineno}: {error.msg}", "magics and ! commands work in this notebook only"
-        raise UsageError(what, answer=answer, hint=hint) from error
+        raise UsageError(what, answer=f"line {error.lineno}: {error.msg}", hint=hint) from error
 
 
 def _used_names(source: str) -> set[str]:

@@ -94,9 +94,10 @@ class Magics:
         if options.no_wait:
             sys.stdout.write(f"submitted as run {run.number}\n")
             return run
-        return self._followed(run)
+        return self._followed(run, is_shown=not cell.rstrip().endswith(";"))
 
-    def _followed(self, run: Run) -> Any:
+    def _followed(self, run: Run, *, is_shown: bool) -> Any:
+        """The last value, unless the cell ends with a semicolon, as in IPython."""
         shown = EscapeFilter()  # what a target prints must not act on the terminal of IPython
         try:
             for text in run.follow():
@@ -107,6 +108,8 @@ class Magics:
             return run
         result = run.result()
         self._shell.user_ns.update(result["variables"])
+        if not is_shown:
+            return None
         if "text" in result["last"]:
             last = f"{result['last']['text']}\n".encode(errors="replace")
             sys.stdout.write(shown.feed(last).decode())
