@@ -99,6 +99,7 @@ def test_bad_cells_are_refused_with_what_to_do(desk: Desk, study: Notebook) -> N
     before = len(desk.holdfast("history", "list", "-o", "json").json)
     refusals = {
         "%%submit --send x\nx * lr": ("not sent: lr", "try: %%submit --send x,lr"),
+        "%%submit\nx = [x for x in [x]] and x + 1": ("not sent: x", "try: %%submit --send x"),
         "%%submit --send nothing\n1": ("the notebook has no variable nothing",),
         "%%submit --send connection\n1": ("connection (sqlite3.Connection) cannot be sent",),
         "%%submit\n!ls": ("a magic or a ! command",),
