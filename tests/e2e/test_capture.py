@@ -35,6 +35,7 @@ with mlflow.start_run(run_name="first", tags={"team": "red"}):
 """
 WANDB = """
 import wandb, numpy
+assert wandb.login() is False
 with wandb.init(project="p", config={"lr": 0.1, "model": {"depth": 3}}, tags=["base"]) as run:
     for step in range(3):
         run.log({"loss": 1 / (step + 1), "inner": {"x": step}})
@@ -45,10 +46,13 @@ with wandb.init(project="p", config={"lr": 0.1, "model": {"depth": 3}}, tags=["b
     run.log({"rows": wandb.Table(columns=["a", "b"], data=[[1, 2]])})
     run.config.batch = 7
     run.summary["best"] = 0.9
+    run.summary.update({"deep": {"x": 2}})
     open("model.txt", "w").write("weights")
     artifact = wandb.Artifact("model", type="model")
     artifact.add_file("model.txt")
     run.log_artifact(artifact)
+with wandb.init("team", name="second", settings={"silent": True}) as run:
+    run.log({"loss": 7.0})
 """
 TENSORBOARDX = """
 import numpy
@@ -106,6 +110,7 @@ def test_wandb_without_login_works_offline_and_its_values_reach_the_run(desk: De
     assert (record["loss"], record["inner.x"]) == ([1.0, 0.5, 1 / 3], [0, 1, 2])
     assert (steps(desk, "loss"), steps(desk, "late"), steps(desk, "half")) == ([0, 1, 2], [10], [10])
     assert (record["scalar"], record["best"], record["late"]) == (0.25, 0.9, 1.5)
+    assert (record["deep.x"], record["second/loss"]) == (2.0, 7.0)
     assert record["parameters"] == {"lr": 0.1, "model.depth": 3, "batch": 7}
     assert record["tags"].pop("wandb.run_id")
     assert record["tags"] == {"base": True}
@@ -120,7 +125,7 @@ def test_wandb_mode_and_login_of_the_user_are_kept(desk: Desk) -> None:
     assert "mode disabled" in desk.holdfast("logs").text
     assert "loss" not in record  # what the user turned off is not recorded
     desk.script("import wandb\nwandb.init(settings=wandb.Settings(init_timeout=1))")
-    (desk.user_home / ".netrc").write_text(f"machine api.wandb.ai\n  login user\n  password {'0' * 40}\n")
+    (desk.user_home / ".netrc").write_text(f"machine 127.0.0.1:9\n  login user\n  password {'0' * 40}\n")
     (desk.user_home / ".netrc").chmod(0o600)
     python = str(libraries.interpreter(ROOT, libraries.WANDB))
     desk.submit("--python", python, "-e", "WANDB_BASE_URL=http://127.0.0.1:9", "--timeout", "60s", "train.py")

@@ -135,12 +135,14 @@ def test_python_api_takes_data(desk: Desk, folder: Path) -> None:
     desk.script(READ)
     program = (
         "import holdfast, json, sys\n"
-        "run = holdfast.submit('train.py', target='local', data={'set': sys.argv[1]}).wait()\n"
-        "print(json.dumps([run.status, run.record['data'][0]['name']]))"
+        "there = {'path_on_target': sys.argv[1]}\n"
+        "run = holdfast.submit('train.py', target='local', data={'set': sys.argv[1], 'there': there}).wait()\n"
+        "rows = run.record['data']\n"
+        "print(json.dumps([run.status, [row['name'] for row in rows], rows[1]['path_on_target']]))"
     )
     result = desk.python(program, str(folder))
     assert result.code == 0, result
-    assert json.loads(result.text.splitlines()[-1]) == ["Completed", "set"]
+    assert json.loads(result.text.splitlines()[-1]) == ["Completed", ["set", "there"], str(folder)]
 
 
 def test_data_list_of_this_machine_is_empty(desk: Desk) -> None:

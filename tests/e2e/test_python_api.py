@@ -19,6 +19,7 @@ import holdfast
 for step in range(3):
     holdfast.log("loss", 1 / (step + 1), step=step * 10)
     print("step", step, flush=True)
+print("50%\\r100%")
 holdfast.log("label", "good")
 with open(holdfast.outputs() + "/model.txt", "w") as target:
     target.write("weights of " + " ".join(sys.argv[1:]))
@@ -51,8 +52,8 @@ sys.stdout.write(json.dumps(found))
 """)
     assert result.code == 0, result
     found = result.json  # and nothing else was written to stdout
-    assert found["lines"] == found["again"] == ["step 0", "step 1", "step 2"]
-    assert found["log"] == "step 0\nstep 1\nstep 2\n"
+    assert found["lines"] == found["again"] == ["step 0", "step 1", "step 2", "50%\r100%"]
+    assert found["log"] == "step 0\nstep 1\nstep 2\n50%\r100%\n"
     assert (found["status"], found["number"], found["target"], found["exit_code"]) == ("Completed", 1, "local", 0)
     assert found["arguments"] == ["--lr", "0.1", "--name", "a b"]
     assert (found["script"], found["done"], found["same"]) == ("train.py", True, True)
@@ -96,6 +97,10 @@ try:
     run.wait(timeout=0.5)
 except TimeoutError as error:
     waited = [type(error).__name__, error.what]
+try:
+    run.wait(timeout="soon")
+except holdfast.errors.UsageError as error:
+    refused = error.what
 open_status = run.status
 run.cancel()
 run.wait(30)
@@ -103,10 +108,11 @@ try:
     run.wait(check=True)
 except holdfast.errors.RunFailedError as error:
     failed = str(error)
-print(json.dumps([first, waited, open_status, run.status, failed, early]))
+print(json.dumps([first, waited, open_status, run.status, failed, early, refused]))
 """)
     assert result.code == 0, result
-    first, waited, open_status, status, failed, early = result.json
+    first, waited, open_status, status, failed, early, refused = result.json
+    assert refused == "timeout cannot be of the type str"
     assert (first, open_status, status) == ("ready", "Running", "Canceled")
     assert early < 60  # submit and follow did not wait for the end
     assert waited == ["StillRunningError", "the run did not end within 0.5 s; it continues"]
@@ -247,6 +253,14 @@ REFUSED = [
     ("submit('train.py', secrets='HOME')", "secrets cannot be of the type str"),
     ("submit('train.py', progress=5)", "progress cannot be of the type int"),
     ("submit('train.py', project=5)", "project cannot be of the type int"),
+    ("submit('train.py', secrets=[3])", "an item of secrets cannot be of the type int"),
+    ("submit('train.py', capture='no')", "capture cannot be of the type str"),
+    ("submit('train.py', scalars=3)", "scalars cannot be of the type int"),
+    ("submit('train.py', target=3)", "target cannot be of the type int"),
+    ("submit('train.py', target='')", "target is empty"),
+    ("submit('train.py', environment='projct')", "unknown environment: 'projct'"),
+    ("submit('train.py', data={'d': 3})", "the data d cannot be of the type int"),
+    ("submit('train.py', data={'d': {'path_on_target': 'here'}})", "the data d has no absolute path on the target"),
     ("submit(b'train.py')", "script cannot be of the type bytes"),
     ("submit('train.py', 'a\\0b')", "contains a NUL character"),
     ("submit('train.py', env={'A': 'x\\0'})", "contains a NUL character"),
@@ -254,7 +268,12 @@ REFUSED = [
     ("runs(limit=2.5)", "limit must be a whole number"),
     ("runs(limit=-1)", "limit must be a whole number"),
     ("runs(project='/nonexistent')", "there is no such folder"),
+    ("runs(where=3)", "where cannot be of the type int"),
+    ("runs(sort=['loss'])", "sort cannot be of the type list"),
+    ("run('last', project='/nonexistent')", "there is no such folder"),
+    ("targets(project='/nonexistent')", "there is no such folder"),
     ("remote(target='local')(5)", "remote takes a function"),
+    ("remote(target='local')(print).map([1], concurrency='2').send(None)", "concurrency must be a whole number"),
     ("remote(dict)", "remote takes a function"),
     ("remote('text'.upper.__self__)", "remote takes a function"),
     ("remote(generate)", "generate is a generator function"),

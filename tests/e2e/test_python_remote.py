@@ -105,6 +105,8 @@ assert eye.tolist() == [[1, 0], [0, 1]] and str(scalar.dtype) == "float32" and s
 assert type(pandas).__module__.startswith("pandas") and pandas["a"].tolist() == [0, 1]
 assert type(polars).__module__.startswith("polars") and polars["b"].to_list() == [0, 1]
 assert jobs.double.local(4) == 8
+assert jobs.double("a\\0\\ud800") == "a\\0\\ud800" * 2  # text that no system passes as an argument
+assert repr(jobs.double) == "<RemoteFunction double>" and repr(jobs.scale) == "<RemoteFunction scale on local>"
 print("ok", file=sys.stderr)
 """)
     assert (result.code, result.out, result.err.splitlines()[-1:]) == (0, b"", ["ok"]), result
@@ -364,14 +366,15 @@ except holdfast.errors.RemoteError as error:
     assert result.text == "[2, 3, 4, 5]\nModuleNotFoundError\n", result
 
 
-def test_function_of_the_project_runs_on_the_oldest_python(desk: Desk) -> None:
+def test_function_of_the_project_or_of_python_runs_on_the_oldest_python(desk: Desk) -> None:
     desk.script(MODULE, "jobs.py")
     result = desk.python(f"""
-import holdfast, jobs
+import holdfast, jobs, math, posixpath
 old = holdfast.remote(target="local", python={python_of(OLDEST)!r})
 print(old(jobs.double._function)(3), old(jobs.nested._function)(1))
+print(old(posixpath.join)("a", "b"), old(math.gcd)(4, 6), old(sum)([1, 2]))
 """)
-    assert result.text == "6 9\n", result
+    assert result.text == "6 9\na/b 2 3\n", result
 
 
 RETURNED = """
@@ -393,6 +396,7 @@ def raises(name):
 
 print(returns("10**4001"))
 print(returns("__import__('numpy').ma.masked_array([1], [True])"))
+print(returns("__import__('numpy').array([{}])"))
 print(returns("-10**3900") == -10**3900)
 print(raises("BaseException"))
 print(raises("SystemExit"))
@@ -402,7 +406,8 @@ print(raises("SystemExit"))
 def test_value_without_a_form_and_exception_of_any_kind_are_told(desk: Desk) -> None:
     result = desk.python(RETURNED)
     assert result.code == 0, result
-    large, masked, *rest = result.text.splitlines()
+    large, masked, objects, *rest = result.text.splitlines()
+    assert objects == "result is an array of Python objects: return it as a list, or with another dtype"
     assert large == "result is a number of more than 4000 digits: return it as text"
     assert masked.startswith("result is a numpy.ma")
     assert masked.endswith("or use @holdfast.remote(allow_pickle=True)")

@@ -339,7 +339,7 @@ def test_damaged_run_of_ones_own_costs_one_line(team: Team) -> None:
     ("words", "what"),
     [
         (("push", "missing"), "no such folder"),
-        (("push", "gpu1:/srv/history"), "name a local path"),
+        (("push", "gpu1:/srv/history"), "FOLDER/ gpu1:/srv/history/"),
         (("push", "."), "not empty"),
         (("pull", "."), "no history was pushed"),
         (("pull", "missing"), "no such folder"),

@@ -71,6 +71,8 @@ def test_cell_runs_on_the_target_with_its_imports_and_variables_and_results_retu
     shown = study.run("%%submit\nobject()")  # no form for it: its text is shown, and nothing is unpickled
     assert (shown["value"], "<object object at" in shown["text"]) == (None, True)
     assert study.run("%%submit --help\n1")["text"].startswith("usage: %%submit")
+    shown = study.run("%%submit\n2;\n")  # as in IPython
+    assert (shown["status"], shown["value"]) == ("ok", None), shown
 
 
 def test_remote_functions_of_the_notebook_run_in_place_inside_each_other_and_in_cells(study: Notebook) -> None:
@@ -97,12 +99,16 @@ def test_bad_cells_are_refused_with_what_to_do(desk: Desk, study: Notebook) -> N
     before = len(desk.holdfast("history", "list", "-o", "json").json)
     refusals = {
         "%%submit --send x\nx * lr": ("not sent: lr", "try: %%submit --send x,lr"),
+        "%%submit\nx = [x for x in [x]] and x + 1": ("not sent: x", "try: %%submit --send x"),
         "%%submit --send nothing\n1": ("the notebook has no variable nothing",),
         "%%submit --send connection\n1": ("connection (sqlite3.Connection) cannot be sent",),
         "%%submit\n!ls": ("a magic or a ! command",),
         "%%submit\nfor": ("it is not plain Python", "line 1"),
+        "%%submit\nimport asyncio\nawait asyncio.sleep(0)": ("line 2", "try: await, yield and return"),
         "%%submit --bogus\n1": ("unrecognized arguments: --bogus", "usage:"),
         "%%submit -c missing\n1": ("missing",),
+        "%%submit -e NOT_SET\n1": ("NOT_SET is not set in this process",),
+        "%submit -c local": ("%submit has no cell to run",),
     }
     for cell, texts in refusals.items():
         shown = study.run(cell)
@@ -125,6 +131,8 @@ def test_runs_are_shown_as_a_table_and_cells_recorded_here(desk: Desk, study: No
     shown = study.run("%runs script_name = 'notebook'")
     assert "<th>&lt;b&gt;</th>" in shown["html"]
     assert shown["value"].splitlines()[-1].split()[-1] == "0.25"
+    assert "<th>&lt;b&gt;</th>" in study.run("holdfast.runs()")["html"]
+    assert "--send NAMES" in study.run("%submit --help")["text"]
     assert study.run("%runs status = 'Lost'")["value"] == "no runs"
     assert study.run("%runs status")["status"] == "error"
     record = desk.record()

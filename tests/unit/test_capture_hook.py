@@ -71,6 +71,16 @@ def test_call_of_a_library_is_recorded_and_answers_as_before(tmp_path: Path, sit
     assert logged(tmp_path) == {"loss": [[3], [0.5]]}
 
 
+def test_summary_of_wandb_adds_nothing_to_a_series_of_another_library(
+    tmp_path: Path, site: Path, packages: Path
+) -> None:
+    code = (
+        f"{USE}\nfrom _holdfast_capture.wandb_run import _summarize\n_summarize('loss', 5.0)\n_summarize('best', 2.0)"
+    )
+    assert run(code, tmp_path, site, packages).returncode == 0
+    assert logged(tmp_path) == {"loss": [[3], [0.5]], "best": [[0], [2.0]]}
+
+
 @pytest.mark.parametrize("value", ["0", "no", "OFF", "false"])
 def test_environment_variable_turns_the_hook_off(tmp_path: Path, site: Path, packages: Path, value: str) -> None:
     code = f"{USE}\nimport sys; print([name for name in sys.modules if 'capture' in name])"

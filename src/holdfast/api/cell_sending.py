@@ -15,9 +15,11 @@ from holdfast.errors import CannotSendError, UsageError
 from holdfast.script_api import remote_call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 NAME = "cell.py"
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)
 
 
 def files(
@@ -27,7 +29,7 @@ def files(
     missing = [name for name in send if name not in namespace]
     if missing:
         raise UsageError(f"--send: the notebook has no variable {', '.join(missing)}")
-    used = {name: namespace[name] for name in _used_names(source) if name in namespace}
+    used = {name: namespace[name] for name in used_names(source) if name in namespace}
     imports = {name: value.__name__ for name, value in used.items() if inspect.ismodule(value)}
     definitions = {name: value for name, value in used.items() if _is_definition(value)}
     unsent = sorted(set(used) - set(imports) - set(definitions) - set(send))
@@ -50,22 +52,60 @@ def files(
 
 def check(source: str) -> None:
     """A cell that is not Python would fail on the target only."""
+    hint = "magics and ! commands work in this notebook only"
     try:
-        ast.parse(source)
+        tree = ast.parse(source)
+        hint = "await, yield and return work in functions only; asyncio.run(...) runs an async function"
+        compile(tree, "cell", "exec", dont_inherit=True)
     except SyntaxError as error:
         what = "the cell cannot be submitted: it is not plain Python"
-        answer, hint = f"line {error.lineno}: {error.msg}", "magics and ! commands work in this notebook only"
-        raise UsageError(what, answer=answer, hint=hint) from error
+        raise UsageError(what, answer=f"line {error.lineno}: {error.msg}", hint=hint) from error
 
 
-def _used_names(source: str) -> set[str]:
+def used_names(source: str) -> set[str]:
     """Names that the cell takes from elsewhere: not its own variables, imports and definitions."""
     top = symtable.symtable(source, "cell", "exec")
     own = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
     names = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_referenced()}
     for table in _inner(top.get_children()):
         names |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global() and symbol.is_referenced()}
-    return names - own - set(dir(builtins))
+    return (names - own - set(dir(builtins))) | (own & set(_read_first(ast.parse(source), set())))
+
+
+def _read_first(node: ast.AST, assigned: set[str]) -> Iterator[str]:
+    """Names that a cell reads before it gives them a value, as in ``df = df.dropna()``; all branches are executed."""
+    if isinstance(node, _COMPREHENSIONS):
+        names = [name for name in ast.walk(node) if isinstance(name, ast.Name)]
+        yield from {name.id for name in names} - assigned - {n.id for n in names if isinstance(n.ctx, ast.Store)}
+        return
+    read = node.target if isinstance(node, ast.AugAssign) else node
+    if isinstance(read, ast.Name) and (read is not node or isinstance(read.ctx, ast.Load)) and read.id not in assigned:
+        yield read.id
+    assigned.add(_bound(node))
+    for part in _in_order(node):
+        yield from _read_first(part, assigned)
+
+
+def _in_order(node: ast.AST) -> Iterable[ast.AST]:
+    """The parts of a statement or an expression as they are evaluated; bodies of functions are left out."""
+    if isinstance(node, ast.Assign):
+        return [node.value, *node.targets]
+    if isinstance(node, (ast.AugAssign, ast.NamedExpr, ast.AnnAssign)):
+        return [] if node.value is None else [node.value, node.target]
+    if isinstance(node, (ast.For, ast.AsyncFor)):
+        return [node.iter, node.target, *node.body, *node.orelse]
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return node.decorator_list
+    return [] if isinstance(node, ast.Lambda) else ast.iter_child_nodes(node)
+
+
+def _bound(node: ast.AST) -> str:
+    """The name that gets a value."""
+    if isinstance(node, ast.Name):
+        return "" if isinstance(node.ctx, ast.Load) else node.id
+    if isinstance(node, ast.alias):
+        return (node.asname or node.name).partition(".")[0]
+    return str(getattr(node, "name", "")) if isinstance(node, _NAMED) else ""
 
 
 def _inner(tables: Iterable[symtable.SymbolTable]) -> Iterable[symtable.SymbolTable]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 from holdfast import project as projects
 from holdfast.api.dialog import warn
 from holdfast.api.documented_errors import documented_errors
+from holdfast.api.option_checks import checked_project, checked_text
 from holdfast.api.run_handle import Run
 from holdfast.engine.runs.open_index import open_index, settle_in
 from holdfast.errors import UsageError
@@ -30,7 +31,8 @@ def run(name: str | int = "last", *, project: StrPath | None = None) -> Run:
 
     ``project`` is the project's folder, by default the current one.
     """
-    home, project_id = open_home(create=False), projects.find(os.fspath(project or os.getcwd())).id
+    project_id = projects.find(checked_project(project)).id
+    home = open_home(create=False)
     index = Index(home)
     try:
         uid = index.find(project_id, str(name))
@@ -57,15 +59,20 @@ def runs(
     """
     if limit is not None and (type(limit) is not int or limit < 0):
         raise UsageError("limit must be a whole number, 0 or more", answer=ascii(limit)[:200])
-    if project is not None and not os.path.isdir(project):
-        raise UsageError("there is no such folder", where=os.fspath(project))
+    for name, text in (("where", where), ("sort", sort)):
+        if text is not None and not isinstance(text, str):
+            checked_text(name, text)
+    root = checked_project(project)
     home = open_home(create=False)
-    project_id = None if all_projects else projects.find(os.fspath(project or os.getcwd())).id
+    project_id = None if all_projects else projects.find(root).id
     index = open_index(home, warn, project_id)
     try:
         return RunList(home, uids(index, Wish(project_id, where, sort, limit, None, archived)))
     finally:
         index.close()
+
+
+_MOST_SHOWN = 50  # rows in a notebook
 
 
 class RunList(Sequence[Run]):
@@ -95,6 +102,11 @@ class RunList(Sequence[Run]):
 
     def __iter__(self) -> Iterator[Run]:
         return (Run(self._home, uid) for uid in self._uids)
+
+    def _repr_html_(self) -> str:
+        from holdfast.api.run_table import RunTable
+
+        return f"{RunTable(self[:_MOST_SHOWN])._repr_html_()}<p>{len(self)} runs</p>"
 
     def __repr__(self) -> str:
         return f"<RunList of {len(self)} runs>"

@@ -31,6 +31,7 @@ def load(shell: Any) -> None:
         return
     magics = Magics(shell)
     shell.register_magic_function(magics.submit, "cell", "submit")
+    shell.register_magic_function(magics.submit_help, "line", "submit")  # IPython refuses %%submit without a cell
     shell.register_magic_function(magics.runs, "line", "runs")
     if "azureml" not in shell.magics_manager.magics["line"]:  # a kernel on a target has it
         cell_history.install(shell, _Store())
@@ -52,10 +53,19 @@ class Magics:
         self._shell = shell
 
     def submit(self, line: str, cell: str) -> Any:
-        """Run the cell as a run on a target; ``%%submit --help`` lists the options."""
+        """Run the cell as a run on a target; ``%submit --help`` lists the options."""
         try:
             options = _parsed(_submit_parser(), line)
             return None if options is None else self._submit(options, cell)
+        except HoldfastError as error:
+            raise _without_traceback(error) from None
+
+    def submit_help(self, line: str) -> None:
+        """``%submit --help`` lists the options of ``%%submit``."""
+        try:
+            if _parsed(_submit_parser(), line) is not None:
+                hint = "%%submit and its options in the first line of a cell, and the code below it"
+                raise UsageError("%submit has no cell to run", hint=hint)
         except HoldfastError as error:
             raise _without_traceback(error) from None
 
@@ -84,9 +94,10 @@ class Magics:
         if options.no_wait:
             sys.stdout.write(f"submitted as run {run.number}\n")
             return run
-        return self._followed(run)
+        return self._followed(run, is_shown=not cell.rstrip().endswith(";"))
 
-    def _followed(self, run: Run) -> Any:
+    def _followed(self, run: Run, *, is_shown: bool) -> Any:
+        """The last value, unless the cell ends with a semicolon, as in IPython."""
         shown = EscapeFilter()  # what a target prints must not act on the terminal of IPython
         try:
             for text in run.follow():
@@ -97,6 +108,8 @@ class Magics:
             return run
         result = run.result()
         self._shell.user_ns.update(result["variables"])
+        if not is_shown:
+            return None
         if "text" in result["last"]:
             last = f"{result['last']['text']}\n".encode(errors="replace")
             sys.stdout.write(shown.feed(last).decode())
@@ -113,10 +126,24 @@ def _submit_options(options: argparse.Namespace) -> Options:
         "python": options.python,
         "timeout": options.timeout,
         "secrets": options.secret,
-        "env": dict(word.partition("=")[::2] for word in options.variable),
+        "env": dict(map(_variable, options.variable)),
+        "data": dict(map(_data, options.data)),
         "large": options.large,
         "progress": True,
     }
+
+
+def _variable(text: str) -> tuple[str, str]:
+    """NAME=VALUE, or NAME for its value in this process, as ``holdfast submit -e`` takes them."""
+    name, equals, value = text.partition("=")
+    if not equals and name not in os.environ:
+        raise UsageError(f"-e {name}: {name} is not set in this process", hint=f"-e {name}=VALUE")
+    return name, value if equals else os.environ[name]
+
+
+def _data(text: str) -> tuple[str, str]:
+    name, equals, path = text.partition("=")
+    return (name, path) if equals else (os.path.basename(os.path.normpath(text)), text)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -154,6 +181,7 @@ def _submit_parser() -> _Parser:
     parser.add_argument("--timeout", metavar="TIME")
     parser.add_argument("--secret", action="append", default=[], metavar="NAME")
     parser.add_argument("-e", dest="variable", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--data", action="append", default=[], metavar="NAME=PATH", help="data that the cell reads")
     parser.add_argument("--large", action="store_true", help="store more than 1 GB of new files")
     return parser
 

@@ -7,15 +7,19 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast import labels
+from holdfast.amlconfig.types import DataEntry
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from holdfast.api.script_submit import Options
+    from holdfast.api.script_submit import Options, StrPath
 
 _MAPPINGS = ("env", "data", "tags")
 _SEQUENCES = ("env_files", "secrets", "links")
+_SWITCHES = ("require_gpu", "scalars", "capture", "keep_work", "skip_unreadable", "large")
+_TEXTS = ("target", "config", "environment", "notify")
+_ENVIRONMENTS = ("project", "active", "none")
 
 
 def check_options(function: str, options: Options) -> None:
@@ -32,11 +36,23 @@ def check_options(function: str, options: Options) -> None:
     for name in _SEQUENCES:
         if not isinstance(given.get(name, ()), (list, tuple, set, frozenset)):
             raise _wrong(name, given[name], f"{name}=[...]")
+        for item in given.get(name, ()):
+            checked_path(f"an item of {name}", item)
+    for name in _SWITCHES:
+        if not isinstance(given.get(name, True), bool):
+            raise _wrong(name, given[name], f"{name}=True or {name}=False")
+    for name in _TEXTS:
+        if name in given:
+            checked_text(name, given[name])
+    if given.get("environment", "none") not in _ENVIRONMENTS:
+        hint = "one of project, active and none"
+        raise UsageError(f"unknown environment: {given['environment']!a}", hint=hint)
     if not isinstance(given.get("progress", True), bool) and not callable(given["progress"]):
         raise _wrong("progress", given["progress"], "a function, or progress=True for a bar")
     for name in ("project", "python"):
         if name in given:
             checked_path(name, given[name])
+    data_options(given.get("data", {}))
     labels.checked_tags(given.get("tags", {}))
     check_words([f"{name}={value}" for name, value in given.get("env", {}).items()])
 
@@ -46,6 +62,46 @@ def check_words(texts: Iterable[str]) -> None:
     for word in texts:
         if "\0" in word:
             raise UsageError("an argument or variable contains a NUL character", answer=ascii(word)[:200])
+
+
+def data_options(data: Mapping[str, StrPath | Mapping[str, str]]) -> tuple[str | DataEntry, ...]:
+    """As the engine takes them: NAME=PATH, or an entry for data that is on the target already."""
+    options: list[str | DataEntry] = []
+    for name, value in data.items():
+        if not isinstance(value, Mapping):
+            options.append(f"{name}={checked_path(f'the data {name}', value)}")
+            continue
+        path = value.get("path_on_target")
+        if set(value) != {"path_on_target"} or not isinstance(path, str) or not path.startswith(("/", "~/")):
+            raise UsageError(
+                f"the data {name} has no absolute path on the target",
+                answer=ascii(value)[:200],
+                hint=f"data={{{name!r}: {{'path_on_target': '/path/there'}}}}",
+            )
+        options.append(DataEntry(name, path_on_target=path))
+    return tuple(options)
+
+
+def checked_text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise _wrong(name, value, f"{name} is text")
+    if not value:
+        raise UsageError(f"{name} is empty")
+    return value
+
+
+def checked_project(project: StrPath | None) -> str:
+    """The folder of a project, by default the current one."""
+    folder = os.getcwd() if project is None else checked_path("project", project)
+    if not os.path.isdir(folder):
+        raise UsageError("there is no such folder", where=folder)
+    return folder
+
+
+def checked_seconds(name: str, value: object) -> None:
+    """A limit of time; None for none."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+        raise _wrong(name, value, f"{name} is a number of seconds")
 
 
 def checked_path(name: str, value: object) -> str:

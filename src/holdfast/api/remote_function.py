@@ -50,6 +50,10 @@ class RemoteFunction(InPlaceFunction, Generic[P, R]):
         self._options = options
         self._allow_pickle = allow_pickle
 
+    def __repr__(self) -> str:
+        target = self._options.get("config") or self._options.get("target")
+        return f"<RemoteFunction {self._function.__qualname__}{f' on {target}' if target else ''}>"
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function on the target and wait for its value."""
         return self.submit(*args, **kwargs).result()
@@ -69,8 +73,8 @@ class RemoteFunction(InPlaceFunction, Generic[P, R]):
         At most ``concurrency`` runs are open at a time. The first call that fails raises its error here, and no
         further calls are started; those that run go on. With ``return_errors`` the error takes the place of the value.
         """
-        if concurrency < 1:
-            raise UsageError("concurrency must be at least 1", answer=str(concurrency))
+        if type(concurrency) is not int or concurrency < 1:
+            raise UsageError("concurrency must be a whole number, 1 or more", answer=ascii(concurrency)[:200])
         options: Options = {**self._options, "progress": None}
         calls = (functools.partial(self._call, args, options) for args in zip(*iterables, strict=False))
         tell = listener(self._options.get("progress"))

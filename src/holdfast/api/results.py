@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.api import sending
 from holdfast.api.frames import needed
 from holdfast.errors import HoldfastError, MalformedAnswerError, MissingPackageError, RemoteError, UsageError
+from holdfast.present import missing_module
 from holdfast.script_api import remote_call
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ def read(run: Run, *, allow_pickle: bool) -> Any:
 
 def remote_error(run: Run, error: dict[str, Any]) -> RemoteError:
     kind, message, text = (str(error.get(key) or "") for key in ("type", "message", "traceback"))
-    made = RemoteError(f"{kind}: {message}", where=f"run {run.number} on {run.target}", answer=text)
+    is_missing = kind == ModuleNotFoundError.__name__
+    hint = missing_module.explain(run._files(), text.encode(errors="replace")) if is_missing else ""
+    made = RemoteError(f"{kind}: {message}", where=f"run {run.number} on {run.target}", answer=text, hint=hint)
     made.type_name, made.message, made.traceback = kind, message, text
     return made
 
@@ -53,7 +56,7 @@ def _document(run: Run) -> dict[str, Any]:
         run.wait(check=True)
         if run.script.startswith(f"{sending.FOLDER}/"):
             hint = (
-                f"a function that calls os._exit() returns nothing; holdfast logs -r {run.number} shows what it printed"
+                f"a function that calls sys.exit() returns nothing; holdfast logs -r {run.number} shows what it printed"
             )
             answer = f"outputs/{NAME} is not among the outputs of the run"
             raise RemoteError("the function left no result", where=run.id, answer=answer, hint=hint) from None

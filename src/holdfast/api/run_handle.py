@@ -10,6 +10,7 @@ from holdfast import lifecycle
 from holdfast.api.dialog import ProgramDialog, warn
 from holdfast.api.documented_errors import documented_errors, raised_documented
 from holdfast.api.metrics import Metrics
+from holdfast.api.option_checks import checked_seconds, checked_text
 from holdfast.api.outputs import Outputs
 from holdfast.engine.connection.reconnect import Line
 from holdfast.engine.runs import annotate, daily_cleanup, stop
@@ -158,13 +159,15 @@ class Run:
         Stopping in the middle never stops the run. After ``timeout`` seconds ``StillRunningError`` is raised.
         """
         with raised_documented():
+            checked_seconds("timeout", timeout)
             if _is_closed(self._files()):
-                yield from self._log_text().splitlines()
+                *lines, rest = self._log_text().split("\n")  # and not at the \r of a progress bar, as below
+                yield from [*lines, rest] if rest else lines
                 return
-            lines = _Lines()
-            for _ in self._watched(lines, timeout):
-                yield from lines.complete()
-            yield from lines.rest()
+            listener = _Lines()
+            for _ in self._watched(listener, timeout):
+                yield from listener.complete()
+            yield from listener.rest()
 
     @documented_errors
     def wait(self, timeout: float | None = None, *, check: bool = False) -> Run:
@@ -172,6 +175,7 @@ class Run:
 
         With ``check``, a run that did not complete is a ``RunFailedError``.
         """
+        checked_seconds("timeout", timeout)
         if not _is_closed(self._files()):
             for _ in self._watched(_Silence(), timeout):
                 pass
@@ -208,7 +212,7 @@ class Run:
     @documented_errors
     def note(self, text: str) -> Run:
         """Set the run's description."""
-        annotate.add_note(self._home, [self.uid], text)
+        annotate.add_note(self._home, [self.uid], text if text == "" else checked_text("the note", text))
         return self
 
     @documented_errors

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypedDict
 from holdfast import labels
 from holdfast.api.dialog import ProgramDialog, warn
 from holdfast.api.documented_errors import documented_errors
-from holdfast.api.option_checks import check_options, check_words, checked_path
+from holdfast.api.option_checks import check_options, check_words, checked_path, data_options
 from holdfast.api.progress import listener
 from holdfast.api.run_handle import Run
 from holdfast.engine.connection.reconnect import Line
@@ -39,7 +39,7 @@ class Options(TypedDict, total=False):
     env_files: Sequence[StrPath]
     secrets: Sequence[str]
     links: Sequence[str]
-    data: Mapping[str, StrPath] | None
+    data: Mapping[str, StrPath | Mapping[str, str]] | None
     environment: str | None
     python: StrPath | None
     gpus: int | str | None
@@ -72,7 +72,8 @@ def submit(script: StrPath, *arguments: object, **options: Unpack[Options]) -> R
     env, env_files, secrets a dict of variables; files with variables; names of variables whose values are not stored
     gpus, require_gpu, wait_for_gpu
     timeout, grace          seconds, or text such as ``"2h"``
-    data                    a dict of names and folders or files: sent once per target, found at ``data/NAME``
+    data                    a dict of names and folders or files: sent once per target, found at ``data/NAME``;
+                            ``{"path_on_target": "/path"}`` for what is there already
     retries, notify, links, scalars, keep_work, skip_unreadable
     keep_limit              bytes, or text such as ``"2GB"``, of files outside outputs/ that are kept
     capture                 False does not record what the script logs with MLflow, wandb, TensorBoard or Lightning
@@ -116,7 +117,7 @@ def _order(argv: tuple[str, ...], files: Mapping[str, bytes] | None, options: Op
         env_files=tuple(os.fspath(path) for path in options.get("env_files", ())),
         secrets=tuple(options.get("secrets", ())),
         links=tuple(options.get("links", ())),
-        data=tuple(f"{name}={os.fspath(path)}" for name, path in (options.get("data") or {}).items()),
+        data=data_options(options.get("data") or {}),
         timeout=_text(options.get("timeout")),
         grace=_text(options.get("grace")),
         notify=options.get("notify"),

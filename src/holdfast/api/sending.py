@@ -10,6 +10,7 @@ import io
 import json
 import os
 import sys
+import sysconfig
 import zipfile
 from typing import TYPE_CHECKING, Any
 
@@ -70,8 +71,16 @@ def arguments_for_history(function: Callable[..., Any], args: tuple[Any, ...], k
         raise CannotSendError(f"{function.__qualname__}: {error}") from error
     except ValueError:
         return []  # a function of C that does not tell its arguments
-    plain = {name: value for name, value in bound.items() if isinstance(value, (str, int, float))}
-    return [word for name, value in plain.items() for word in (f"--{name}", str(value)[:1000])]
+    plain = {name: str(value)[:1000] for name, value in bound.items() if isinstance(value, (str, int, float))}
+    return [word for name, text in plain.items() if _can_be_argument(text) for word in (f"--{name}", text)]
+
+
+def _can_be_argument(text: str) -> bool:
+    """Whether the system passes it to a program; a function gets any text, pickled."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
 
 
 def _reference(function: Callable[..., Any], root: str) -> dict[str, str] | None:
@@ -91,9 +100,11 @@ def _reference(function: Callable[..., Any], root: str) -> dict[str, str] | None
 def is_there(module: str, root: str) -> bool:
     """Whether the target can import this module by its name."""
     file = getattr(sys.modules.get(module), "__file__", None)
-    if module in MAINS or file is None:
+    if module in MAINS:
         return False
-    return _inside(file, root) is not None or _is_installed(file)
+    if file is None:
+        return module in sys.builtin_module_names
+    return _inside(file, root) is not None or _is_installed(file) or _is_of_python(module, file)
 
 
 def dumps_by_value(root: str) -> Dumps:
@@ -109,6 +120,12 @@ def _inside(path: str, root: str) -> str | None:
 
 def _is_installed(path: str) -> bool:
     return bool({"site-packages", "dist-packages"} & set(path.split(os.sep)))
+
+
+def _is_of_python(module: str, file: str) -> bool:
+    """Whether the module is of the standard library, and not another one of that name."""
+    library = os.path.join(os.path.realpath(sysconfig.get_path("stdlib")), "")
+    return module.partition(".")[0] in sys.stdlib_module_names and os.path.realpath(file).startswith(library)
 
 
 def import_paths(root: str) -> list[str]:

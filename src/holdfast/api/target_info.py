@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from holdfast import project as projects
 from holdfast import target_lookup
 from holdfast.api.documented_errors import documented_errors
+from holdfast.api.option_checks import checked_project
 from holdfast.errors import HoldfastError
 from holdfast.store.home import location
 
@@ -31,7 +32,7 @@ class TargetInfo(NamedTuple):
 @documented_errors
 def targets(project: str | os.PathLike[str] | None = None) -> list[TargetInfo]:
     """The targets of the project in that folder (by default the current one) and of the user, by name."""
-    root = projects.find(os.fspath(project or os.getcwd())).root
+    root = projects.find(checked_project(project)).root
     folders = target_lookup.folders(root, location())
     return [_target(folders, name) for name in target_lookup.targets(folders)]
 

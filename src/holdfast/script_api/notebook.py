@@ -39,7 +39,15 @@ def main() -> "int":
                 "notebooks need nbclient and ipykernel in the environment of the run, %s\n%s: %s\n" % details
             )
             return 1
-        return execute(path, arguments)
+        from jupyter_client import kernelspec  # type: ignore[import-not-found,unused-ignore]
+
+        try:
+            return execute(path, arguments)
+        except kernelspec.NoSuchKernel as error:
+            installed = ", ".join(sorted(kernelspec.KernelSpecManager().find_kernel_specs()))
+            text = "%s needs the kernel %s, which is not installed in the environment of the run (installed: %s)\n"
+            sys.stderr.write(text % (path, error.name, installed))
+            return 1
 
 
 def execute(path: "str", arguments: "List[str]") -> "int":

@@ -213,6 +213,8 @@ class Encoder:
         is_masked = kind.__module__.startswith("numpy.ma")  # which .npy files have no form for
         if package == "numpy" and hasattr(value, "dtype") and not value.dtype.hasobject and not is_masked:
             return self._npy(value)
+        if kind.__name__ == "ndarray" and package == "numpy":
+            raise CannotReturn("%s is an array of Python objects: return it as a list, or with another dtype" % where)
         if package in ("pandas", "polars", "pyarrow") and kind.__name__ in ("DataFrame", "Table"):
             return self._arrow(value, package)
         raise CannotReturn(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MODULES = {
     "mlflow.tracking.client": "_holdfast_capture.mlflow_client",
     "wandb.sdk.wandb_init": "_holdfast_capture.wandb_run",
+    "wandb.sdk.wandb_login": "_holdfast_capture.wandb_run",
     "wandb.sdk.wandb_run": "_holdfast_capture.wandb_run",
     "tensorboard.summary.writer.event_file_writer": "_holdfast_capture.event_files",
     "tensorboardX.event_file_writer": "_holdfast_capture.event_files",

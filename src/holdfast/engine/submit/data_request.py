@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from holdfast.amlconfig.data_entries import complaint
+from holdfast.amlconfig.types import DataEntry
 from holdfast.errors import ConfigError, UsageError
 from holdfast.model import Data
 
@@ -12,15 +13,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.amlconfig.types import DataEntry
-
 FOLDER = "data"  # of the run's folder: links to data that lies outside the project
 
 
 def requested(
-    root: str, folder: str, options: Sequence[str], entries: Sequence[DataEntry], file: str
+    root: str, folder: str, options: Sequence[str | DataEntry], entries: Sequence[DataEntry], file: str
 ) -> tuple[Data, ...]:
-    """``options`` are typed in ``folder`` as NAME=PATH or PATH and replace a row of that name in the file."""
+    """``options``, given in ``folder`` as NAME=PATH, PATH or an entry, replace a row of that name in the file."""
     typed = [_option(root, folder, text, options) for text in options]
     names = [data.name for data in typed]
     kept = [_configured(root, entry, file) for entry in entries if entry.name not in names]
@@ -32,7 +31,9 @@ def requested(
     return rows
 
 
-def _option(root: str, folder: str, text: str, options: Sequence[str]) -> Data:
+def _option(root: str, folder: str, text: str | DataEntry, options: Sequence[str | DataEntry]) -> Data:
+    if isinstance(text, DataEntry):
+        return _configured(root, text, "--data")
     name, equals, path = text.partition("=")
     path = path if equals else name
     name = name if equals else os.path.basename(os.path.normpath(path))

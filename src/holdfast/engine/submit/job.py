@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from holdfast.amlconfig.types import RunConfig
+    from holdfast.amlconfig.types import DataEntry, RunConfig
     from holdfast.model import Data, Json, Project
     from holdfast.target_lookup import Chosen
 
@@ -53,7 +53,7 @@ class Asked(Record):
     name: str | None = None
     tags: Mapping[str, object] = {}
     files: Mapping[str, bytes] | None = None
-    data: tuple[str, ...] = ()
+    data: tuple[str | DataEntry, ...] = ()
     command: tuple[str, ...] = ()
 
 

@@ -137,8 +137,8 @@ class Recorder:
         return _owners.setdefault(name, self) is self and (main is None or name not in main.counters)
 
     def has(self, name: "str") -> "bool":
-        """Whether there are values of that name."""
-        return name in _owners
+        """Whether this library has logged values of that name."""
+        return _owners.get(name) is self
 
     def parameter(self, name: "str", value: "object") -> "None":
         _note("parameter", name, value)

@@ -1,6 +1,7 @@
 """Records what a script gives to a wandb run: config, logged values, summary, tags, files and artifacts."""
 
 import functools
+import inspect
 import os
 import sys
 
@@ -11,9 +12,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 _OWN = "_"  # how wandb's own keys begin
-_LOGIN = {"WANDB_API_KEY", "WANDB_MODE", "WANDB_DISABLED", "WANDB_IDENTITY_TOKEN_FILE", "WANDB_SERVICE"}
+# Not WANDB_SERVICE: wandb sets it at its first run, also for the processes that the script starts.
+_LOGIN = {"WANDB_API_KEY", "WANDB_MODE", "WANDB_DISABLED", "WANDB_IDENTITY_TOKEN_FILE"}
+_DECISIVE = {"mode", "api_key", "base_url", "identity_token_file"}  # settings that say where values are sent
 _recorder = Recorder("wandb")
 _summaries = set()  # type: set[str]
+_sessions = set()  # type: set[int] # processes in which wandb.login() answered True
 # Kept in the run itself: its properties are slow, and its attributes cannot be set.
 _PREFIX, _STEP = "_holdfast_prefix", "_holdfast_step"
 
@@ -22,6 +26,9 @@ def install(module: "Any") -> "None":
     if module.__name__ == "wandb.sdk.wandb_init":
         _recorder.after(module, "init", _init)
         module.init = _offline_without_login(module.init)
+        return
+    if module.__name__ == "wandb.sdk.wandb_login":
+        module.login = _no_question(module.login)
         return
     run = module.Run
     _recorder.after(run, "log", _log)
@@ -33,20 +40,47 @@ def install(module: "Any") -> "None":
 
 def _offline_without_login(original: "Any") -> "Any":
     """Without a login ``init`` would ask for one and fail, since a run has no terminal."""
+    names = list(inspect.signature(original).parameters)
 
     @functools.wraps(original)
     def init(*args: "Any", **kwargs: "Any") -> "Any":
-        if _recorder.works and not args and not _is_configured(kwargs):
+        given = dict(zip(names, args), **kwargs)  # noqa: B905 - Python 3.6 has no strict
+        if _recorder.works and "mode" not in names[: len(args)] and not _is_configured(given):
             kwargs["mode"] = "offline"
-            _recorder.mention("login", "there is no login in this run, so wandb works offline")
+            _say_offline()
         return original(*args, **kwargs)
 
     return init
 
 
+def _no_question(original: "Any") -> "Any":
+    """Without a login ``login`` would ask for one and fail. It answers False, as it does in wandb's offline mode."""
+
+    @functools.wraps(original)
+    def login(*args: "Any", **kwargs: "Any") -> "Any":
+        if _recorder.works and not args and not kwargs.get("key") and not _is_configured(kwargs):
+            _say_offline()
+            return False
+        result = original(*args, **kwargs)
+        if result:
+            _sessions.add(os.getpid())
+        return result
+
+    return login
+
+
+def _say_offline() -> "None":
+    _recorder.mention("login", "there is no login in this run, so wandb works offline")
+
+
 def _is_configured(arguments: "dict[str, Any]") -> "bool":
     """Whether the script, the environment or a login on this machine says where wandb sends its values."""
-    if arguments.get("mode") or arguments.get("settings") or not _LOGIN.isdisjoint(os.environ):
+    if arguments.get("mode") or arguments.get("host") or not _LOGIN.isdisjoint(os.environ) or _sessions:
+        return True
+    given = arguments.get("settings") or {}
+    if not isinstance(given, dict):
+        given = getattr(given, "model_fields_set", _DECISIVE)  # of an older version: it decides itself
+    if not _DECISIVE.isdisjoint(given):
         return True
     try:
         settings = sys.modules["wandb"].setup().settings
@@ -63,7 +97,7 @@ def _has_login(url: "str") -> "bool":
     given = os.environ.get("NETRC")
     paths = [given] if given else [os.path.expanduser(name) for name in ("~/.netrc", "~/_netrc")]
     host = urlsplit(url).netloc
-    return any(os.path.exists(path) and host in netrc.netrc(path).hosts for path in paths)
+    return any(os.path.exists(path) and bool(netrc.netrc(path).authenticators(host)) for path in paths)
 
 
 def _init(result: "Any", *args: "Any", **kwargs: "Any") -> "None":
@@ -147,12 +181,18 @@ def _parameters(prefix: "str", values: "Any") -> "None":
 
 def _summary(_: "Any", run: "Any", summary_record: "Any") -> "None":
     for item in summary_record.update:
-        name = _prefix(run) + ".".join(map(str, item.key))
+        _summarize(_prefix(run) + ".".join(map(str, item.key)), item.value)
+
+
+def _summarize(name: "str", value: "Any") -> "None":
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            _summarize("%s.%s" % (name, key), inner)
+    elif value.__class__ in (float, int, bool, str) or getattr(value, "shape", None) == ():
         if _recorder.has(name) and name not in _summaries:
             name += ".summary"  # the name is that of a series
-        if item.value.__class__ in (float, int, bool, str) or getattr(item.value, "shape", None) == ():
-            _summaries.add(name)
-            _recorder.value(name, item.value, None)
+        _summaries.add(name)
+        _recorder.value(name, value, None)
 
 
 def _log_artifact(result: "Any", run: "Any", *args: "Any", **kwargs: "Any") -> "None":

@@ -91,7 +91,10 @@ def opened(path: str, home: Home, *, create: bool = False) -> str:
     if not os.path.isdir(folder):
         hint = f"create it with the permissions that its users need, for example: mkdir -m 3770 {path}"
         if _REMOTE.match(path):
-            hint = "name a local path: mount the other machine's folder (sshfs, NFS), or copy it with rsync afterwards"
+            copy = f"rsync -a --ignore-existing FOLDER/ {path}/"
+            hint = (
+                f"mount that folder (sshfs, NFS), or push to a local FOLDER and copy it: {copy}; to pull, the reverse"
+            )
         raise UsageError("no such folder", where=path, hint=hint)
     if _is_inside(folder, home.path):
         raise UsageError("this folder is in the store itself", where=path, hint="use a folder outside the store")
