@@ -261,7 +261,8 @@ class _Chooser:
         else:
             full = on_path(full, self.environ) or full
         if not os.path.isfile(full) or not os.access(full, os.X_OK):
-            raise UsageError(f"{said_by}: there is no interpreter {full}")
+            hint = "--python takes a path, the folder of an environment, or a program on the PATH such as python3.12"
+            raise UsageError(f"{said_by}: there is no interpreter {full}", hint=hint)
         return full
 
     def _own_python(self) -> str:

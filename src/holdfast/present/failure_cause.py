@@ -20,6 +20,8 @@ _COMPLAINTS = re.compile(
 )
 # What Python and the C library say last when a limit ends a program, and the option of ulimit that shows the limit.
 _LAST = 1000
+# As argparse and click say it.
+_UNRECOGNIZED = re.compile(rb"error: unrecognized arguments: (.+)|No such option:? '?(-[-\w]+)")
 _NO_SPACE = re.compile(rb"\[Errno (?:28|122)\]|No space left on device|Disk quota exceeded")
 _LIMITS = (
     (re.compile(rb"\[Errno 27\]|File too large"), "file size", "-f"),
@@ -42,6 +44,12 @@ def explain(run: Run) -> str:
         if hint:
             return hint
     return _left_out(run) or _full(run, last) or _limited(last)
+
+
+def unrecognized(run: Run) -> list[str]:
+    """The arguments that a script refused because it does not know them."""
+    match = _UNRECOGNIZED.search(_tail(layout.log(run.attempt))[-_LAST:])
+    return (match[1] or match[2]).decode("utf-8", "replace").split() if match else []
 
 
 def _full(run: Run, last: bytes) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from shlex import quote
 
 from holdfast import kinds
@@ -38,7 +39,26 @@ _PACKAGES = {
     "pytorch_lightning": "pytorch-lightning",
     "umap": "umap-learn",
     "faiss": "faiss-cpu",
+    "distutils": "setuptools",
+    "pkg_resources": "setuptools",
     **dict.fromkeys(("nbclient", "ipykernel", "nbformat"), "nbclient ipykernel"),  # for notebooks, which need both
+}
+_ADD_ANY = "holdfast env add PACKAGE adds the one that has the module"
+# Modules that Python had until 3.11 or 3.12.
+_REMOVED = re.compile(
+    "aifc|asynchat|asyncore|audioop|cgi|cgitb|chunk|crypt|imghdr|imp|mailcap|nis|nntplib|ossaudiodev|pipes|smtpd|sndhdr"
+    "|spwd|sunau|telnetlib|uu|xdrlib"
+)
+_PYTHON_2 = {
+    "ConfigParser": "configparser",
+    "HTMLParser": "html.parser",
+    "Queue": "queue",
+    "StringIO": "io",
+    "Tkinter": "tkinter",
+    "cPickle": "pickle",
+    "httplib": "http.client",
+    "urllib2": "urllib.request",
+    "urlparse": "urllib.parse",
 }
 # Programs that come with a Python package, and its name.
 _PROGRAMS = {
@@ -61,7 +81,7 @@ def explain(run: Run, last: bytes) -> str:
     name = modules[-1].decode("ascii", "replace")
     module = name.partition(".")[0]
     plan = runs.read_plan(run) or {}
-    own = _in_project(run, name) or _of_installed(run, plan, name)
+    own = _in_project(run, name) or _of_python(run, plan, name) or _of_installed(run, plan, name)
     if own:
         return own
     package = _PACKAGES.get(name, _PACKAGES.get(module, module))
@@ -128,7 +148,9 @@ def _lacks_module(root: str, package: str, name: str) -> str:
     parent, _, last = name.rpartition(".")
     inner = os.path.join(package, *parent.split(".")[1:])
     near = _nearest(last, list(_modules(os.path.join(root, inner))))
-    return f"{package} is in the project, but has no module {name}" + (f"\n  did you mean {parent}.{near}?" if near else "")
+    return f"{package} is in the project, but has no module {name}" + (
+        f"\n  did you mean {parent}.{near}?" if near else ""
+    )
 
 
 def _misspelled(root: str, folder: str, module: str) -> str:
@@ -137,7 +159,9 @@ def _misspelled(root: str, folder: str, module: str) -> str:
     near = _nearest(module, list(modules))
     if not near:
         return ""
-    return f"no module {module} was found\n  did you mean {near}? {os.path.join(folder, modules[near])} is in the project"
+    return (
+        f"no module {module} was found\n  did you mean {near}? {os.path.join(folder, modules[near])} is in the project"
+    )
 
 
 def _modules(folder: str) -> dict[str, str]:
@@ -156,25 +180,39 @@ def _nearest(name: str, names: list[str]) -> str:
     return next(iter(get_close_matches(name, names, 1, 0.8)), "")
 
 
+def _of_python(run: Run, plan: Json, name: str) -> str:
+    """A module of another Python, or one that this Python was built without: no package has it."""
+    top = name.partition(".")[0]
+    lacking, _ = _mending(run, plan, top)
+    if top in _PYTHON_2:
+        return (
+            f"{name} is a module of Python 2; in Python 3: {_PYTHON_2[top]}\n  change the import, or see holdfast check"
+        )
+    if _REMOVED.fullmatch(top) and name == top:
+        return f"Python removed the module {name}, and {lacking} has it no more\n  try an older Python: --python PATH"
+    if top not in sys.stdlib_module_names:
+        return ""
+    again = "; on Debian and Ubuntu: apt-get install python3-tk" if top in ("tkinter", "_tkinter") else ""
+    return f"{name} is a part of Python that {lacking} lacks\n  try another Python: --python PATH{again}"
+
+
 def _of_installed(run: Run, plan: Json, name: str) -> str:
-    """A package that is installed and lacks this module: to add the package changes nothing."""
+    """A package that is installed and lacks this module: to add the package would change nothing."""
+    from packaging.utils import canonicalize_name
+
     top = name.partition(".")[0]
     if top == name or name in _PACKAGES:
         return ""
-    package = _PACKAGES.get(top, top)
-    versions = package_list.versions(package_list.read(run) or [])
-    installed = next((known for known in versions if _plain_name(known) == _plain_name(package)), None)
+    package = canonicalize_name(_PACKAGES.get(top, top))
+    versions = package_list.versions(package_list.read(run) or {})
+    installed = next((known for known in versions if canonicalize_name(known) == package), None)
     lacking, _ = _mending(run, plan, package)
     if installed is None:
-        return f"the module {name} is not installed in {lacking}; several packages share the name {top}"
+        return f"the module {name} is not installed in {lacking}\n  several packages share the name {top}: {_ADD_ANY}"
     return (
         f"{installed} {versions[installed]} in {lacking} has no module {name}\n"
         f"  check the spelling, or declare a version of {installed} that has it"
     )
-
-
-def _plain_name(package: str) -> str:
-    return re.sub(r"[-_.]+", "-", package).lower()
 
 
 def _mending(run: Run, plan: Json, package: str) -> tuple[str, str]:
