@@ -316,6 +316,8 @@ def _unknown_command(table: Mapping[tuple[str, ...], Command], named: tuple[str,
     same = [name for name in visible if name[-1] == word or name == _SYNONYMS.get(word)]
     same.sort(key=lambda name: (name != _SYNONYMS.get(word), name[0] != "history", len(name)))
     known = f"did you mean '{' '.join(same[0])}'?" if same else ""
+    if (*named, word) == ("version",):
+        known = "did you mean '--version'?"
     near = known or _nearest(word, siblings, " ".join((*named, "")))
     near = near or "see " + " ".join((PROGRAM, *named, "-h"))
     raise UsageError(f"unknown command {_quoted(' '.join((*named, word)))}; {near}")
