@@ -280,3 +280,7 @@ def test_path_that_is_meant_from_the_folder_of_the_script_is_explained(desk: Des
     assert submitted.code == 1
     assert "../a.csv was looked for in the folder of the project, where every run starts" in submitted.err
     assert "name it a.csv, or begin the path with os.path.dirname(__file__)" in submitted.err
+    assert "project:" not in submitted.err
+    below = desk.holdfast("submit", "-c", "local", "train.py", cwd=desk.project / "sub")
+    assert f"project: {desk.project}, found above this folder; the run starts there\n" in below.err
+    assert "../a.csv was looked for in the folder of the project" in below.err

@@ -6,6 +6,7 @@ import os
 import re
 from shlex import quote
 
+from holdfast.runner.decoding import readable
 from holdfast.runner.store import layout
 from holdfast.snapshot import ignore
 
@@ -50,7 +51,7 @@ def explain(run: Run) -> str:
 def unrecognized(run: Run) -> list[str]:
     """The arguments that a script refused because it does not know them."""
     match = _UNRECOGNIZED.search(_tail(layout.log(run.attempt))[-_LAST:])
-    return (match[1] or match[2]).decode("utf-8", "replace").split() if match else []
+    return readable(match[1] or match[2]).split() if match else []
 
 
 def _full(run: Run, last: bytes) -> str:

@@ -46,7 +46,7 @@ def detach(parsed: Parsed) -> int:
     compute = target_lookup.find(places, f"{name}.compute")
     if compute is None:
         raise UsageError(f"no target named {name!r}", hint=f"known: {', '.join(target_lookup.targets(places))}")
-    left = "" if parsed.flag("purge") else _address(places, name)
+    keeps_files = not parsed.flag("purge") and _is_remote(places, name)
     if parsed.flag("purge"):
         _purge(choose(location(), root, "local", name).compute, sure=parsed.flag("yes"))
     runconfig = target_lookup.find((os.path.dirname(compute),), f"{name}.runconfig")
@@ -55,9 +55,9 @@ def detach(parsed: Parsed) -> int:
             os.unlink(path)
             sys.stderr.write(f"removed {show(path)}\n")
     _forget(root, name)
-    if left:
+    if keeps_files:
         sys.stderr.write(
-            f"the files of its runs stay on {show(left)}; attach it again and detach --purge removes them\n"
+            f"the files of its runs stay on {show(name)}; attach it again and detach --purge removes them\n"
         )
     return 0
 
@@ -106,12 +106,12 @@ def _confirm_target(root: str, name: str) -> None:
         trust_file.confirm(open_home(), rows)
 
 
-def _address(places: Sequence[str], name: str) -> str:
-    """Of a target on another machine; also a damaged file can be removed."""
+def _is_remote(places: Sequence[str], name: str) -> bool:
+    """Whether a target is another machine; its file may be damaged."""
     try:
-        return target_lookup.choose(places, "local", name).compute.address or ""
+        return target_lookup.choose(places, "local", name).compute.kind.is_remote
     except HoldfastError:
-        return ""
+        return False
 
 
 def _forget(root: str, name: str) -> None:
