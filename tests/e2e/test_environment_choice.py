@@ -165,6 +165,9 @@ def test_python_that_a_header_without_dependencies_allows_is_used_as_it_is(desk:
     result = desk.submit("train.py")
     assert f"prefix {sys.prefix}\n" in result.text, shown(result)
     assert "no environment is active or declared" in environment_line(result.err)
+    (desk.project / "Pipfile").touch()
+    result = desk.submit("train.py")
+    assert "(no environment is active or declared; Pipfile is not read)" in environment_line(result.err)
 
 
 def test_uv_lock_is_installed(declared: Desk) -> None:
