@@ -21,7 +21,7 @@ import tarfile
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +57,8 @@ def main(commits: list[str]) -> int:
         with tempfile.TemporaryDirectory() as folder:
             packed = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, capture_output=True).stdout
             with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-                archive.extractall(folder, filter="data")
+                safe: Any = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # Debian's 3.11.2 has none
+                archive.extractall(folder, **safe)
             counts = counted(Path(folder))
         print(f"{commit:<12}" + "".join(f"{counts[name]:>10}" for name in names))
     return 0

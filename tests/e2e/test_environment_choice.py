@@ -127,6 +127,8 @@ def test_env_option_still_sets_variables(desk: Desk) -> None:
         (("--env", "active", "--python", "x"), "use either --env active or --python, not both"),
         (("--python", "/nowhere/python"), "there is no interpreter /nowhere/python"),
         (("--env", "project"), "no environment is declared here"),
+        (("--env", "other"), "--env takes project, active or none"),
+        (("--python", "3.1"), "a program on the PATH such as python3.12"),
     ],
 )
 def test_impossible_choice_starts_no_run(desk: Desk, words: tuple[str, ...], message: str) -> None:
@@ -163,6 +165,9 @@ def test_python_that_a_header_without_dependencies_allows_is_used_as_it_is(desk:
     result = desk.submit("train.py")
     assert f"prefix {sys.prefix}\n" in result.text, shown(result)
     assert "no environment is active or declared" in environment_line(result.err)
+    (desk.project / "Pipfile").touch()
+    result = desk.submit("train.py")
+    assert "(no environment is active or declared; Pipfile is not read)" in environment_line(result.err)
 
 
 def test_uv_lock_is_installed(declared: Desk) -> None:
@@ -319,6 +324,34 @@ def test_missing_module_of_declared_and_active_environment(declared: Desk, activ
     write_metadata(active, "pip", "23.0")
     failed = declared.submit("train.py", env={"VIRTUAL_ENV": str(active)})
     assert f"add it with: {active}/bin/python -m pip install scikit-learn" in failed.err
+
+
+NOT_ADDED = {
+    "helpr": ("no module helpr was found", "did you mean helper? helper.py is in the project"),
+    "pkg.trian": ("pkg is in the project, but has no module pkg.trian", "did you mean pkg.train?"),
+    "pkg.other": ("pkg is in the project, but has no module pkg.other",),
+    "sklearn.gone": ("scikit-learn 1.2 in {python} has no module sklearn.gone", "check the spelling"),
+    "space.gone": ("the module space.gone is not installed in {python}", "several packages share the name space"),
+    "cPickle": ("cPickle is a module of Python 2; in Python 3: pickle",),
+    "xml.gone": ("xml.gone is a part of Python that {python} lacks",),
+}
+
+
+def test_missing_module_that_no_package_would_add(desk: Desk, active: Path) -> None:
+    for file in ("helper.py", "pkg/train.py", "pkg/__init__.py"):
+        desk.script("", file)
+    write_metadata(active, "scikit_learn", "1.2")
+    (site,) = active.glob("lib/python3*/site-packages")
+    for module in ("sklearn/__init__.py", "space/one.py"):
+        (site / module).parent.mkdir()
+        (site / module).touch()
+    for module, messages in NOT_ADDED.items():
+        desk.script(f"import {module}\n")
+        failed = desk.submit("train.py", env={"VIRTUAL_ENV": str(active)})
+        assert failed.code == 1, shown(failed)
+        for message in messages:
+            assert message.format(python=active / "bin" / "python") in failed.err, shown(failed)
+        assert "add it with" not in failed.err
 
 
 def test_missing_module_of_a_python_outside_of_environments_is_declared_instead(desk: Desk) -> None:

@@ -271,3 +271,16 @@ def test_file_beside_the_project_that_a_script_misses_is_explained(desk: Desk) -
     assert submitted.code == 1
     assert "../data/d.csv is outside the project, and a run has a copy of the project only" in submitted.err
     assert "submit from the folder above, where it is data/d.csv" in submitted.err
+
+
+def test_path_that_is_meant_from_the_folder_of_the_script_is_explained(desk: Desk) -> None:
+    desk.script("1", "a.csv")
+    desk.script("open('../a.csv')\n", "sub/train.py")
+    submitted = desk.submit("sub/train.py")
+    assert submitted.code == 1
+    assert "../a.csv was looked for in the folder of the project, where every run starts" in submitted.err
+    assert "name it a.csv, or begin the path with os.path.dirname(__file__)" in submitted.err
+    assert "project:" not in submitted.err
+    below = desk.holdfast("submit", "-c", "local", "train.py", cwd=desk.project / "sub")
+    assert f"project: {desk.project}, found above this folder; the run starts there\n" in below.err
+    assert "../a.csv was looked for in the folder of the project" in below.err

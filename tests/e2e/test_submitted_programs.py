@@ -203,6 +203,10 @@ def test_failing_cell_fails_the_run_with_its_traceback(desk: Desk) -> None:
     assert desk.record()["acc"] == 0.5
     copy = json.loads((desk.attempt() / "outputs" / "a.ipynb").read_text())
     assert copy["cells"][1]["outputs"][0]["ename"] == "ModuleNotFoundError"
+    desk.script(notebook("1", kernelspec={"name": "ir", "display_name": "R", "language": "R"}), "r.ipynb")
+    result = run_notebook(desk, "r.ipynb")
+    assert (result.code, "Traceback" in result.text) == (1, False), result
+    assert "r.ipynb needs the Jupyter kernel ir, which is not installed in the environment of the run" in result.text
 
 
 def test_notebook_without_its_packages_names_the_command_that_adds_them(desk: Desk, active: Path) -> None:

@@ -153,6 +153,15 @@ def test_kinds_that_are_not_there_are_refused_before_anything_happens(desk: Desk
     assert not desk.home.exists()
 
 
+def test_options_that_a_script_refuses_are_named_as_options_of_submit(desk: Desk) -> None:
+    desk.script("import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr')\np.parse_args()")
+    result = desk.holdfast("submit", "train.py", "--lr", "1", "-c", "gpu7", "--no-wait", "--momentum", "2")
+    assert result.code == 2, result
+    assert "-c gpu7 --no-wait was passed to train.py; options of submit go before the script" in result.err
+    result = desk.holdfast("submit", "train.py", "--momentum", "2")
+    assert (result.code, "options of submit" in result.err) == (2, False), result
+
+
 @pytest.mark.parametrize("flag", ["-c", "--run-configuration", "-t"])
 def test_target_after_the_script_goes_to_the_script_and_is_named(desk: Desk, flag: str) -> None:
     (desk.project / "aml_config").mkdir()

@@ -62,7 +62,7 @@ class ConnectServer:
         self.process.wait()
 
     def _page(self, path: str) -> Any:
-        connection = http.client.HTTPConnection("127.0.0.1", self.page, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.page, timeout=120)  # of a busy machine
         try:
             connection.request("GET", path)
             return json.loads(connection.getresponse().read())

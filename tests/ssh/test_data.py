@@ -232,6 +232,23 @@ def test_hint_for_data_left_out_by_gitignore_names_the_option_that_sends_it(atta
     assert "rows\n" in sent.text, sent
 
 
+def test_hint_for_a_file_of_this_machine_names_the_option_that_sends_it(attached: Laptop, folder: Folder) -> None:
+    file = folder.path / "a.bin"
+    (attached.project / "train.py").write_text("import sys\nopen(sys.argv[1])\n")
+    failed = attached.holdfast("submit", "-c", "lab1", "train.py", str(file))
+    assert failed.code == 1, failed
+    assert f"{file} is on this machine, but not on lab1" in failed.err
+    assert f"send it with --data NAME={file}; the script finds it at data/NAME" in failed.err
+    sent = attached.holdfast("submit", "-c", "lab1", "--data", f"a={file}", "train.py", "data/a")
+    assert sent.code == 0, sent
+    (attached.project / "train.py").write_text(
+        f"print('No such file or directory: ' + repr({str(file)[::-1]!r}[::-1]))\n1/0\n"
+    )
+    assert "--data" not in attached.holdfast("submit", "-c", "lab1", "train.py").err, (
+        "a file that the script does not name"
+    )
+
+
 def test_single_file_and_path_on_target_are_found_at_their_links(attached: Laptop, tmp_path: Path, ada: User) -> None:
     archive = tmp_path / "sets.tar"
     archive.write_bytes(b"archive")

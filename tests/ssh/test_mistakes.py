@@ -32,6 +32,9 @@ def test_page_shows_what_is_printed(attached: Laptop, lab: Lab, gpu1: Host) -> N
     _make_project(attached)
     scenes: dict[str, Callable[[], Result]] = {
         "holdfast submit slow.py        # then Ctrl-C": lambda: _interrupted(attached),
+        "holdfast submit misspelled.py   # which imports helpr": lambda: attached.holdfast(
+            "submit", "misspelled.py", stderr=STDOUT
+        ),
         "holdfast submit --keep-limit 10KB save.py   # which writes 30 KB": lambda: attached.holdfast(
             "submit", "--keep-limit", "10KB", "save.py", stderr=STDOUT
         ),
@@ -54,6 +57,9 @@ def test_page_shows_what_is_printed(attached: Laptop, lab: Lab, gpu1: Host) -> N
 def _make_project(laptop: Laptop) -> None:
     laptop.script("print('trained')")
     laptop.script("import nosuchpackage", "missing.py")
+    laptop.script("import helpr", "misspelled.py")
+    laptop.script("", "helper.py")
+    laptop.script("import argparse\nargparse.ArgumentParser().parse_args()", "options.py")
     laptop.script("print(open('data/train.csv').read())", "read.py")
     laptop.script("print('started', flush=True)\nimport time\ntime.sleep(600)", "slow.py")
     laptop.script("open('last.ckpt', 'wb').write(b'w' * 30_000)", "save.py")

@@ -52,7 +52,9 @@ def test_a_machine_that_does_not_answer_is_not_forgotten(attached: Laptop, lab: 
     assert result.code == 69
     assert "nothing was removed" in result.err
     assert (attached.project / "aml_config" / "lab1.compute").exists()
-    assert attached.holdfast("computetarget", "detach", "lab1").code == 0
+    detached = attached.holdfast("computetarget", "detach", "lab1")
+    assert detached.code == 0, detached
+    assert "attach it again and detach --purge removes them" in detached.err
     assert not (attached.project / "aml_config" / "lab1.compute").exists()
 
 

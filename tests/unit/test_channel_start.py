@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import count
 from typing import TYPE_CHECKING
 
 from holdfast.engine.connection.channel import RunnerChannel
@@ -46,4 +47,16 @@ def test_request_sent_early_survives_that_the_runner_has_to_be_sent_first() -> N
     talk.foresee("probe")
     assert talk.ask("probe")["verb"] == "probe"
     assert host.commands == 2
+    talk.close()
+
+
+def test_request_sent_early_is_answered_after_another_request_was_asked_first() -> None:
+    turns = count()
+    talk = RunnerChannel(
+        HostileHost(lambda request: iter([end(request, verb=request["verb"], turn=next(turns))])), "python3", None, "t"
+    )
+    talk.foresee("probe")
+    assert talk.ask("facts")["verb"] == "facts"
+    assert talk.ask("probe")["verb"] == "probe"
+    assert next(turns) == 3  # the first answer to the probe was skipped
     talk.close()

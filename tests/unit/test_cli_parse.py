@@ -281,6 +281,7 @@ def test_second_word_is_not_a_run() -> None:
         ("history remove", "delete"),
         ("ls", "runs"),
         ("sumbit", "submit"),
+        ("version", "--version"),
     ],
 )
 def test_unknown_command_names_the_one_that_was_meant(typed: str, meant: str) -> None:

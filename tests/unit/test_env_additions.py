@@ -86,3 +86,10 @@ def test_pyproject_is_left_to_its_tool(tmp_path: Path) -> None:
 def test_package_given_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="torch is given twice"):
         add(tmp_path, "torch", "Torch==2.1")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_line_ends_stay(tmp_path: Path, end: str) -> None:
+    (tmp_path / "requirements.txt").write_bytes(f"six  # ours{end}numpy{end}".encode())
+    change = add(tmp_path, "numpy==2.0", "yarl")
+    assert change.text == f"six  # ours{end}numpy==2.0{end}yarl{end}"

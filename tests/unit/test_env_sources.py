@@ -280,6 +280,51 @@ def test_a_uv_lock_is_taken_as_it_is(tmp_path: Path) -> None:
         read_found(tmp_path)
 
 
+UV_LOCK = """version = 1
+
+[[package]]
+name = "numpy"
+version = "1.26"
+source = { registry = "https://index.test/simple" }
+
+[[package]]
+name = "mine"
+version = "1"
+source = { virtual = "." }
+dependencies = [
+    { name = "numpy" },
+]
+
+[package.metadata]
+requires-dist = [{ name = "numpy", specifier = ">=1.20,<2" }]
+
+[[package]]
+name = "zipp"
+version = "3.0"
+"""
+
+
+@pytest.mark.parametrize(
+    ("declared", "changed"),
+    [
+        ('"numpy <2,>=1.20"', ""),
+        ('"NumPy>=1.20,<2", "zipp"', "zipp"),
+        ('"numpy>=2"', "numpy>=2"),
+        ('"numpy @ https://index.test/numpy.whl"', ""),
+        ('"numpy=="', ""),
+    ],
+)
+def test_a_uv_lock_that_is_older_than_the_requirements_is_warned_of(
+    tmp_path: Path, declared: str, changed: str
+) -> None:
+    write(tmp_path, "pyproject.toml", f'[project]\nname = "mine"\nversion = "1"\ndependencies = [{declared}]\n')
+    write(tmp_path, "uv.lock", UV_LOCK)
+    _, findings = read_found(tmp_path)
+    assert [finding.message for finding in findings] == (
+        [f"this file was made before pyproject.toml was changed: {changed}"] if changed else []
+    )
+
+
 def test_the_header_of_a_script(tmp_path: Path) -> None:
     toml = ['requires-python = ">=3.11"', "dependencies = [", '  "rich",', "]"]
     header = "\n".join(["#!/usr/bin/env python", "# /// script", *(f"# {line}" for line in toml), "#", "# ///", ""])

@@ -174,13 +174,12 @@ def _compile_with(
     try:
         constraints = os.path.join(folder, "constraints.txt")
         with open(constraints, "w", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in spec.get("constraints") or ())
-            file.writelines(f"{name}=={version}\n" for name, version in taken.items())
+            lines = [*(spec.get("constraints") or ()), *(f"{name}=={version}" for name, version in taken.items())]
+            file.writelines(f"{line}\n" for line in lines)
+        bounds = ["--constraints", constraints] if lines else []  # uv warns of an empty file
         command = ["pip", "compile", "-", "--generate-hashes", "--no-header", "--no-annotate", "--no-strip-extras"]
         requirements = "\n".join([*spec["pip"], *sorted(unsaid)]) + "\n"
-        output = uv.run(
-            *command, "--constraints", constraints, *arguments, stdin=requirements, where=spec.get("source", "")
-        )
+        output = uv.run(*command, *bounds, *arguments, stdin=requirements, where=spec.get("source", ""))
     finally:
         shutil.rmtree(folder)
     return requirement_lines(output.printed)

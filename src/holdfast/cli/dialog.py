@@ -60,6 +60,10 @@ class TerminalDialog:
     def environment(self, chosen: Choice) -> None:
         sys.stderr.write(f"{show(chosen.line)}\n")
 
+    def project(self, root: str) -> None:
+        """Of a command that was given in a folder below."""
+        sys.stderr.write(f"project: {show(root)}, found above this folder; the run starts there\n")
+
     def starting(self, target: str, waited: float) -> None:
         from holdfast.present.terminal import human_duration
 

@@ -274,9 +274,11 @@ class Values:
     def _unknown(self, flag: str) -> NoReturn:
         visible = [known for known, option in self.by_flag.items() if not option.hidden]
         title = self.command.title if self.command else PROGRAM
-        script = bool(self.command and self.command.rest)
-        other = "options of the script go after the script" if script else f"see {title} -h"
-        near = _nearest(flag, visible, cutoff=0.75 if script else 0.6)
+        rest = self.command.rest if self.command else None
+        other = f"see {title} -h"
+        if rest is not None and rest.name in ("script", "command"):
+            other = f"options of the {rest.name} go after the {rest.name}"
+        near = _nearest(flag, visible, cutoff=0.75 if rest is not None else 0.6)
         raise UsageError(f"unknown option {_quoted(flag)}; {near or other}")
 
 
@@ -314,6 +316,8 @@ def _unknown_command(table: Mapping[tuple[str, ...], Command], named: tuple[str,
     same = [name for name in visible if name[-1] == word or name == _SYNONYMS.get(word)]
     same.sort(key=lambda name: (name != _SYNONYMS.get(word), name[0] != "history", len(name)))
     known = f"did you mean '{' '.join(same[0])}'?" if same else ""
+    if (*named, word) == ("version",):
+        known = "did you mean '--version'?"
     near = known or _nearest(word, siblings, " ".join((*named, "")))
     near = near or "see " + " ".join((PROGRAM, *named, "-h"))
     raise UsageError(f"unknown command {_quoted(' '.join((*named, word)))}; {near}")

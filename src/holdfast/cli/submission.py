@@ -7,9 +7,11 @@ import sys
 from holdfast.cli.show import LogWriter, watch
 from holdfast.engine.submit import submit as engine
 from holdfast.engine.submit.session import Session
+from holdfast.errors import UsageError
 from holdfast.present import ending
 from holdfast.present.output import emit
 from holdfast.present.terminal import human_bytes, show
+from holdfast.store import runs
 from holdfast.store.home import open_home
 
 TYPE_CHECKING = False
@@ -58,7 +60,26 @@ class Submission:
         self._say("Execution Details")
         if not self._for_machines:
             self._log.line(f"RunId: {plan.run_id}")
-        return ending.tell(self._home, plan.uid, self._emit if self._for_machines else None, self._stopwatch)
+        code = ending.tell(self._home, plan.uid, self._emit if self._for_machines else None, self._stopwatch)
+        if code == UsageError.exit_code:
+            self._tell_misplaced(plan)
+        return code
+
+    def _tell_misplaced(self, plan: Plan) -> None:
+        """Options of submit that were given after the script, which did not know them."""
+        from holdfast.present import failure_cause
+
+        options = {flag: option for option in self._parsed.command.options for flag in option.flags}
+        unknown = failure_cause.unrecognized(runs.read(self._home, plan.uid))
+        misplaced: list[str] = []
+        for word, value in zip(unknown, [*unknown[1:], ""], strict=True):
+            option = options.get(word.partition("=")[0])
+            if option is not None:
+                misplaced += [word] if option.kind == "flag" or "=" in word or not value else [word, value]
+        if misplaced:
+            typed, script = " ".join(misplaced), self._parsed.rest[0]
+            hint = f"options of submit go before the script: holdfast submit {typed} {script}"
+            sys.stderr.write(show(f"{typed} was passed to {script}; {hint}") + "\n")
 
     def _tell_more(self, plan: Plan, taken: Snapshot) -> None:
         stored = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from holdfast.environments import edits, matchspec, read, requirement, sources
-from holdfast.environments.files import read_text
+from holdfast.environments.files import line_end, read_text
 from holdfast.errors import ConfigError, UsageError
 from holdfast.record import Record
 
@@ -68,7 +68,7 @@ def added(root: str, config: RunConfig | None, packages: Sequence[str]) -> Added
     before = read_text(root, declared.file)
     after = edits.applied(before, changes)
     after = _with_new(root, declared, after, new) if new else after
-    return Added(declared.file, after, notes, after != before)
+    return Added(declared.file, after.replace("\n", line_end(root, declared.file)), notes, after != before)
 
 
 def _parsed(packages: Sequence[str]) -> dict[str, Requirement]:

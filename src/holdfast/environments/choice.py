@@ -35,6 +35,7 @@ FILES = (
     "conda.yaml",
     "conda_dependencies.yml",
 )
+_UNREAD = ("Pipfile", "poetry.lock", "pixi.toml")
 _ABOUT_PYTHON = (b"userManagedEnvironment", b"pythonLocation")
 _HEADER = b"\n# /// script\n"  # PEP 723
 _LARGEST_SCRIPT = 32 << 20
@@ -185,11 +186,19 @@ def _by_option(chooser: _Chooser, wanted: Wanted) -> Choice:
 def _by_default(chooser: _Chooser) -> Choice:
     compute = chooser.compute
     if not chooser.is_here:
-        return chooser.project("the default on this target") or chooser.target("nothing is declared here")
+        declared = chooser.project("the default on this target")
+        return declared or chooser.target(_with_unread(chooser.root, "nothing is declared here"))
     active = None if compute.python_location else active_environment(chooser.environ)
     if active is not None:
         return chooser.active("")
-    return chooser.project("no environment is active") or chooser.target("no environment is active or declared")
+    declared = chooser.project("no environment is active")
+    return declared or chooser.target(_with_unread(chooser.root, "no environment is active or declared"))
+
+
+def _with_unread(root: str, why: str) -> str:
+    """A file of another tool may declare packages; only its tool reads it."""
+    unread = next((name for name in _UNREAD if os.path.isfile(os.path.join(root, name))), "")
+    return f"{why}; {unread} is not read" if unread else why
 
 
 class _Chooser:
@@ -261,7 +270,8 @@ class _Chooser:
         else:
             full = on_path(full, self.environ) or full
         if not os.path.isfile(full) or not os.access(full, os.X_OK):
-            raise UsageError(f"{said_by}: there is no interpreter {full}")
+            hint = "--python takes a path, the folder of an environment, or a program on the PATH such as python3.12"
+            raise UsageError(f"{said_by}: there is no interpreter {full}", hint=hint)
         return full
 
     def _own_python(self) -> str:

@@ -28,6 +28,11 @@ def read_text(root: str, name: str) -> str:
         raise ConfigError("this file is not UTF-8 text", where=name, hint="save the file as UTF-8") from None
 
 
+def line_end(root: str, name: str) -> str:
+    """How the lines of a file that ``read_text`` has read end."""
+    return "\r\n" if b"\r\n" in untrusted.read_file(os.path.join(root, name), _MAX_BYTES, root) else "\n"
+
+
 def exists(root: str, name: str) -> bool:
     """Whether something of that name is to be read. What is not a regular file is refused when it is read."""
     path = os.path.join(root, name)

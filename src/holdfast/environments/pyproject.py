@@ -161,6 +161,12 @@ def requires_python(table: Json) -> str | None:
     return ",".join(sorted(stated.replace(" ", "").split(","))) if isinstance(stated, str) and stated else None
 
 
+def requirements(document: Json) -> list[str]:
+    """The requirements of ``[project]`` as written, where they are well formed."""
+    dependencies = _project(document).get("dependencies", [])
+    return [item for item in dependencies if isinstance(item, str)] if isinstance(dependencies, list) else []
+
+
 def _take_all(items: PipItems, file: str, text: str, table: Json) -> None:
     dependencies = table.get("dependencies", [])
     if not isinstance(dependencies, list) or not all(isinstance(item, str) for item in dependencies):

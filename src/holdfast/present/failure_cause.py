@@ -6,6 +6,7 @@ import os
 import re
 from shlex import quote
 
+from holdfast.runner.decoding import readable
 from holdfast.runner.store import layout
 from holdfast.snapshot import ignore
 
@@ -20,6 +21,9 @@ _COMPLAINTS = re.compile(
 )
 # What Python and the C library say last when a limit ends a program, and the option of ulimit that shows the limit.
 _LAST = 1000
+_LONGEST_SCRIPT = 1 << 20
+# As argparse and click say it.
+_UNRECOGNIZED = re.compile(rb"error: unrecognized arguments: (.+)|No such option:? '?(-[-\w]+)")
 _NO_SPACE = re.compile(rb"\[Errno (?:28|122)\]|No space left on device|Disk quota exceeded")
 _LIMITS = (
     (re.compile(rb"\[Errno 27\]|File too large"), "file size", "-f"),
@@ -56,6 +60,12 @@ def _without_spark(run: Run, last: bytes) -> str:
     return f"{text}  write it in aml_config/{run.request.get('config')}.runconfig, or make a session in the script"
 
 
+def unrecognized(run: Run) -> list[str]:
+    """The arguments that a script refused because it does not know them."""
+    match = _UNRECOGNIZED.search(_tail(layout.log(run.attempt))[-_LAST:])
+    return readable(match[1] or match[2]).split() if match else []
+
+
 def _full(run: Run, last: bytes) -> str:
     stopped = (str(event.get("why")) for event in run.events if event.get("type") == "log_stopped")
     if not _NO_SPACE.search(last + "\n".join(stopped).encode()):
@@ -78,6 +88,9 @@ def _left_out(run: Run) -> str:
     for named in reversed(_missed(layout.log(run.attempt))):
         path = _relative(run, root, named)
         if not path or not os.path.lexists(os.path.join(root, path)):
+            elsewhere = _only_here(run, named) if os.path.isabs(named) else _beside_script(run, root, named)
+            if elsewhere:
+                return elsewhere
             continue
         if path.startswith(_UP):
             return _outside(path)
@@ -85,6 +98,39 @@ def _left_out(run: Run) -> str:
         if rule is not None:
             return f"{path} is in the project but was excluded from the run by {rule}\n  {_bring(run, path)}"
     return ""
+
+
+def _beside_script(run: Run, root: str, named: str) -> str:
+    """A path as it is seen from the folder of the script."""
+    folder = os.path.dirname(str(run.request.get("script") or ""))
+    path = os.path.normpath(os.path.join(folder, named))
+    if not folder or path.startswith(_UP) or not os.path.lexists(os.path.join(root, path)):
+        return ""
+    return (
+        f"{named} was looked for in the folder of the project, where every run starts; {path} is in the project\n"
+        f"  name it {path}, or begin the path with os.path.dirname(__file__)"
+    )
+
+
+def _only_here(run: Run, named: str) -> str:
+    """A file that another machine lacks. A target must not make a user send files: only what the script names."""
+    if "reached_by" not in run.request or not os.path.lexists(named) or not _is_in_script(run, named):
+        return ""
+    return (
+        f"{named} is on this machine, but not on {run.request.get('target')}\n"
+        f"  send it with --data NAME={quote(named)}; the script finds it at data/NAME"
+    )
+
+
+def _is_in_script(run: Run, named: str) -> bool:
+    arguments = run.request.get("arguments")
+    if isinstance(arguments, list) and any(named in str(argument) for argument in arguments):
+        return True
+    try:
+        with open(os.path.join(str(run.request.get("project_root")), str(run.request.get("script"))), "rb") as source:
+            return os.fsencode(named) in source.read(_LONGEST_SCRIPT)
+    except OSError:
+        return False
 
 
 def _bring(run: Run, path: str) -> str:

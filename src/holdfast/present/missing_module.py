@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from shlex import quote
 
 from holdfast import kinds
@@ -38,7 +39,26 @@ _PACKAGES = {
     "pytorch_lightning": "pytorch-lightning",
     "umap": "umap-learn",
     "faiss": "faiss-cpu",
+    "distutils": "setuptools",
+    "pkg_resources": "setuptools",
     **dict.fromkeys(("nbclient", "ipykernel", "nbformat"), "nbclient ipykernel"),  # for notebooks, which need both
+}
+_ADD_ANY = "holdfast env add PACKAGE adds the one that has the module"
+# Modules that Python had until 3.11 or 3.12.
+_REMOVED = re.compile(
+    "aifc|asynchat|asyncore|audioop|cgi|cgitb|chunk|crypt|imghdr|imp|mailcap|nis|nntplib|ossaudiodev|pipes|smtpd|sndhdr"
+    "|spwd|sunau|telnetlib|uu|xdrlib"
+)
+_PYTHON_2 = {
+    "ConfigParser": "configparser",
+    "HTMLParser": "html.parser",
+    "Queue": "queue",
+    "StringIO": "io",
+    "Tkinter": "tkinter",
+    "cPickle": "pickle",
+    "httplib": "http.client",
+    "urllib2": "urllib.request",
+    "urlparse": "urllib.parse",
 }
 # Programs that come with a Python package, and its name.
 _PROGRAMS = {
@@ -60,10 +80,10 @@ def explain(run: Run, last: bytes) -> str:
         return ""
     name = modules[-1].decode("ascii", "replace")
     module = name.partition(".")[0]
-    own = _in_project(run, module)
+    plan = runs.read_plan(run) or {}
+    own = _in_project(run, name) or _of_python(run, plan, name) or _of_installed(run, plan, name)
     if own:
         return own
-    plan = runs.read_plan(run) or {}
     package = _PACKAGES.get(name, _PACKAGES.get(module, module))
     lacking, command = _mending(run, plan, package)
     text = f"the module {name} is not installed in {lacking}\n  add it with: {command}"
@@ -83,11 +103,11 @@ def explain_program(run: Run) -> str:
     if program in _PROGRAMS:
         _, add = _mending(run, runs.read_plan(run) or {}, _PROGRAMS[program])
         return f"{program} comes with a Python package; add it with: {add}"
-    near = _nearest(program, str(run.request.get("project_root") or ""))
+    near = _nearest_program(program, str(run.request.get("project_root") or ""))
     return f"did you mean {near}?" if near else ""
 
 
-def _nearest(program: str, root: str) -> str:
+def _nearest_program(program: str, root: str) -> str:
     """A script at the top of the project or a known program with a similar name."""
     from difflib import get_close_matches
 
@@ -101,8 +121,9 @@ def _nearest(program: str, root: str) -> str:
     return by_name[matches[0]] if matches else ""
 
 
-def _in_project(run: Run, module: str) -> str:
+def _in_project(run: Run, name: str) -> str:
     """A module of the project itself that the script does not find."""
+    module = name.partition(".")[0]
     root = str(run.request.get("project_root") or "")
     script = str(run.request.get("script") or "")
     is_file = not script.startswith("-m ")
@@ -114,10 +135,84 @@ def _in_project(run: Run, module: str) -> str:
             if rule is not None:
                 add = f"\n  include it with this line in .amlignore: !{path}" if rule.file else ""
                 return f"{path} is in the project but was excluded from the run by {rule}{add}"
+            if name != module:  # Python found its package
+                return _lacks_module(root, path, name)
             if os.path.dirname(script) != folder:
                 again = f"holdfast submit -e PYTHONPATH={folder or '.'} {quote(script) if is_file else script}"
                 return f"{path} is in the project, but not where {script} looks for modules\n  try: {again}"
-    return ""
+    return "" if name in _PACKAGES else _misspelled(root, os.path.dirname(script) if is_file else "", module)
+
+
+def _lacks_module(root: str, package: str, name: str) -> str:
+    """Of a package of the project: the module that it lacks, and the nearest one."""
+    parent, _, last = name.rpartition(".")
+    inner = os.path.join(package, *parent.split(".")[1:])
+    near = _nearest(last, list(_modules(os.path.join(root, inner))))
+    return f"{package} is in the project, but has no module {name}" + (
+        f"\n  did you mean {parent}.{near}?" if near else ""
+    )
+
+
+def _misspelled(root: str, folder: str, module: str) -> str:
+    """A module beside the script with a similar name: no package of such a name is suggested."""
+    modules = _modules(os.path.join(root, folder)) if root else {}
+    near = _nearest(module, list(modules))
+    if not near:
+        return ""
+    return (
+        f"no module {module} was found\n  did you mean {near}? {os.path.join(folder, modules[near])} is in the project"
+    )
+
+
+def _modules(folder: str) -> dict[str, str]:
+    """The modules in a folder, and the file or folder of each."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return {}
+    is_package = (name for name in names if os.path.exists(os.path.join(folder, name, "__init__.py")))
+    return {**{name[:-3]: name for name in names if name.endswith(".py")}, **{name: name for name in is_package}}
+
+
+def _nearest(name: str, names: list[str]) -> str:
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, names, 1, 0.8)), "")
+
+
+def _of_python(run: Run, plan: Json, name: str) -> str:
+    """A module of another Python, or one that this Python was built without: no package has it."""
+    top = name.partition(".")[0]
+    lacking, _ = _mending(run, plan, top)
+    if top in _PYTHON_2:
+        return (
+            f"{name} is a module of Python 2; in Python 3: {_PYTHON_2[top]}\n  change the import, or see holdfast check"
+        )
+    if _REMOVED.fullmatch(top) and name == top:
+        return f"Python removed the module {name}, and {lacking} has it no more\n  try an older Python: --python PATH"
+    if top not in sys.stdlib_module_names:
+        return ""
+    again = "; on Debian and Ubuntu: apt-get install python3-tk" if top in ("tkinter", "_tkinter") else ""
+    return f"{name} is a part of Python that {lacking} lacks\n  try another Python: --python PATH{again}"
+
+
+def _of_installed(run: Run, plan: Json, name: str) -> str:
+    """A package that is installed and lacks this module: to add the package would change nothing."""
+    from packaging.utils import canonicalize_name
+
+    top = name.partition(".")[0]
+    if top == name or name in _PACKAGES:
+        return ""
+    package = canonicalize_name(_PACKAGES.get(top, top))
+    versions = package_list.versions(package_list.read(run) or {})
+    installed = next((known for known in versions if canonicalize_name(known) == package), None)
+    lacking, _ = _mending(run, plan, package)
+    if installed is None:
+        return f"the module {name} is not installed in {lacking}\n  several packages share the name {top}: {_ADD_ANY}"
+    return (
+        f"{installed} {versions[installed]} in {lacking} has no module {name}\n"
+        f"  check the spelling, or declare a version of {installed} that has it"
+    )
 
 
 def _mending(run: Run, plan: Json, package: str) -> tuple[str, str]:

@@ -53,6 +53,7 @@ def main() -> "int":
 def execute(path: "str", arguments: "List[str]") -> "int":
     """Returns the exit code."""
     import nbformat  # type: ignore[import-not-found,unused-ignore]
+    from jupyter_client.kernelspec import NoSuchKernel  # type: ignore[import-not-found,unused-ignore]
     from nbclient.exceptions import CellExecutionError, DeadKernelError  # type: ignore[import-not-found,unused-ignore]
 
     notebook = nbformat.read(path, as_version=4)
@@ -68,6 +69,10 @@ def execute(path: "str", arguments: "List[str]") -> "int":
                 _keep(notebook, copy)
     except CellExecutionError:
         sys.stderr.write("%s: cell %d failed\n" % (path, index + 1))
+        return 1
+    except NoSuchKernel:
+        message = "%s needs the Jupyter kernel %s, which is not installed in the environment of the run, %s\n"
+        sys.stderr.write(message % (path, client.kernel_name, sys.executable))
         return 1
     except DeadKernelError:
         sys.stderr.write("%s: the kernel ended in cell %d\n" % (path, index + 1))

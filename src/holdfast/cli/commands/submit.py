@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 def submit(parsed: Parsed) -> int:
     dialog = TerminalDialog(sure=parsed.flag("yes"), dry_run=parsed.flag("dry_run"))
     prepared = prepare(_order(parsed), dialog, os.environ)
+    if not parsed.text("project") and os.path.realpath(prepared.project.root) != os.path.realpath(os.getcwd()):
+        dialog.project(prepared.project.root)
     if len(parsed.rest) > 2 and not parsed.after_dashes:
         _name_target_after_script(parsed, prepared, dialog)
     if parsed.flag("dry_run"):

@@ -8,13 +8,15 @@ import sys
 from holdfast import project as projects
 from holdfast import target_lookup
 from holdfast.cli.confirm import choose
-from holdfast.errors import UsageError
+from holdfast.errors import HoldfastError, UsageError
 from holdfast.present.output import emit
 from holdfast.present.terminal import human_bytes, is_tty, show
 from holdfast.store.home import location, open_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.amlconfig.types import ComputeTarget
     from holdfast.cli.parse import Parsed
     from holdfast.engine.machines.purge import Purged
@@ -44,6 +46,7 @@ def detach(parsed: Parsed) -> int:
     compute = target_lookup.find(places, f"{name}.compute")
     if compute is None:
         raise UsageError(f"no target named {name!r}", hint=f"known: {', '.join(target_lookup.targets(places))}")
+    keeps_files = not parsed.flag("purge") and _is_remote(places, name)
     if parsed.flag("purge"):
         _purge(choose(location(), root, "local", name).compute, sure=parsed.flag("yes"))
     runconfig = target_lookup.find((os.path.dirname(compute),), f"{name}.runconfig")
@@ -52,6 +55,10 @@ def detach(parsed: Parsed) -> int:
             os.unlink(path)
             sys.stderr.write(f"removed {show(path)}\n")
     _forget(root, name)
+    if keeps_files:
+        sys.stderr.write(
+            f"the files of its runs stay on {show(name)}; attach it again and detach --purge removes them\n"
+        )
     return 0
 
 
@@ -97,6 +104,14 @@ def _confirm_target(root: str, name: str) -> None:
     rows = confirms_target(location(), root, target_lookup.choose(target_lookup.folders(root, location()), name))
     if rows:
         trust_file.confirm(open_home(), rows)
+
+
+def _is_remote(places: Sequence[str], name: str) -> bool:
+    """Whether a target is another machine; its file may be damaged."""
+    try:
+        return target_lookup.choose(places, "local", name).compute.kind.is_remote
+    except HoldfastError:
+        return False
 
 
 def _forget(root: str, name: str) -> None:

@@ -177,15 +177,12 @@ class RunnerChannel:
         verb = str(request["verb"])
         self._wait_for(request, is_progress=is_progress)
         number = next((sent for sent, early in self._early.items() if early == request), 0)
-        if number:
-            del self._early[number]
-        else:
-            number = self._send(request)
-            if self._behind:
-                behind, self._behind = self._behind, {}
-                # The answer to a request that was sent ahead and never read is skipped.
-                self._early = {sent: early for sent, early in self._early.items() if early != behind}
-                self._early[self._send(behind)] = behind
+        is_early, number = bool(number), number or self._send(request)
+        # Answers come in order: those to earlier requests are skipped on the way to this one, so they are asked again.
+        self._early = {sent: early for sent, early in self._early.items() if sent > number}
+        if self._behind and not is_early:
+            behind, self._behind = self._behind, {}
+            self._early[self._send(behind)] = behind
         if self._patience.is_renewed:
             self._transport.expect(self._waiting.renewed(self._patience.answer))
         while True:

@@ -204,8 +204,13 @@ def _from_shell(name: str) -> str:
         meant = get_close_matches(name, ("project", "active", "none"), 1, 0.75)
         if meant:
             raise UsageError(f"--env {name} names no environment", hint=f"did you mean --env {meant[0]}?")
-        raise UsageError(f"-e {name}: {name} is not set in this shell", hint=f"export {name}=..., or -e {name}=VALUE")
+        raise UsageError(f"-e {name}: {name} is not set in this shell", hint=_unset(name))
     return os.environ[name]
+
+
+def _unset(name: str) -> str:
+    environment = "" if name.isupper() else "; --env takes project, active or none"
+    return f"export {name}=..., or -e {name}=VALUE{environment}"
 
 
 def _name(name: str, where: str) -> str:

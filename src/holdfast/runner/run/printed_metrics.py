@@ -40,6 +40,7 @@ _PLACE = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+_LOGGING = re.compile(r"^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]*:")  # the default format of logging
 _WARNING = re.compile(r"^\S.{0,500}:\d+: \w{0,100}Warning: ")
 _SOURCE = re.compile(rb"  \S")  # a warning ends with the line of its source, which is indented by two spaces
 _WARNING_LINES = 12  # of a warning whose source cannot be read
@@ -53,7 +54,7 @@ def numbers_in(line: "bytes") -> "list[tuple[str, float]]":
     """The names and numbers that a line of a log prints, in their order."""
     if b":" not in line and b"=" not in line:
         return []
-    text = _text(line)
+    text = _LOGGING.sub("", _text(line))
     if _WARNING.match(text):
         return []
     return [(_name(pair), _number(pair.group("number"))) for pair in _PAIR.finditer(text) if _is_value(pair)]
