@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from holdfast import engine, environments, present
 from holdfast.cli import commands, main
 from security.sentinel import SECRET, Sentinel
 
@@ -326,13 +327,19 @@ def prepared(folder: Path) -> Path:
 
 def preload() -> None:
     """Import once what every child would import again."""
-    for module in pkgutil.walk_packages([*commands.__path__], f"{commands.__name__}."):
-        importlib.import_module(module.name)
+    for package in (commands, engine, environments, present):
+        for module in pkgutil.walk_packages([*package.__path__], f"{package.__name__}."):
+            importlib.import_module(module.name)
+
+
+def memory() -> str | None:
+    """A folder in memory, where there is one: a case makes and removes hundreds of files."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 def campaign(count: int, seed: int) -> list[str]:
     preload()
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True, dir=memory()) as folder:
         template = prepared(Path(folder))
         return [problem for case in cases(count, seed) if (problem := run(case, template))]
 
