@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from holdfast.withdrawn import DeadModule
 
-_MOST_BYTES = 1 << 19  # of one script
-_MOST_TOGETHER = 1 << 21  # bytes of all scripts of a project: parsing takes about two seconds for each million
+_MOST_BYTES = 1 << 18  # of one script
+_MOST_TOGETHER = 1 << 20  # bytes of all scripts of a project: parsing takes about two seconds for each million
 _MOST_FILES = 400
 _DEEPEST = 8  # dots of a name
 _SKIPPED = frozenset({"outputs", "docs", "node_modules", "__pycache__", "site-packages", "azureml-logs"})
