@@ -59,6 +59,7 @@ version*) echo 27.0 ;;
 'image inspect'*) echo 'sha256:11 ["debian@sha256:22"]' ;;
 run*) printf 'python /usr/bin/python3\\nversion 3.11.2\\nlibc glibc 2.36\\n' ;;
 save*) printf archive ;;
+load*) cat > /dev/null; echo 'Loaded image: debian:12' ;;
 esac
 """,
     "podman": "#!/bin/sh\nexit 1\n",
@@ -168,6 +169,8 @@ class Stage:
         self._record("exec", "exec", "-r", "last", "--", "echo", "said")
         self._record("clean", "experiment", "clean", "-c", "far", "--dry-run")
         self._record("images", "image", "list", "-c", "box", "-o", "json")
+        self._record("save", "image", "export", "-c", "box", "--force", "debian:12", "image.tar")
+        self._record("load", "image", "import", "-c", "box", "image.tar")
         self._record("gpu", "gpu", "-c", "far", "-o", "json")
         self._record("test", "computetarget", "test", "far")
         self._restore("empty")

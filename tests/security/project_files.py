@@ -121,7 +121,6 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("revive", "."),
     ("revive", ".", "--write"),
     ("data", "list", "-c", "local"),
-    ("submit", "-c", "local", "--dry-run", "--data", "set=data.csv", "train.py"),
     ("runs",),
     ("info", "-r", "last"),
     ("history", "list", "-o", "json"),
