@@ -118,10 +118,13 @@ class Stage:
     def case(self, name: str, change: Change | None) -> list[str]:
         """What is wrong with the outcome of a command whose target's answer was changed."""
         flow = self.flows[name]
-        self._restore(flow.store)
         times = TIMES_WATCHED if name in WATCHING else 1_000_000
-        Conversation.begin(flow.recording, change, times)
-        outcome = run(flow.argv)
+        for _ in range(2):  # a busy machine is slow once, a command that waits always
+            self._restore(flow.store)
+            Conversation.begin(flow.recording, change, times)
+            outcome = run(flow.argv)
+            if outcome.seconds <= LIMIT_S:
+                break
         starts = [request for request in Conversation.requests if request["verb"] == "start"]
         wrong = _complaints(outcome)
         if len({str(request["plan"]) for request in starts}) > (name in STARTING):
