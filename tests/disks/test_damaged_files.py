@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,19 +13,20 @@ import pytest
 import seeds
 from disks.damage import LOOKS, Case, Stage, judge
 from holdfast.runner.store.jsonl import sealed
+from security.project_files import memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 CASES, PARTS = 700, 4  # each part within the time limit of a test
 
 
 @pytest.fixture(name="stage", scope="module")
-def stage_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    stage = Stage(tmp_path_factory.mktemp("damage"))
-    yield stage
-    stage.close()
+def stage_fixture() -> Iterator[Stage]:
+    with tempfile.TemporaryDirectory(dir=memory()) as folder:
+        stage = Stage(Path(folder))
+        yield stage
+        stage.close()
 
 
 @pytest.mark.parametrize("part", range(PARTS))

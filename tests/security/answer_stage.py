@@ -59,6 +59,7 @@ version*) echo 27.0 ;;
 'image inspect'*) echo 'sha256:11 ["debian@sha256:22"]' ;;
 run*) printf 'python /usr/bin/python3\\nversion 3.11.2\\nlibc glibc 2.36\\n' ;;
 save*) printf archive ;;
+load*) cat > /dev/null; echo 'Loaded image: debian:12' ;;
 esac
 """,
     "podman": "#!/bin/sh\nexit 1\n",
@@ -117,10 +118,13 @@ class Stage:
     def case(self, name: str, change: Change | None) -> list[str]:
         """What is wrong with the outcome of a command whose target's answer was changed."""
         flow = self.flows[name]
-        self._restore(flow.store)
         times = TIMES_WATCHED if name in WATCHING else 1_000_000
-        Conversation.begin(flow.recording, change, times)
-        outcome = run(flow.argv)
+        for _ in range(2):  # a busy machine is slow once, a command that waits always
+            self._restore(flow.store)
+            Conversation.begin(flow.recording, change, times)
+            outcome = run(flow.argv)
+            if outcome.seconds <= LIMIT_S:
+                break
         starts = [request for request in Conversation.requests if request["verb"] == "start"]
         wrong = _complaints(outcome)
         if len({str(request["plan"]) for request in starts}) > (name in STARTING):
@@ -168,6 +172,8 @@ class Stage:
         self._record("exec", "exec", "-r", "last", "--", "echo", "said")
         self._record("clean", "experiment", "clean", "-c", "far", "--dry-run")
         self._record("images", "image", "list", "-c", "box", "-o", "json")
+        self._record("save", "image", "export", "-c", "box", "--force", "debian:12", "image.tar")
+        self._record("load", "image", "import", "-c", "box", "image.tar")
         self._record("gpu", "gpu", "-c", "far", "-o", "json")
         self._record("test", "computetarget", "test", "far")
         self._restore("empty")

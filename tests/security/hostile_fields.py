@@ -178,7 +178,7 @@ def _value(case: Case, top: Path) -> str:
 
 def campaign(count: int, seed: int) -> list[str]:
     files.preload()
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True, dir=files.memory()) as folder:
         template = files.prepared(Path(folder))
         files.execute(("history", "export", "-r", "last", "--to", str(template / "runs.zip")), template, main.run)
         if not (template / "runs.zip").exists():

@@ -104,7 +104,7 @@ class Recording:
         for verb, replies in self.answers.items():
             seen: set[Path] = set()
             for number, (header, payload) in enumerate(replies[0]):
-                for path in (*_paths(header), *_paths_in_lines(str(header.get("file")), payload)):
+                for path in (*paths(header), *_paths_in_lines(str(header.get("file")), payload)):
                     kind = (header.get("file"), *_line_type(path, payload))
                     shape = (*map(str, kind), *("*" if isinstance(step, int) else step for step in path))
                     if shape not in seen:
@@ -298,7 +298,7 @@ def changed_text(header: Json, path: Path, way: str) -> str:
     return json.dumps(copy).replace('"@raw"', value.text)
 
 
-def _paths(value: object, before: Path = ()) -> Iterator[Path]:
+def paths(value: object, before: Path = ()) -> Iterator[Path]:
     steps: Any = ()
     if isinstance(value, dict):
         steps = value.items()
@@ -306,7 +306,7 @@ def _paths(value: object, before: Path = ()) -> Iterator[Path]:
         steps = enumerate(value)
     for step, inner in steps:
         yield (*before, step)
-        yield from _paths(inner, (*before, step))
+        yield from paths(inner, (*before, step))
 
 
 def _paths_in_lines(name: str, payload: bytes) -> Iterator[Path]:
@@ -315,7 +315,7 @@ def _paths_in_lines(name: str, payload: bytes) -> Iterator[Path]:
         return
     for number, line in enumerate(payload.split(b"\n")):
         if line:
-            yield from _paths(json.loads(line), (PAYLOAD, number))
+            yield from paths(json.loads(line), (PAYLOAD, number))
 
 
 def _line_type(path: Path, payload: bytes) -> tuple[object, ...]:

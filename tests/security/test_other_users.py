@@ -116,6 +116,38 @@ def test_aml_config_that_another_user_planted_in_an_own_folder_is_refused(machin
     assert not machine.has_run
 
 
+def test_revive_neither_runs_nor_changes_a_project_of_another_user(machine: Machine) -> None:
+    """The copy in which scripts are run would have them as our own."""
+    machine.plant(machine.shared)
+    script = machine.shared / "old.py"
+    script.write_text(f"from sklearn.externals import joblib\nopen({str(machine.sentinel)!r}, 'w').write('ran')\n")
+    os.chown(script, BOB, BOB)
+    assert b"sklearn.externals" in machine.holdfast("revive", str(machine.shared)).out
+    for option in ("--run", "--write"):
+        result = machine.holdfast("revive", option, str(machine.shared))
+        assert result.code == 65, result
+        assert f"holdfast trust {machine.shared}" in result.err
+    assert "sklearn" in script.read_text()
+    assert not machine.has_run
+
+
+def test_revive_leaves_out_what_another_user_put_into_an_own_project(machine: Machine) -> None:
+    for name in ("old.py", "deep/old.py"):
+        script = machine.own / name
+        script.parent.mkdir(exist_ok=True)
+        script.write_text(f"from scipy import interp\nopen({str(machine.sentinel)!r}, 'w').write('ran')\n")
+        os.chown(script.parent if name != "old.py" else script, BOB, BOB)
+    machine.sentinel.touch()
+    result = machine.holdfast("revive", "--run", "--env", "none", str(machine.own))
+    assert "train.py: completed" in result.err, result
+    assert "old.py: not run" in result.err
+    assert not machine.has_run
+    result = machine.holdfast("revive", "--write", str(machine.own))
+    assert result.code == 65, result
+    assert f"uid {BOB}" in result.err
+    assert "from scipy" in (machine.own / "deep" / "old.py").read_text()
+
+
 def test_a_target_that_another_user_put_into_an_own_aml_config_is_refused(machine: Machine) -> None:
     machine.plant(machine.own, OWN)
     compute = machine.own / "aml_config" / "local.compute"

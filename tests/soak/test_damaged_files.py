@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import tempfile
+from pathlib import Path
 
 import seeds
 from disks.damage import Stage, judge
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from security.project_files import memory
 
 CASES = 30_000
 _SHOWN = 20
 
 
-def test_thirty_thousand_damaged_files_cost_what_they_held_and_no_more(tmp_path: Path) -> None:
-    stage = Stage(tmp_path)
+def test_thirty_thousand_damaged_files_cost_what_they_held_and_no_more() -> None:
     found: list[str] = []
-    try:
-        for case in stage.cases(CASES, seeds.seed()):
-            found += judge(stage, case)
-            assert len(found) < _SHOWN, "\n".join(found)
-    finally:
-        stage.close()
+    with tempfile.TemporaryDirectory(dir=memory()) as folder:
+        stage = Stage(Path(folder))
+        try:
+            for case in stage.cases(CASES, seeds.seed()):
+                found += judge(stage, case)
+                assert len(found) < _SHOWN, "\n".join(found)
+        finally:
+            stage.close()
     assert found == [], "\n".join(found)

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import random
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
 
+import seeds
 from conftest import eventually
 from holdfast.web import log_window
+from security.replay import WAYS, changed_text, paths
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Desk
     from web.client import Server
+
+HOSTILE = ("run.json", "client.jsonl", "a1/plan.json", "a1/outputs.jsonl", "a1/events.jsonl")
+FIELDS = int(os.environ.get("HOLDFAST_FUZZ_PAGES", "60"))
 
 
 def test_runs_page_shows_rows_and_true_count(server: Server, uid: str) -> None:
@@ -70,6 +76,8 @@ def test_run_page_and_curves(server: Server, uid: str) -> None:
     assert curves["curves"][0]["values"][0] == 1
     part = server.get(f"/runs/{uid}/curves.json?name=loss&start=1e9&end=2e9").json["curves"][0]
     assert part["points"] <= 1
+    for odd in ("inf", "-inf", "nan", "1e308", "-1e308", "x"):
+        assert server.get(f"/runs/{uid}/curves.json?start={odd}&end={odd}").status == 200
     assert server.get("/runs/" + "0" * 32).status == 400
     assert server.get("/runs/..%2f..%2fetc").status == 404
 
@@ -99,6 +107,34 @@ def test_damaged_run_is_shown_and_hides_no_other(desk: Desk, server: Server) -> 
     assert "Damaged" in server.get(f"/runs/{broken}").text
     os.rename(desk.home / "runs" / broken, desk.home / "gone")
     eventually(lambda: server.get("/rows.json").json["total"] == 2)
+
+
+def test_no_field_of_an_untrusted_run_breaks_a_page(desk: Desk, server: Server, uid: str) -> None:
+    """As a target or an archive may have sent it."""
+    rng = random.Random(seeds.seed())
+    folder = desk.home / "runs" / uid
+    whole = {name: (folder / name).read_text() for name in HOSTILE}
+    cases = [
+        (name, number, path, way)
+        for name, text in whole.items()
+        for number, line in enumerate(text.splitlines())
+        for path in paths(json.loads(line))
+        for way in WAYS
+    ]
+    other = desk.record("2")["uid"]
+    pages = ["", ".json", "/curves.json", "/log", "/log.json", "/outputs?name=outputs/page.html"]
+    routes = [*(f"/runs/{uid}{page}" for page in pages), f"/compare?run={uid}&run={other}", "/projects"]
+    try:
+        for name, number, path, way in rng.sample(cases, FIELDS):
+            lines = whole[name].splitlines()
+            lines[number] = changed_text(json.loads(lines[number]), path, way)
+            (folder / name).write_bytes("\n".join([*lines, ""]).encode("utf-8", "surrogatepass"))
+            for route in routes:
+                assert server.get(route).status < 500, (name, number, path, way, route)
+            (folder / name).write_text(whole[name])
+    finally:
+        for name, text in whole.items():
+            (folder / name).write_text(text)
 
 
 def test_new_run_is_told_to_listening_pages(desk: Desk, server: Server) -> None:

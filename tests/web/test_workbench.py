@@ -7,6 +7,7 @@ import re
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
 
@@ -79,12 +80,14 @@ def test_files_outside_the_project_and_links_are_refused(desk: Desk, server: Ser
     (desk.project / "linked").symlink_to(desk.user_home)
     os.mkfifo(desk.project / "pipe.txt")
     for name in ("../user/secret.txt", str(secret), "link.txt", "linked/secret.txt", "a/../../x", "pipe.txt", "\0"):
-        answer = server.ask("GET", f"/projects/{project}/files?file={name.encode().hex()}")
-        assert answer.status == 400
+        answer = server.ask("GET", f"/projects/{project}/files?file={quote(name, safe='')}")
+        assert answer.status == 400, name
+        assert b"secret" not in answer.body.replace(b"secret.txt", b"")
         answer = server.post(f"/projects/{project}/save", {"file": name, "content": "x", "digest": "0"})
         assert answer.status == 400, name
     assert secret.read_text() == "secret"
     assert server.ask("GET", f"/projects/{project}/files?folder=linked").status == 400
+    assert server.ask("GET", f"/projects/{project}/files?folder=gone").status == 404
 
 
 def test_outputs_are_inert_by_page_and_by_address(server: Server, uid: str) -> None:

@@ -106,7 +106,7 @@ def _makes_model(call: ast.Call, modules: set[str]) -> bool:
     name = _called(call.func)
     if name in modules or name == "Sequential":
         return True
-    return isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value).split(".")[-1] == "models"
+    return isinstance(call.func, ast.Attribute) and _called(call.func.value) == "models"
 
 
 def _called(node: ast.expr) -> str:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from holdfast.amlconfig.nodes import Node
 
+_LONGEST = 1 << 17  # characters; a second is enough to read them
+
 
 class RefusedError(Exception):
     """The text is not YAML, or more of it than we want. Line and column count from 0."""
@@ -42,6 +44,9 @@ class RefusedError(Exception):
 
 def read_full(lines: list[str]) -> Node | None:
     """The only document in ``lines``, ``None`` if there is none; raises ``RefusedError``."""
+    if sum(map(len, lines)) > _LONGEST:
+        message = f"more than {_LONGEST >> 10} KiB that are not plain 'key: value' lines"
+        raise RefusedError(0, 0, message, "remove unrelated content")
     tree = _Tree(lines)
     for event in _events(lines):
         tree.take(event)

@@ -43,7 +43,7 @@ class _Store:
     def deliver(self, record: dict[str, Any]) -> None:
         name = os.path.basename(os.environ.get("JPY_SESSION_NAME", "")) or "notebook"
         notebook = cell_records.Notebook(name, "local", "local")
-        cell_records.add(open_home(), projects.find(os.getcwd()), notebook, record)
+        cell_records.add(open_home(), projects.find(os.getcwd()), notebook, cell_records.read("local", record))
 
 
 class Magics:

@@ -22,6 +22,7 @@ _BLOCK = 256 * 1024
 _BEAT_S = 2.0
 _LARGEST = 64 * 1024 * 1024  # bytes of one frame
 _MOST_KEPT = 16 * 1024 * 1024  # bytes that one end keeps for the other before it stops reading
+_MOST_REFUSALS = 256 * 1024  # frames kept for the other before a connection that it opens in vain breaks the link
 
 
 class Broken(Exception):
@@ -229,6 +230,8 @@ class Tunnel:
         elif kind == OPEN:
             connection = self._connect(payload[0] if payload else 0)
             if connection is None:
+                if len(self._kept) > _MOST_REFUSALS:
+                    raise Broken
                 self._send(CLOSE, number, b"")
             elif number not in self._connections:
                 self._add(number, connection)

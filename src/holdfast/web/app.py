@@ -172,7 +172,8 @@ async def _refused(request: Request, error: Exception) -> Response:
 async def _system_failed(request: Request, error: Exception) -> Response:
     assert isinstance(error, OSError)
     where = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else ""
-    return _problem(request, 500, HoldfastError("the system refused this", where=where, answer=str(error.strerror)))
+    status = 404 if isinstance(error, (FileNotFoundError, NotADirectoryError)) else 500
+    return _problem(request, status, HoldfastError("the system refused this", where=where, answer=str(error.strerror)))
 
 
 def _problem(request: Request, status: int, error: HoldfastError) -> Response:

@@ -18,13 +18,16 @@ from holdfast.store.home import open_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from holdfast.cli.parse import Parsed
     from holdfast.engine.connection.reconnect import Line
+    from holdfast.engine.notebooks.cell_records import Notebook
     from holdfast.engine.notebooks.kernel_guard import Guard
     from holdfast.engine.notebooks.kernel_session import Connection, KernelSession
     from holdfast.engine.submit.prepare import Order
+    from holdfast.model import Project
     from holdfast.store.home import Home
     from holdfast.target_lookup import Target
 
@@ -120,6 +123,7 @@ def _serve(parsed: Parsed, path: str, guard: Guard) -> None:
 def _start(parsed: Parsed, connection: Connection, guard: Guard) -> KernelSession:
     """Submit the run of the kernel, as ``holdfast submit`` does."""
     from holdfast.cli.dialog import TerminalDialog
+    from holdfast.engine.notebooks.cell_records import Notebook
     from holdfast.engine.notebooks.kernel_session import KernelSession
     from holdfast.engine.submit.prepare import prepare, reach
     from holdfast.engine.submit.session import Session
@@ -140,17 +144,30 @@ def _start(parsed: Parsed, connection: Connection, guard: Guard) -> KernelSessio
     sys.stderr.write(f"RunId: {plan.run_id}\n")
     sys.stderr.flush()
     script = os.path.basename(os.environ.get("JPY_SESSION_NAME", "")) or "notebook"
+    notebook = Notebook(script, plan.target, prepared.job.config, plan.run_id)
+    return KernelSession(home, plan.uid, token, connection, _keeper_of_cells(home, session.project, notebook))
 
-    def add_record(record: dict[str, Any]) -> None:
-        from holdfast.engine.notebooks import cell_records
 
-        notebook = cell_records.Notebook(script, plan.target, prepared.job.config, plan.run_id)
+def _keeper_of_cells(home: Home, project: Project, notebook: Notebook) -> Callable[[dict[str, Any]], None]:
+    """Adds the records that the target sends to the history, within a budget; says once that it is used up."""
+    from holdfast.engine.notebooks import cell_records
+
+    budget = cell_records.Budget()
+    is_told = False
+
+    def keep(record: dict[str, Any]) -> None:
+        nonlocal is_told
         try:
-            cell_records.add(home, session.project, notebook, record)
+            cell = cell_records.read(notebook.target, record)
+            if budget.take(cell):
+                cell_records.add(home, project, notebook, cell)
+            elif not is_told:
+                is_told = True
+                sys.stderr.write(f"{show(notebook.target)} sent too many records of cells; no more of them are kept\n")
         except HoldfastError as error:
             sys.stderr.write(f"{show(str(error))}\n")
 
-    return KernelSession(home, plan.uid, token, connection, add_record)
+    return keep
 
 
 def _order(parsed: Parsed, token: str) -> Order:

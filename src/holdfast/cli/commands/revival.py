@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from shlex import quote
 
 from holdfast import project as projects
 from holdfast import target_lookup
@@ -11,6 +12,7 @@ from holdfast.errors import UsageError
 from holdfast.present.output import emit
 from holdfast.present.terminal import show
 from holdfast.store.home import location, open_home
+from holdfast.trust.ownership import foreign_owner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,6 +69,10 @@ def revive(parsed: Parsed) -> int:
     from holdfast.engine.revival.survey import survey
 
     root = _folder(parsed.text("path") or ".")
+    if parsed.flag("run") or parsed.flag("write"):
+        for path in (*reversed(projects.marks(root)), root):
+            projects.refuse_foreign(path, root)
+        projects.refuse_home(root)
     report = survey(root, _user_targets(root))
     for_machines = bool(parsed.text("output") or parsed.text("query"))
     if not for_machines:
@@ -75,6 +81,7 @@ def revive(parsed: Parsed) -> int:
     if parsed.flag("run"):
         environment, timeout = parsed.text("environment") or "project", parsed.text("timeout") or "30m"
         results = []
+        _name_foreign(report)
         for result in trial.run_all(open_home(), report, environment=environment, timeout=timeout):
             results.append(result)
             sys.stderr.write(_result_line(result))
@@ -97,6 +104,13 @@ def _folder(path: str) -> str:
         hint = "name the folder of the project; clone a repository first: git clone URL"
         raise UsageError("no such folder", where=path, hint=hint)
     return root
+
+
+def _name_foreign(report: Report) -> None:
+    for file in report.entries:
+        if not projects.is_confirmed(report.root) and foreign_owner(os.path.join(report.root, file)) is not None:
+            hint = f"if you trust it: holdfast trust {quote(report.root)}"
+            sys.stderr.write(f"{show(file)}: not run: it belongs to another user; {show(hint)}\n")
 
 
 def _print_report(report: Report) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 
 from holdfast import image_names
+from holdfast import project as projects
 from holdfast.amlconfig.compute import read_compute
 from holdfast.amlconfig.dependencies import read_spark
 from holdfast.amlconfig.source import codec
@@ -77,9 +78,12 @@ def changes(root: str, known_targets: Collection[str] = ()) -> tuple[list[Change
 
 
 def write(root: str, made: list[Change]) -> None:
-    """Each file whole; one that changed since it was read is refused."""
+    """Each file whole; one that changed since it was read is refused, and so is one of another user."""
     for change in made:
-        path = os.path.join(root, change.file)
+        path = root
+        for part in change.file.split("/"):
+            path = os.path.join(path, part)
+            projects.refuse_foreign(path, root)  # its owner could have it lead elsewhere meanwhile
         if _read(root, change.file) != change.before:
             raise ConfigError("this file has just changed", where=path, hint="run the command again")
         save(os.path.realpath(path), change.after)

@@ -5,6 +5,7 @@ Nothing is asked of a target or of the network, and nothing of the project is ru
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 
@@ -67,9 +68,20 @@ def declarations(root: str) -> Iterator[tuple[Declared, Spec, list[Finding]]]:
 
 def configurations(root: str) -> Iterator[RunConfig]:
     for name in names(root, ".runconfig"):
-        config, _ = read_runconfig(os.path.join(root, FOLDER, name), f"{FOLDER}/{name}")
+        path = os.path.join(root, FOLDER, name)
+        try:
+            status = os.stat(path)
+        except OSError:
+            continue
+        config = _configuration(path, f"{FOLDER}/{name}", (status.st_ino, status.st_size, status.st_mtime_ns))
         if config is not None:
             yield config
+
+
+@functools.lru_cache(64)
+def _configuration(path: str, shown: str, _mark: tuple[int, int, int]) -> RunConfig | None:
+    """Read once while it stays as it is: every check begins with the run configurations."""
+    return read_runconfig(path, shown)[0]
 
 
 def names(root: str, ending: str) -> list[str]:

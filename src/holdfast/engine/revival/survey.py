@@ -91,9 +91,13 @@ def _role(root: str, file: str, imported: set[str]) -> str:
     stem = os.path.basename(file)[:-3]
     if stem == "__init__" or stem in ("setup", "conftest"):
         return MODULE
-    has_main = any(isinstance(node, ast.If) and "__name__" in ast.dump(node.test) for node in tree.body)
+    has_main = any(isinstance(node, ast.If) and _asks_for_name(node.test) for node in tree.body)
     acts = any(isinstance(node, (ast.Expr, ast.For, ast.With, ast.While)) and not _is_text(node) for node in tree.body)
     return ENTRY if has_main or (acts and stem not in imported) else MODULE
+
+
+def _asks_for_name(test: ast.expr) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(test))
 
 
 def _is_text(node: ast.stmt) -> bool:

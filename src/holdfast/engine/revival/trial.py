@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 
+from holdfast import project as projects
 from holdfast.engine.revival import fixes, project_check
 from holdfast.errors import ConfigError
 from holdfast.metrics import reader
@@ -16,6 +17,7 @@ from holdfast.record import Record
 from holdfast.runner import decoding, untrusted
 from holdfast.runner.store.remove_tree import remove_tree
 from holdfast.store import runs
+from holdfast.trust.ownership import foreign_owner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,10 +49,11 @@ def run_all(home: Home, report: Report, *, environment: str, timeout: str) -> It
     try:
         copy = os.path.join(parent, report.name)
         _copy(report.root, copy)
-        fixes.write(copy, list(report.changes))
+        fixes.write(copy, [change for change in report.changes if os.path.exists(os.path.join(copy, change.file))])
         config = _configuration(copy)
         for script in report.entries:
-            yield _run(home, copy, config, script, environment, timeout)
+            if os.path.exists(os.path.join(copy, script)):
+                yield _run(home, copy, config, script, environment, timeout)
     finally:
         remove_tree(os.fsencode(parent))
 
@@ -104,14 +107,21 @@ def _metrics(home: Home, root: str, run_id: str) -> dict[str, object]:
 
 
 def _copy(root: str, target: str) -> None:
-    """Regular files of the project; links that lead outside and special files are left out."""
+    """Regular files of the project; links that lead outside and special files are left out.
+
+    So are files of other users: the copy would have them as this user's own.
+    """
     room = _MOST_BYTES
+    is_any = projects.is_confirmed(root)
     for folder, names, files in os.walk(root):
         names[:] = [name for name in names if name not in _SKIPPED and not os.path.islink(os.path.join(folder, name))]
+        names[:] = [name for name in names if is_any or _is_own(folder, name)]
         inner = os.path.join(target, os.path.relpath(folder, root))
         os.makedirs(inner, exist_ok=True)
         for file in files:
             path = os.path.join(folder, file)
+            if not is_any and not _is_own(folder, file):
+                continue
             try:
                 data = untrusted.read_file(path, room, root)
             except untrusted.TooLargeError:
@@ -122,3 +132,7 @@ def _copy(root: str, target: str) -> None:
             room -= len(data)
             with open(os.path.join(inner, file), "wb") as copied:
                 copied.write(data)
+
+
+def _is_own(folder: str, name: str) -> bool:
+    return foreign_owner(os.path.join(folder, name)) is None

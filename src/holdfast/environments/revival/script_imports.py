@@ -6,6 +6,7 @@ Scripts are untrusted text. A file that today's Python cannot parse, such as one
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import re
 import warnings
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
     from holdfast.withdrawn import DeadModule
 
-_MOST_BYTES = 1 << 20
+_MOST_BYTES = 1 << 18  # of one script
+_MOST_TOGETHER = 1 << 20  # bytes of all scripts of a project: parsing takes about two seconds for each million
 _MOST_FILES = 400
 _DEEPEST = 8  # dots of a name
 _SKIPPED = frozenset({"outputs", "docs", "node_modules", "__pycache__", "site-packages", "azureml-logs"})
@@ -48,16 +50,21 @@ class Script(Record):
 
 
 def scripts(root: str) -> Iterator[str]:
-    """The Python files of a project, relative to it and sorted; hidden folders and results are left out."""
-    count = 0
+    """The Python files of a project, relative to it and sorted; hidden folders and results are left out.
+
+    No more than can be read in seconds: a larger script is left out, and so is what comes after many.
+    """
+    count, room = 0, _MOST_TOGETHER
     for folder, names, files in os.walk(root):
         names[:] = sorted(name for name in names if not name.startswith(".") and name not in _SKIPPED)
         for file in sorted(files):
-            if file.endswith(".py"):
-                count += 1
-                if count > _MOST_FILES:
-                    return
-                yield os.path.relpath(os.path.join(folder, file), root).replace(os.sep, "/")
+            size = _size(os.path.join(folder, file)) if file.endswith(".py") else None
+            if size is None or size > _MOST_BYTES:
+                continue
+            count, room = count + 1, room - size
+            if count > _MOST_FILES or room < 0:
+                return
+            yield os.path.relpath(os.path.join(folder, file), root).replace(os.sep, "/")
 
 
 def read(root: str, file: str) -> Script | None:
@@ -66,15 +73,35 @@ def read(root: str, file: str) -> Script | None:
         data = untrusted.read_file(os.path.join(root, file), _MOST_BYTES, root)
     except (OSError, ValueError):
         return None
-    text = _decoded(data)
+    return _parsed(_decoded(data))._replace(file=file)
+
+
+@functools.lru_cache(_MOST_FILES)
+def _parsed(text: str) -> Script:
+    """Several checks read the same scripts."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
-        return Script(file, tuple(_uses(tree)))
+        return Script("", _once(_uses(tree)))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 0
-        return Script(file, tuple(_by_pattern(text)), False, str(getattr(error, "msg", error)), line)
+        return Script("", _once(_by_pattern(text)), False, str(getattr(error, "msg", error)), line)
+
+
+def _once(uses: Iterator[tuple[str, int]]) -> tuple[Use, ...]:
+    """Each name with the line where it is used first."""
+    lines: dict[str, int] = {}
+    for name, line in uses:
+        lines.setdefault(name, line)
+    return tuple(Use(name, line) for name, line in lines.items())
+
+
+def _size(path: str) -> int | None:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return None
 
 
 def dead_modules(script: Script) -> Iterator[tuple[Use, str, DeadModule]]:
@@ -108,11 +135,13 @@ def _closure(root: str, script: str) -> list[str]:
     """The script and the modules of the project that it imports."""
     pending = [script] if script.endswith(".py") else []
     seen: list[str] = []
-    while pending and len(seen) < _MOST_FILES:
+    room = _MOST_TOGETHER
+    while pending and len(seen) < _MOST_FILES and room > 0:
         file = pending.pop()
         if file in seen or (parsed := read(root, file)) is None:
             continue
         seen.append(file)
+        room -= _size(os.path.join(root, file)) or 0
         for base in dict.fromkeys((os.path.dirname(file), "")):
             for use in parsed.uses:
                 path = inside(root, base, f"{use.name.partition('.')[0]}.py")
@@ -130,7 +159,7 @@ def _decoded(data: bytes) -> str:
     return ""
 
 
-def _uses(tree: ast.AST) -> Iterator[Use]:
+def _uses(tree: ast.AST) -> Iterator[tuple[str, int]]:
     """Imports under their full names, and attributes of imported modules: ``tf.Session`` is tensorflow.Session."""
     known: dict[str, str] = {}
     for node in ast.walk(tree):
@@ -139,16 +168,16 @@ def _uses(tree: ast.AST) -> Iterator[Use]:
                 known[alias.asname or alias.name.partition(".")[0]] = (
                     alias.name if alias.asname else alias.name.partition(".")[0]
                 )
-                yield Use(alias.name, node.lineno)
+                yield alias.name, node.lineno
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
             for alias in node.names:
                 known[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-                yield Use(f"{node.module}.{alias.name}", node.lineno)
+                yield f"{node.module}.{alias.name}", node.lineno
     for node in ast.walk(tree):
         name = _dotted(node) if isinstance(node, ast.Attribute) else ""
         first, _, rest = name.partition(".")
         if rest and first in known:
-            yield Use(f"{known[first]}.{rest}", getattr(node, "lineno", 0))
+            yield f"{known[first]}.{rest}", getattr(node, "lineno", 0)
 
 
 def _dotted(node: ast.AST) -> str:
@@ -159,17 +188,17 @@ def _dotted(node: ast.AST) -> str:
     return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
 
 
-def _by_pattern(text: str) -> Iterator[Use]:
+def _by_pattern(text: str) -> Iterator[tuple[str, int]]:
     starts = [match.start() for match in re.finditer("\n", text)]
     for match in _IMPORT.finditer(text):
         line = bisect_left(starts, match.start()) + 1
         if match[1]:
             for name in match[2].split(","):
-                yield Use(f"{match[1]}.{name.split()[0] if name.split() else ''}".rstrip("."), line)
+                yield f"{match[1]}.{name.split()[0] if name.split() else ''}".rstrip("."), line
         else:
             for name in match[3].split(","):
                 if name.split():
-                    yield Use(name.split()[0], line)
+                    yield name.split()[0], line
     if re.search(r"^[ \t]*import[ \t]+tensorflow[ \t]+as[ \t]+tf\b", text, re.M):
         for match in re.finditer(r"\btf\.(\w+)", text):
-            yield Use(f"tensorflow.{match[1]}", bisect_left(starts, match.start()) + 1)
+            yield f"tensorflow.{match[1]}", bisect_left(starts, match.start()) + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ _FACTS = (
 )
 _MOST_METRICS = 200
 _TAIL = 4096
+_LONGEST_S = 1e12
 
 
 async def page(request: Request) -> Response:
@@ -140,7 +142,9 @@ def _tail(run: Run) -> str:
 
 
 def _seconds(text: str | None) -> float | None:
+    """Of a query; None also for what is no time, such as ``nan``."""
     try:
-        return float(text) if text else None
+        result = float(text) if text else math.nan
     except ValueError:
         return None
+    return result if abs(result) < _LONGEST_S else None
