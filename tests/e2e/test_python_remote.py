@@ -470,7 +470,7 @@ import pyarrow
 twice = pyarrow.Table.from_arrays([pyarrow.array([1]), pyarrow.array([2])], names=["a", "a"])
 with pyarrow.OSFile(os.path.join(folder, "twice.arrow"), "wb") as sink, pyarrow.ipc.new_file(sink, twice.schema) as out:
     out.write_table(twice)
-none = pyarrow.table({"a": pyarrow.nulls(10**11)})
+none = pyarrow.table({str(number): pyarrow.nulls(2**31 - 1) for number in range(500)})
 with pyarrow.OSFile(os.path.join(folder, "none.arrow"), "wb") as sink, pyarrow.ipc.new_file(sink, none.schema) as out:
     out.write_table(none)
 numpy.savez(os.path.join(folder, "zip.npz"), numpy.eye(2))
@@ -506,7 +506,7 @@ with open(os.path.join(folder, "result.json"), "w") as out:
         *({"v": 1, "value": {"$type": "array", "npy": f"{name}.npy"}} for name in ("empty", "pk", "zip", "huge")),
         {"v": 1, "value": {"$type": "scalar", "npy": "zip.npy"}},
         {"v": 1, "value": {"$type": "pandas", "arrow": "missing.arrow"}},
-        {"v": 1, "value": {"$type": "pandas", "arrow": "none.arrow"}},  # 400 bytes with 800 GB of nothing
+        {"v": 1, "value": {"$type": "pandas", "arrow": "none.arrow"}},  # terabytes of nothing
         {"v": 1, "value": {"$type": "pyarrow", "arrow": "empty.arrow"}},
         {"v": 1, "value": {"$type": "polars", "arrow": "empty.arrow"}},
         {"v": 1, "value": {"$type": "polars", "arrow": "twice.arrow"}},  # the library panics
@@ -534,5 +534,5 @@ print(json.dumps(names))
         json.dumps(hostile),
     )
     assert result.code == 0, result
-    assert result.json == ["UsageError", *["MalformedAnswerError"] * 18]
+    assert result.json == ["UsageError", *["MalformedAnswerError"] * (len(hostile) - 1)]
     assert not executed.exists()
