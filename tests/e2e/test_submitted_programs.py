@@ -196,6 +196,25 @@ def test_failing_cell_fails_the_run_with_its_traceback(desk: Desk) -> None:
     assert copy["cells"][1]["outputs"][0]["ename"] == "ModuleNotFoundError"
 
 
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (
+            notebook(kernelspec={"name": "julia-1.11", "language": "julia"}),
+            "a.ipynb needs the Jupyter kernel 'julia-1.11'",
+        ),
+        (notebook(kernelspec=[]), "a.ipynb is not a valid notebook"),
+        ('{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [{}]}', "a.ipynb is not a valid notebook"),
+    ],
+)
+def test_notebook_that_cannot_be_executed_is_one_line(desk: Desk, text: str, answer: str) -> None:
+    desk.script(text, "a.ipynb")
+    result = run_notebook(desk, "a.ipynb")
+    assert result.code == 1
+    assert answer in result.text
+    assert "Traceback" not in result.text
+
+
 def test_notebook_without_its_packages_names_the_command_that_adds_them(desk: Desk, active: Path) -> None:
     desk.script(notebook("print(1)"), "a.ipynb")
     result = desk.submit("--python", str(active), "a.ipynb")
