@@ -145,6 +145,10 @@ def test_missing_module_names_the_command_that_adds_it(desk: Desk) -> None:
     result = desk.submit("-m", "no_such_module")
     assert result.code == 1
     assert "the module no_such_module is not installed in" in result.err
+    desk.script("raise ModuleNotFoundError(\"No module named 'imp'\", name='imp')")
+    result = desk.submit("train.py")
+    assert "the module imp of Python's standard library is missing in" in result.err
+    assert "env add" not in result.err, "a package of that name is another one"
     result = desk.submit("-m", "inner.go")
     assert result.code == 1
     assert "try: holdfast submit -e PYTHONPATH=src -m inner.go\n" in result.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from shlex import quote
 
 from holdfast import kinds
@@ -38,6 +39,7 @@ _PACKAGES = {
     "pytorch_lightning": "pytorch-lightning",
     "umap": "umap-learn",
     "faiss": "faiss-cpu",
+    **dict.fromkeys(("distutils", "pkg_resources"), "setuptools"),
     **dict.fromkeys(("nbclient", "ipykernel", "nbformat"), "nbclient ipykernel"),  # for notebooks, which need both
 }
 # Programs that come with a Python package, and its name.
@@ -48,6 +50,8 @@ _PROGRAMS = {
     **{name: name for name in ("accelerate", "deepspeed", "dvc", "lightning", "mlflow", "papermill", "pytest", "ray")},
     **{name: name for name in ("snakemake", "streamlit", "tensorboard", "wandb")},
 }
+# Of the standard library up to Python 3.11 or 3.12; a package of that name is another one.
+_REMOVED = frozenset("asynchat asyncore audioop cgi crypt imghdr imp nntplib pipes smtpd sndhdr telnetlib".split())
 _SCRIPTS = (".py", ".sh", ".ipynb")
 _NOT_FOUND = 127
 _EDITED_BY_US = (".txt", ".yml", ".yaml")
@@ -66,6 +70,9 @@ def explain(run: Run, last: bytes) -> str:
     plan = runs.read_plan(run) or {}
     package = _PACKAGES.get(name, _PACKAGES.get(module, module))
     lacking, command = _mending(run, plan, package)
+    if module not in _PACKAGES and (module in sys.stdlib_module_names or module in _REMOVED):
+        why = f"the module {name} of Python's standard library is missing in {lacking}: its version has it no longer"
+        return f"{why}, or it was built or installed without it\n  try another one: --python PATH"
     text = f"the module {name} is not installed in {lacking}\n  add it with: {command}"
     spark = plan.get("spark")
     if isinstance(spark, dict) and spark.get("remote"):
