@@ -206,3 +206,12 @@ def test_failure_of_the_hook_is_silent_where_the_script_has_no_stderr(
     code = "import sys; sys.stderr = None\nimport tensorboardX.event_file_writer as m; print(m.x)"
     done = run(code, tmp_path, site, packages)
     assert (done.returncode, done.stdout) == (0, "1\n")
+
+
+def test_values_are_recorded_after_the_script_emptied_its_environment(
+    tmp_path: Path, site: Path, packages: Path
+) -> None:
+    code = USE.replace("print(", "import os; os.environ.clear(); print(")
+    done = run(code, tmp_path, site, packages)
+    assert (done.stdout, done.stderr) == ("added\n", "")
+    assert logged(tmp_path) == {"loss": [[3], [0.5]]}

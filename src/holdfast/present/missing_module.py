@@ -51,22 +51,7 @@ _PROGRAMS = {
     **{name: name for name in ("snakemake", "streamlit", "tensorboard", "wandb")},
 }
 # Of the standard library up to Python 3.11 or 3.12; a package of that name is another one.
-_REMOVED = frozenset(
-    [
-        "asynchat",
-        "asyncore",
-        "audioop",
-        "cgi",
-        "crypt",
-        "imghdr",
-        "imp",
-        "nntplib",
-        "pipes",
-        "smtpd",
-        "sndhdr",
-        "telnetlib",
-    ]
-)
+_REMOVED = frozenset(("asynchat", "asyncore", "audioop", "cgi", "crypt", "imghdr", "imp", "nntplib", "pipes", "smtpd"))
 _SCRIPTS = (".py", ".sh", ".ipynb")
 _NOT_FOUND = 127
 _EDITED_BY_US = (".txt", ".yml", ".yaml")
