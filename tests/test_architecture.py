@@ -74,7 +74,7 @@ def test_runner_modules_import_the_standard_library_only(path: Path) -> None:
     allowed = {
         "runner/bootstrap.py": {"runner"},
         "runner/container/init.py": {"exec_errors", "nested_runs"},
-        "script_api/notebook.py": {"ipykernel", "nbclient", "nbformat"},
+        "script_api/notebook.py": {"ipykernel", "jupyter_client", "nbclient", "nbformat"},
         "script_api/track.py": {"holdfast"},
     }
     assert foreign <= allowed.get(_name(path), {"holdfast", "azureml"} if "compat" in path.parts else set())

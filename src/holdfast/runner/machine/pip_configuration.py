@@ -150,10 +150,10 @@ def _read_file(path: "str") -> "dict[str, str]":
     return settings
 
 
-def _check(name: "str", words: "list[str]") -> "None":
-    for word in words:
-        is_web = word.startswith(("http://", "https://"))
-        if not (_AUTHORITY.match(word) if is_web else "://" in word or not _NO_SCHEME.match(word)):
+def _check(name: "str", addresses: "list[str]") -> "None":
+    for address in addresses:
+        is_web = address.startswith(("http://", "https://"))
+        if not (_AUTHORITY.match(address) if is_web else "://" in address or not _NO_SCHEME.match(address)):
             raise BadAddress(
                 "%s has an address that cannot be read; it is not shown, because it may hold a password" % name
             )
