@@ -75,13 +75,17 @@ def test_a_conda_build_is_stopped_as_well(tmp_path: Path, channel: Channel) -> N
     assert not (tmp_path / "env.building").exists()
 
 
-def test_a_worker_that_dies_is_reported(tmp_path: Path, served: Server, pip_lock: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("which", "what"), [(0, "the builder ended"), (-1, "uv, which installs packages, was killed")])
+def test_a_process_that_is_killed_is_reported(
+    tmp_path: Path, served: Server, pip_lock: dict[str, Any], which: int, what: str
+) -> None:
     builder = Builder(tmp_path)
     with _downloading(builder, served, pip_lock) as process:
         family = _descendants(process.pid)
-        os.kill(family[0], signal.SIGKILL)
+        os.kill(family[which], signal.SIGKILL)
         last = _last_line(process)
     assert (process.returncode, last["kind"]) == (1, "internal")
+    assert last["what"].startswith(what)
     assert "out of memory" in last["hint"]
     _wait(lambda: not any(map(_lives, family)))
     assert not (tmp_path / "env.building").exists()

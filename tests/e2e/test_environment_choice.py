@@ -61,6 +61,9 @@ def test_submit_without_declaration_uses_first_python_on_path(desk: Desk) -> Non
     python = Path(sys.executable).with_name("python")
     assert environment_line(result.err) == f"{python} (no environment is active or declared)"
     assert "(no environment is active or declared)" in control_log(desk)
+    gone = desk.submit("train.py", env={"VIRTUAL_ENV": "/nowhere/removed"})
+    why = "no environment is active or declared; VIRTUAL_ENV has no Python: '/nowhere/removed'"
+    assert environment_line(gone.err) == f"{python} ({why})"
 
 
 @pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])

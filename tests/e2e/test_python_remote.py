@@ -475,6 +475,9 @@ import pyarrow
 twice = pyarrow.Table.from_arrays([pyarrow.array([1]), pyarrow.array([2])], names=["a", "a"])
 with pyarrow.OSFile(os.path.join(folder, "twice.arrow"), "wb") as sink, pyarrow.ipc.new_file(sink, twice.schema) as out:
     out.write_table(twice)
+none = pyarrow.table({str(number): pyarrow.nulls(2**31 - 1) for number in range(500)})
+with pyarrow.OSFile(os.path.join(folder, "none.arrow"), "wb") as sink, pyarrow.ipc.new_file(sink, none.schema) as out:
+    out.write_table(none)
 numpy.savez(os.path.join(folder, "zip.npz"), numpy.eye(2))
 os.rename(os.path.join(folder, "zip.npz"), os.path.join(folder, "zip.npy"))
 head = "{'descr': '<f8', 'fortran_order': False, 'shape': (%s,), }".ljust(117) + chr(10)
@@ -508,6 +511,7 @@ with open(os.path.join(folder, "result.json"), "w") as out:
         *({"v": 1, "value": {"$type": "array", "npy": f"{name}.npy"}} for name in ("empty", "pk", "zip", "huge")),
         {"v": 1, "value": {"$type": "scalar", "npy": "zip.npy"}},
         {"v": 1, "value": {"$type": "pandas", "arrow": "missing.arrow"}},
+        {"v": 1, "value": {"$type": "pandas", "arrow": "none.arrow"}},  # terabytes of nothing
         {"v": 1, "value": {"$type": "pyarrow", "arrow": "empty.arrow"}},
         {"v": 1, "value": {"$type": "polars", "arrow": "empty.arrow"}},
         {"v": 1, "value": {"$type": "polars", "arrow": "twice.arrow"}},  # the library panics
@@ -535,5 +539,5 @@ print(json.dumps(names))
         json.dumps(hostile),
     )
     assert result.code == 0, result
-    assert result.json == ["UsageError", *["MalformedAnswerError"] * 18]
+    assert result.json == ["UsageError", *["MalformedAnswerError"] * (len(hostile) - 1)]
     assert not executed.exists()

@@ -145,6 +145,10 @@ def test_missing_module_names_the_command_that_adds_it(desk: Desk) -> None:
     result = desk.submit("-m", "no_such_module")
     assert result.code == 1
     assert "the module no_such_module is not installed in" in result.err
+    desk.script("raise ModuleNotFoundError(\"No module named 'imp'\", name='imp')")
+    result = desk.submit("train.py")
+    assert "Python removed the module imp" in result.err
+    assert "env add" not in result.err, "a package of that name is another one"
     result = desk.submit("-m", "inner.go")
     assert result.code == 1
     assert "try: holdfast submit -e PYTHONPATH=src -m inner.go\n" in result.err
@@ -207,6 +211,25 @@ def test_failing_cell_fails_the_run_with_its_traceback(desk: Desk) -> None:
     result = run_notebook(desk, "r.ipynb")
     assert (result.code, "Traceback" in result.text) == (1, False), result
     assert "r.ipynb needs the Jupyter kernel ir, which is not installed in the environment of the run" in result.text
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (
+            notebook(kernelspec={"name": "julia-1.11", "language": "julia"}),
+            "a.ipynb needs the Jupyter kernel 'julia-1.11'",
+        ),
+        (notebook(kernelspec=[]), "a.ipynb is not a valid notebook"),
+        ('{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [{}]}', "a.ipynb is not a valid notebook"),
+    ],
+)
+def test_notebook_that_cannot_be_executed_is_one_line(desk: Desk, text: str, answer: str) -> None:
+    desk.script(text, "a.ipynb")
+    result = run_notebook(desk, "a.ipynb")
+    assert result.code == 1
+    assert answer in result.text
+    assert "Traceback" not in result.text
 
 
 def test_notebook_without_its_packages_names_the_command_that_adds_them(desk: Desk, active: Path) -> None:

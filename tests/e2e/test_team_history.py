@@ -7,6 +7,7 @@ import os
 import shutil
 import stat
 import subprocess
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conftest import HOLDFAST, Desk, as_user
+from holdfast.runner.store.jsonl import sealed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -233,6 +235,14 @@ def test_labels_of_both_people_meet_and_the_newest_counts(team: Team) -> None:
     a, b = team.alice.record("2"), team.bob.record("3")
     assert a["tags"] == b["tags"] == {"dataset": "v4", "seen": True, "mine": 1}
     assert a["description"] == b["description"] == "by alice"
+    ahead = time.time_ns() + 9 * 365 * 86_400 * 10**9  # the clock was wrong at that time
+    with open(team.bob.home / "runs" / str(b["uid"]) / "client.jsonl", "ab") as lines:
+        lines.write(sealed({"wall_ns": ahead, "type": "note", "text": "by bob in years"}))
+    team.alice.holdfast("note", "-r", "2", "by alice again")
+    push(team.bob, team.share)
+    push(team.alice, team.share)
+    pull(team.bob, team.share)
+    assert team.bob.record("3")["description"] == "by alice again"
     assert pull(team.alice, team.share)["labels"] == pull(team.bob, team.share)["labels"] == 0
 
 

@@ -207,3 +207,21 @@ if pid:
     assert (done.returncode, done.stderr) == (0, "")
     assert len(list((tmp_path / "metrics").glob("*.m"))) == 2
     assert sorted(value for value in logged(tmp_path)["half"][1] if value > 1) == [7.0, 8.0]
+
+
+def test_failure_of_the_hook_is_silent_where_the_script_has_no_stderr(
+    tmp_path: Path, site: Path, packages: Path
+) -> None:
+    (packages / "tensorboardX" / "event_file_writer.py").write_text("x = 1\n")
+    code = "import sys; sys.stderr = None\nimport tensorboardX.event_file_writer as m; print(m.x)"
+    done = run(code, tmp_path, site, packages)
+    assert (done.returncode, done.stdout) == (0, "1\n")
+
+
+def test_values_are_recorded_after_the_script_emptied_its_environment(
+    tmp_path: Path, site: Path, packages: Path
+) -> None:
+    code = USE.replace("print(", "import os; os.environ.clear(); print(")
+    done = run(code, tmp_path, site, packages)
+    assert (done.stdout, done.stderr) == ("added\n", "")
+    assert logged(tmp_path) == {"loss": [[3], [0.5]]}

@@ -337,6 +337,13 @@ def test_the_header_of_a_script(tmp_path: Path) -> None:
         read_found(tmp_path)
 
 
+@pytest.mark.parametrize("stated", ["3", "3.11", '[">=3.11"]'])
+def test_required_python_that_is_no_string_is_an_error(tmp_path: Path, stated: str) -> None:
+    write(tmp_path, "train.py", f'# /// script\n# requires-python = {stated}\n# dependencies = ["rich"]\n# ///\n')
+    with pytest.raises(ConfigError, match=r"requires-python must be a string"):
+        read_found(tmp_path)
+
+
 def test_files_of_windows(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_bytes("\ufeffnumpy\r\npandas==1\r\n".encode("utf-16-le"))
     spec, _ = read_found(tmp_path)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.builder.uv import with_configuration, without_addresses
-from holdfast.runner.machine.pip_configuration import folders, merged, portable, read
+from holdfast.runner.machine.pip_configuration import BadAddress, call, folders, merged, portable, read
 
 INDEX, EXTRA = "https://ada:word@index.example/simple", "https://extra.example/simple"
 
@@ -134,3 +134,42 @@ def test_container_sees_the_files_beside_an_index_folder(tmp_path: Path) -> None
         "find_links": [f"{tmp_path}/simple"],
     }
     assert folders(options) == [f"{tmp_path}/mirror", f"{tmp_path}/other/index", f"{tmp_path}/simple"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://ada:wo/rd@index.example/simple",
+        "https://ada:wo#rd@index.example/simple",
+        "https://ada:wo?rd@index.example/simple",
+        "https://wo#rd@index.example/simple",
+        "ada:word@index.example/simple",
+        "https://",
+    ],
+)
+@pytest.mark.parametrize("name", ["PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS"])
+def test_address_with_a_password_that_splits_it_is_refused_and_not_shown(
+    user: dict[str, str], name: str, address: str
+) -> None:
+    with pytest.raises(BadAddress) as refused:
+        read({**user, name: address})
+    assert "wo" not in str(refused.value).replace("password", "")
+
+
+@pytest.mark.parametrize(
+    "address", [INDEX, "http://a%2Fb:c@d@[::1]:80/x?sig=1", "http://h:8080", "https://token@h:443/a@b/", "http://h?x"]
+)
+def test_address_that_pip_can_read_is_accepted(user: dict[str, str], address: str) -> None:
+    assert read({**user, "PIP_INDEX_URL": address})["index_url"] == address
+
+
+def test_folder_with_an_at_sign_is_no_address(user: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "a@b").mkdir()
+    assert read({**user, "PIP_FIND_LINKS": f"{tmp_path}/a@b"})["find_links"] == [f"{tmp_path}/a@b"]
+
+
+def test_output_of_pip_is_logged_without_secrets(tmp_path: Path) -> None:
+    printed = "see https://a:word@h/simple/?token=word#x and 'http://word@h/y' or http://h/z?sig=word'"
+    with open(tmp_path / "log", "wb") as log:
+        assert call([sys.executable, "-c", f"import sys; print({printed!r}); sys.exit(3)"], log) == 3
+    assert (tmp_path / "log").read_text() == "see https://****@h/simple/ and 'http://****@h/y' or http://h/z'\n"

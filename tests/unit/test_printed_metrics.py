@@ -96,6 +96,15 @@ def test_log_with_endless_names_and_lines_is_bounded(tmp_path: Path) -> None:
     assert len(_read(tmp_path, lines, b"x" * 10_000_000 + b" loss: 1\n").by_name) == 500
 
 
+@pytest.mark.parametrize("cut", [7, 4090, 4096, 9000])
+def test_only_the_beginning_of_a_long_line_counts_however_it_arrives(tmp_path: Path, cut: int) -> None:
+    padding = b"k" * 4080
+    line = b"a: 1 " + padding + b" loss: 0.25 " + padding + b"my_acc: 0.5\n"
+    whole = b"a: 1 " + b"k" * 4084 + b" b: 0.25\n"  # 4,096 bytes would end at 0.2
+    metrics = _read(tmp_path, line[:cut], line[cut:], whole).by_name
+    assert {name: list(series.values) for name, series in metrics.items()} == {"a": [1, 1]}
+
+
 def test_name_with_two_values_in_one_line_gets_neither_and_the_rest_is_read(tmp_path: Path) -> None:
     metrics = _read(tmp_path, b"loss: 1\n", b"a loss: 2, b loss: 3, acc=4\n", b"loss: 5 loss: 5\n")
     assert {name: list(series.values) for name, series in metrics.by_name.items()} == {"loss": [1, 5], "acc": [4]}

@@ -228,6 +228,24 @@ holdfast.log("x", 1.0)
     assert [path.stat().st_size for path in folder.glob("*-0.jsonl")] == [0]
 
 
+def test_script_that_closes_all_descriptors_finds_nothing_in_its_own_files(
+    python: str, site: Path, folder: Path
+) -> None:
+    code = """
+holdfast.log("x", 1.0)
+os.chdir(os.path.dirname(os.environ["HOLDFAST_METRICS_DIR"]))
+os.closerange(3, 4096)
+mine = [open("mine-%d" % number, "w+b") for number in range(10)]
+for value in (2.0, 3.0, [4.0]):
+    holdfast.log("x", value)
+print(sum(len(file.read()) for file in mine))
+"""
+    result = run(python, site, code, folder)
+    assert result.stdout == "0\n"
+    assert "Bad file descriptor; the script continues" in result.stderr
+    assert list(reader.read_dir(str(folder)).by_name["x"].values) == [1.0, 3.0, [4.0]]
+
+
 def test_threads_log_at_once(python: str, site: Path, folder: Path) -> None:
     code = """
 def work(number):

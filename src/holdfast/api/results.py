@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast.api.run_handle import Run
 
 NAME = f"{remote_call.FOLDER}/result.json"
+_FREE_CELLS, _CELLS_PER_BYTE = 10_000_000, 64  # of a table that becomes a data frame
 _SAFE_PYARROW = (14, 0, 1)  # older ones run code that an Arrow file names: CVE-2023-47248
 
 
@@ -128,7 +129,12 @@ class _Decoder:
             raise MissingPackageError(what, hint="pip install 'pyarrow>=14.0.1'")
         with needed("pyarrow.ipc").open_file(pyarrow.memory_map(str(path))) as source:
             table = source.read_all()
-        return table.to_pandas() if kind == "pandas" else table
+        if kind == "pyarrow":
+            return table
+        # A cell takes a bit of the file or more, but columns without values take nothing, whatever their length.
+        if table.num_rows * table.num_columns > _FREE_CELLS + _CELLS_PER_BYTE * path.stat().st_size:
+            raise ValueError(f"{table.num_rows} rows in a file of {path.stat().st_size} bytes")
+        return table.to_pandas()
 
     def _file(self, name: str) -> Path:
         if name in self._read:  # a short answer could fill the memory

@@ -49,6 +49,7 @@ NOT_FOUND = re.compile(r"not\s+found\s+in\s+the\s+package\s+registry")
 UNBUILT = re.compile(r"(?:distributions for|required for) `([^`]+)`")
 NO_SUCH_PACKAGE = "check the spelling: the package may have another name than its module"
 NO_GIT = "install git on the target: a requirement refers to a git repository"
+KILLED = "the machine may have run out of memory; run it again: downloaded files are kept"
 LONGEST = 2000
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import ssl
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .failure import Failed, from_output
+from .failure import KILLED, Failed, from_output
 from .interpreter import clean_environment, without_logins
 from .place import Place
 from .scrubbing import forget_queries
@@ -124,6 +125,8 @@ class Uv:
                     self._hear(lines, total)
             forget_queries(self._cache, "\n".join([stdin, *arguments, *secret.values()]))
             printed.seek(0)
+            if process.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL):  # the second by an engine or a shell
+                raise Failed("internal", "uv, which installs packages, was killed", where=where, hint=KILLED)
             if process.returncode:
                 raise from_output(lines, where)
             return Told(printed.read(), lines)

@@ -16,7 +16,7 @@ from holdfast.trust.ownership import foreign_owner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Literal, TypeAlias
 
     from holdfast.amlconfig.types import ComputeTarget, RunConfig
@@ -155,14 +155,17 @@ def required_python(root: str, script: str) -> str | None:
 
 def active_environment(environ: Mapping[str, str]) -> tuple[str, str, str] | None:
     """The variable, folder and interpreter of the environment that is active in this shell."""
-    for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
-        prefix = environ.get(name, "")
-        if name == "CONDA_PREFIX" and environ.get("CONDA_DEFAULT_ENV") in _BASE:
-            continue
+    for name, prefix in _named_environments(environ):
         python = _python_in(prefix)
         if os.path.isabs(prefix) and os.access(python, os.X_OK):
             return name, prefix, python
     return None
+
+
+def _named_environments(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        if environ.get(name) and (name != "CONDA_PREFIX" or environ.get("CONDA_DEFAULT_ENV") not in _BASE):
+            yield name, environ[name]
 
 
 def _by_option(chooser: _Chooser, wanted: Wanted) -> Choice:
@@ -191,8 +194,11 @@ def _by_default(chooser: _Chooser) -> Choice:
     active = None if compute.python_location else active_environment(chooser.environ)
     if active is not None:
         return chooser.active("")
-    declared = chooser.project("no environment is active")
-    return declared or chooser.target(_with_unread(chooser.root, "no environment is active or declared"))
+    named = [] if compute.python_location else [*_named_environments(chooser.environ)]
+    # The shell's prompt shows an environment that was moved or removed all the same.
+    gone = "".join(f"; {name} has no Python: {prefix!r}" for name, prefix in named)
+    declared = chooser.project(f"no environment is active{gone}")
+    return declared or chooser.target(_with_unread(chooser.root, f"no environment is active or declared{gone}"))
 
 
 def _with_unread(root: str, why: str) -> str:

@@ -27,7 +27,7 @@ def read_uv_lock(root: str, file: str) -> tuple[Spec, list[Finding]]:
     spec = Spec(
         source=file,
         kind="pip",
-        python=requires_python(document),
+        python=requires_python(file, document),
         locked=text,
         own_package=is_package(root, project),
     )
@@ -70,4 +70,4 @@ def read_pylock(root: str, file: str) -> tuple[Spec, list[Finding]]:
     document = parse_toml(file, text.partition("\n[")[0])
     if str(document.get("lock-version", "")).partition(".")[0] != "1":
         raise ConfigError("this file has an unsupported version", where=file, hint="lock-version 1.0 is supported")
-    return Spec(source=file, kind="pip", python=requires_python(document), locked=text), []
+    return Spec(source=file, kind="pip", python=requires_python(file, document), locked=text), []

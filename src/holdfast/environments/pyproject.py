@@ -50,7 +50,7 @@ def header_names_package(root: str, file: str) -> bool:
 def header_python(root: str, file: str) -> str | None:
     """What ``requires-python`` of a header says."""
     headers = list(_headers(read_text(root, file)))
-    return requires_python(parse_toml(file, *headers[0])) if len(headers) == 1 else None
+    return requires_python(file, parse_toml(file, *headers[0])) if len(headers) == 1 else None
 
 
 def read_pyproject(root: str, file: str) -> tuple[Spec, list[Finding]]:
@@ -63,7 +63,7 @@ def read_pyproject(root: str, file: str) -> tuple[Spec, list[Finding]]:
     if _is_dynamic(project):
         _take_dynamic(items, file, document)
     _take_uv_settings(items, file, text, document)
-    return pip_spec(file, items, requires_python(project)), items.findings
+    return pip_spec(file, items, requires_python(file, project)), items.findings
 
 
 def take_project(items: PipItems) -> None:
@@ -92,7 +92,7 @@ def read_script(root: str, file: str) -> tuple[Spec, list[Finding]]:
     items = PipItems(root)
     _take_all(items, file, text, document)
     _take_uv_settings(items, file, text, document)
-    return pip_spec(file, items, requires_python(document)), items.findings
+    return pip_spec(file, items, requires_python(file, document)), items.findings
 
 
 def _headers(text: str) -> Iterator[tuple[str, int]]:
@@ -156,9 +156,11 @@ def is_package(root: str, document: Json) -> bool:
     return "build-system" in document or laid_out
 
 
-def requires_python(table: Json) -> str | None:
-    stated = table.get("requires-python")
-    return ",".join(sorted(stated.replace(" ", "").split(","))) if isinstance(stated, str) and stated else None
+def requires_python(file: str, table: Json) -> str | None:
+    stated = table.get("requires-python", "")
+    if not isinstance(stated, str):
+        raise ConfigError("requires-python must be a string", where=file, hint='write requires-python = ">=3.11"')
+    return ",".join(sorted(stated.replace(" ", "").split(","))) or None
 
 
 def requirements(document: Json) -> list[str]:

@@ -39,8 +39,7 @@ _PACKAGES = {
     "pytorch_lightning": "pytorch-lightning",
     "umap": "umap-learn",
     "faiss": "faiss-cpu",
-    "distutils": "setuptools",
-    "pkg_resources": "setuptools",
+    **dict.fromkeys(("distutils", "pkg_resources"), "setuptools"),
     **dict.fromkeys(("nbclient", "ipykernel", "nbformat"), "nbclient ipykernel"),  # for notebooks, which need both
 }
 _ADD_ANY = "holdfast env add PACKAGE adds the one that has the module"
@@ -183,6 +182,8 @@ def _nearest(name: str, names: list[str]) -> str:
 def _of_python(run: Run, plan: Json, name: str) -> str:
     """A module of another Python, or one that this Python was built without: no package has it."""
     top = name.partition(".")[0]
+    if top in _PACKAGES:
+        return ""
     lacking, _ = _mending(run, plan, top)
     if top in _PYTHON_2:
         return (

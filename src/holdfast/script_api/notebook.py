@@ -56,9 +56,18 @@ def execute(path: "str", arguments: "List[str]") -> "int":
     from jupyter_client.kernelspec import NoSuchKernel  # type: ignore[import-not-found,unused-ignore]
     from nbclient.exceptions import CellExecutionError, DeadKernelError  # type: ignore[import-not-found,unused-ignore]
 
-    notebook = nbformat.read(path, as_version=4)
+    try:
+        notebook = nbformat.read(path, as_version=4)
+        kernel = _kernel(notebook.metadata)
+    except Exception as error:  # of many types, with a traceback that says nothing about the notebook
+        sys.stderr.write("%s is not a valid notebook: %s: %s\n" % (path, type(error).__name__, error))
+        return 1
+    missing = _missing_kernel(path, kernel)
+    if missing:
+        sys.stderr.write(missing)
+        return 1
     copy = os.path.join(os.environ.get("HOLDFAST_OUTPUTS", "outputs"), os.path.basename(path))
-    client = _client(notebook, os.path.dirname(os.path.abspath(path)))
+    client = _client(notebook, os.path.dirname(os.path.abspath(path)), kernel)
     signal.signal(signal.SIGTERM, _stop)
     try:
         with client.setup_kernel():
@@ -82,7 +91,22 @@ def execute(path: "str", arguments: "List[str]") -> "int":
     return 0
 
 
-def _client(notebook: "Any", folder: "str") -> "Any":
+def _missing_kernel(path: "str", kernel: "str") -> "str":
+    """What to say where the notebook's kernel is not installed."""
+    from jupyter_client.kernelspec import KernelSpecManager  # type: ignore[import-not-found,unused-ignore]
+
+    names = sorted(KernelSpecManager().find_kernel_specs())
+    if str(kernel).lower() in names:  # where every name is in lower case
+        return ""
+    return "%s needs the Jupyter kernel %r, which is not installed in %s; installed: %s\n" % (
+        path,
+        kernel,
+        sys.prefix,
+        ", ".join(names) or "none",
+    )
+
+
+def _client(notebook: "Any", folder: "str", kernel: "str") -> "Any":
     from nbclient import NotebookClient
 
     class Client(NotebookClient):  # type: ignore[misc,unused-ignore]
@@ -93,7 +117,7 @@ def _client(notebook: "Any", folder: "str") -> "Any":
             return super(Client, self).process_message(message, cell, cell_index)
 
     resources = {"metadata": {"path": folder}}
-    options = {"timeout": None, "startup_timeout": _STARTUP_S, "kernel_name": _kernel(notebook.metadata)}
+    options = {"timeout": None, "startup_timeout": _STARTUP_S, "kernel_name": kernel}
     client = Client(notebook, resources=resources, **options)
     manager, runtime = client.create_kernel_manager(), os.environ["JUPYTER_RUNTIME_DIR"]
     manager.connection_file = os.path.join(runtime, "kernel.json")

@@ -217,6 +217,8 @@ class Encoder:
             raise CannotReturn("%s is an array of Python objects: return it as a list, or with another dtype" % where)
         if package in ("pandas", "polars", "pyarrow") and kind.__name__ in ("DataFrame", "Table"):
             return self._arrow(value, package)
+        if package == "numpy" and getattr(getattr(value, "dtype", None), "hasobject", False):
+            where += ", an array of Python objects,"
         raise CannotReturn(
             "%s is a %s.%s, which cannot be returned: return numbers, text, lists, dicts, numpy arrays or data frames, "
             "or write it to a file in holdfast.outputs()%s" % (where, kind.__module__, kind.__qualname__, self._other)

@@ -69,12 +69,19 @@ def _install_after_import(spec: "Any", ours: "str") -> "None":
             importlib.import_module(ours).install(module)
         except Exception as problem:
             what = "what %s logs" if ours.startswith("_holdfast_capture") else "the use of %s"
-            sys.stderr.write("holdfast: %s is not recorded: %s\n" % (what % module.__name__, problem))
+            _say("holdfast: %s is not recorded: %s\n" % (what % module.__name__, problem))
 
     try:
         loader.exec_module = exec_module
     except AttributeError:
         return  # a loader without attributes of its own; the library works as always
+
+
+def _say(text: "str") -> "None":
+    try:
+        sys.stderr.write(text)
+    except Exception:
+        pass  # a script may have closed or replaced stderr; the import succeeds all the same
 
 
 def _run_next() -> "None":

@@ -11,6 +11,7 @@ that runs find on their path, so it needs only Python 3.6.
 """
 
 import atexit
+import errno
 import importlib
 import itertools
 import os
@@ -40,8 +41,7 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BI
 _RETRY_SECONDS = 1.0
 _FORKS_UNSEEN = hasattr(os, "fork") and not hasattr(os, "register_at_fork")  # Python 3.6
 
-# Looked up once, for speed.
-_pack = _SCALAR.pack
+_pack = _SCALAR.pack  # looked up once, for speed, as the next two
 _write = os.write
 _now = getattr(time, "time_ns", lambda: int(time.time() * 1e9))  # Python 3.6 has no time_ns
 
@@ -192,11 +192,12 @@ class _Writer:
     def lose(self, points: "int", problem: "Exception") -> "None":
         with self.lock:
             self.lost += points
+            closed = getattr(problem, "errno", 0) == errno.EBADF  # the script closed all descriptors
             if isinstance(problem, OSError):
                 self.series = {}
-                self.retry_at = time.monotonic() + _RETRY_SECONDS
-            if isinstance(problem, _CutShortError):
-                # Whatever followed half a record or line would be misread: the next value opens a new pair.
+                self.retry_at = 0.0 if closed else time.monotonic() + _RETRY_SECONDS
+            if closed or isinstance(problem, _CutShortError):
+                # What follows half a record or line would be misread: the next value opens a new pair.
                 self.pair = None
             first, self.warned = not self.warned, True
         if first:
@@ -281,8 +282,8 @@ def _append(descriptor: "int", data: "bytes") -> "None":
 def _create_pair(stem: "str") -> "tuple[int, int]":
     created: "list[tuple[str, int]]" = []
     try:
-        created.append((stem + ".jsonl", os.open(stem + ".jsonl", _CREATE, 0o644)))
-        created.append((stem + ".m", os.open(stem + ".m", _CREATE, 0o644)))
+        for path in (stem + ".jsonl", stem + ".m"):
+            created.append((path, _values.high_descriptor(os.open(path, _CREATE, 0o644))))
         (_, lines), (_, points) = created
         _append(points, _HEADER.pack(_MAGIC, _VERSION, _SCALAR.size, os.getpid(), _start_ticks(), _now()))
     except OSError:

@@ -24,6 +24,7 @@ _MOST_CELLS = 2000000  # of a table: more cannot come to less than the limit
 _PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
 _COLOUR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}  # PNG's number for grey, grey and alpha, RGB, RGBA
 _LARGEST_BITS = 1023  # of an integer that is less than the greatest float
+_HIGH = (512, 128)  # descriptors; below the usual limits of Linux and of macOS
 _SOME = 0.01  # how far rounding may carry a colour beyond its ends
 
 
@@ -64,6 +65,26 @@ def plain(value: "Any") -> "Any":
             return float(value)
         value = _plainer(value)
     return value
+
+
+def high_descriptor(descriptor: "int") -> "int":
+    """The same open file under a high number.
+
+    A script that closes all descriptors, as daemons do, opens its own files under the low numbers next. What is logged
+    then would be written into them.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return descriptor
+    for least in _HIGH:
+        try:
+            high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, least)
+        except OSError:
+            continue  # beyond the limit of this process
+        os.close(descriptor)
+        return high
+    return descriptor
 
 
 def spelled(content: "dict[str, Any]") -> "bytes":

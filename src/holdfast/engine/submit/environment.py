@@ -133,9 +133,17 @@ def ask(
         is_here=is_here,
         place=place_of(channel, str(container.found["id"]) if container is not None else ""),
         build={**container.build, "network": chosen.compute.network} if container is not None else None,
-        pip_configuration=pip_configuration.read(),
+        pip_configuration=_pip_configuration(),
         is_remote=chosen.compute.kind.is_remote,
     )
+
+
+def _pip_configuration() -> Json:
+    try:
+        return pip_configuration.read()
+    except pip_configuration.BadAddress as error:
+        hint = "in a password write / as %2F, ? as %3F, # as %23 and @ as %40"
+        raise ConfigError(str(error), where="pip's configuration (PIP_* variables, pip.conf)", hint=hint) from None
 
 
 def _no_python(chosen: Chosen) -> ConfigError:

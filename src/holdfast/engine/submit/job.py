@@ -174,7 +174,7 @@ def _gpu_wish(given: Asked, config: RunConfig, file: str, places: Mapping[str, s
 
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 4):
-        raise UsageError(f"--retries {text}: not a number")
+        raise UsageError(f"--retries {text}: not a whole number from 0 to 999")
     return int(text)
 
 

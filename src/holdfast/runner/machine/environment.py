@@ -167,7 +167,7 @@ def _install_tools(folder: "bytes", log: "bytes") -> "None":
     )
     with open(log, "ab") as output:
         for step in steps:
-            if subprocess.call(step, stdin=subprocess.DEVNULL, stdout=output, stderr=output) != 0:
+            if pip_configuration.call(step, output) != 0:
                 remove_tree(beside)
                 source = "pip's index must have %s; PIP_EXTRA_INDEX_URL adds another index" % " and ".join(PINS)
                 raise CannotBuild(
@@ -251,7 +251,7 @@ def _build(
         "offline": False,
         "project": project,
         "own_package": project if lock_file.get("own_package") else None,
-        "pip_configuration": pip_configuration.merged(pip_configuration.read(), environment.get("pip_configuration")),
+        "pip_configuration": configuration(environment.get("pip_configuration")),
         "log": os.fsdecode(log),
     }
     program = layout.builder_program(layout.runner(os.fsdecode(home), runner))
@@ -264,6 +264,14 @@ def _build(
         remove_tree(beside)
         raise CannotBuild(build_failure.message(answer, log))
     _publish(beside, folder, lambda made: read_note(made) is not None)
+
+
+def configuration(sent: "object") -> "dict[str, object]":
+    """pip's configuration of this machine, with what the client sent of its own."""
+    try:
+        return pip_configuration.merged(pip_configuration.read(), sent)
+    except pip_configuration.BadAddress as error:
+        raise CannotBuild("pip's configuration on this machine: %s" % error) from None
 
 
 def package_folders(lock_file: "dict[str, object]") -> "list[str]":

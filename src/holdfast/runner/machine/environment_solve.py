@@ -5,7 +5,7 @@ import os
 from ..store import checkout, layout
 from ..store.remove_tree import remove_tree
 from . import pip_configuration
-from .environment import BuildContainer, ask_builder, package_folders
+from .environment import BuildContainer, ask_builder, configuration, package_folders
 
 MYPY = False
 if MYPY:
@@ -21,7 +21,7 @@ def solve(
 ) -> "dict[str, object]":
     """The builder's answer, from this machine or from a container of the image that ``parameters`` names."""
     request = dict(parameters["request"], verb="solve", log=os.fsdecode(log))  # type: ignore[call-overload]
-    request["pip_configuration"] = pip_configuration.merged(pip_configuration.read(), request.get("pip_configuration"))
+    request["pip_configuration"] = configuration(request.get("pip_configuration"))
     request["cache"] = os.fsdecode(layout.packages(home))
     program = layout.builder_program(layout.runner(os.fsdecode(home), runner))
     folder = os.path.join(layout.cache(home), b"solve-%d" % os.getpid())

@@ -4,16 +4,27 @@ Addresses may hold passwords: what is read here goes to the builder on its stand
 """
 
 import os
+import re
+import subprocess
 
 MYPY = False
 if MYPY:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import IO
 
 _LISTS = {"extra-index-url": "extra_index_urls", "find-links": "find_links", "trusted-host": "trusted_hosts"}
 _NAMES = ("index-url", "no-index", *_LISTS)
 _TRUE = ("y", "yes", "t", "true", "on", "1")
 _LARGEST = 1 << 20
 _ADDRESSES = ("http://", "https://", "file:///")
+_AUTHORITY = re.compile(r"https?://(?:[^/?#]*@)?(?:\[[^/?#@]*\]|[^/?#@:]+)(?::[0-9]*)?(?=[/?]|\Z)[^#]*\Z")
+_NO_SCHEME = re.compile(r"[^/]*:[^/]*@")
+_USERINFO = re.compile(rb"(://)[^\s/?#'\"<>]*@")
+_QUERY = re.compile(rb"(://[^\s?#'\"<>]*)\?[^\s'\"<>)]*")
+
+
+class BadAddress(ValueError):
+    """An address that would be read in another way than it was meant, with a part of its password as the host."""
 
 
 def read(environ: "Mapping[str, str] | None" = None) -> "dict[str, object]":
@@ -31,6 +42,8 @@ def read(environ: "Mapping[str, str] | None" = None) -> "dict[str, object]":
         options["index_url"] = settings["index-url"].strip()
     if settings.get("no-index", "").strip().lower() in _TRUE:
         options["no_index"] = True
+    for name in ("index-url", "extra-index-url", "find-links"):
+        _check(name, settings.get(name, "").split())
     for name, option in _LISTS.items():
         values = [_place(word) if name == "find-links" else word for word in settings.get(name, "").split()]
         if name == "extra-index-url":
@@ -61,6 +74,17 @@ def merged(own: "dict[str, object]", sent: "object") -> "dict[str, object]":
         else:
             result[name] = value
     return result
+
+
+def call(argv: "Sequence[str]", log: "IO[bytes]") -> "int":
+    """Run pip with its output in the log, without passwords and query strings of addresses."""
+    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert process.stdout is not None
+    with process.stdout as lines:
+        for line in lines:
+            log.write(_QUERY.sub(rb"\1", _USERINFO.sub(rb"\1****@", line)))
+            log.flush()
+    return process.wait()
 
 
 def folders(options: "object") -> "list[str]":
@@ -124,6 +148,15 @@ def _read_file(path: "str") -> "dict[str, str]":
             if name in _NAMES:
                 settings[name] = value or ""
     return settings
+
+
+def _check(name: "str", addresses: "list[str]") -> "None":
+    for address in addresses:
+        is_web = address.startswith(("http://", "https://"))
+        if not (_AUTHORITY.match(address) if is_web else "://" in address or not _NO_SCHEME.match(address)):
+            raise BadAddress(
+                "%s has an address that cannot be read; it is not shown, because it may hold a password" % name
+            )
 
 
 def _place(word: "str") -> "str | None":

@@ -61,7 +61,9 @@ def numbers_in(line: "bytes") -> "list[tuple[str, float]]":
 
 
 def _text(line: "bytes") -> "str":
-    return _ESCAPE.sub("", readable(line[:_LONGEST]))
+    if len(line) > _LONGEST:
+        line = b"".join(line[:_LONGEST].rsplit(None, 1)[:-1])  # the last word may be half a number
+    return _ESCAPE.sub("", readable(line))
 
 
 def _is_value(pair: "Match[str]") -> "bool":
@@ -104,7 +106,7 @@ class PrintedMetrics:
     def feed(self, block: "bytes") -> "None":
         """Take more output; an empty block is its end."""
         lines = (self._rest + block).replace(b"\r", b"\n").split(b"\n")
-        self._rest = lines.pop()[-_LONGEST:]
+        self._rest = lines.pop()[: _LONGEST + 1]  # one more says that the line goes on
         if not block:
             lines.append(self._rest)
             self._rest = b""

@@ -148,7 +148,7 @@ class Recorder:
 
     def artifact(self, path: "str", name: "str", step: "int | None" = None) -> "None":
         """Copy a file or a folder to outputs/artifacts/NAME; a picture is logged as one too."""
-        outputs = os.environ.get("HOLDFAST_OUTPUTS")
+        outputs = os.environ.get("HOLDFAST_OUTPUTS", _OUTPUTS)
         parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
         if not outputs or not parts or ".." in parts:
             return
@@ -239,7 +239,7 @@ def _start_writer() -> "_Writer":
     global _writer  # noqa: PLW0603 - one per process
     with _lock:
         if _writer is None or _writer.pid != os.getpid():
-            _writer = _Writer(os.environ["HOLDFAST_METRICS_DIR"])
+            _writer = _Writer(os.environ.get("HOLDFAST_METRICS_DIR") or _METRICS)
             _noted.clear()
         return _writer
 
@@ -254,6 +254,8 @@ def _say(text: "str") -> "None":
     _track._say(text)
 
 
+# A script may empty its environment once it has imported the library, as tests do.
+_METRICS, _OUTPUTS = os.environ.get("HOLDFAST_METRICS_DIR", ""), os.environ.get("HOLDFAST_OUTPUTS", "")
 _lock = threading.RLock()
 _writer = None  # type: _Writer | None
 _owners = {}  # type: dict[str, Recorder]

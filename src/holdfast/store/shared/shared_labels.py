@@ -50,7 +50,8 @@ def merge(home: Home, run: Run, offered: Iterable[tuple[str, Json]], own: Contai
 
     ``own`` are stores of this user, for one that is restored.
     """
-    newest = {key: rank for line in run.client if _is_valid(line) for key, rank, _ in _parts(line)}
+    present = (line for line in run.client if _is_valid(line) and _is_in_time(line))
+    newest = {key: rank for line in present for key, rank, _ in _parts(line)}
     valid = [(store, line) for store, line in offered if _is_valid(line) and _may(run, store, line, own)]
     count = 0
     for store, line in sorted(valid, key=lambda pair: (int(str(pair[1]["wall_ns"])), pair[0])):
@@ -76,8 +77,11 @@ def _parts(line: Json) -> Iterator[tuple[tuple[str, str], tuple[int, str], objec
 def _may(run: Run, store: str, line: Json, own: Container[str]) -> bool:
     team = run.request.get("team")
     pushed_by = team.get("store") if isinstance(team, dict) else None
-    in_time = int(str(line["wall_ns"])) < time.time_ns() + _AHEAD_NS
-    return in_time and (line["type"] != "hidden" or store == pushed_by or store in own)
+    return _is_in_time(line) and (line["type"] != "hidden" or store == pushed_by or store in own)
+
+
+def _is_in_time(line: Json) -> bool:
+    return int(str(line["wall_ns"])) < time.time_ns() + _AHEAD_NS
 
 
 def _kind(line: Json) -> str:
