@@ -8,7 +8,6 @@ from holdfast.cli.show import LogWriter, watch
 from holdfast.engine.submit import submit as engine
 from holdfast.engine.submit.session import Session
 from holdfast.present import ending
-from holdfast.present.output import emit
 from holdfast.present.terminal import human_bytes, show
 from holdfast.store.home import open_home
 
@@ -83,6 +82,8 @@ class Submission:
         return 0
 
     def _emit(self, value: object) -> None:
+        from holdfast.present.output import emit
+
         emit(value, **self._parsed.form())
 
     def _show_id(self, identity: Identity) -> None:
@@ -95,6 +96,8 @@ class Submission:
 
 
 def print_plan(parsed: Parsed, fields: Prepared, dialog: TerminalDialog) -> int:
+    from holdfast.present.output import emit
+
     home = open_home(create=False)
     plan, taken = engine.plan_only(home, fields.project, fields.job, fields.target, dialog.agree)
     for warning in taken.warnings:

@@ -7,7 +7,6 @@ note that the container's first process writes into the run's folder, or else fr
 import json
 import os
 import select
-import signal
 import stat
 import subprocess
 import time
@@ -15,6 +14,7 @@ import time
 from .. import wire
 from ..decoding import readable
 from ..machine import processes
+from ..signals import signal
 from ..store import layout
 from . import engines
 
