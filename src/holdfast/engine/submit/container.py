@@ -75,7 +75,7 @@ def _failure(compute: ComputeTarget, failed: Json) -> ConfigError:
     return ConfigError(what, where=f"{compute.name}.compute", answer=answer, hint=hint)
 
 
-def wish(
+def plan_section(
     compute: ComputeTarget, image: str, engine: Json, details: Json, python: str, *, gpu: bool | None = None
 ) -> Json:
     """The container part of a plan. ``python`` is the path in the container; ``gpu``: the run requests one."""

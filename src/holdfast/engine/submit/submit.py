@@ -305,12 +305,12 @@ def _plan(
 def _wish(target: Target, container: Container | None, python: str | None, gpu: bool) -> Json | None:
     if container is None:
         return None
-    from holdfast.engine.submit.container import wish
+    from holdfast.engine.submit.container import plan_section
 
     if python is None:
         hint = "choose an image with Python, name the interpreter as pythonLocation, or declare an environment with one"
         raise ConfigError(f"the image {container.image} has no Python", where=f"{target.name}.compute", hint=hint)
-    return wish(target.compute, container.image, container.engine, container.found, python, gpu=gpu)
+    return plan_section(target.compute, container.image, container.engine, container.found, python, gpu=gpu)
 
 
 def _idle(target: Target) -> Json | None:

@@ -13,7 +13,7 @@ from .. import json_text, untrusted
 from ..decoding import as_bytes, escaped, lossless
 from . import fork_guard, layout
 from .files import fsync_path, make_private, sync_file_system, unlink_quietly, write_all
-from .stable_read import CHUNK, Unreadable, check_unchanged, pour, read_source
+from .stable_read import CHUNK, Unreadable, check_unchanged, hash_through, read_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class HashOnly:
 
     def _add_large(self, source: "int", before: "os.stat_result", on_bytes: "OnBytes") -> "str":
         self.new_objects += 1
-        return pour(source, before, on_bytes, len)
+        return hash_through(source, before, on_bytes, len)
 
 
 class Batch(HashOnly):
@@ -281,7 +281,7 @@ class Batch(HashOnly):
     def _add_large(self, source: "int", before: "os.stat_result", on_bytes: "OnBytes") -> "str":
         temporary, descriptor = self._create()
         try:
-            digest = pour(source, before, on_bytes, lambda piece: write_all(descriptor, piece))
+            digest = hash_through(source, before, on_bytes, lambda piece: write_all(descriptor, piece))
         except BaseException:
             os.close(descriptor)
             unlink_quietly(temporary)
