@@ -39,13 +39,13 @@ def judge(
     if reported:
         return "failed", exit_code or 125, reported
     if code < 0:
-        return "failed", exit_code, "killed by " + _signal_words(-code)
+        return "failed", exit_code, "killed by " + _signal_text(-code)
     if code:
         return "failed", exit_code, "the script exited with code %d" % code
     return "completed", 0, ""
 
 
-def _signal_words(number: "int") -> "str":
+def _signal_text(number: "int") -> "str":
     meanings = {  # type: dict[int, str]
         signal.SIGSEGV: "invalid memory access",
         signal.SIGABRT: "aborted, often a failed assertion in native code",
