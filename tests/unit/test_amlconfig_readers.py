@@ -300,6 +300,7 @@ def test_slips_in_json_are_read_and_noted(text: str, value: object, places: list
         '{"a": "b" "c": 1}',
         '{"a": b\nc: 1}',
         '{"a": "\\q"}',
+        '["a" "b"]',
     ],
 )
 def test_other_slips_in_json_are_left_to_the_full_reader(text: str) -> None:
