@@ -338,6 +338,12 @@ def test_quick_reader_leaves_a_quoted_key_without_a_space_to_the_full_one() -> N
         read_plain(['"a":b'])
 
 
+def test_key_of_a_flow_map_needs_a_space_behind_its_colon() -> None:
+    assert raw(Flow(["{a: b}"], 0, 0).value()) == {"a": "b"}
+    with pytest.raises(UncertainError):
+        Flow(["{a:b}"], 0, 0).value()
+
+
 def test_quick_reader_reads_a_quoted_key_in_a_list() -> None:
     lines = ["k:", '- "a" : 1', '- "b: c"']
     full = read_full(lines)
