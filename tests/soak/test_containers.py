@@ -247,7 +247,7 @@ def test_two_hundred_strikes(engines: list[Engine], place: Path, capsys: pytest.
         print("\n".join(("", table(done), *wrong)), flush=True)
     text = PAGE.format(seed=number, at_once=AT_ONCE, minutes=minutes, table=table(done))
     write_section(
-        "Containers", text + ("\n".join(f"- {each}" for each in wrong) or "Nothing is left, no end is wrong.")
+        "Containers", text + ("\n".join(f"- {each}" for each in wrong) or "Nothing is left, no result is wrong.")
     )
     assert wrong == []
     assert sum(each.met and each.what != NOTHING for each in done) >= STRIKES
@@ -386,13 +386,13 @@ def _kill(*pids: int | None) -> bool:
 
 
 PAGE = """\
-Runs in containers, {at_once} at once on each of three engines, every one of them struck by something else at a moment
-drawn by chance between its id and about its script's end; now and then, in place of that, the daemon is restarted or
-killed under all of them. `HOLDFAST_TEST_SEED={seed}` draws the same again; {minutes:.0f} minutes. Afterwards the
-oracles of this page are asked, no container and no process may be left, and each run must have ended as what was done
-to it demands: as if nothing had happened for clients of any kind, the container monitor, and daemons with
-live-restore, though such a run may be told as failed or lost where its script had not started yet; failed, canceled or
-lost, in words that say why, for all others. "Nothing" is a run that was left alone.
+Runs in containers, {at_once} at once on each of three engines, each with another kill at a random moment between its
+id and about its script's end. Sometimes the daemon is restarted or killed under all of them instead.
+`HOLDFAST_TEST_SEED={seed}` draws the same again; {minutes:.0f} minutes. Afterwards the oracles of this page must
+hold, no container and no process may be left, and each run must have the result that fits its kill. Kills of clients,
+of the container monitor and of daemons with live-restore change no result, but a run whose script had not started yet
+may be failed or lost. All other runs are failed, canceled or lost, with the reason. "Nothing" is a run without a
+kill.
 
 {table}
 

@@ -53,7 +53,7 @@ def test_killed_at_fifty_points(desk: Desk, kind: str) -> None:
 
 
 TABLE = """\
-`kill -9` for the command, its runner, the builder and all that it started, at a moment drawn by chance between the
+`kill -9` for the command, its runner, the builder and all that it started, at a random moment between the
 command's start and the time that it takes without a kill. Then `env verify`, and the same command once more.
 
 | cache | takes | kills | before the environment was there | broken environments | commands that failed afterwards |

@@ -343,7 +343,7 @@ def replace(path: Path, old: str, new: str) -> None:
 
 
 def told(wrong: list[str]) -> str:
-    return "\n".join(f"- {finding}" for finding in wrong) or "Nothing was lost, nothing came twice."
+    return "\n".join(f"- {finding}" for finding in wrong) or "Nothing was lost or shown twice."
 
 
 CUT_TABLE = """\
@@ -352,7 +352,7 @@ CUT_TABLE = """\
 """
 CUT_PAGE = """\
 Four runs, each watched by one `submit` through a proxy that resets the connection after a number of bytes (500 to
-1,000,000) or seconds (0.02 to 3) drawn for each connection: in handshakes, in the middle of a frame, when all is quiet.
+1,000,000) or seconds (0.02 to 3) drawn for each connection: during handshakes, within a frame, while nothing is sent.
 `HOLDFAST_TEST_SEED={seed}` draws the same again. Then the log that the script was told to print, the log on the
 machine, the log here and what was shown are the same bytes, and so are metrics and events. The same harness finds the
 doubled lines of a client into which that bug was planted.
@@ -366,9 +366,9 @@ KILL_TABLE = """\
 | ---: | ---: | ---: | ---: |
 """
 KILL_PAGE = """\
-`kill -9` for `logs -f` up to 0.7 s after its first word, four of them watching one run from one store at any time, and
-then once more; `HOLDFAST_TEST_SEED={seed}`. What each had shown is a beginning of the log, no conversation is left on
-the machine, and in the end everything is the same bytes on both sides.
+`kill -9` for `logs -f` up to 0.7 s after its first output, and then once more. Four of them watch one run from one
+store at any time; `HOLDFAST_TEST_SEED={seed}`. What each had shown is the beginning of the log, no connection is
+left on the machine, and at the end both sides have the same bytes.
 
 {table}
 

@@ -100,7 +100,7 @@ _PAGE = """\
 
 Written by `make soak`, which kills Holdfast's own processes with `kill -9` and then checks the runs with nine oracles.
 Some kills fall on one exact system call (`strace` injects the signal at every rename, sync, write, unlink,
-mkdir and link of a command in turn), the others on a moment drawn by chance, from the command's first system call to
+mkdir and link of a command in turn), the others at a random moment from the command's first system call to
 200 ms after it has printed the id. `HOLDFAST_TEST_SEED={seed}` draws the same again. `make test` plays the same
 harness at a twentieth of this size, and plants a bug for every oracle to find ([tests/faults](../tests/faults)).
 
@@ -110,7 +110,7 @@ After each kill an ordinary `holdfast history list` is run, every run is given t
 | --- | --- |
 | O1 | every id that was ever printed is in the history, no number was given twice |
 | O2 | no script was started twice, by a file that the scripts themselves append to |
-| O3 | one closing event, told as it is; completed only if the script came to its end |
+| O3 | one closing event with the true result; Completed only if the script ended by itself |
 | O4 | the log is what the script wrote, byte for byte; of a script that was killed, the beginning of it |
 | O5 | the same for every point of every metric |
 | O6 | no process, held lock or mount is left, and after a `store prune` no temporary name |

@@ -367,13 +367,13 @@ def _kill(pid: int) -> bool:
     return is_there
 
 
-CLEAN = "No end is wrong, no process, folder or application is left, no run has two applications."
+CLEAN = "No result is wrong, no process, folder or application is left, no run has two applications."
 PAGE = """\
 {submits} submits of a shuffling script, to a standalone master with two workers or to `local[*]`, one after the other.
-Each is struck once, as soon as the victim is there or up to 8 s later: `kill -9` for the client, the driver's JVM or
-Python process, executors, or the master, which is then started again without a memory; or a cancel.
-`HOLDFAST_TEST_SEED={seed}` draws the same again; {minutes:.0f} minutes. A run may be Completed only if its script came
-to its end, and otherwise must have the state and the reason of what was done to it.
+One kill each, as soon as the process exists or up to 8 s later: `kill -9` for the client, the driver's JVM or Python
+process, executors, or the master, which is then started again without its state; or a cancel.
+`HOLDFAST_TEST_SEED={seed}` draws the same again; {minutes:.0f} minutes. A run may be Completed only if its script
+ended by itself; otherwise it must have the state and the reason that fit the kill.
 
 {table}
 

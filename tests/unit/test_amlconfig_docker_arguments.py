@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from holdfast.amlconfig import docker_arguments
 from holdfast.amlconfig.docker_arguments import ENGINES, FLAGS, RESERVED, SHORT, remarks
 
 LETTERS = {long: short for short, long in SHORT.items()}
@@ -180,3 +181,7 @@ def test_harmless_options_draw_no_warning(words: tuple[str, ...]) -> None:
 )
 def test_what_gives_the_machine_away_is_said(words: tuple[str, ...], said: str) -> None:
     assert said in warnings(*words)
+
+
+def test_unknown_option_gets_up_to_three_near_names() -> None:
+    assert docker_arguments._near("--net") == "did you mean --net or --name or --init?"

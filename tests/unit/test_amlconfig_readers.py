@@ -300,6 +300,7 @@ def test_slips_in_json_are_read_and_noted(text: str, value: object, places: list
         '{"a": "b" "c": 1}',
         '{"a": b\nc: 1}',
         '{"a": "\\q"}',
+        '["a" "b"]',
     ],
 )
 def test_other_slips_in_json_are_left_to_the_full_reader(text: str) -> None:
@@ -329,3 +330,22 @@ def test_refusals_name_the_place_and_the_cause(text: str, line: int, column: int
         read_full(text.split("\n"))
     assert (caught.value.line, caught.value.column) == (line, column)
     assert caught.value.message.startswith(message)
+
+
+def test_quick_reader_leaves_a_quoted_key_without_a_space_to_the_full_one() -> None:
+    assert read_plain(['"a": 1']).entries
+    with pytest.raises(UncertainError):
+        read_plain(['"a":b'])
+
+
+def test_key_of_a_flow_map_needs_a_space_behind_its_colon() -> None:
+    assert raw(Flow(["{a: b}"], 0, 0).value()) == {"a": "b"}
+    with pytest.raises(UncertainError):
+        Flow(["{a:b}"], 0, 0).value()
+
+
+def test_quick_reader_reads_a_quoted_key_in_a_list() -> None:
+    lines = ["k:", '- "a" : 1', '- "b: c"']
+    full = read_full(lines)
+    assert full is not None
+    assert described(read_plain(list(lines))) == described(full)

@@ -183,3 +183,10 @@ def content(path: Path) -> dict[str, Raw]:
     root = Source(str(path), "", KEYS).root
     assert root is not None
     return {key.text: raw(value) for key, value in root.entries}
+
+
+def test_first_key_of_an_empty_json_object_below_a_comment(tmp_path: Path) -> None:
+    path = tmp_path / "box.runconfig"
+    path.write_text("# a comment\n{}\n")
+    update(path, {"Target": "local"})
+    assert path.read_text() == '# a comment\n{"Target": "local"}\n'

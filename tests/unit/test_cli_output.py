@@ -276,3 +276,8 @@ def test_a_query_over_many_runs_is_within_the_limits() -> None:
     assert query.search("[?number > `19998`].{n: number, s: status}", runs) == [{"n": 19999, "s": "Failed"}]
     assert query.search("sort_by(@, &number)[-1].number", runs) == 19999
     assert query.search("@", runs) == runs
+
+
+def test_reason_of_a_faulty_query_has_three_hundred_characters_at_most() -> None:
+    refused = [query._refused("x" * length).what for length in (300, 301)]
+    assert refused == ["x" * 300, "x" * 299 + "…"]

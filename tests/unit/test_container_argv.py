@@ -59,7 +59,7 @@ class Row(NamedTuple):
         return argv.Places(self.attempt, RUNNER, self.prefix, self.share, links, (1000, 1001), self.selinux)
 
     def wish(self) -> dict[str, object]:
-        return container.wish(self.compute, "python:3.11", self.engine, self.found, "/usr/bin/python3")
+        return container.plan_section(self.compute, "python:3.11", self.engine, self.found, "/usr/bin/python3")
 
     def words(self) -> list[str]:
         return argv.words(self.engine, parse_container(self.wish()), self.places(), NAME, list(self.gpu))

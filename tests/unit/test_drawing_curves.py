@@ -97,3 +97,14 @@ def test_a_terminal_draws_by_powers_too() -> None:
     ticks = {line.split("+")[0].strip() for line in lines[:-2] if "+" in line.split("*")[0]}
     assert ticks == {"1", "0.1", "0.01", "0.001"}
     assert terminal_plot.chart({"loss": (xs, [-1.0] * 5)}, 40, 10, log=True) == ["(no numbers to plot)"]
+
+
+def test_labels_below_a_million_have_all_their_digits() -> None:
+    assert (axes._label(999_999.5, 0.5), axes._label(1e6, 1.0)) == ("999999.5", "1e+06")
+
+
+def test_axis_of_a_picture_shows_steps_unless_time_is_asked_for() -> None:
+    panels = [Panel("loss", (Curve("run 1", 0, ((0.0, 1.0), (3600.0, 2.0))),))]
+    by_steps = picture(panels, title="")
+    assert by_steps == picture(panels, title="", over_time=False)
+    assert by_steps != picture(panels, title="", over_time=True)

@@ -249,3 +249,9 @@ def test_conda_packages_are_known_by_their_whole_names(tmp_path: Path) -> None:
     assert with_fixes(text, spec, card("12.4")) == (
         "dependencies:\n  - anaconda\n  - pytorch=2.0\n  - pytorch=1\n  - zlib=1=cpu\n"
     )
+
+
+def test_index_of_another_kind_does_not_end_the_search(tmp_path: Path) -> None:
+    text = "--extra-index-url https://other.example.org/simple\n--index-url https://wheels.example.org/whl/cpu\ntorch==2.3.1\n"
+    spec = spec_of(tmp_path, text, "requirements.txt")
+    assert "https://wheels.example.org/whl/cu1" in with_fixes(text, spec, card("12.4"))

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.amlconfig.types import Finding
+from holdfast.environments import pip
 from holdfast.environments.read import read
 from holdfast.environments.requirement import NotARequirementError, parse
 from holdfast.environments.sources import Declared
@@ -210,3 +211,7 @@ def test_a_stated_hash_of_a_local_file_is_compared(tmp_path: Path) -> None:
 def test_marker_that_nests_without_end_is_refused() -> None:
     with pytest.raises(NotARequirementError, match="nests too deeply"):
         parse("a; " + "(" * 5000 + 'os_name == "x"' + ")" * 5000)
+
+
+def test_short_option_may_touch_its_value() -> None:
+    assert pip._split_option("-fhttps://a") == pip._split_option("-f https://a") == ("--find-links", "https://a")

@@ -10,7 +10,7 @@ from holdfast.environments.edits import applied
 from holdfast.environments.read import read
 from holdfast.environments.revival import gpu_frameworks, retired, script_imports
 from holdfast.environments.sources import Declared
-from holdfast.environments.spec import Facts, Interpreter, Spec
+from holdfast.environments.spec import Entry, Facts, Interpreter, Spec
 
 TF1 = "import tensorflow as tf\nx = tf.placeholder(tf.float32)\nwith tf.Session() as s:\n    pass\n"
 TF2 = "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
@@ -64,6 +64,7 @@ def test_no_python_for_tensorflow_1_is_an_error(tmp_path: Path) -> None:
     (finding,) = retired.unmet(spec, Interpreter("3.11.2", "x"), tensorflow_1=True)
     assert finding.severity == "error"
     assert "Python 3.6 and 3.7" in finding.message
+    assert finding.hint == "name a Python 3.6 or 3.7 with --python PATH"
     assert retired.unmet(spec, Interpreter("3.7.2", "x"), tensorflow_1=True) == []
     assert retired.unmet(spec, Interpreter("3.11.2", "x"), tensorflow_1=False) == []
 
@@ -146,3 +147,15 @@ def test_dead_channel_is_replaced_where_it_stands(tmp_path: Path) -> None:
     used, warnings = retired.replaced(spec, edits)
     assert used.channels == ("menpo", "conda-forge")
     assert [warning.line for warning in warnings] == [2, 4]
+
+
+def test_conda_file_for_tensorflow_1_gets_a_line_to_write(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, "dependencies:\n- python=3.11\n- pip:\n  - tensorflow\n", "conda_dependencies.yml")
+    (finding,) = retired.unmet(spec, Interpreter("3.11.2", "x"), tensorflow_1=True)
+    assert finding.hint == "write - python=3.6 under dependencies"
+
+
+def test_old_cntk_has_a_build_for_gpus() -> None:
+    build = gpu_frameworks.build_of(Entry("cntk-gpu==2.0", "requirements.txt", 1))
+    assert build is not None
+    assert build.name == "cntk"

@@ -232,3 +232,9 @@ def test_every_known_xid_has_its_meaning() -> None:
     assert known == [13, 31, 43, 45, 48, 61, 62, 63, 64, 69, 74, 79, 92, 94, 95, 119, 120, 154]
     assert meanings[48] == "uncorrectable error in GPU memory"
     assert meanings[79] == "the GPU has fallen off the bus"
+
+
+def test_samples_before_the_first_look_count_in_full() -> None:
+    one = card()
+    one.count({"sampled": (9.8, 3.0)})
+    assert one.busy_s == 3.0

@@ -210,7 +210,7 @@ def test_a_container_gets_what_the_run_says(compute: bool, said: bool | None, ha
     target = ComputeTarget("lab", "docker", nvidia_docker=compute)
     engine: dict[str, object] = {"name": "docker", "program": "docker"}
     found: dict[str, object] = {"id": "", "digest": ""}
-    assert containers.wish(target, "python:3.11", engine, found, "python", gpu=said)["gpu"] is handed
+    assert containers.plan_section(target, "python:3.11", engine, found, "python", gpu=said)["gpu"] is handed
 
 
 @pytest.mark.parametrize(

@@ -476,3 +476,9 @@ def test_patterns_of_side_by_side_folders_are_not_added_up(tmp_path: Path) -> No
     verdicts = walk(tmp_path)
     assert [verdicts[name.encode() + b"/y"] for name in "pqrs"] == [None] * 4
     assert all(verdicts[name.encode() + b"/x2999"] for name in "pqrs")
+
+
+def test_bracket_in_a_set_is_a_letter_unless_a_colon_follows(tmp_path: Path) -> None:
+    root = project(tmp_path, {".gitignore": "[[ab:]\n", "a": "", "b.txt": ""})
+    assert explain(root, "a") == Rule(".gitignore", 1, "[[ab:]")
+    assert explain(root, "b.txt") is None

@@ -20,7 +20,7 @@ from holdfast.runner.plan import Plan, PlanError, read_plan
 
 FORMATS = Path(__file__).parents[2] / "docs" / "formats.md"
 LEAST: dict[str, Any] = {"uid": "0" * 32, "run_id": "iris_1", "argv": ["python", "train.py"], "tree": "1" * 64}
-CONTAINER = container.wish(
+CONTAINER = container.plan_section(
     ComputeTarget("box", "docker"), "python:3.11", {"name": "docker", "program": "/usr/bin/docker"},
     {"id": "sha256:1", "digest": None}, "/usr/bin/python3",
 )  # fmt: skip

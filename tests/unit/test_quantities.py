@@ -64,3 +64,8 @@ def test_durations_are_sums_of_parts(text: str, seconds: float | None) -> None:
 )
 def test_sizes_have_decimal_and_binary_units(text: str, size: int | None) -> None:
     assert parse_size(text) == size
+
+
+def test_size_has_eighteen_digits_at_most() -> None:
+    assert parse_size("999999TB") == 999_999 * 10**12
+    assert parse_size("1000000TB") is parse_size("2000000TB") is None

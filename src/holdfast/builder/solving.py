@@ -55,7 +55,7 @@ def solve(request: Json, report: Report) -> Json:
     else:
         python = _python_given(request)
     try:
-        lines, options, files = _pip_part(spec, packages, _python_words(request, python), uv, request)
+        lines, options, files = _pip_part(spec, packages, _python_arguments(request, python), uv, request)
     except Failed as failed:
         if failed.kind == "build" and not request.get("no_build"):
             failed.kind = "unsatisfiable"  # the project itself forbids it, by --only-binary
@@ -94,7 +94,7 @@ def _python_given(request: Json) -> Json:
     return {"version": interpreter.version, "identity": interpreter.identity}
 
 
-def _python_words(request: Json, python: Json) -> list[str]:
+def _python_arguments(request: Json, python: Json) -> list[str]:
     """uv resolves for the Python at hand, or plays another one that is not here."""
     if request["spec"]["kind"] == "pip" and request.get("python"):
         return ["--python", request["python"]]

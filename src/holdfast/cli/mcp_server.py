@@ -76,7 +76,7 @@ class Tools:
 
     def logs(self, run: str = "last", lines: int = 100) -> str:
         """The last lines of what a run has printed so far."""
-        return self._said("logs", f"--run={self._uid(run)}", "--tail", str(max(1, min(lines, 2000))))[-_LONGEST:]
+        return self._output_of("logs", f"--run={self._uid(run)}", "--tail", str(max(1, min(lines, 2000))))[-_LONGEST:]
 
     def budget(self) -> dict[str, float]:
         """GPU-hours that may be spent in any 24 hours: allowed by the user, spent, left."""
@@ -96,7 +96,7 @@ class Tools:
             home, length = open_home(), seconds(timeout, "timeout")
             name = agent_budget.reserve(home, max(0, gpus), length)
         except HoldfastError as error:
-            raise ToolError(_words(error)) from error
+            raise ToolError(_message(error)) from error
         except untrusted.Untrusted as error:
             raise ToolError(f"config: {error}") from error
         options = [f"-c={config}", "--no-wait", "--gpus", str(max(0, gpus)), f"--timeout={length:.0f}s"]
@@ -113,14 +113,14 @@ class Tools:
 
     def cancel(self, run: str) -> str:
         """End a run: its processes get SIGTERM now and SIGKILL after its grace time."""
-        return self._said("cancel", f"--run={self._uid(run)}")
+        return self._output_of("cancel", f"--run={self._uid(run)}")
 
     def _find_project(self) -> Project:
         """The project that this server was started in. Its folder may get an identity, and then keeps it."""
         try:
             project = projects.find(self._root)
         except HoldfastError as error:
-            raise ToolError(_words(error)) from error
+            raise ToolError(_message(error)) from error
         if project.root != self._root or self._project_id not in ("", project.id):
             raise ToolError("the project in this folder changed since the server was started; restart it")
         if not project.is_new:
@@ -137,16 +137,16 @@ class Tools:
             finally:
                 index.close()
         except HoldfastError as error:
-            raise ToolError(_words(error)) from error
+            raise ToolError(_message(error)) from error
 
     def _json(self, *argv: str) -> Any:
-        text = self._said(argv[0], *_formatted(argv))
+        text = self._output_of(argv[0], *_formatted(argv))
         if len(text) > _LONGEST:
             raise ToolError(f"the result has {len(text)} characters, the limit is {_LONGEST}; request less")
         return json.loads(text)
 
-    def _said(self, *argv: str) -> str:
-        """What a command printed; a refusal becomes the tool's error, in the words that a person would read."""
+    def _output_of(self, *argv: str) -> str:
+        """What a command printed; a refusal becomes the tool's error, with the message that a terminal would show."""
         done = subprocess.run(
             [sys.executable, "-c", _OURSELVES, *argv],
             cwd=self._root,
@@ -168,5 +168,5 @@ def _formatted(argv: tuple[str, ...]) -> list[str]:
     return [*rest[:at], "-o", "json", *rest[at:]]
 
 
-def _words(error: HoldfastError) -> str:
+def _message(error: HoldfastError) -> str:
     return "\n".join(part for part in (str(error), error.answer, error.hint) if part)

@@ -9,7 +9,6 @@ from holdfast.engine.submit import submit as engine
 from holdfast.engine.submit.session import Session
 from holdfast.errors import UsageError
 from holdfast.present import ending
-from holdfast.present.output import emit
 from holdfast.present.terminal import human_bytes, show
 from holdfast.store import runs
 from holdfast.store.home import open_home
@@ -104,6 +103,8 @@ class Submission:
         return 0
 
     def _emit(self, value: object) -> None:
+        from holdfast.present.output import emit
+
         emit(value, **self._parsed.form())
 
     def _show_id(self, identity: Identity) -> None:
@@ -116,6 +117,8 @@ class Submission:
 
 
 def print_plan(parsed: Parsed, fields: Prepared, dialog: TerminalDialog) -> int:
+    from holdfast.present.output import emit
+
     home = open_home(create=False)
     plan, taken = engine.plan_only(home, fields.project, fields.job, fields.target, dialog.agree)
     for warning in taken.warnings:

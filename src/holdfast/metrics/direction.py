@@ -22,16 +22,16 @@ _MORE_IS_BETTER = frozenset(
 
 def less_is_better(metric: str) -> bool:
     """Whether one of the words in the name says so, as in val_loss, TestError and rmse."""
-    return not _LESS_IS_BETTER.isdisjoint(_words(metric))
+    return not _LESS_IS_BETTER.isdisjoint(_tokens(metric))
 
 
 def has_best(metric: str) -> bool:
     """Whether the name tells which values are good: it does not in lr, epoch and batch_size."""
-    tokens = _words(metric)
+    tokens = _tokens(metric)
     return not (_LESS_IS_BETTER.isdisjoint(tokens) and _MORE_IS_BETTER.isdisjoint(tokens))
 
 
-def _words(metric: str) -> list[str]:
+def _tokens(metric: str) -> list[str]:
     import re
 
     return [part.lower() for part in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", metric)]

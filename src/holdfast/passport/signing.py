@@ -60,7 +60,7 @@ def sign(message: bytes, key: str) -> bytes:
         done = _keygen("-Y", "sign", "-q", "-f", key, "-n", NAMESPACE, path)
         if done.returncode:
             hint = "ssh-add adds a key to your agent; use --key FILE for another"
-            raise UsageError("the passport could not be signed", where=key, answer=_words(done), hint=hint)
+            raise UsageError("the passport could not be signed", where=key, answer=_message(done), hint=hint)
         with open(f"{path}.sig", "rb") as source:
             return canonical(source.read())
 
@@ -141,7 +141,7 @@ def _allowed(message: bytes, signature: str, signers: str, made_by: Signature) -
 
 def _hold(done: subprocess.CompletedProcess[bytes]) -> None:
     if done.returncode:
-        raise PassportError("the signature is invalid: the manifest was changed", answer=_words(done))
+        raise PassportError("the signature is invalid: the manifest was changed", answer=_message(done))
 
 
 def _keygen(*arguments: str, message: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -152,7 +152,7 @@ def _keygen(*arguments: str, message: bytes = b"") -> subprocess.CompletedProces
         raise UsageError("ssh-keygen is not installed on this machine", hint=hint) from None
 
 
-def _words(done: subprocess.CompletedProcess[bytes]) -> str:
+def _message(done: subprocess.CompletedProcess[bytes]) -> str:
     return readable(done.stderr + done.stdout).strip()[-500:]
 
 

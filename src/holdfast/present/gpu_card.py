@@ -159,10 +159,8 @@ def _percent(value: float | None) -> str:
 
 
 def _company(cards: list[CardUse]) -> list[str]:
-    """Who else was on its cards, and memory that failed."""
-    lines = [
-        _row("stranger", f"{who(process)} on GPU {card.index}") for card in cards for process in card.strangers[:8]
-    ]
+    """Other users of its GPUs, and memory that failed."""
+    lines = [_row("others", f"{who(process)} on GPU {card.index}") for card in cards for process in card.strangers[:8]]
     broken = [card for card in cards if card.uncorrected]
     message = "{} errors in the memory of GPU {} that could not be corrected"
     return lines + [_row("memory", message.format(card.uncorrected, card.index)) for card in broken]

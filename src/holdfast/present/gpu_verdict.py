@@ -32,7 +32,9 @@ def lines(run: Run, advice: Sequence[str] = ()) -> list[str]:
     wanted = isinstance(requested, dict) and requested.get("count") != 0
     if not wanted and (receipt is None or receipt.verdict not in ("used", "held", "lost")):
         return []
-    head, tail = _words(run, receipt, requested if isinstance(requested, dict) else {}, is_explained=bool(advice))
+    head, tail = _verdict_texts(
+        run, receipt, requested if isinstance(requested, dict) else {}, is_explained=bool(advice)
+    )
     colour = _COLOURS.get(receipt.verdict if receipt else "", _OTHER_COLOUR)
     head = f"\x1b[{colour}m{show(head)}\x1b[0m" if use_colour(sys.stderr) else show(head)
     return [*_held(run), *map(show, advice), f"{head}: {_encodable(show(tail))}"]
@@ -78,7 +80,7 @@ def energy(joules: float) -> str:
     return f"{hours:.0f} Wh" if hours >= 99.5 else f"{hours:.2g} Wh"
 
 
-def _words(run: Run, receipt: Receipt | None, requested: Json, *, is_explained: bool) -> tuple[str, str]:
+def _verdict_texts(run: Run, receipt: Receipt | None, requested: Json, *, is_explained: bool) -> tuple[str, str]:
     number, target = run.request.get("run_number"), run.request.get("target")
     look = f"holdfast gpu -c {target}"
     more = f"holdfast info -r {number}"

@@ -52,13 +52,13 @@ def card(home: Home, run: Run, stream: TextIO) -> str:
             lines.append(_row(label, text, record["run_number"] if key == "run_id" else None))
     if "shared_by" in record:
         lines.append(_row("author", f"{record['user']}, shared by {record['shared_by'] or 'an unknown user'}"))
-    lines += [_row("python", text) for text in (_python_words(record),) if text]
+    lines += [_row("python", text) for text in (_python_text(record),) if text]
     lines += _attempts(run)
-    lines += [_row("git", text) for text in (_git_words(record["properties"]),) if text]
+    lines += [_row("git", text) for text in (_git_text(record["properties"]),) if text]
     lines += [_row("data" if not number else "", text) for number, text in enumerate(data_words(record.get("data")))]
-    lines += [_row("parameters", text) for text in (_parameter_words(record.get("parameters")),) if text]
-    lines += [_row("tags", text) for text in (_tag_words(record["tags"]),) if text]
-    lines += [_row("price", text) for text in (_price_words(record.get("run_price")),) if text]
+    lines += [_row("parameters", text) for text in (_parameter_text(record.get("parameters")),) if text]
+    lines += [_row("tags", text) for text in (_tag_text(record["tags"]),) if text]
+    lines += [_row("price", text) for text in (_price_text(record.get("run_price")),) if text]
     lines += ledger_card.section(record["ledger"], stream)  # type: ignore[arg-type]
     metrics = reader.read_attempts(runs.metric_folders(run))
     lines += _pictures(list(metrics.by_name.values()), stream)
@@ -96,7 +96,7 @@ def _row(label: str, text: str, number: object = None) -> str:
     return f"{label:<{_INDENT}}{terminal.show(text.rstrip())}" + (f"  [{number}]" if number is not None else "")
 
 
-def _python_words(record: Json) -> str:
+def _python_text(record: Json) -> str:
     """``3.11.7, /home/ada/venv, 57 packages: holdfast info -r 12 --packages``"""
     python = record.get("interpreter")
     if not isinstance(python, dict):
@@ -107,7 +107,7 @@ def _python_words(record: Json) -> str:
     return f"{python.get('version')}, {where}, {count}"
 
 
-def _price_words(price: object) -> str:
+def _price_text(price: object) -> str:
     """``0.42: 0.138 hours at 3.06``"""
     if not isinstance(price, dict):
         return ""
@@ -129,7 +129,7 @@ def _attempts(run: Run) -> list[str]:
     return lines
 
 
-def _git_words(properties: object) -> str:
+def _git_text(properties: object) -> str:
     """``<commit> (main, with uncommitted changes)``; nothing of a project that is in no repository."""
     fields = properties if isinstance(properties, dict) else {}
     if "GitCommit" not in fields:
@@ -154,14 +154,14 @@ def data_words(rows: object) -> list[str]:
     return lines
 
 
-def _parameter_words(parameters: object) -> str:
+def _parameter_text(parameters: object) -> str:
     """What the script logged as its parameters; a long list and long values are cut."""
     rows = list(parameters.items()) if isinstance(parameters, dict) else []
     shown = [f"{name}={str(value)[:_WORD]}{'…' if len(str(value)) > _WORD else ''}" for name, value in rows[:_SHOWN]]
     return ", ".join(shown + ([f"and {len(rows) - _SHOWN} more"] if len(rows) > _SHOWN else []))
 
 
-def _tag_words(tags: object) -> str:
+def _tag_text(tags: object) -> str:
     if not isinstance(tags, dict):
         return ""
     return ", ".join(name if value is True else f"{name}={value}" for name, value in tags.items())

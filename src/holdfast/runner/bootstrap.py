@@ -139,13 +139,13 @@ def finder(path: "str") -> "external.FileFinder":
 
 magic = external.MAGIC_NUMBER.ljust(16, b"\0")
 umask = os.umask(0o077)
-luggage = receive(int(size))
+archive = receive(int(size))
 if not is_whole():
-    if not luggage:
+    if not archive:
         say("need")
         sys.exit(0)
     try:
-        install(luggage)
+        install(archive)
     except OSError as error:
         say("refused %s %s" % (errno.errorcode.get(error.errno or 0, "?"), binascii.hexlify(home).decode("ascii")))
         sys.exit(0)

@@ -5,7 +5,6 @@ Nothing outlives the connection except the processes that ``launch`` started.
 
 import errno
 import os
-import signal
 import sys
 
 from . import wire
@@ -13,6 +12,7 @@ from .decoding import as_bytes, lossless, readable
 from .machine import limits, processes, store_health
 from .plan import Plan, PlanError
 from .run import control, launch, run_secrets, waiting
+from .signals import signal
 from .store import layout, mirror, object_removal, objects, uploads
 from .store.store_identity import store_identity
 

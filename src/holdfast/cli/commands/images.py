@@ -46,7 +46,7 @@ def import_image(parsed: Parsed) -> int:
     with _Source(word) as source, ConnectedTarget(parsed) as there, Progress(sys.stderr) as progress:
 
         def tell(sent: int) -> None:
-            progress.update(_words(f"to {there.name}", sent, source.size))
+            progress.update(_progress(f"to {there.name}", sent, source.size))
 
         image_names = image_transfer.send(there.channel, there.engine, there.name, source.pieces(), tell)
     for name in image_names:
@@ -66,7 +66,7 @@ def export_image(parsed: Parsed) -> int:
     with ConnectedTarget(parsed) as there, Progress(sys.stderr) as progress:
 
         def tell(came: int, size: int) -> None:
-            progress.update(_words(f"from {there.name}", came, size))
+            progress.update(_progress(f"from {there.name}", came, size))
 
         pieces = image_transfer.fetch(there.channel, there.engine, there.name, name, tell)
         total = _pour(pieces) if path == "-" else image_transfer.write(path, pieces)
@@ -124,7 +124,7 @@ def _check_name(name: str) -> None:
         )
 
 
-def _words(direction: str, done: int, size: int) -> str:
+def _progress(direction: str, done: int, size: int) -> str:
     of = f" of about {human_bytes(size)}" if size else ""
     return f"{direction}: {human_bytes(done)}{of}"
 

@@ -140,10 +140,10 @@ def _purge(compute: ComputeTarget, *, sure: bool) -> None:
         raise UsageError(f"{what}; nothing was removed", where=compute.name, hint=hint)
 
     gone = purge(open_home(), compute, agree)
-    sys.stderr.write(f"{show(f'{compute.name}: {_told(gone)}')}\n")
+    sys.stderr.write(f"{show(f'{compute.name}: {_removed(gone)}')}\n")
 
 
-def _told(gone: Purged) -> str:
+def _removed(gone: Purged) -> str:
     summary = f"{gone.runs} run{'' if gone.runs == 1 else 's'} of this client"
     if not gone.left:
         return f"{summary} and all other Holdfast data were removed there"

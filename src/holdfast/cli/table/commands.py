@@ -222,7 +222,7 @@ COMMANDS = (
             PROJECT,
             Option(("--follow", "-f"), "follow", "Follow the log until the run ends.", kind="flag"),
             Option(("--tail", "-n"), "tail", "Only the last N lines.", metavar="N"),
-            Option(("--attempt",), "attempt", "Of this attempt of a retried run. Default: the last.", metavar="N"),
+            Option(("--attempt",), "attempt", "Attempt of a retried run. Default: the last.", metavar="N"),
         ),
         paged=True,
     ),

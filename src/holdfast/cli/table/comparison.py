@@ -94,13 +94,16 @@ REVIVAL: tuple[Command, ...] = (
         (
             PROJECT,
             Option(
-                ("--fix",), "fix", "Show all replacements of withdrawn things as a diff, and write them.", kind="flag"
+                ("--fix",),
+                "fix",
+                "Show replacements for withdrawn packages, images and imports as a diff; write them.",
+                kind="flag",
             ),
         ),
     ),
     Command(
         ("revive",),
-        "List what in an old project no longer works.",
+        "List what no longer works in an old project.",
         _AT + "revival:revive",
         (
             Option(

@@ -106,14 +106,14 @@ EXCHANGE = (
             Option(
                 ("--to",),
                 "to",
-                "A zip file with all there is, or a format: mlflow, tensorboard, csv, parquet.",
+                "A zip file with everything, or a format: mlflow, tensorboard, csv, parquet.",
                 metavar="FILE|FORMAT",
                 required=True,
             ),
             Option(
                 ("--into",),
                 "into",
-                "Of a format: the folder, for mlflow the tracking URI. Default: holdfast-FORMAT, or what mlflow finds.",
+                "For a format: the folder, or MLflow's tracking URI. Default: holdfast-FORMAT, or what mlflow finds.",
                 metavar="FOLDER|URI",
             ),
             PROJECT,

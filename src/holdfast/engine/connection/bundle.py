@@ -37,11 +37,11 @@ def to_zip() -> bytes:
     import io
     import zipfile
 
-    parcel = io.BytesIO()
-    with zipfile.ZipFile(parcel, "w", zipfile.ZIP_DEFLATED) as bundle:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as bundle:
         for name, path in sorted(_sources().items()):
             bundle.writestr(zipfile.ZipInfo(name), _read(path), zipfile.ZIP_DEFLATED)
-    return parcel.getvalue()
+    return archive.getvalue()
 
 
 def boot_words() -> str:

@@ -257,10 +257,10 @@ class RunnerChannel:
             self._hang_up()
             self._host.close()
 
-    def _begin(self, parcel: bytes) -> None:
+    def _begin(self, archive: bytes) -> None:
         self._nonce = os.urandom(8).hex()
         self.began = time.time()
-        handshake = b"\0".join(map(as_bytes, (self._home or "", self._runner, self._nonce, str(len(parcel)))))
+        handshake = b"\0".join(map(as_bytes, (self._home or "", self._runner, self._nonce, str(len(archive)))))
         argv = (
             self._python,
             "-I",
@@ -282,10 +282,10 @@ class RunnerChannel:
                 answer=str(error),
                 hint=f"check that {self._python} exists",
             ) from error
-        self._transport.expect(self._patience.hello + len(parcel) / _UPLOAD)
+        self._transport.expect(self._patience.hello + len(archive) / _UPLOAD)
         self._noise = bytearray()
         self._transport.is_extended = False  # what a login prints earns no time
-        self._write(parcel)
+        self._write(archive)
 
     def _await_nonce(self) -> str:
         """Login shells may print anything first; what counts begins with the nonce."""

@@ -107,7 +107,7 @@ def _fetch_all(home: Home, channel: RunnerChannel, run: Run, rows: list[Json]) -
                 if "sha256" in row and not output_manifest.is_here(run, row):
                     _fetch_one(channel, run, row, "" if alone else f"-{os.getpid()}-{get_ident()}")
             except (_CannotFetch, OSError, ValueError) as error:
-                problems[name] = _words(error)
+                problems[name] = _message(error)
         if alone and not problems:
             remove_tree(os.fsencode(_arriving(run)))
     finally:
@@ -205,7 +205,7 @@ def _is_one_file(run: Run, first: str, other: str) -> bool:
         return False
 
 
-def _words(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)
 
 

@@ -97,7 +97,7 @@ def refuse_newer_cuda(compute: ComputeTarget, image: str, driver_cuda: str) -> N
     )
 
 
-def wish(
+def plan_section(
     compute: ComputeTarget, image: str, engine: Json, details: Json, python: str, *, gpu: bool | None = None
 ) -> Json:
     """The container part of a plan. ``python`` is the path in the container; ``gpu``: the run requests one."""

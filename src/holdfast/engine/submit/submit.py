@@ -282,7 +282,7 @@ def _plan(
 ) -> Plan:
     python = environment.python if environment is not None else container.python if container is not None else None
     gpu = plan_gpu(job.gpu, handed_in=target.kind.in_container and bool(target.compute.nvidia_docker))
-    container_plan = _wish(target, container, python, gpu is not None and gpu["count"] != 0)
+    container_plan = _container_section(target, container, python, gpu is not None and gpu["count"] != 0)
     kept = environment.in_plan() if environment is not None else None
     interpreter = python or job.python or target.compute.python_location or "python"
     parts = RuntimeParts(interpreter, target.compute.to_settings(), kept, container_plan, gpu, job.spark)
@@ -302,15 +302,15 @@ def _plan(
     )
 
 
-def _wish(target: Target, container: Container | None, python: str | None, gpu: bool) -> Json | None:
+def _container_section(target: Target, container: Container | None, python: str | None, gpu: bool) -> Json | None:
     if container is None:
         return None
-    from holdfast.engine.submit.container import wish
+    from holdfast.engine.submit.container import plan_section
 
     if python is None:
         hint = "choose an image with Python, name the interpreter as pythonLocation, or declare an environment with one"
         raise ConfigError(f"the image {container.image} has no Python", where=f"{target.name}.compute", hint=hint)
-    return wish(target.compute, container.image, container.engine, container.found, python, gpu=gpu)
+    return plan_section(target.compute, container.image, container.engine, container.found, python, gpu=gpu)
 
 
 def _idle(target: Target) -> Json | None:

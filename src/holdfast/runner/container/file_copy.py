@@ -23,13 +23,13 @@ def load(charge: "Charge", places: "argv.Places") -> "None":
     copier = subprocess.Popen(
         [charge.program, "cp", "-", charge.name + ":/"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    with tarfile.open(fileobj=copier.stdin, mode="w|", format=tarfile.PAX_FORMAT) as parcel:
+    with tarfile.open(fileobj=copier.stdin, mode="w|", format=tarfile.PAX_FORMAT) as archive:
         made = set()  # type: set[str]
         for here, there, _ in places.mounts():
             if here == places.share:
                 continue  # what is copied in does not outlive the run
-            _parents(parcel, there, made)
-            parcel.add(here, there.lstrip("/"), filter=lambda entry: _owned(entry, places))
+            _parents(archive, there, made)
+            archive.add(here, there.lstrip("/"), filter=lambda entry: _owned(entry, places))
     copier.stdin.close()  # type: ignore[union-attr]
     message = readable(copier.stderr.read())  # type: ignore[union-attr]
     if copier.wait():
@@ -65,11 +65,11 @@ def _take_all(stream: "IO[bytes]", folder: "str") -> "list[str]":
     lost = []
     count = 0
     try:
-        with tarfile.open(fileobj=stream, mode="r|") as parcel:
-            for entry in parcel:
+        with tarfile.open(fileobj=stream, mode="r|") as archive:
+            for entry in archive:
                 count += 1
                 try:
-                    _take(parcel, entry, folder)
+                    _take(archive, entry, folder)
                 except OSError as error:
                     why = error.strerror or error
                     lost.append("%s could not be copied from the container: %s" % (ascii(entry.name), why))
@@ -79,7 +79,7 @@ def _take_all(stream: "IO[bytes]", folder: "str") -> "list[str]":
     return lost
 
 
-def _take(parcel: "tarfile.TarFile", entry: "tarfile.TarInfo", folder: "str") -> "None":
+def _take(archive: "tarfile.TarFile", entry: "tarfile.TarInfo", folder: "str") -> "None":
     """Only files in the run's own folder, and nothing through a link from the archive."""
     path = os.path.normpath(os.path.join(folder, entry.name))
     real, above = os.path.realpath(folder), os.path.realpath(os.path.dirname(path))
@@ -96,7 +96,7 @@ def _take(parcel: "tarfile.TarFile", entry: "tarfile.TarInfo", folder: "str") ->
         if entry.islnk():
             _link(os.path.normpath(os.path.join(folder, entry.linkname)), path, real)
             return
-        source = parcel.extractfile(entry)
+        source = archive.extractfile(entry)
         with open(path, "wb") as target:
             while True:
                 block = source.read(1 << 20)  # type: ignore[union-attr]
@@ -114,7 +114,7 @@ def _link(first: "str", path: "str", top: "str") -> "None":
     os.link(first, path)
 
 
-def _parents(parcel: "tarfile.TarFile", there: "str", made: "set[str]") -> "None":
+def _parents(archive: "tarfile.TarFile", there: "str", made: "set[str]") -> "None":
     """The parent folders, with mode 0755."""
     above = os.path.dirname(there)
     todo = []
@@ -127,7 +127,7 @@ def _parents(parcel: "tarfile.TarFile", there: "str", made: "set[str]") -> "None
             continue  # the image's own: /home, /tmp
         entry = tarfile.TarInfo(folder.lstrip("/"))
         entry.type, entry.mode = tarfile.DIRTYPE, 0o755
-        parcel.addfile(entry, io.BytesIO())
+        archive.addfile(entry, io.BytesIO())
 
 
 def _owned(entry: "tarfile.TarInfo", places: "argv.Places") -> "tarfile.TarInfo | None":

@@ -38,10 +38,10 @@ def choose(
             chosen = method(engine, machine, given)
             if chosen is not None:
                 return chosen
-    return _way([], "", refused=_refusal(engine, machine))
+    return _method([], "", refused=_refusal(engine, machine))
 
 
-def _way(
+def _method(
     arguments: "list[str]",
     how: "str",
     environment: "dict[str, str] | None" = None,
@@ -63,7 +63,7 @@ def _by_cdi(
     arguments = []  # type: list[str]
     for name in _cdi_names(spec["names"], given):
         arguments += ["--device", "nvidia.com/gpu=%s" % name]
-    return _way(arguments, "with CDI, as in %s" % spec["file"])
+    return _method(arguments, "with CDI, as in %s" % spec["file"])
 
 
 def _cdi_names(known: "list[str]", given: "list[dict[str, Any]] | None") -> "list[str]":
@@ -79,7 +79,7 @@ def _by_hook(
         return None
     # Docker reads this word as comma-separated values, so that more than one device must stand in quotes.
     which = '"device=%s"' % ",".join(card["uuid"] for card in given) if given is not None else "all"
-    return _way(["--gpus", which], "with the hook of NVIDIA's container toolkit")
+    return _method(["--gpus", which], "with the hook of NVIDIA's container toolkit")
 
 
 def _by_runtime(
@@ -90,7 +90,7 @@ def _by_runtime(
     # An image that does not say what it wants gets nvidia-smi and no CUDA from older runtimes.
     which = ",".join(card["uuid"] for card in given) if given is not None else "all"
     options = ["-e", "NVIDIA_VISIBLE_DEVICES=%s" % which, "-e", "NVIDIA_DRIVER_CAPABILITIES=compute,utility"]
-    return _way(["--runtime", "nvidia", *options], "with docker's runtime nvidia")
+    return _method(["--runtime", "nvidia", *options], "with docker's runtime nvidia")
 
 
 def _by_hand(
@@ -111,7 +111,7 @@ def _by_hand(
         arguments += ["--mount", "type=bind,source=%s,target=%s,readonly" % (places[target], target)]
     counts = len(nodes), len(machine["libraries"])
     how = "%d device nodes and %d libraries of the driver" % counts
-    return _way(arguments, how, {"LD_LIBRARY_PATH": FOLDER}, _advice(engine, machine))
+    return _method(arguments, how, {"LD_LIBRARY_PATH": FOLDER}, _advice(engine, machine))
 
 
 def _is_given(node: "str", given: "list[dict[str, Any]] | None") -> "bool":

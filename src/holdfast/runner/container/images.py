@@ -2,13 +2,13 @@
 
 import json
 import os
-import signal
 import subprocess
 import time
 
 from .. import wire
 from ..decoding import as_bytes, readable
 from ..run import script_process
+from ..signals import signal
 from ..store import jsonl, layout, lock_wait
 from ..store.files import write_all
 from . import engines, gpu_passthrough

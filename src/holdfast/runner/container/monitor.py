@@ -7,7 +7,6 @@ note that the container's first process writes into the run's folder, or else fr
 import json
 import os
 import select
-import signal
 import stat
 import subprocess
 import time
@@ -15,6 +14,7 @@ import time
 from .. import wire
 from ..decoding import readable
 from ..machine import processes
+from ..signals import signal
 from ..store import layout
 from . import engines
 
@@ -62,7 +62,7 @@ def begin(charge: "Charge", again: "bool") -> "tuple[int, int]":
     try:
         _let_go(parent, sorted({saying, charge.output} - {-1}))
         os.setsid()
-        result = _Tender(charge).tend(again)
+        result = _Monitor(charge).follow(again)
         wire.write_all(saying, json.dumps(result).encode("ascii"))
         os._exit(0)
     except BaseException:
@@ -101,7 +101,7 @@ def remove(program: "str", name: "str", patience: "float" = REMOVE_S) -> "bool":
         time.sleep(RETRY_S)
 
 
-class _Tender:
+class _Monitor:
     def __init__(self, charge: "Charge") -> "None":
         self._charge = charge
         self._asked = {"stop": False, "kill": False}
@@ -117,7 +117,7 @@ class _Tender:
         for number in (signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
 
-    def tend(self, again: "bool") -> "dict[str, object]":
+    def follow(self, again: "bool") -> "dict[str, object]":
         code = None if again else self._run()
         state = self._await_end(code)
         lost = self._charge.fetch() if self._charge.fetch is not None else ""

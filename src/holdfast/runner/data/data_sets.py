@@ -233,7 +233,7 @@ def is_content(path: "bytes", digest: "str", size: "int | None" = None) -> "bool
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode) or size not in (None, status.st_size):
             return False
-        return bool(stable_read.pour(fd, status, None, len) == digest)
+        return bool(stable_read.hash_through(fd, status, None, len) == digest)
     except (OSError, stable_read.Unreadable, stable_read.Changed):
         return False
     finally:

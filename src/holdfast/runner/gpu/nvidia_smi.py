@@ -28,7 +28,7 @@ class Program:
         output, rows = self._query("gpu", list(_FIELDS))
         if not rows:
             return gpu_model.nothing(gpu_model.UNMEASURED, "nvidia-smi: %s" % (output or "nothing"))
-        cuda = re.search(r"CUDA (?:\w+ )?Version *: *(\d+\.\d+)", self._said([]))
+        cuda = re.search(r"CUDA (?:\w+ )?Version *: *(\d+\.\d+)", self._output_of([]))
         holders_by_card = self._holders()
         cards = [_card(row, holders_by_card.get(row["uuid"], [])) for row in rows]
         result = gpu_model.nothing(gpu_model.MEASURED, "")
@@ -61,7 +61,7 @@ class Program:
     def _query(self, what: "str", fields: "list[str]") -> "tuple[str, list[dict[str, str]]]":
         """What it said, and rows of field -> value. Older ones know fewer fields, and name the first that they lack."""
         while True:
-            output = self._said(["--query-%s=%s" % (what, ",".join(fields)), "--format=csv,noheader,nounits"])
+            output = self._output_of(["--query-%s=%s" % (what, ",".join(fields)), "--format=csv,noheader,nounits"])
             unknown = _UNKNOWN_FIELD.search(output)
             if unknown is None or unknown.group(1) not in fields:
                 break
@@ -69,7 +69,7 @@ class Program:
         rows = [[word.strip() for word in line.split(",")] for line in output.splitlines()]
         return output, [_named(fields, row) for row in rows if len(row) == len(fields)]
 
-    def _said(self, arguments: "list[str]") -> "str":
+    def _output_of(self, arguments: "list[str]") -> "str":
         """Its output: failures are printed there as well. No time limit here; the caller has one."""
         nothing, pipe, same = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
         done = subprocess.run([self._path, *arguments], check=False, stdin=nothing, stdout=pipe, stderr=same)

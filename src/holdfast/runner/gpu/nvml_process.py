@@ -3,11 +3,11 @@
 import json
 import os
 import select
-import signal
 import time
 
 from .. import wire
 from ..machine import processes
+from ..signals import signal
 from . import gpu_model, nvml
 
 MYPY = False

@@ -6,10 +6,10 @@ and cleaned before it is shown.
 
 import json
 import os
-import signal
 import time
 
 from ..decoding import as_bytes, readable
+from ..signals import signal
 from ..store import layout
 from . import probe_verdict
 

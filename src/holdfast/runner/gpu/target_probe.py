@@ -33,15 +33,15 @@ def in_container(home: "bytes", settings: "dict[str, Any]", bare: "bool") -> "di
         method = gpu_passthrough.look(engine)
         if method["refused"]:
             what, _, fix = str(method["refused"]).partition("\n")
-            return _said(False, what, fix)
+            return _verdict(False, what, fix)
         image = _image(home, engine, str(settings["image"]), str(settings["python"]))
     except engines.EngineTrouble as error:
-        return _said(False, str(error), error.hint)
+        return _verdict(False, str(error), error.hint)
     if image is None:
         why = "the image %s is not pulled yet; each run tests the GPU before its script starts" % settings["image"]
-        return dict(_said(True, "", ""), skipped=why, how=method["how"])
+        return dict(_verdict(True, "", ""), skipped=why, how=method["how"])
     if not image.get("python"):
-        return dict(_said(True, "", ""), skipped="the image %s has no Python for the test" % settings["image"])
+        return dict(_verdict(True, "", ""), skipped="the image %s has no Python for the test" % settings["image"])
     return dict(_run(engine, settings, image, method, bare), how=method["how"], advice=method["advice"])
 
 
@@ -82,8 +82,8 @@ def _image(home: "bytes", engine: "dict[str, Any]", name: "str", python: "str") 
 
     if not name or engines.inspect(str(engine["program"]), name) is None:
         return None
-    return engines.image(home, engine, name, python, lambda _said: None)
+    return engines.image(home, engine, name, python, lambda _verdict: None)
 
 
-def _said(ok: "bool", why: "str", fix: "str") -> "dict[str, Any]":
+def _verdict(ok: "bool", why: "str", fix: "str") -> "dict[str, Any]":
     return {"ok": ok, "why": why, "fix": fix, "facts": {}, "where": "in the container"}

@@ -7,12 +7,12 @@ locks, starts the builder and renames; the builder decides what is in an environ
 import json
 import os
 import select
-import signal
 import subprocess
 import sys
 import time
 
 from ..decoding import readable
+from ..signals import signal
 from ..store import layout, lock_holders, lock_wait
 from ..store.files import fsync_path, write_synced
 from ..store.remove_tree import remove_tree

@@ -8,9 +8,9 @@ import hashlib
 import json
 import os
 import re
-import signal
 import stat
 
+from ..signals import signal
 from ..store import layout
 from ..store.files import fsync_path
 from ..store.remove_tree import remove_tree

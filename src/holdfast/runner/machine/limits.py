@@ -18,13 +18,13 @@ _BY_ERROR = {
 def explain(error: "BaseException") -> "str":
     """The limit that this error comes from, its value, and how to see it; empty for any other error."""
     if isinstance(error, MemoryError):
-        return _words(*_BY_ERROR[errno.ENOMEM])
+        return _message(*_BY_ERROR[errno.ENOMEM])
     number = getattr(error, "errno", None)
     if number == errno.ENFILE:
         return "all open files that this machine allows are in use: sysctl fs.file-nr"
     if number not in _BY_ERROR or not isinstance(error, OSError):
         return ""
-    return _words(*_BY_ERROR[number])
+    return _message(*_BY_ERROR[number])
 
 
 def told(error: "BaseException") -> "str":
@@ -51,7 +51,7 @@ def open_files() -> "int | None":
     return int(limit) if limit.isdigit() else None
 
 
-def _words(what: "str", name: "str", option: "str") -> "str":
+def _message(what: "str", name: "str", option: "str") -> "str":
     message = "limit on %s: %s, see ulimit %s" % (what, _limit(name), option)
     group = _pids_of_group() if name == "RLIMIT_NPROC" else ""
     return message + (", pids.max of the control group is %s" % group if group else "")

@@ -58,7 +58,7 @@ class Contained:
 
     def goes_on(self) -> "int":
         """Restart the monitor if the last one ended without a result."""
-        if self._said() or self._charge is None or self._tries >= AGAIN:
+        if self._read_verdict() or self._charge is None or self._tries >= AGAIN:
             return 0
         self._tries += 1
         pid, self._verdict = monitor.begin(self._charge, again=True)
@@ -66,7 +66,7 @@ class Contained:
 
     def verdict(self, _status: "int") -> "dict[str, object]":
         """``code``, ``reason``, ``lost`` and ``left``."""
-        result = self._said()
+        result = self._read_verdict()
         if not result:
             destroy(self._run.plan)
             reason = "the container monitor was killed repeatedly; the script was ended with it"
@@ -80,8 +80,8 @@ class Contained:
         for name in (b"stream", b"ended"):
             unlink_quietly(os.path.join(self._inside, name))
 
-    def _said(self) -> "dict[str, object]":
-        """What was said on the pipe; read once, when the writer is gone."""
+    def _read_verdict(self) -> "dict[str, object]":
+        """What the monitor wrote into the pipe; read once, when it has ended."""
         if self._verdict >= 0:
             with os.fdopen(self._verdict, "rb") as source:
                 text = source.read().decode("ascii", "replace")
@@ -170,10 +170,10 @@ class Contained:
             "folders": [lossless(os.path.join(run.attempt, part.encode())) for part in argv.PARTS],
             "after": [os.getuid(), os.getgid()] if is_root else None,
         }
-        settings.update(touch=self._touch_words() if self._wish.gpu else None, packages=self._package_list(requested))
+        settings.update(touch=self._touch_argv() if self._wish.gpu else None, packages=self._package_list(requested))
         return json.dumps(settings).encode("ascii") + b"\n"
 
-    def _touch_words(self) -> "list[str]":
+    def _touch_argv(self) -> "list[str]":
         """The GPU probe is run by the interpreter that will run the script."""
         run = self._run
         program = layout.gpu_probe(layout.runner(run.home, run.runner.encode("ascii")))

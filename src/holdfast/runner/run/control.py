@@ -2,11 +2,11 @@
 
 import fcntl
 import os
-import signal
 import time
 
 from ..machine import node, processes
 from ..plan import read_plan
+from ..signals import signal
 from ..store import evidence, jsonl, layout, run_files
 from ..store.files import temporary_beside
 from ..store.remove_tree import remove_tree

@@ -3,7 +3,6 @@ is connected. Values of variables that are not kept are missing."""
 
 import os
 import select
-import signal
 import subprocess
 import time
 
@@ -11,6 +10,7 @@ from .. import wire
 from ..decoding import as_bytes
 from ..machine import environment, processes
 from ..plan import read_plan
+from ..signals import signal
 from ..store import layout
 from . import control, process_tree, script_process, waiting, workdir
 

@@ -6,10 +6,10 @@ help and the run should have ended by now, because of its timeout or a cancel, t
 
 import os
 import select
-import signal
 import time
 
 from ..machine import processes
+from ..signals import signal
 from ..store import jsonl, layout, run_files
 from . import outcome, outputs, process_tree
 

@@ -6,10 +6,10 @@ the locked ``alive`` file: a held lock means that at least one of them lives.
 """
 
 import os
-import signal
 
 from .. import wire
 from ..machine import limits, processes
+from ..signals import signal
 from ..store import jsonl, layout, run_files
 from ..store.files import SYNCED, fsync_path, temporary_beside, write_synced, write_whole
 from ..store.remove_tree import remove_tree

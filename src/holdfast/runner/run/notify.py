@@ -1,7 +1,8 @@
 """Notifies the user that a run has ended (setting ``onEnd``), by a command or an HTTP POST."""
 
 import os
-import signal
+
+from ..signals import signal
 
 MYPY = False
 if MYPY:

@@ -1,6 +1,7 @@
 """Decides the outcome of a run from the script's exit code and the reason it was stopped. Pure."""
 
-import signal
+from .. import signals
+from ..signals import signal
 
 # Why a run was told to stop: such a code, perhaps with ": " and a text for people behind it.
 CANCELED = "canceled"
@@ -38,13 +39,13 @@ def judge(
     if reported:
         return "failed", exit_code or 125, reported
     if code < 0:
-        return "failed", exit_code, "killed by " + _signal_words(-code)
+        return "failed", exit_code, "killed by " + _signal_text(-code)
     if code:
         return "failed", exit_code, "the script exited with code %d" % code
     return "completed", 0, ""
 
 
-def _signal_words(number: "int") -> "str":
+def _signal_text(number: "int") -> "str":
     meanings = {  # type: dict[int, str]
         signal.SIGSEGV: "invalid memory access",
         signal.SIGABRT: "aborted, often a failed assertion in native code",
@@ -55,9 +56,6 @@ def _signal_words(number: "int") -> "str":
         signal.SIGXCPU: "CPU time limit exceeded, see ulimit -t",
         signal.SIGILL: "the program uses an instruction that this CPU does not support",
     }
-    try:
-        name = signal.Signals(number).name
-    except ValueError:
-        name = "signal %d" % number
+    name = signals.names().get(number, "signal %d" % number)
     meaning = meanings.get(number)
     return "signal %d (%s%s)" % (number, name, ": " + meaning if meaning else "")

@@ -1,11 +1,11 @@
 """Ends a whole process tree, including double forks, new sessions and processes that ignore SIGTERM."""
 
 import os
-import signal
 import time
 
 from ..container import nested_runs
 from ..machine import processes
+from ..signals import signal
 
 
 def tell(pids: "list[int]", number: "int") -> "None":

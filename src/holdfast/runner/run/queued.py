@@ -7,7 +7,6 @@ the attempt has ended, as a queue takes the end of a job's process for the end o
 
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,7 @@ import tempfile
 from .. import wire
 from ..decoding import as_bytes, readable
 from ..plan import read_plan
+from ..signals import signal
 from ..store import layout, run_files
 from ..store.files import fsync_path, temporary_beside, write_synced
 from ..store.remove_tree import remove_tree

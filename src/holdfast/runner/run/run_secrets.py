@@ -1,4 +1,4 @@
-"""What is told to a run and kept in memory only."""
+"""The parts of a start that are kept in memory only: values of variables, a notification, an environment."""
 
 from ..decoding import as_bytes
 

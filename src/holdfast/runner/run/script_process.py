@@ -1,10 +1,11 @@
 """Starts the script: its environment variables, its working folder, stdout and stderr in one pipe."""
 
 import os
-import signal
 
+from .. import signals
 from ..decoding import readable
 from ..machine import limits, processes
+from ..signals import signal
 
 # What a script may inherit of the machine it runs on. Everything else must be asked for by name (-e, --env-file,
 # --secret, EnvironmentVariables), so that a token of the user's shell does not end up in a log.
@@ -82,7 +83,7 @@ def _become(
 ) -> "None":
     os.setsid()
     processes.die_with_parent(signal.SIGKILL)
-    for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+    for number in set(signals.names()) - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)  # also what Python or the caller's shell has set to be ignored
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

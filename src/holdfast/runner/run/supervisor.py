@@ -2,13 +2,13 @@
 
 import os
 import select
-import signal
 import sys
 import time
 
 from .. import wire
 from ..machine import processes
 from ..machine.package_record import PackageRecord
+from ..signals import signal
 from ..store import layout, run_files
 from ..store.remove_tree import remove_tree
 from . import notify, outcome, outputs, process_tree, script_process, workdir

@@ -8,13 +8,12 @@ import hashlib
 import os
 import stat
 import sys
-from collections import namedtuple
 
 from .. import json_text, untrusted
 from ..decoding import as_bytes, escaped, lossless
 from . import fork_guard, layout
 from .files import fsync_path, make_private, sync_file_system, unlink_quietly, write_all
-from .stable_read import CHUNK, Unreadable, check_unchanged, pour, read_source
+from .stable_read import CHUNK, Unreadable, check_unchanged, hash_through, read_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 TREE_VERSION = 1
 MAX_DEPTH = 200  # far beyond real projects, and below the interpreter's recursion limit
 
-# name and target are bytes; kind is "file", "dir" or "link"; a link has a target, the others a digest
-Entry = namedtuple("Entry", ("name", "kind", "executable", "size", "digest", "target"))
-
 TMP = b"tmp"
 LOCK = b"lock"
 _FOLDERS = 256
@@ -36,6 +32,25 @@ _LIST_FROM = 4
 _LIST_UP_TO = 4
 # Measured on ext4: one fsync costs 0.25 ms, loading ctypes for syncfs 2 ms.
 _FSYNC_EACH_UP_TO = 8
+
+
+class Entry:  # noqa: PLW1641 - nothing keeps one in a set
+    """One name in a tree; ``kind`` is "file", "dir" or "link". A link has a target, the others have a digest."""
+
+    __slots__ = ("digest", "executable", "kind", "name", "size", "target")
+
+    def __init__(
+        self, name: "bytes", kind: "str", executable: "bool", size: "int", digest: "str", target: "bytes"
+    ) -> "None":
+        self.name = name
+        self.kind = kind
+        self.executable = executable
+        self.size = size
+        self.digest = digest
+        self.target = target
+
+    def __eq__(self, other: "object") -> "bool":
+        return isinstance(other, Entry) and all(getattr(self, each) == getattr(other, each) for each in self.__slots__)
 
 
 class Damaged(Exception):
@@ -85,8 +100,8 @@ def discard(root: "bytes", digest: "str") -> "None":
 def encode_tree(entries: "list[Entry]") -> "bytes":
     """The canonical form of one directory: the same entries give the same bytes on every machine."""
     rows = []
-    for entry in sorted(entries):
-        row = {"name": lossless(entry.name), "type": entry.kind}
+    for entry in sorted(entries, key=lambda each: each.name):
+        row = {"name": lossless(entry.name), "type": entry.kind}  # type: dict[str, object]
         if entry.kind == "link":
             row["target"] = lossless(entry.target)
         else:
@@ -201,7 +216,7 @@ class HashOnly:
 
     def _add_large(self, source: "int", before: "os.stat_result", on_bytes: "OnBytes") -> "str":
         self.new_objects += 1
-        return pour(source, before, on_bytes, len)
+        return hash_through(source, before, on_bytes, len)
 
 
 class Batch(HashOnly):
@@ -266,7 +281,7 @@ class Batch(HashOnly):
     def _add_large(self, source: "int", before: "os.stat_result", on_bytes: "OnBytes") -> "str":
         temporary, descriptor = self._create()
         try:
-            digest = pour(source, before, on_bytes, lambda piece: write_all(descriptor, piece))
+            digest = hash_through(source, before, on_bytes, lambda piece: write_all(descriptor, piece))
         except BaseException:
             os.close(descriptor)
             unlink_quietly(temporary)

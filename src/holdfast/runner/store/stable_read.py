@@ -24,7 +24,7 @@ class Unreadable(Exception):
     """The source could not be read; an OSError, in contrast, comes from the store."""
 
 
-def pour(
+def hash_through(
     source: "int",
     before: "os.stat_result",
     on_bytes: "OnBytes",

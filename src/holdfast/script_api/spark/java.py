@@ -83,7 +83,7 @@ def look(home: "str") -> "Java | None":
             fields = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', source.read(65536), re.MULTILINE))
     except OSError:
         fields = {}
-    version = fields.get("JAVA_VERSION") or _asked(home)
+    version = fields.get("JAVA_VERSION") or _version_of(home)
     return Java(home, version, fields.get("MODULES", "")) if version else None
 
 
@@ -126,7 +126,7 @@ def _from_wheel() -> "Iterator[str]":
         yield os.path.join(folder, "java-runtime")
 
 
-def _asked(home: "str") -> "str":
+def _version_of(home: "str") -> "str":
     try:
         argv = [os.path.join(home, "bin", "java"), "-version"]
         output = subprocess.check_output(argv, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=30)
