@@ -94,7 +94,7 @@ def prepare(own: "dict[str, str]") -> "None":
     _keep_event_log(conf)
     os.environ["JAVA_HOME"] = java.usable_home(chosen, folder)
     os.environ.setdefault("SPARK_LOCAL_DIRS", folder)
-    os.environ.setdefault("SPARK_LOCAL_IP", address(master))
+    _choose_addresses(master, conf)
     os.environ["PYSPARK_PYTHON"] = _executors_python(master, conf, own)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:-UsePerfData")  # leaves a file in /tmp where it is ended
@@ -154,8 +154,19 @@ def _level(name: "str") -> "str":
     return "fatal" if name.endswith(".Executor") else "error"
 
 
+def _choose_addresses(master: "str", conf: "dict[str, str]") -> "None":
+    """On a standalone cluster only the driver listens where workers reach it; they have no use for the UI."""
+    if os.environ.get("SPARK_LOCAL_IP") or not master.startswith("spark://"):
+        os.environ.setdefault("SPARK_LOCAL_IP", address(master))
+        return
+    reached = address(master)
+    os.environ.update(SPARK_LOCAL_IP=_LOOPBACK, SPARK_PUBLIC_DNS=_LOOPBACK)
+    conf.setdefault("spark.driver.host", reached)
+    conf.setdefault("spark.driver.bindAddress", reached)
+
+
 def address(master: "str") -> "str":
-    """The address that driver and UI listen on: the loopback, or the one from which the master is reached."""
+    """The address that the driver listens on: the loopback, or the one from which the master is reached."""
     import re
 
     match = re.match(r"spark://\[?([^\],/]+?)\]?:(\d+)", master)
