@@ -41,6 +41,7 @@ def test_submit_accepts_what_attach_writes(desk: Desk, port: int, address: str, 
     assert (plan.code, plan.json["spark"]) == (0, {key: address})
     assert "warning" not in plan.err
     assert desk.holdfast("check").text == "no findings\n"
+    assert "environment: project\n" in (desk.project / "aml_config" / "sp1.compute").read_text()
 
 
 @pytest.mark.parametrize(
