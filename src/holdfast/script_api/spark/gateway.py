@@ -88,7 +88,8 @@ def prepare(own: "dict[str, str]") -> "None":
     _provide_packages(values)
     master = own.get("spark.master") or str(values.get("master") or "local[*]")
     _check_hadoop(master)
-    _check_version(master, spark.spark)
+    if values.get("checked") != master:
+        _check_version(master, spark.spark)
     conf = dict(_defaults(master, folder), **(values.get("conf") or {}))
     _check_memory(conf, own)
     _keep_event_log(conf)
@@ -99,6 +100,18 @@ def prepare(own: "dict[str, str]") -> "None":
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:-UsePerfData")  # leaves a file in /tmp where it is ended
     os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join(map(shlex.quote, options(master, conf, values)))
+
+
+def check_cluster(values: "dict[str, Any]") -> "None":
+    """Whether the cluster's version of Spark and the Python of its executors suit; asked before the first line."""
+    spark = installation.find()
+    if spark is None:
+        return  # the script will notice
+    _check_version(str(values["master"]), spark.spark)
+    values["checked"] = values["master"]
+    named = (values.get("conf") or {}).get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON", "")
+    if named and named != sys.executable:
+        _check_python(named)
 
 
 def _provide_packages(values: "dict[str, Any]") -> "None":
@@ -273,10 +286,9 @@ def _check_memory(conf: "dict[str, str]", own: "dict[str, str]") -> "None":
     """Refuse a heap that is larger than the machine or container; reduce the default where memory is small."""
     limit = memory.limit()
     text = own.get("spark.driver.memory") or conf.get("spark.driver.memory", "")
-    wanted = memory.size(text)
-    if limit and wanted > limit:
-        message = "spark.driver.memory is %s, and this machine or container has %d MB; write a smaller value"
-        raise _noted(CannotStart(message % (text, limit >> 20)))
+    message = memory.complaint(text)
+    if message:
+        raise _noted(CannotStart(message))
     if limit and not text and limit * _SHARE < 1 << 30:
         conf["spark.driver.memory"] = "%dm" % (int(limit * _SHARE) >> 20)
 
