@@ -237,3 +237,20 @@ def test_aborted_stage_is_named_beside_the_exception_of_its_task(text: str, expe
 )
 def test_application_without_an_id_of_its_master_was_refused(master: str, application: str, refused: bool) -> None:
     assert context.is_refused(SimpleNamespace(master=master, applicationId=application)) is refused
+
+
+@pytest.mark.parametrize(
+    ("planned", "master", "is_told"),
+    [
+        ("spark://a:7077", "local[2]", True),
+        ("yarn", "local", True),
+        ("spark://a:7077", "spark://a:7077", False),
+        ("local[*]", "local[2]", False),
+        ("local[*]", "spark://a:7077", False),
+        ("", "local[*]", False),
+    ],
+)
+def test_script_that_leaves_the_cluster_unused_is_told(planned: str, master: str, is_told: bool) -> None:
+    text = context.unused_cluster(planned, master)
+    assert bool(text) is is_told
+    assert not is_told or (planned in text and master in text)

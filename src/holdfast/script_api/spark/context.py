@@ -6,7 +6,7 @@ import os
 import sys
 from urllib.parse import urlsplit
 
-from . import progress, record, registration, say
+from . import progress, record, registration, say, settings
 
 MYPY = False
 if MYPY:
@@ -37,6 +37,9 @@ def install(module: "Any") -> "None":
         import atexit
 
         atexit.register(_end, self)
+        unused = unused_cluster(str(settings().get("master") or ""), str(self.master))
+        if unused:
+            say(unused)
         _guarded(record.begun, self)
         _guarded(progress.begin, self)
         registration.watch(self)
@@ -55,6 +58,13 @@ def install(module: "Any") -> "None":
 def is_refused(context: "Any") -> "bool":
     """Spark gives up after a minute without an answer that it understands; the application has no id of a master."""
     return str(context.master).startswith("spark://") and str(context.applicationId).startswith("spark-application-")
+
+
+def unused_cluster(planned: "str", master: "str") -> "str":
+    """Old scripts often contain a master for tests, which then does the work of a cluster on one machine."""
+    if planned in ("", master) or planned.startswith("local") or not master.startswith("local"):
+        return ""
+    return "the script sets the master %s itself, so that the cluster %s is not used" % (master, planned)
 
 
 def _refusal(master: "str", version: "str") -> "str":
