@@ -128,6 +128,7 @@ sc.parallelize(range(2), 2).map(lambda x: time.sleep(600)).collect()
     assert done.code == 0, done
     eventually(note.exists, 240)
     family = [int(word) for word in note.read_text().split()]
+    assert "its UI, while it runs: http://127.0.0.1:" in spark.desk.holdfast("info", "-o", "table").text
     assert spark.desk.holdfast("cancel", "-r", "last").code == 0
     spark.desk.wait_for_end(limit=60)
     assert spark.desk.record()["status"] == "Canceled"
