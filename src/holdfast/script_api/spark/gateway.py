@@ -4,6 +4,7 @@ import os
 import shlex
 import socket
 import sys
+from urllib.parse import quote
 
 from . import executor_python, installation, java, master_page, memory, record, say, settings
 
@@ -92,7 +93,7 @@ def prepare(own: "dict[str, str]") -> "None":
         _check_version(master, spark.spark)
     conf = dict(_defaults(master, folder), **(values.get("conf") or {}))
     _check_memory(conf, own)
-    _keep_event_log(conf)
+    _keep_event_log(conf, own)
     os.environ["JAVA_HOME"] = java.usable_home(chosen, folder)
     os.environ.setdefault("SPARK_LOCAL_DIRS", folder)
     _choose_addresses(master, conf)
@@ -151,7 +152,8 @@ def _defaults(master: "str", folder: "str") -> "dict[str, str]":
             for n, name in enumerate(_QUIET)
         ]
         target.write(_LOG4J + "".join(rows))
-    java_options = "-XX:-UsePerfData -Dlog4j2.configurationFile=file:%s -Djava.io.tmpdir=%s" % (log, folder)
+    folders = (_option("-Dlog4j2.configurationFile=file:" + quote(log)), _option("-Djava.io.tmpdir=" + folder))
+    java_options = "-XX:-UsePerfData %s %s" % folders
     conf = {"spark.ui.showConsoleProgress": "false", "spark.driver.defaultJavaOptions": java_options}
     if master.startswith("local"):
         conf.update({"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK})
@@ -160,6 +162,11 @@ def _defaults(master: "str", folder: "str") -> "dict[str, str]":
     if master.startswith("local") and sys.path and sys.path[0]:
         conf["spark.executorEnv.PYTHONPATH"] = sys.path[0]  # a script's own modules, in Python workers too
     return conf
+
+
+def _option(text: "str") -> "str":
+    """As Spark's launcher takes options apart: at spaces outside quotes."""
+    return '"%s"' % text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _level(name: "str") -> "str":
@@ -273,13 +280,14 @@ def scratch() -> "str":
     return folder
 
 
-def _keep_event_log(conf: "dict[str, str]") -> "None":
+def _keep_event_log(conf: "dict[str, str]", own: "dict[str, str]") -> "None":
     """Where it is asked for without a folder, it becomes an output."""
-    outputs = os.environ.get("HOLDFAST_OUTPUTS")
-    if outputs and conf.get("spark.eventLog.enabled") == "true" and "spark.eventLog.dir" not in conf:
+    outputs, both = os.environ.get("HOLDFAST_OUTPUTS"), dict(conf, **own)
+    is_on = both.get("spark.eventLog.enabled", "").strip().lower() == "true"  # as Spark reads it
+    if outputs and is_on and "spark.eventLog.dir" not in both:
         folder = os.path.join(outputs, "spark-events")
         os.makedirs(folder, exist_ok=True)
-        conf["spark.eventLog.dir"] = "file://" + folder
+        conf["spark.eventLog.dir"] = "file://" + quote(folder)
 
 
 def _check_memory(conf: "dict[str, str]", own: "dict[str, str]") -> "None":
