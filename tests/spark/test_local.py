@@ -116,6 +116,22 @@ def test_killed_jvm_is_the_reason_of_the_run(spark: SparkDesk) -> None:
     assert spark.desk.record()["reason"].startswith("Spark's driver JVM was killed by signal 9")
 
 
+FILLS_MEMORY = """
+print(spark.range(1).selectExpr("size(sequence(1, 100000000 + id))").collect())
+"""
+
+
+def test_jvm_that_runs_out_of_memory_is_the_reason_of_the_run(spark: SparkDesk) -> None:
+    """Python itself says no more than ``Connection refused``."""
+    (spark.config / "spark.yml").write_text("configuration:\n  spark.driver.memory: 512m\n")
+    done = spark.submit(FILLS_MEMORY)
+    assert done.code == 1
+    reason = spark.desk.record()["reason"]
+    assert reason.startswith("Spark's driver JVM "), done
+    assert reason.endswith("raise spark.driver.memory")
+    assert "ran out of memory" in reason
+
+
 def test_cancel_leaves_no_process_and_no_scratch_folder(spark: SparkDesk, tmp_path: Path) -> None:
     note = tmp_path / "pid"
     script = f"""

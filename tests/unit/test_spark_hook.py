@@ -176,6 +176,15 @@ def test_receipt_adds_up_and_names_lost_executors() -> None:
     assert result["lost"] == [{"id": "1", "reason": "exited with code 137"}]
 
 
+class Silent(Exception):
+    """As one of the JVM, which is asked for the text."""
+
+    __module__ = "py4j.protocol"
+
+    def __str__(self) -> str:
+        raise ConnectionRefusedError("refused")
+
+
 def test_reasons_are_sparks_own() -> None:
     class PythonException(Exception):
         __module__ = "pyspark.errors"
@@ -207,6 +216,9 @@ def test_reasons_are_sparks_own() -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
         process.kill()
         assert "killed by signal 9" in record.reason(ConnectionRefusedError("refused"), process)
+        refused = ConnectionRefusedError("refused")
+        refused.__context__ = Silent()
+        assert "killed by signal 9" in record.reason(refused, process)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import functools
 import http.client
 import os
-import sys
 from urllib.parse import urlsplit
 
 from . import progress, record, registration, say, settings
@@ -82,7 +81,7 @@ def _end(context: "Any") -> "None":
     try:
         context.stop()
     except Exception as problem:
-        say("Spark could not be stopped: %s" % str(problem).split("\n")[0][:200])
+        say("Spark could not be stopped: %s" % record.text_of(problem).split("\n")[0][:200])
     if process is None:
         return
     try:
@@ -102,7 +101,7 @@ def _guarded(work: "Any", context: "Any") -> "None":
     try:
         work(context)
     except Exception as problem:
-        sys.stderr.write("holdfast: the use of Spark is not recorded: %s\n" % str(problem).split("\n")[0][:200])
+        say("the use of Spark is not recorded: %s" % record.text_of(problem).split("\n")[0][:200])
 
 
 def _fetch_logs(context: "Any") -> "None":

@@ -329,4 +329,4 @@ def _noted(problem: "CannotStart") -> "CannotStart":
 
 
 def _line(problem: "Exception") -> "str":
-    return (str(problem).strip().split("\n") or [""])[0][:200]
+    return record.text_of(problem).strip().split("\n")[0][:200]
