@@ -44,6 +44,6 @@ def test_page_of_an_application_is_shown_while_it_is_there(tmp_path: Path, statu
     os.makedirs(layout.metrics(attempt))
     line = b'{"application": "app-1", "master": "local[*]", "ui": "http://127.0.0.1:4040", "other": 1}\n'
     Path(os.fsdecode(layout.spark_file(attempt))).write_bytes(line)
-    record = {"status": status, "spark": spark_record.so_far(attempt)}
+    record: dict[str, object] = {"status": status, "spark": spark_record.so_far(attempt)}
     page = "its UI, while it runs: http://127.0.0.1:4040, on the machine of the driver"
     assert spark_card.lines(record) == ["app-1 on local[*]", *[page] * has_page]
