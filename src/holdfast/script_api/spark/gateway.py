@@ -58,8 +58,7 @@ def install(module: "Any") -> "None":
         try:
             made = _launched(launch, conf, popen_kwargs)
         except Exception as problem:
-            text = "Spark's JVM ended before it could be used; what it printed is above (%s)" % _line(problem)
-            raise _noted(CannotStart(text)) from problem
+            raise _noted(CannotStart(_not_started(problem))) from problem
         process = getattr(made, "proc", None)
         record.explain_exceptions(lambda value: record.reason(value, process))
         return made
@@ -76,6 +75,21 @@ def _launched(launch: "Any", conf: "Any", popen_kwargs: "Any") -> "Any":
         return launch(conf, popen_kwargs)
     finally:
         tempfile.tempdir = before
+
+
+def _not_started(problem: "Exception") -> "str":
+    """PySpark says only that the JVM ended; its process is a local variable of the function that started it."""
+    code, trace = None, problem.__traceback__  # type: int | None, Any
+    while trace is not None and code is None:
+        process = trace.tb_frame.f_locals.get("proc")  # type: Any
+        code = process.poll() if hasattr(process, "poll") else None
+        trace = trace.tb_next
+    # The JVM itself, or the shell that Spark starts it from.
+    number = -code if code is not None and code < 0 else code - 128 if code is not None and code > 128 else 0
+    if number:
+        return record.KILLED % number
+    ended = " with code %d" % code if code is not None else ""
+    return "Spark's JVM ended%s before it could be used; what it printed is above (%s)" % (ended, _line(problem))
 
 
 def prepare(own: "dict[str, str]") -> "None":

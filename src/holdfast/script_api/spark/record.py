@@ -20,6 +20,7 @@ _PY4J = "An error occurred while calling"
 _known = {}  # type: dict[str, Any]
 _decided = []  # type: list[str]
 _executors = []  # type: list[dict[str, Any]]
+KILLED = "Spark's driver JVM was killed by signal %d: by another process, or by the kernel when memory ran out"
 _END_S = 3.0
 _SHUTDOWN_S = 30.0  # of a JVM that takes no connections any more; on a busy machine its end takes many seconds
 _EXIT_CODES = {52: ": it ran out of memory; raise spark.driver.memory"}  # Spark's own
@@ -169,10 +170,7 @@ def reason(value: "BaseException", process: "Any") -> "str":
     code = _ended(process, patience) if of_gateway else None
     text = "\n".join(text_of(error) for error in _chain(value))
     if code is not None and code < 0:
-        return (
-            "Spark's driver JVM was killed by signal %d: by another process, or by the kernel when memory ran out"
-            % -code
-        )
+        return KILLED % -code
     job = _JOB.search(text)
     of_executor = job is not None and "executor driver)" not in job.group(1)
     if "java.lang.OutOfMemoryError" in text and not of_executor:
