@@ -1,11 +1,12 @@
 """What Spark costs: a script without it, by framework, and a shuffle job against bare ``spark-submit`` on one master.
 
-Every round runs all candidates in turn; medians are shown. ``python bench/spark_jobs.py plain`` leaves the job out,
-``receipt`` measures the receipt of a job alone, ``job`` the job alone.
+Every round runs all candidates in turn; medians are shown. ``python bench/spark_jobs.py plain receipt job environment
+connect`` is all of it, and each word stands for one part.
 """
 
 from __future__ import annotations
 
+import json
 import statistics
 import subprocess
 import sys
@@ -18,15 +19,27 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
 from run import BIN, environment, watched  # noqa: E402
 
 import libraries  # noqa: E402
+from spark.connect_server import ConnectServer  # noqa: E402
 from spark.standalone import Standalone  # noqa: E402
 
-PLAIN_ROUNDS, SUBMIT_ROUNDS, JOB_ROUNDS, RECEIPT_ROUNDS = 25, 5, 3, 7
+PLAIN_ROUNDS, SUBMIT_ROUNDS, JOB_ROUNDS, RECEIPT_ROUNDS, CONNECT_ROUNDS = 25, 5, 3, 7, 11
 JOB = """
 print("hello", flush=True)
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.getOrCreate()
 frame = spark.range(2_000_000).selectExpr("id % 1000 AS k", "id AS v").groupBy("k").sum("v")
 assert frame.count() == 1000
+"""
+SHUFFLE = """
+rows = sc.parallelize(range(1000), 4).map(lambda x: (x % 7, x)).reduceByKey(lambda a, b: a + b).collect()
+assert len(rows) == 7
+print("hello", flush=True)
+"""
+CONNECT = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+assert spark.range(1000).selectExpr("id % 7 AS k").groupBy("k").count().count() == 7
+print("hello", flush=True)
 """
 # The same job with a receipt and without one; it says itself how long each part of the record took.
 RECEIPT = """
@@ -68,7 +81,9 @@ def main() -> int:
         rows = "".join(f"  {name}: {value}\n" for name, value in CONF.items())
         (project / "aml_config" / "spark_dependencies.yml").write_text(f"configuration:\n{rows}")
         (project / "receipt.py").write_text(RECEIPT)
-        parts = {"plain": plain, "receipt": receipt, "job": job}
+        (project / "connect.py").write_text(CONNECT)
+        parts = {"plain": plain, "receipt": receipt, "job": job, "environment": environment_of_workers}
+        parts["connect"] = connect
         for name in sys.argv[1:] or parts:
             parts[name](project, place, python)
     return 0
@@ -115,9 +130,8 @@ def job(project: Path, place: Path, python: Path) -> None:
     folder.mkdir()
     cluster = Standalone(python, folder)
     try:
-        (project / "aml_config" / "sp1.compute").write_text(f"type: cluster\naddress: {cluster.url}\n")
         env = _environment(place, python)
-        subprocess.run([BIN / "holdfast", "trust", "sp1"], cwd=project, env=env, check=True, capture_output=True)
+        _attach("sp1", cluster.url, project, env)
         options = [word for name, value in CONF.items() for word in ("--conf", f"{name}={value}")]
         bare: list[str | Path] = [python.with_name("spark-submit"), "--master", cluster.url, *options, "job.py"]
         first, whole = _measured({"bare": bare, "ours": _submit("sp1", python, "job.py")}, project, env, JOB_ROUNDS)
@@ -126,6 +140,64 @@ def job(project: Path, place: Path, python: Path) -> None:
     for name, times, goal in (("first line", first, "earlier"), ("end", whole, "at most 1.05")):
         ours, theirs = statistics.median(times["ours"]), statistics.median(times["bare"])
         print(f"a shuffle job, {name}: {ours:.2f} s, spark-submit {theirs:.2f} s, {ours / theirs:.2f} x (goal: {goal})")
+
+
+class Elsewhere(Standalone):
+    """Its workers are as on other machines: they do not have the Python of the run."""
+
+    def __init__(self, python: Path, folder: Path, hidden: Path) -> None:
+        hide = f'mount -t tmpfs none {hidden} && exec "$@"'
+        self.before = ("unshare", "--map-root-user", "--mount", "sh", "-c", hide, "sh")
+        super().__init__(python, folder)
+
+    def environment(self) -> dict[str, str]:
+        return {**super().environment(), "HOME": str(self.folder)}
+
+
+def environment_of_workers(project: Path, place: Path, python: Path) -> None:
+    """Bytes of environment that the first and the second submit send to workers without the Python of the run."""
+    folder, own = place / "elsewhere", place / "own"
+    folder.mkdir()
+    subprocess.run([python, "-m", "venv", "--without-pip", own], check=True)
+    packages = next(python.parents[1].glob("lib/python3*/site-packages"))
+    (next(own.glob("lib/python3*/site-packages")) / "spark.pth").write_text(f"{packages}\n")
+    (project / "shuffle.py").write_text(SHUFFLE)
+    cluster = Elsewhere(python, folder, own)
+    try:
+        env = _environment(place, python)
+        _attach("sp2", cluster.url, project, env)
+        for name in ("first", "second"):
+            done = watched(_submit("sp2", own / "bin" / "python", "shuffle.py"), project, env)
+            shown = subprocess.run([BIN / "holdfast", "history", "last"], cwd=project, env=env, check=True, stdout=-1)
+            sent = json.loads(shown.stdout)["spark"]["receipt"]["environment_bytes"]
+            print(f"the {name} submit to workers without its Python: {sent} bytes of environment, {done[1]:.1f} s")
+    finally:
+        cluster.stop()
+
+
+def connect(project: Path, place: Path, python: Path) -> None:
+    """A script on a Connect server against Python alone, which finds the server by ``SPARK_REMOTE``."""
+    folder = place / "connect"
+    folder.mkdir()
+    server = ConnectServer(python, folder)
+    try:
+        env = {**_environment(place, python), "SPARK_REMOTE": server.url}
+        _attach("sc1", server.url, project, env)
+        candidates: dict[str, list[str | Path]] = {"bare": [python, "connect.py"]}
+        first, whole = _measured(
+            {**candidates, "ours": _submit("sc1", python, "connect.py")}, project, env, CONNECT_ROUNDS
+        )
+    finally:
+        server.kill()
+    for name, times in (("first line", first), ("end", whole)):
+        ours, bare = statistics.median(times["ours"]), statistics.median(times["bare"])
+        print(f"a Connect script, {name}: {ours:.3f} s, python alone {bare:.3f} s, {(ours - bare) * 1e3:+.0f} ms")
+    print("  (goal: at most +150)")
+
+
+def _attach(name: str, url: str, project: Path, env: dict[str, str]) -> None:
+    words = ["computetarget", "attach", "cluster", "--name", name, "--address", url]
+    subprocess.run([BIN / "holdfast", *words], cwd=project, env=env, check=True, capture_output=True)
 
 
 def _environment(place: Path, python: Path) -> dict[str, str]:

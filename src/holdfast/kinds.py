@@ -111,7 +111,7 @@ _ROWS = (
         framework="PySpark",
         settings=("sparkMaster",),
     ),
-    Kind("spark", LOCAL_HOST, PROCESS, PYTHON, framework="PySpark"),
+    Kind("spark", LOCAL_HOST, PROCESS, PYTHON, framework="PySpark", attach_settings=(("environment", "project"),)),
     Kind("slurm", over_ssh=True, machine_kind="remote"),
     Kind("ray", over_ssh=True, machine_kind="remote"),
 )
@@ -143,8 +143,9 @@ def available() -> list[str]:
 
 
 def attachable() -> list[str]:
-    """Those that ``attach`` makes, its default first."""
-    result = _names(kind for kind in _TABLE.values() if kind.attach_settings is not None)
+    """Those that ``attach`` makes, its default first; kinds of a URL have no name of their own there."""
+    of_urls = {kind.url_kind for kind in _TABLE.values()}
+    result = _names(kind for kind in _TABLE.values() if kind.attach_settings is not None and kind.name not in of_urls)
     return sorted(result, key=lambda name: name != DEFAULT_ATTACHED)
 
 

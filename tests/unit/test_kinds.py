@@ -23,7 +23,7 @@ ROWS = {
     ),
     "virtualmachine": (True, True, True, True, "", "remote", None),
     "cluster": (True, True, False, True, "", "remote", (("environment", "project"), ("yarnDeployMode", "client"))),
-    "spark": (False, False, False, True, "", "", None),
+    "spark": (False, False, False, True, "", "", (("environment", "project"),)),
     "slurm": (False, True, False, False, "", "remote", None),
     "ray": (False, True, False, False, "", "remote", None),
 }

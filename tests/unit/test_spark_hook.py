@@ -176,6 +176,15 @@ def test_receipt_adds_up_and_names_lost_executors() -> None:
     assert result["lost"] == [{"id": "1", "reason": "exited with code 137"}]
 
 
+class Silent(Exception):
+    """As one of the JVM, which is asked for the text."""
+
+    __module__ = "py4j.protocol"
+
+    def __str__(self) -> str:
+        raise ConnectionRefusedError("refused")
+
+
 def test_reasons_are_sparks_own() -> None:
     class PythonException(Exception):
         __module__ = "pyspark.errors"
@@ -207,6 +216,9 @@ def test_reasons_are_sparks_own() -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
         process.kill()
         assert "killed by signal 9" in record.reason(ConnectionRefusedError("refused"), process)
+        refused = ConnectionRefusedError("refused")
+        refused.__context__ = Silent()
+        assert "killed by signal 9" in record.reason(refused, process)
 
 
 @pytest.mark.parametrize(
@@ -237,3 +249,20 @@ def test_aborted_stage_is_named_beside_the_exception_of_its_task(text: str, expe
 )
 def test_application_without_an_id_of_its_master_was_refused(master: str, application: str, refused: bool) -> None:
     assert context.is_refused(SimpleNamespace(master=master, applicationId=application)) is refused
+
+
+@pytest.mark.parametrize(
+    ("planned", "master", "is_told"),
+    [
+        ("spark://a:7077", "local[2]", True),
+        ("yarn", "local", True),
+        ("spark://a:7077", "spark://a:7077", False),
+        ("local[*]", "local[2]", False),
+        ("local[*]", "spark://a:7077", False),
+        ("", "local[*]", False),
+    ],
+)
+def test_script_that_leaves_the_cluster_unused_is_told(planned: str, master: str, is_told: bool) -> None:
+    text = context.unused_cluster(planned, master)
+    assert bool(text) is is_told
+    assert not is_told or (planned in text and master in text)

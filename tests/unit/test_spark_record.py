@@ -6,6 +6,9 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
+from holdfast.present import spark_card
 from holdfast.runner.machine import spark_record
 from holdfast.runner.store import layout
 from holdfast.runner.store.run_files import Events
@@ -33,3 +36,14 @@ def test_later_lines_replace_fields_of_earlier_ones_and_a_torn_line_is_passed_ov
 
 def test_script_that_ended_well_has_no_reason(tmp_path: Path) -> None:
     assert finished(tmp_path, b'{"reason": "a job that the script repeated"}\n', 0) == ("", [])
+
+
+@pytest.mark.parametrize(("status", "has_page"), [("Running", True), ("Completed", False)])
+def test_page_of_an_application_is_shown_while_it_is_there(tmp_path: Path, status: str, has_page: bool) -> None:
+    attempt = os.fsencode(tmp_path)
+    os.makedirs(layout.metrics(attempt))
+    line = b'{"application": "app-1", "master": "local[*]", "ui": "http://127.0.0.1:4040", "other": 1}\n'
+    Path(os.fsdecode(layout.spark_file(attempt))).write_bytes(line)
+    record: dict[str, object] = {"status": status, "spark": spark_record.so_far(attempt)}
+    page = "its UI, while it runs: http://127.0.0.1:4040, on the machine of the driver"
+    assert spark_card.lines(record) == ["app-1 on local[*]", *[page] * has_page]

@@ -176,6 +176,25 @@ def test_malformed_master_is_refused(address: str) -> None:
     assert "spark://HOST:7077" in caught.value.hint
 
 
+def test_what_is_not_known_here_is_checked_before_the_first_line(tmp_path: Path) -> None:
+    text = "configuration:\n  spark.driver.memory: 2g\n"
+    line = {"memory_line": "aml_config/spark_dependencies.yml:2"}
+    assert "memory_line" not in requested(tmp_path, text)[0]  # this machine has been asked
+    assert "memory_line" not in requested(tmp_path, text, memory=4 << 30)[0]
+    for kind in ("remote", "cluster"):
+        compute = ComputeTarget(name="here", type=kind, address="m")
+        chosen = Chosen(RunConfig("here"), compute, [])
+        spark = spark_request.requested(str(tmp_path), chosen, lambda findings: None, "etl.py")
+        assert {key: value for key, value in spark.items() if key == "memory_line"} == line
+    compute = ComputeTarget(name="here", type="cluster", address="spark://m:7077")
+    for script, is_asked in ((USES_SPARK, True), ("print('plain')", False)):
+        (tmp_path / "etl.py").write_text(script)
+        spark = spark_request.requested(
+            str(tmp_path), Chosen(RunConfig("here"), compute, []), lambda findings: None, "etl.py"
+        )
+        assert spark.get("uses_spark", False) is is_asked
+
+
 def test_driver_of_a_master_is_here_and_that_of_a_head_node_is_there() -> None:
     here, there = (ComputeTarget(name="a", type="cluster", address=address) for address in ("spark://a:7077", "a"))
     assert (here.kind.is_remote, there.kind.is_remote) == (False, True)

@@ -257,7 +257,14 @@ class _Chooser:
         return Choice("target", compute, None, self._own_python(), why)
 
     def _may_be_declared(self) -> bool:
-        return any(is_usable(self.root, name) for name in FILES) or has_header(self.root, self._script)
+        if any(is_usable(self.root, name) for name in FILES) or has_header(self.root, self._script):
+            return True
+        named = self._config.conda_dependencies_file if self._config is not None else None
+        if not named:
+            return False
+        from holdfast.environments.sources import DEFAULT
+
+        return named != DEFAULT  # which every run configuration names, whether it is there or not
 
     def _as_it_is(self, origin: Origin, python: str, what: str, why: str) -> Choice:
         compute = self.compute._replace(user_managed_environment=True, python_location=python)

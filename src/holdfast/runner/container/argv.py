@@ -15,6 +15,7 @@ if MYPY:
 
 INIT = ("-E", "-s", "-S")
 SHARE = "/azureml-share"
+USERS = "/etc/passwd"
 LABEL = "holdfast.run"
 
 
@@ -26,7 +27,7 @@ class Places:
     """Where the run's parts are, here and in the container: at the same paths, but for the shared folder.
 
     ``data`` is mounted read-only. ``ours``: the user and group ids of the caller; ``selinux``: whether labels keep
-    containers from files of theirs.
+    containers from files of theirs. ``users``: a list of users for the container, which then knows the caller's name.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Places:
         ours: "tuple[int, int]",
         selinux: "bool",
         data: "list[str] | None" = None,
+        users: "str | None" = None,
     ) -> "None":
         self.attempt = attempt
         self.runner = runner
@@ -48,6 +50,7 @@ class Places:
         self.ours = ours
         self.selinux = selinux
         self.data = list(dict.fromkeys(data or ()))
+        self.users = users
 
     def mounts(self) -> "list[tuple[str, str, bool]]":
         """(here, there, read-only)"""
@@ -57,6 +60,8 @@ class Places:
             result.append((self.prefix, self.prefix, True))
         if self.share:
             result.append((self.share, SHARE, False))
+        if self.users:
+            result.append((self.users, USERS, True))
         result += [(data, data, True) for data in self.data]
         return result + [(link, link, False) for link in self.links]
 
@@ -152,6 +157,18 @@ def user_words(engine: "dict[str, object]", user: "str", ours: "tuple[int, int]"
         return ["--user", user or "0:0"]
     keep = ["--userns", "keep-id"] if engine.get("rootless") and not is_root(user) else []
     return [*keep, "--user", user or "%d:%d" % ours]
+
+
+def lacks_user(engine: "dict[str, object]", container: "Container", uid: "int") -> "bool":
+    """Whether the caller is a number without a name in the container; podman gives it one."""
+    is_own = engine["name"] == "docker" and not engine.get("rootless") and not container.user
+    return is_own and uid != 0 and not container.copied
+
+
+def users_text(uid: "int", gid: "int", name: "str") -> "str":
+    """Lines of a passwd file: the caller, and whom every system has."""
+    rows = ("root:x:0:0:root:/root:/bin/sh", "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin")
+    return "\n".join([*rows, "%s:x:%d:%d::/tmp:/bin/sh" % (name, uid, gid), ""])
 
 
 def has_selinux() -> "bool":

@@ -31,13 +31,23 @@ def finish(attempt: "bytes", events: "Events", code: "int") -> "str":
     """Record what the script's process wrote about Spark; returns the reason for its failure, if Spark gave one."""
     remove_tree(layout.spark_scratch(attempt))
     record = _read(attempt)
+    shown = fields_of(record)
+    if shown:
+        events.add("spark", **shown)
+    return str(record.get("reason") or "")[:_LONGEST] if code > 0 else ""
+
+
+def so_far(attempt: "bytes") -> "dict[str, object]":
+    """The same as the event ``spark`` will have, of a run that goes on."""
+    return fields_of(_read(attempt))
+
+
+def fields_of(record: "dict[str, object]") -> "dict[str, object]":
     fields = {name: str(record[name])[:_LONGEST] for name in _TEXTS if record.get(name)}  # type: dict[str, object]
     receipt = record.get("receipt")
     if isinstance(receipt, dict):
         fields["receipt"] = receipt
-    if fields:
-        events.add("spark", **fields)
-    return str(record.get("reason") or "")[:_LONGEST] if code > 0 else ""
+    return fields
 
 
 def _read(attempt: "bytes") -> "dict[str, object]":

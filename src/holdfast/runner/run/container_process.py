@@ -94,7 +94,7 @@ class Contained:
     ) -> "monitor.Charge":
         run, container = self._run, self._wish
         gpu = self._gpu(engine)
-        places = self._places()
+        places = self._places(engine)
         command = argv.words(engine, container, places, self._name, gpu[0])
         line = self._line(engine, gpu[1], requested, environment)
         charge = monitor.Charge(str(engine["program"]), self._name, command, line, run.attempt)
@@ -106,7 +106,7 @@ class Contained:
             charge.fetch = lambda: file_copy.fetch(charge, places)
         return charge
 
-    def _places(self) -> "argv.Places":
+    def _places(self, engine: "dict[str, object]") -> "argv.Places":
         run = self._run
         prefix = run.plan.environment.prefix if run.plan.environment is not None else None
         runner = layout.runner(run.home, run.runner.encode("ascii"))
@@ -124,7 +124,26 @@ class Contained:
             (os.getuid(), os.getgid()),
             argv.has_selinux(),
             self._data_folders(),
+            self._users(engine) if run.plan.spark is not None else None,
         )
+
+    def _users(self, engine: "dict[str, object]") -> "str | None":
+        """Java finds no home without a user's name, and Spark refuses to start."""
+        uid = os.getuid()
+        if not argv.lacks_user(engine, self._wish, uid):
+            return None
+        import pwd
+
+        try:
+            name = pwd.getpwuid(uid).pw_name
+        except KeyError:
+            name = "user"
+        os.makedirs(self._inside, 0o700, exist_ok=True)
+        path = layout.users_inside(self._inside)
+        with open(path, "w") as target:
+            target.write(argv.users_text(uid, os.getgid(), name))
+        os.chmod(path, 0o644)
+        return lossless(path)
 
     def _data_folders(self) -> "list[str]":
         if not self._run.plan.data:

@@ -137,6 +137,7 @@ script_end = Place("note")
 stream = Place("stream")
 ended = Place("ended")
 packages_inside = Place("packages")
+users_inside = Place("passwd")
 gpu_touch = Place("touch")
 gpu_lost = Place("gpu-lost")
 

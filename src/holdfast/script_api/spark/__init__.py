@@ -25,6 +25,10 @@ def define() -> "None":
 
     for name in _OBTAIN:
         setattr(builtins, name, LazyName(name))
+    if '"memory_line"' in os.environ["HOLDFAST_SPARK"] or '"uses_spark"' in os.environ["HOLDFAST_SPARK"]:
+        from . import early
+
+        early.check(settings())
     if '"packages"' in os.environ["HOLDFAST_SPARK"]:  # the runs that have none do not parse it
         from . import packages
 

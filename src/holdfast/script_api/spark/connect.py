@@ -36,7 +36,7 @@ def install(module: "Any") -> "None":
         try:
             _begun(self)
         except Exception as problem:
-            say("the use of Spark is not recorded: %s" % str(problem).split("\n")[0][:200])
+            say("the use of Spark is not recorded: %s" % record.text_of(problem).split("\n")[0][:200])
 
     kind.__init__ = wrapped_init
     if settings().get("remote"):

@@ -3,10 +3,9 @@
 import functools
 import http.client
 import os
-import sys
 from urllib.parse import urlsplit
 
-from . import progress, record, registration, say
+from . import progress, record, registration, say, settings
 
 MYPY = False
 if MYPY:
@@ -37,6 +36,9 @@ def install(module: "Any") -> "None":
         import atexit
 
         atexit.register(_end, self)
+        unused = unused_cluster(str(settings().get("master") or ""), str(self.master))
+        if unused:
+            say(unused)
         _guarded(record.begun, self)
         _guarded(progress.begin, self)
         registration.watch(self)
@@ -57,6 +59,13 @@ def is_refused(context: "Any") -> "bool":
     return str(context.master).startswith("spark://") and str(context.applicationId).startswith("spark-application-")
 
 
+def unused_cluster(planned: "str", master: "str") -> "str":
+    """Old scripts often contain a master for tests, which then does the work of a cluster on one machine."""
+    if planned in ("", master) or planned.startswith("local") or not master.startswith("local"):
+        return ""
+    return "the script sets the master %s itself, so that the cluster %s is not used" % (master, planned)
+
+
 def _refusal(master: "str", version: "str") -> "str":
     text = (
         "the master %s did not accept the application: it has another version of Spark than the script (PySpark %s), "
@@ -72,7 +81,7 @@ def _end(context: "Any") -> "None":
     try:
         context.stop()
     except Exception as problem:
-        say("Spark could not be stopped: %s" % str(problem).split("\n")[0][:200])
+        say("Spark could not be stopped: %s" % record.text_of(problem).split("\n")[0][:200])
     if process is None:
         return
     try:
@@ -92,7 +101,7 @@ def _guarded(work: "Any", context: "Any") -> "None":
     try:
         work(context)
     except Exception as problem:
-        sys.stderr.write("holdfast: the use of Spark is not recorded: %s\n" % str(problem).split("\n")[0][:200])
+        say("the use of Spark is not recorded: %s" % record.text_of(problem).split("\n")[0][:200])
 
 
 def _fetch_logs(context: "Any") -> "None":

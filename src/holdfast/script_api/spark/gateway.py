@@ -4,6 +4,7 @@ import os
 import shlex
 import socket
 import sys
+from urllib.parse import quote
 
 from . import executor_python, installation, java, master_page, memory, record, say, settings
 
@@ -57,8 +58,7 @@ def install(module: "Any") -> "None":
         try:
             made = _launched(launch, conf, popen_kwargs)
         except Exception as problem:
-            text = "Spark's JVM ended before it could be used; what it printed is above (%s)" % _line(problem)
-            raise _noted(CannotStart(text)) from problem
+            raise _noted(CannotStart(_not_started(problem))) from problem
         process = getattr(made, "proc", None)
         record.explain_exceptions(lambda value: record.reason(value, process))
         return made
@@ -77,6 +77,21 @@ def _launched(launch: "Any", conf: "Any", popen_kwargs: "Any") -> "Any":
         tempfile.tempdir = before
 
 
+def _not_started(problem: "Exception") -> "str":
+    """PySpark says only that the JVM ended; its process is a local variable of the function that started it."""
+    code, trace = None, problem.__traceback__  # type: int | None, Any
+    while trace is not None and code is None:
+        process = trace.tb_frame.f_locals.get("proc")  # type: Any
+        code = process.poll() if hasattr(process, "poll") else None
+        trace = trace.tb_next
+    # The JVM itself, or the shell that Spark starts it from.
+    number = -code if code is not None and code < 0 else code - 128 if code is not None and code > 128 else 0
+    if number:
+        return record.KILLED % number
+    ended = " with code %d" % code if code is not None else ""
+    return "Spark's JVM ended%s before it could be used; what it printed is above (%s)" % (ended, _line(problem))
+
+
 def prepare(own: "dict[str, str]") -> "None":
     """Set the variables that the JVM is started with. ``own`` is the configuration that the script itself made."""
     spark = installation.find()
@@ -88,17 +103,30 @@ def prepare(own: "dict[str, str]") -> "None":
     _provide_packages(values)
     master = own.get("spark.master") or str(values.get("master") or "local[*]")
     _check_hadoop(master)
-    _check_version(master, spark.spark)
+    if values.get("checked") != master:
+        _check_version(master, spark.spark)
     conf = dict(_defaults(master, folder), **(values.get("conf") or {}))
     _check_memory(conf, own)
-    _keep_event_log(conf)
+    _keep_event_log(conf, own)
     os.environ["JAVA_HOME"] = java.usable_home(chosen, folder)
     os.environ.setdefault("SPARK_LOCAL_DIRS", folder)
-    os.environ.setdefault("SPARK_LOCAL_IP", address(master))
+    _choose_addresses(master, conf)
     os.environ["PYSPARK_PYTHON"] = _executors_python(master, conf, own)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:-UsePerfData")  # leaves a file in /tmp where it is ended
     os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join(map(shlex.quote, options(master, conf, values)))
+
+
+def check_cluster(values: "dict[str, Any]") -> "None":
+    """Whether the cluster's version of Spark and the Python of its executors suit; asked before the first line."""
+    spark = installation.find()
+    if spark is None:
+        return  # the script will notice
+    _check_version(str(values["master"]), spark.spark)
+    values["checked"] = values["master"]
+    named = (values.get("conf") or {}).get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON", "")
+    if named and named != sys.executable:
+        _check_python(named)
 
 
 def _provide_packages(values: "dict[str, Any]") -> "None":
@@ -138,7 +166,8 @@ def _defaults(master: "str", folder: "str") -> "dict[str, str]":
             for n, name in enumerate(_QUIET)
         ]
         target.write(_LOG4J + "".join(rows))
-    java_options = "-XX:-UsePerfData -Dlog4j2.configurationFile=file:%s -Djava.io.tmpdir=%s" % (log, folder)
+    folders = (_option("-Dlog4j2.configurationFile=file:" + quote(log)), _option("-Djava.io.tmpdir=" + folder))
+    java_options = "-XX:-UsePerfData %s %s" % folders
     conf = {"spark.ui.showConsoleProgress": "false", "spark.driver.defaultJavaOptions": java_options}
     if master.startswith("local"):
         conf.update({"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK})
@@ -149,13 +178,29 @@ def _defaults(master: "str", folder: "str") -> "dict[str, str]":
     return conf
 
 
+def _option(text: "str") -> "str":
+    """As Spark's launcher takes options apart: at spaces outside quotes."""
+    return '"%s"' % text.replace("\\", "\\\\").replace('"', '\\"')
+
+
 def _level(name: "str") -> "str":
     """In local mode the executor repeats the exception of every failed task, which the scheduler tells too."""
     return "fatal" if name.endswith(".Executor") else "error"
 
 
+def _choose_addresses(master: "str", conf: "dict[str, str]") -> "None":
+    """On a standalone cluster only the driver listens where workers reach it; they have no use for the UI."""
+    if os.environ.get("SPARK_LOCAL_IP") or not master.startswith("spark://"):
+        os.environ.setdefault("SPARK_LOCAL_IP", address(master))
+        return
+    reached = address(master)
+    os.environ.update(SPARK_LOCAL_IP=_LOOPBACK, SPARK_PUBLIC_DNS=_LOOPBACK)
+    conf.setdefault("spark.driver.host", reached)
+    conf.setdefault("spark.driver.bindAddress", reached)
+
+
 def address(master: "str") -> "str":
-    """The address that driver and UI listen on: the loopback, or the one from which the master is reached."""
+    """The address that the driver listens on: the loopback, or the one from which the master is reached."""
     import re
 
     match = re.match(r"spark://\[?([^\],/]+?)\]?:(\d+)", master)
@@ -249,23 +294,23 @@ def scratch() -> "str":
     return folder
 
 
-def _keep_event_log(conf: "dict[str, str]") -> "None":
+def _keep_event_log(conf: "dict[str, str]", own: "dict[str, str]") -> "None":
     """Where it is asked for without a folder, it becomes an output."""
-    outputs = os.environ.get("HOLDFAST_OUTPUTS")
-    if outputs and conf.get("spark.eventLog.enabled") == "true" and "spark.eventLog.dir" not in conf:
+    outputs, both = os.environ.get("HOLDFAST_OUTPUTS"), dict(conf, **own)
+    is_on = both.get("spark.eventLog.enabled", "").strip().lower() == "true"  # as Spark reads it
+    if outputs and is_on and "spark.eventLog.dir" not in both:
         folder = os.path.join(outputs, "spark-events")
         os.makedirs(folder, exist_ok=True)
-        conf["spark.eventLog.dir"] = "file://" + folder
+        conf["spark.eventLog.dir"] = "file://" + quote(folder)
 
 
 def _check_memory(conf: "dict[str, str]", own: "dict[str, str]") -> "None":
     """Refuse a heap that is larger than the machine or container; reduce the default where memory is small."""
     limit = memory.limit()
     text = own.get("spark.driver.memory") or conf.get("spark.driver.memory", "")
-    wanted = memory.size(text)
-    if limit and wanted > limit:
-        message = "spark.driver.memory is %s, and this machine or container has %d MB; write a smaller value"
-        raise _noted(CannotStart(message % (text, limit >> 20)))
+    message = memory.complaint(text)
+    if message:
+        raise _noted(CannotStart(message))
     if limit and not text and limit * _SHARE < 1 << 30:
         conf["spark.driver.memory"] = "%dm" % (int(limit * _SHARE) >> 20)
 
@@ -298,4 +343,4 @@ def _noted(problem: "CannotStart") -> "CannotStart":
 
 
 def _line(problem: "Exception") -> "str":
-    return (str(problem).strip().split("\n") or [""])[0][:200]
+    return record.text_of(problem).strip().split("\n")[0][:200]

@@ -31,3 +31,12 @@ def limit() -> "int":
     except (OSError, ValueError):
         pass
     return min(limits) if limits else 0
+
+
+def complaint(text: "str") -> "str":
+    """What is wrong with a size of the driver's heap here; empty where it fits."""
+    most = limit()
+    if not most or size(text) <= most:
+        return ""
+    message = "spark.driver.memory is %s, and this machine or container has %d MB; write a smaller value"
+    return message % (text, most >> 20)

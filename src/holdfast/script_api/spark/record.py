@@ -20,7 +20,9 @@ _PY4J = "An error occurred while calling"
 _known = {}  # type: dict[str, Any]
 _decided = []  # type: list[str]
 _executors = []  # type: list[dict[str, Any]]
+KILLED = "Spark's driver JVM was killed by signal %d: by another process, or by the kernel when memory ran out"
 _END_S = 3.0
+_SHUTDOWN_S = 30.0  # of a JVM that takes no connections any more; on a busy machine its end takes many seconds
 _EXIT_CODES = {52: ": it ran out of memory; raise spark.driver.memory"}  # Spark's own
 _OUT_OF_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError|exited with code 52\b")
 _EXECUTOR_MEMORY = "; an executor ran out of memory: raise spark.executor.memory"
@@ -161,15 +163,14 @@ def reason(value: "BaseException", process: "Any") -> "str":
     if _decided:
         return _decided[0]
     kinds = [type(error) for error in _chain(value)]
+    is_closed = ConnectionRefusedError in kinds
     of_gateway = any(kind.__module__.startswith("py4j") or issubclass(kind, OSError) for kind in kinds)
     has_answered = any(kind.__name__ == "Py4JJavaError" for kind in kinds)  # so that the JVM is not about to end
-    code = _ended(process, 0 if has_answered else _END_S) if of_gateway else None
-    text = "\n".join(str(error) for error in _chain(value))
+    patience = _SHUTDOWN_S if is_closed else 0 if has_answered else _END_S
+    code = _ended(process, patience) if of_gateway else None
+    text = "\n".join(text_of(error) for error in _chain(value))
     if code is not None and code < 0:
-        return (
-            "Spark's driver JVM was killed by signal %d: by another process, or by the kernel when memory ran out"
-            % -code
-        )
+        return KILLED % -code
     job = _JOB.search(text)
     of_executor = job is not None and "executor driver)" not in job.group(1)
     if "java.lang.OutOfMemoryError" in text and not of_executor:
@@ -185,6 +186,14 @@ def reason(value: "BaseException", process: "Any") -> "str":
         return aborted + (_EXECUTOR_MEMORY if of_executor and _OUT_OF_MEMORY.search(aborted) else "")
     is_of_python = inner and _TRACEBACK in text
     return _OF_SPARK + (inner[-1].strip() if is_of_python else _message(text))[:_LONGEST]
+
+
+def text_of(error: "BaseException") -> "str":
+    """An exception of the JVM is asked for its text, which fails when the JVM has ended."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
 
 
 def _message(text: "str") -> "str":
