@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
@@ -134,6 +135,15 @@ async def in_thread(function: Callable[..., Answer], *arguments: object) -> Answ
 def whole(text: str | None, default: int, most: int = 1 << 53) -> int:
     """A number of a query; the default for anything else."""
     return min(int(text), most) if text and text.isascii() and text.isdigit() and len(text) < 17 else default
+
+
+def seconds(text: str | None) -> float | None:
+    """A finite number of a query; None for anything else."""
+    try:
+        value = float(text) if text else math.nan
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
 
 
 def workbench(request: Request) -> Workbench:

@@ -64,6 +64,10 @@ window.holdfast = (() => {
   return {
     json,
     inTurn,
+    also(topic, callback) { // besides the page's own callback for it
+      const first = listeners.get(topic);
+      if (first) listeners.set(topic, (news) => { first(news); callback(news); });
+    },
     listen(topic, callback) {
       if (!topic) return;
       listeners.set(topic, callback);
