@@ -21,10 +21,12 @@ from holdfast.engine.runs.watch import Watch
 from holdfast.ledger import Stopwatch, now_ns
 from holdfast.runner.store import layout
 from holdfast.store import runs
+from holdfast.web.live_gpus import GpuFollower
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from holdfast.amlconfig.types import ComputeTarget
     from holdfast.model import Json
     from holdfast.store.home import Home
     from holdfast.store.index.index import Index
@@ -36,13 +38,15 @@ _HEARTBEAT_SECONDS = 15.0
 
 
 class Live:
-    """One watcher for all pages; a page names what it shows: ``runs``, or the log of a run as ``log:UID``."""
+    """One watcher for all pages; a page names what it shows: ``runs``, ``log:UID`` or ``gpus:PROJECT:TARGET``."""
 
     def __init__(self, home: Home, history: History) -> None:
         self._home = home
         self._history = history
         self._queues: dict[asyncio.Queue[Json], frozenset[str]] = {}
         self._followers: dict[str, _LogFollower] = {}
+        self._machines: dict[str, GpuFollower] = {}
+        self.computes: dict[str, ComputeTarget] = {}  # of the topics that are GPUs
         self._task: asyncio.Task[None] | None = None
 
     async def stream(self, topics: frozenset[str], is_stopping: Callable[[], bool]) -> AsyncIterator[str]:
@@ -85,6 +89,10 @@ class Live:
         for uid in logs - self._followers.keys():
             if runs.is_uid(uid) and os.path.isdir(self._home.run(uid)):
                 self._followers[uid] = _LogFollower(self._home, uid, self.tell)
+        for topic in self._machines.keys() - topics:
+            self._machines.pop(topic).stop()
+        for topic in (topics & self.computes.keys()) - self._machines.keys():
+            self._machines[topic] = GpuFollower(self._home, topic, self.computes[topic], self.tell)
         if topics and self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._look())
         elif not topics and self._task is not None:

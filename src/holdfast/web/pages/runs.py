@@ -19,6 +19,7 @@ from holdfast.present.run_table import age
 from holdfast.store.index.select import Wish
 from holdfast.store.where.fields import FIELDS, KEY_SHIFT
 from holdfast.web import views
+from holdfast.web.allowed import allowed
 from holdfast.web.app import address, form, in_thread, json_answer, state_class, whole, workbench
 
 if TYPE_CHECKING:
@@ -153,6 +154,11 @@ async def as_json(request: Request) -> Response:
 async def events(request: Request) -> Response:
     bench = workbench(request)
     topics = frozenset(request.query_params.get("topics", "runs").split(",")[:20])
+    for topic in topics - bench.live.computes.keys():
+        kind, _, place = topic.partition(":")
+        if kind == "gpus":
+            project, _, name = place.partition(":")
+            bench.live.computes[topic] = await allowed(bench, project, name)
     return StreamingResponse(bench.live.stream(topics, bench.is_stopping), media_type="text/event-stream")
 
 
