@@ -84,6 +84,7 @@ class Workbench:
             _=lambda message: languages.translate(language, message),
             language=language,
             theme=preferences.get("theme", "system"),
+            shortcuts=preferences.get("shortcuts", "on"),
             here=request.scope["path"],
             read_only=self.read_only,
             version=__version__,

@@ -32,6 +32,8 @@ class Known(NamedTuple):
     last_uid: str = ""
     last_status: str = ""
     last_utc: str = ""
+    files: int = 0  # of the last run's snapshot
+    bytes: int = 0
 
 
 async def every(bench: Workbench) -> list[Known]:
@@ -74,7 +76,9 @@ def _with_runs(home: Home, index: Index) -> list[Known]:
         root = str(request.get("project_root") or "")
         is_here = _identity(root) == project_id
         name = str(request.get("project") or project_id)
-        result.append(Known(project_id, name, root if is_here else "", count, uid, str(status), str(created or "")))
+        files, size = (value if isinstance(value := request.get(key), int) else 0 for key in ("files", "bytes"))
+        last = (uid, str(status), str(created or ""), files, size)
+        result.append(Known(project_id, name, root if is_here else "", count, *last))
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -9,9 +10,10 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from starlette.background import BackgroundTask
-from starlette.responses import FileResponse, RedirectResponse
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, RedirectResponse, Response
 
-from holdfast import ledger, lifecycle
+from holdfast import lifecycle
 from holdfast.engine.runs import annotate, gpu_diagnosis, reconcile, stop
 from holdfast.labels import read_tags
 from holdfast.metrics import reader
@@ -19,13 +21,13 @@ from holdfast.passport import signing
 from holdfast.passport.make import make as make_passport
 from holdfast.present import gpu_receipt, spark_card
 from holdfast.runner.store import layout
-from holdfast.store import history_record, output_manifest, package_list
-from holdfast.web import series
-from holdfast.web.app import address, form, in_thread, json_answer, seconds, workbench
+from holdfast.store import history_record, output_manifest, package_list, runs
+from holdfast.web import ledger_strip, pictures, series
+from holdfast.web.app import address, form, in_thread, json_answer, seconds, whole, workbench
+from holdfast.web.gate import INERT
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.responses import Response
 
     from holdfast.model import Json
     from holdfast.store.home import Home
@@ -64,6 +66,21 @@ async def cancel(request: Request) -> Response:
     if lifecycle.state_of(run.events) not in lifecycle.FINAL:
         await in_thread(stop.cancel, bench.home, run.uid, os.environ.get("USER", "the user"))
     return RedirectResponse(f"/runs/{run.uid}", 303)
+
+
+async def picture(request: Request) -> Response:
+    """A logged picture: the value number ``at`` of the series ``name``."""
+    query = request.query_params
+    run = await workbench(request).history.run(request.path_params["uid"])
+
+    def read() -> tuple[bytes, str] | None:
+        logged = reader.read_attempts(runs.metric_folders(run))
+        return pictures.read(run, logged, query.get("name", ""), whole(query.get("at"), 0))
+
+    found = await in_thread(read)
+    if found is None:
+        raise HTTPException(404, "this run has no such picture")
+    return Response(found[0], media_type=found[1], headers={"content-security-policy": INERT})
 
 
 async def passport(request: Request) -> Response:
@@ -106,16 +123,18 @@ def _record(run: Run) -> Json:
 def _card(home: Home, run: Run) -> dict[str, Any]:
     record = history_record.record(run)
     metrics, gpu = series.read(run)
-    digests = [reader.digest(result) for result in list(metrics.by_name.values())[:_MOST_METRICS]]
+    shown = [one for one in metrics.by_name.values() if not isinstance(one.values[-1], dict)]  # no pictures, no tables
+    digests = [reader.digest(result) for result in shown[:_MOST_METRICS]]
     packages = package_list.read(run) or {}
     recorded = history_record.gpu_receipt(run)
     return {
         "record": record,
         "facts": [(name, record.get(name)) for name in _FACTS if record.get(name) not in (None, "")],
         "attempts": history_record.attempts(run),
-        "strip": _strip(record.get("ledger")),
+        "strip": ledger_strip.strip(record.get("ledger")),
+        "pictures": json.dumps(pictures.known([run], [metrics])),
         "digests": digests,
-        "more_metrics": max(0, len(metrics.by_name) - _MOST_METRICS),
+        "more_metrics": max(0, len(shown) - _MOST_METRICS),
         "has_curves": any(digest.points > 1 for digest in digests) or bool(gpu),
         "problems": metrics.problems,
         "receipt": gpu_receipt.read(recorded) if recorded else None,
@@ -130,20 +149,6 @@ def _card(home: Home, run: Run) -> dict[str, Any]:
         "data": record.get("data") or [],
         "spark": spark_card.lines(record),
     }
-
-
-def _strip(recorded: object) -> list[Json]:
-    """The parts of the run's time that took any, with their share in tenths of a percent."""
-    result = recorded if isinstance(recorded, dict) else {}
-    parts, wall = result.get("parts"), result.get("wall_s")
-    if not isinstance(parts, dict) or not isinstance(wall, float) or wall <= 0:
-        return []
-    lengths = [(name, parts.get(name)) for name in ledger.PARTS]
-    return [
-        {"name": name, "seconds": length, "share": min(1.0, length / wall)}
-        for name, length in lengths
-        if isinstance(length, float) and length >= 0.0005
-    ]
 
 
 def _again(run: Run) -> str:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from holdfast.model import Json
     from holdfast.store.home import Home
+    from holdfast.web.known_projects import Known
 
 _KEPT = ("project", "kind", "address", "name", "port")  # of the form; a password is in no page
 
@@ -94,16 +95,17 @@ async def _all(request: Request) -> list[Json]:
     rows: list[Json] = []
     for known in await known_projects.every(bench):
         if known.root:
-            rows += await in_thread(_targets, bench.home, known.root, known.id, known.name)
+            rows += await in_thread(of_project, bench.home, known)
     return rows
 
 
-def _targets(home: Home, root: str, project_id: str, project: str) -> list[Json]:
-    folders = target_lookup.folders(root, home.path)
-    return [
-        {"project": project, "project_id": project_id, "name": name, **_described(folders, name)}
-        for name in target_lookup.targets(folders)
-    ]
+def of_project(home: Home, known: Known) -> list[Json]:
+    folders = target_lookup.folders(known.root, home.path)
+    rows: list[Json] = []
+    for name in target_lookup.targets(folders):
+        row = {"project": known.name, "project_id": known.id, "name": name, **_described(folders, name)}
+        rows.append({**row, "is_silent": os.path.exists(home.silent(name))})
+    return rows
 
 
 def _described(folders: tuple[str, ...], name: str) -> Json:
