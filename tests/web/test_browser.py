@@ -93,7 +93,8 @@ class Visit:
 def _screens(server: Server) -> dict[str, str]:
     uids = [row["uid"] for row in server.get("/rows.json").json["rows"]]
     project = server.get("/projects.json").json[0]["id"]
-    first = uids[-1]
+    first = next(uid for uid in uids if server.get(f"/runs/{uid}.json").json["arguments"] == ["--lr", "0.1"])
+    second = next(uid for uid in uids if server.get(f"/runs/{uid}.json").json["arguments"] == ["--lr", "0.2"])
     return {
         "projects": "/projects",
         "dashboard": f"/projects/{project}",
@@ -102,18 +103,25 @@ def _screens(server: Server) -> dict[str, str]:
         "targets": "/targets",
         "jobs": "/jobs",
         "runs": "/runs",
+        "charts": "/runs?chart=points&axis=params.lr&axis=metrics.loss",
+        "parallel": "/runs?chart=parallel&axis=params.lr&axis=metrics.loss&axis=metrics.accuracy",
         "run": f"/runs/{first}",
+        "code": f"/runs/{first}/code?file=train.py&line=4",
         "log": f"/runs/{first}/log",
-        "compare": f"/compare?run={first}&run={uids[-2]}",
+        "compare": f"/compare?run={first}&run={second}",
         "output": f"/runs/{first}/outputs?name=outputs/table.csv",
         "settings": "/settings",
+        "help": "/help",
+        "form": f"/projects/{project}/files?folder=aml_config&file=aml_config/box.compute",
     }
 
 
 def test_screens_have_no_axe_faults_overflow_or_console_errors(
-    signed_in: tuple[Server, BrowserContext], browser: Browser
+    desk: Desk, signed_in: tuple[Server, BrowserContext], browser: Browser
 ) -> None:
     server, _ = signed_in
+    (desk.project / "aml_config").mkdir(exist_ok=True)
+    (desk.project / "aml_config" / "box.compute").write_text("# mine\ntype: remote\nusernam: ada\naddress: gpu1\n")
     faults = []
     for theme in ("light", "dark"):
         context = browser.new_context(
@@ -128,6 +136,10 @@ def test_screens_have_no_axe_faults_overflow_or_console_errors(
                 page.wait_for_selector("#charts[data-drawn]")
             if screen == "log":
                 page.wait_for_selector("#log[data-ready]")
+            if screen in ("charts", "parallel"):
+                page.wait_for_selector("#points[data-ready='2']")
+            if screen == "run-dialog":
+                page.wait_for_selector("#preflight[data-ready]")
             page.add_script_tag(path=str(AXE))
             found = page.evaluate("axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa']})")
             faults += [
@@ -140,6 +152,8 @@ def test_screens_have_no_axe_faults_overflow_or_console_errors(
             if theme == "light":
                 for width in (320, 2560):
                     page.set_viewport_size({"width": width, "height": 900})
+                    if SCREENSHOTS:
+                        page.screenshot(path=f"{SCREENSHOTS}/{screen}-{width}.png")
                     wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
                     faults += [f"{screen} overflows at {width} px by {wide}"] if wide > 0 else []
             visit.close()

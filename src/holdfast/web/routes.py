@@ -51,7 +51,7 @@ ROUTES = (
     Page("/points.json", runs.points, "numbers of the grid's runs, axis by axis, for its charts"),
     Page("/names.json", runs.names, "what can be a column or an axis"),
     Page("/runs.csv", runs.as_csv, "the grid, or some of its runs, as CSV"),
-    Page("/runs/labels", runs.labels, "tag or archive several runs", post=True),
+    Page("/labels", runs.labels, "tag or archive several runs", post=True),
     Page("/views", runs.save_view, "save a view of the grid, or remove one", post=True),
     Page("/runs/{uid}", run.page, "Run"),
     Page("/runs/{uid}.json", run.as_json, "the same, as `history info -o json` prints it"),
@@ -98,5 +98,5 @@ ROUTES = (
 
 def as_routes(pages: Sequence[Page]) -> list[Route]:
     """The more exact paths first: `.json` names a twin and is no part of an id."""
-    ordered = sorted(pages, key=lambda page: (not page.path.endswith((".json", ".txt", ".csv", "/labels")), page.path))
+    ordered = sorted(pages, key=lambda page: (not page.path.endswith((".json", ".txt", ".csv")), page.path))
     return [Route(page.path, page.handler, methods=["POST"] if page.post else ["GET"]) for page in ordered]

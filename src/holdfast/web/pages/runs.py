@@ -107,7 +107,7 @@ async def as_csv(request: Request) -> Response:
     window = await bench.history.window(_wish(request, columns), 0, 100_000)
     rows = [row for uid, row in zip(window.uids, window.rows, strict=True) if not chosen or uid in chosen]
     headers = {"content-disposition": 'attachment; filename="runs.csv"'}
-    return Response(csv_table.as_csv(rows), media_type="text/csv; charset=utf-8", headers=headers)
+    return Response(csv_table.as_csv(rows, list(rows[0]) if rows else None), media_type="text/csv; charset=utf-8", headers=headers)
 
 
 async def labels(request: Request) -> Response:
