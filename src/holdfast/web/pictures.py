@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING
 
 from holdfast.metrics import values
@@ -25,7 +26,8 @@ def known(compared: Sequence[Run], logged: Sequence[Metrics]) -> list[Json]:
         places: list[dict[int, int]] = []
         for metrics in logged:
             series = metrics.by_name.get(name)
-            pairs = zip(series.steps, series.values, strict=True) if series is not None else ()
+            has_pictures = series is not None and not isinstance(series.values, array)  # an array has numbers alone
+            pairs = zip(series.steps, series.values, strict=True) if series is not None and has_pictures else ()
             places.append({step: at for at, (step, value) in enumerate(pairs) if values.image(value) is not None})
         steps = sorted({step for place in places for step in place})[:_MOST_STEPS]
         if steps:

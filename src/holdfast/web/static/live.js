@@ -61,6 +61,15 @@ window.holdfast = (() => {
     };
   }
 
+  // What can be scrolled sideways can be scrolled with the keyboard.
+  const seen = new ResizeObserver((entries) => {
+    for (const {target} of entries) {
+      if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
+      else if (!target.hasAttribute("role")) target.removeAttribute("tabindex");
+    }
+  });
+  for (const part of document.querySelectorAll(".wide, .source, .diff")) seen.observe(part);
+
   return {
     json,
     inTurn,
