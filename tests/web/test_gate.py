@@ -73,7 +73,7 @@ def test_headers_are_on_every_answer(server: Server, uid: str) -> None:
         assert "unsafe" not in policy
         assert "frame-ancestors" in policy
         assert answer.headers["x-content-type-options"] == "nosniff"
-        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["referrer-policy"] == "same-origin"
         assert "access-control-allow-origin" not in answer.headers
 
 

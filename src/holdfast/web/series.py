@@ -42,7 +42,7 @@ def begin_ns(run: Run, metrics: Metrics, gpu: dict[str, Series]) -> int:
 
 def names(metrics: Metrics) -> list[str]:
     """Series with numbers to draw, in the order in which they were logged."""
-    return [name for name, series in metrics.by_name.items() if any(map(_is_number, series.values[:3]))]
+    return [name for name, series in metrics.by_name.items() if any(map(_is_number, series.values[:1000]))]
 
 
 def curves(run: Run, wanted: list[str], start: float | None, end: float | None) -> Json:
