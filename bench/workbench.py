@@ -32,14 +32,20 @@ HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 ROUNDS = 5
 LINE = b"2026-11-19 04:00:00 epoch %08d batch 0042 loss 0.123456 accuracy 0.98765432101234567 lr 0.0010 %s\n"
 # Prints the time ten times a second, and how long ago it printed a line is what a page can tell.
-CLOCK = "import sys, time\nopen(sys.argv[1]).read()\nfor number in range(150):\n    print(f'at {time.time():.4f}', flush=True)\n    time.sleep(0.1)\n"
+CLOCK = """import sys, time
+open(sys.argv[1]).read()
+for number in range(150):
+    print(f'at {time.time():.4f}', flush=True)
+    time.sleep(0.1)
+"""
 WATCH = """() => {
   window.late = [];
   new MutationObserver((changes) => {
     const now = performance.timeOrigin + performance.now();
     for (const change of changes) for (const row of change.addedNodes) {
       const match = /at (\\d+\\.\\d+)/.exec(row.textContent || "");
-      if (match && !window.late.some(([stamp]) => stamp === match[1])) window.late.push([match[1], now / 1e3 - match[1]]);
+      const isNew = match && !window.late.some(([stamp]) => stamp === match[1]);
+      if (isNew) window.late.push([match[1], now / 1e3 - match[1]]);
     }
   }).observe(document.getElementById("log"), {childList: true, subtree: true});
 }"""
@@ -120,7 +126,9 @@ def write_log(path: Path, size: int) -> int:
     with open(path, "wb") as target:
         for first in range(0, count, 100_000):
             numbers = range(first, min(count, first + 100_000))
-            target.write(b"".join(LINE % (number, b"needle" if number == count - 10 else b"......") for number in numbers))
+            target.write(
+                b"".join(LINE % (number, b"needle" if number == count - 10 else b"......") for number in numbers)
+            )
     return count
 
 
@@ -159,13 +167,17 @@ def measure_log(browser: Browser, cookies: Any, run: str, path: str, lines: int)
     print(f"log of {os.path.getsize(path) / 1e9:.2f} GB, {lines:,} lines")
     print(f"  page shows its end      {took:.2f} s")
     fetch = "async (address) => (await (await fetch(address)).json()).size || 0"
-    ask = lambda query: page.evaluate(fetch, f"{run}/{query}")  # noqa: E731
+
+    def ask(query: str) -> object:
+        return page.evaluate(fetch, f"{run}/{query}")
+
     print(f"  jump to a byte          {timed(lambda: ask('log.json?at=654321000')):.2f} s")
     wc = timed(lambda: subprocess.run(["wc", "-l", path], check=True, stdout=subprocess.DEVNULL))
     began = time.perf_counter()
     ask(f"log.json?line={lines - 5}")
     first = time.perf_counter() - began
-    print(f"  jump to a line number   {first:.2f} s, then {timed(lambda: ask(f'log.json?line={lines - 7}')):.2f} s; wc -l {wc:.2f} s")
+    again = timed(lambda: ask(f"log.json?line={lines - 7}"))
+    print(f"  jump to a line number   {first:.2f} s, then {again:.2f} s; wc -l {wc:.2f} s")
     env = {**os.environ, "LC_ALL": "C.UTF-8"}
     grep = timed(lambda: subprocess.run(["grep", "-F", "needle", path], check=True, stdout=subprocess.DEVNULL, env=env))
     print(f"  search all of it        {timed(lambda: ask('search.json?text=needle')):.2f} s; grep -F {grep:.2f} s")
@@ -194,7 +206,8 @@ def measure_series(browser: Browser, cookies: Any, run: str, count: int) -> None
         start = max(0.0, second - width / 2)
         peaks.append(page.evaluate(greatest, f"{run}/curves.json?start={start}&end={start + width}"))
     context.close()
-    print(f"series of {count:,} points  {took:.2f} s until drawn, cold; its peak is seen at {peaks.count(1000)} of {len(peaks)} zooms")
+    print(f"series of {count:,} points  {took:.2f} s until drawn, cold")
+    print(f"  its peak is seen at     {peaks.count(1000)} of {len(peaks)} zooms")
 
 
 def measure_lines(browser: Browser, cookies: Any, base: str, place: Place, tabs: int, pid: int) -> None:
@@ -216,11 +229,14 @@ def measure_lines(browser: Browser, cookies: Any, base: str, place: Place, tabs:
     follower.join()
     pages[-1].wait_for_timeout(1000)
     seen = [value for page in pages for _, value in page.evaluate("window.late") if value < 5]
-    print(f"line printed until visible, {tabs} tabs: p50 {percentile(seen, 50):.3f} s, p95 {percentile(seen, 95):.3f} s")
+    print(
+        f"line printed until visible, {tabs} tabs: p50 {percentile(seen, 50):.3f} s, p95 {percentile(seen, 95):.3f} s"
+    )
     print(f"                       logs -f: p50 {percentile(late, 50):.3f} s, p95 {percentile(late, 95):.3f} s")
     before = processor_seconds(pid)
     pages[-1].wait_for_timeout(10_000)
-    print(f"server with {tabs} idle tabs: {(processor_seconds(pid) - before) * 10:.2f} % of a core, {memory_mb(pid):.0f} MB")
+    idle = (processor_seconds(pid) - before) * 10
+    print(f"server with {tabs} idle tabs: {idle:.2f} % of a core, {memory_mb(pid):.0f} MB")
     context.close()
 
 

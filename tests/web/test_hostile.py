@@ -47,7 +47,9 @@ PROGRAMS = (
     "<iframe srcdoc='<script>parent.broken=1</script>'></iframe>",
 )
 PAYLOADS = [way.format(program) for way, program in itertools.product(WAYS, PROGRAMS)]
-ACTIVE = re.compile(r"<(script(?! src=\"/static/)|img(?! class=\"tile\")|svg/|iframe srcdoc|a href=javascript)", re.IGNORECASE)
+ACTIVE = re.compile(
+    r"<(script(?! src=\"/static/)|img(?! class=\"tile\")|svg/|iframe srcdoc|a href=javascript)", re.IGNORECASE
+)
 
 
 @pytest.fixture(scope="module")
@@ -81,9 +83,10 @@ def _addresses(server: Server) -> dict[str, str]:
     project = next(row["id"] for row in server.get("/projects.json").json if row["runs"])
     names = re.findall(r'href="(/runs/[^"]*/outputs\?name=[^"]+)"', server.get(f"/runs/{uid}").text)
     assert len(names) > 50
+    view = f"where={quote(PAYLOADS[1])}&columns={quote(PAYLOADS[2])}&axis={quote(PAYLOADS[3])}"
     return {
         "runs": "/runs",
-        "filter": f"/runs?where={quote(PAYLOADS[1])}&columns={quote(PAYLOADS[2])}&axis={quote(PAYLOADS[3])}&chart=points",
+        "filter": f"/runs?chart=points&{view}",
         "run": f"/runs/{uid}",
         "log": f"/runs/{uid}/log",
         "code": f"/runs/{uid}/code",
@@ -218,7 +221,10 @@ def test_pages_need_no_network(hostile: tuple[Desk, Server], tmp_path: Path) -> 
     server = Server(alone, "--socket").sign_in()
     try:
         devices = subprocess.run(
-            ["nsenter", "-t", str(server.process.pid), "-n", "cat", "/proc/net/dev"], capture_output=True, text=True, check=True
+            ["nsenter", "-t", str(server.process.pid), "-n", "cat", "/proc/net/dev"],
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         assert [line.split(":")[0].strip() for line in devices.splitlines()[2:]] == ["lo"]
         for name, address in addresses.items():

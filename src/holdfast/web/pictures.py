@@ -29,11 +29,11 @@ def known(compared: Sequence[Run], logged: Sequence[Metrics]) -> list[Json]:
             has_pictures = series is not None and not isinstance(series.values, array)  # an array has numbers alone
             pairs = zip(series.steps, series.values, strict=True) if series is not None and has_pictures else ()
             places.append({step: at for at, (step, value) in enumerate(pairs) if values.image(value) is not None})
-        steps = sorted({step for place in places for step in place})[:_MOST_STEPS]
+        steps = sorted({step for known_steps in places for step in known_steps})[:_MOST_STEPS]
         if steps:
             rows = [
-                {"uid": run.uid, "at": [place.get(step) for step in steps]}
-                for run, place in zip(compared, places, strict=True)
+                {"uid": run.uid, "at": [at_step.get(step) for step in steps]}
+                for run, at_step in zip(compared, places, strict=True)
             ]
             result.append({"name": name, "steps": steps, "runs": rows})
         if len(result) == _MOST_NAMES:

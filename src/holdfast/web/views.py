@@ -29,7 +29,9 @@ def every(home: Home) -> dict[str, str]:
 def save(home: Home, name: str, path: str, is_kept: bool) -> None:
     name = name.strip()
     if not 0 < len(name) <= _LONGEST_NAME:
-        raise UsageError(f"a view needs a name of at most {_LONGEST_NAME} characters", hint="write its name and save it")
+        raise UsageError(
+            f"a view needs a name of at most {_LONGEST_NAME} characters", hint="write its name and save it"
+        )
     with home.lock("ui-preferences"):
         known = every(home)
         known.pop(name, None)

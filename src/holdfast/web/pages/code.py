@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
 
@@ -61,8 +61,8 @@ async def restored(request: Request) -> Response:
         raise HTTPException(400, "confirm the restore on the page of the code")
     done = await in_thread(_restore, bench.home, run, fields.get("saved", ""))
     names = await in_thread(_names, bench.home, run)
-    values = {"run": run, "names": names, "name": "", "lines": None, "marked": 0, "changes": [], "problem": ""}
-    return bench.page(request, "code.html", **values, done=done)
+    empty: dict[str, Any] = {"name": "", "lines": None, "marked": 0, "changes": [], "problem": ""}
+    return bench.page(request, "code.html", run=run, names=names, done=done, **empty)
 
 
 def _names(home: Home, run: Run) -> list[str]:

@@ -77,10 +77,10 @@ async def picture(request: Request) -> Response:
         logged = reader.read_attempts(runs.metric_folders(run))
         return pictures.read(run, logged, query.get("name", ""), whole(query.get("at"), 0))
 
-    found = await in_thread(read)
-    if found is None:
+    image = await in_thread(read)
+    if image is None:
         raise HTTPException(404, "this run has no such picture")
-    return Response(found[0], media_type=found[1], headers={"content-security-policy": INERT})
+    return Response(image[0], media_type=image[1], headers={"content-security-policy": INERT})
 
 
 async def passport(request: Request) -> Response:
@@ -123,7 +123,9 @@ def _record(run: Run) -> Json:
 def _card(home: Home, run: Run) -> dict[str, Any]:
     record = history_record.record(run)
     metrics, gpu = series.read(run)
-    shown = [one for one in metrics.by_name.values() if not isinstance(one.values[-1], dict)]  # no pictures, no tables
+    shown = [
+        item for item in metrics.by_name.values() if not isinstance(item.values[-1], dict)
+    ]  # no pictures, no tables
     digests = [reader.digest(result) for result in shown[:_MOST_METRICS]]
     packages = package_list.read(run) or {}
     recorded = history_record.gpu_receipt(run)

@@ -107,7 +107,9 @@ async def as_csv(request: Request) -> Response:
     window = await bench.history.window(_wish(request, columns), 0, 100_000)
     rows = [row for uid, row in zip(window.uids, window.rows, strict=True) if not chosen or uid in chosen]
     headers = {"content-disposition": 'attachment; filename="runs.csv"'}
-    return Response(csv_table.as_csv(rows, list(rows[0]) if rows else None), media_type="text/csv; charset=utf-8", headers=headers)
+    return Response(
+        csv_table.as_csv(rows, list(rows[0]) if rows else None), media_type="text/csv; charset=utf-8", headers=headers
+    )
 
 
 async def labels(request: Request) -> Response:
@@ -155,9 +157,9 @@ async def events(request: Request) -> Response:
     bench = workbench(request)
     topics = frozenset(request.query_params.get("topics", "runs").split(",")[:20])
     for topic in topics - bench.live.computes.keys():
-        kind, _, place = topic.partition(":")
+        kind, _, target = topic.partition(":")
         if kind == "gpus":
-            project, _, name = place.partition(":")
+            project, _, name = target.partition(":")
             bench.live.computes[topic] = await allowed(bench, project, name)
     return StreamingResponse(bench.live.stream(topics, bench.is_stopping), media_type="text/event-stream")
 
