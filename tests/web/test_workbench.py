@@ -233,6 +233,15 @@ def test_passport_is_a_download_that_verifies(desk: Desk, server: Server, uid: s
     assert desk.holdfast("passport", "verify", str(path)).code == 0
 
 
+def test_filters_of_the_help_page_are_understood(server: Server) -> None:
+    examples = re.findall(r'href="(/runs\?where=[^"]+)"', server.get("/help").text)
+    assert len(examples) == 5
+    for address in examples:
+        page = server.get(html.unescape(address)).text
+        mistakes = re.findall(r'id="mistake".*?<p>(.*?)</p>', page, re.DOTALL)
+        assert mistakes == [] or "tags.dataset" in html.unescape(address), mistakes  # no run has this tag
+
+
 def test_settings_change_theme_language_and_values(server: Server) -> None:
     assert server.post("/settings/save", {"theme": "dark", "language": "de"}).status == 303
     page = server.get("/settings").text

@@ -57,6 +57,7 @@ class Workbench:
         self.folder = folder
         self.sessions = sessions
         self.read_only = read_only
+        self.roots: dict[str, str] = {}  # of the projects that pages have shown, by the id that they had then
         self.history = History(home)
         self.live = Live(home, self.history)
         self.is_stopping: Callable[[], bool] = lambda: False

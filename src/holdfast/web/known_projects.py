@@ -42,12 +42,16 @@ async def every(bench: Workbench) -> list[Known]:
         known = _of_folder(folder) if folder else None
         if known is not None and known.id not in result:
             result[known.id] = known
+    bench.roots.update((known.id, known.root) for known in result.values() if known.root)
     return list(result.values())
 
 
 async def of(bench: Workbench, project_id: str) -> Known:
     """A project whose folder is here; an error for any other."""
-    known = next((known for known in await every(bench) if known.id == project_id), None)
+    root = bench.roots.get(project_id)  # a new project gets its identity when its first run starts
+    known = next(
+        (known for known in await every(bench) if project_id == known.id or (root and root == known.root)), None
+    )
     if known is None:
         raise UsageError("no such project", where=project_id, hint="add its folder on the page Projects")
     if not known.root:
