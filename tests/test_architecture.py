@@ -177,10 +177,10 @@ def test_commands_use_a_target_only_after_it_was_confirmed() -> None:
         for node in ast.walk(_tree(path))
         if isinstance(node, ast.Attribute) and node.attr == "choose" and ast.unparse(node.value) == "target_lookup"
     }
-    shows = {"api/target_info.py", "cli/commands/targets.py", "cli/commands/trust.py", "cli/commands/attach.py"}
+    shows = {"api/target_info.py", "cli/commands/targets.py", "cli/commands/trust.py"}
     checks = {"cli/confirm.py", "engine/submit/confirmation.py", "engine/runs/run_target.py", "cli/commands/power.py"}
     checks |= {"engine/submit/prepare.py", "cli/commands/environments.py", "cli/commands/reproducing.py"}
-    checks |= {"web/pages/targets.py"}
+    checks |= {"web/pages/targets.py", "web/allowed.py", "engine/machines/target_files.py"}
     assert without == shows | checks
 
 

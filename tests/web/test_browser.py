@@ -25,6 +25,18 @@ if TYPE_CHECKING:
 CHROMIUM = shutil.which("chromium")
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 SCREENSHOTS = os.environ.get("HOLDFAST_SCREENSHOTS")  # a folder to write them to
+FAULTS = """async (options) => (await axe.run(options)).violations.flatMap((rule) =>
+    rule.nodes.map((node) => `${rule.id} ${node.html.slice(0, 120)}`))"""
+ALL_RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"]}
+COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"]}
+READY = {
+    "run": "#charts[data-drawn]",
+    "compare": "#charts[data-drawn]",
+    "log": "#log[data-ready]",
+    "charts": "#points[data-ready='2']",
+    "parallel": "#points[data-ready='2']",
+    "run-dialog": "#preflight[data-ready]",
+}
 PAYLOADS = (
     "<script>window.broken=1</script>",
     "<img src=x onerror=window.broken=1>",
@@ -93,7 +105,8 @@ class Visit:
 def _screens(server: Server) -> dict[str, str]:
     uids = [row["uid"] for row in server.get("/rows.json").json["rows"]]
     project = server.get("/projects.json").json[0]["id"]
-    first = uids[-1]
+    first = next(uid for uid in uids if server.get(f"/runs/{uid}.json").json["arguments"] == ["--lr", "0.1"])
+    second = next(uid for uid in uids if server.get(f"/runs/{uid}.json").json["arguments"] == ["--lr", "0.2"])
     return {
         "projects": "/projects",
         "dashboard": f"/projects/{project}",
@@ -102,49 +115,70 @@ def _screens(server: Server) -> dict[str, str]:
         "targets": "/targets",
         "jobs": "/jobs",
         "runs": "/runs",
+        "charts": "/runs?chart=points&axis=params.lr&axis=metrics.loss",
+        "parallel": "/runs?chart=parallel&axis=params.lr&axis=metrics.loss&axis=metrics.accuracy",
         "run": f"/runs/{first}",
+        "code": f"/runs/{first}/code?file=train.py&line=4",
         "log": f"/runs/{first}/log",
-        "compare": f"/compare?run={first}&run={uids[-2]}",
+        "compare": f"/compare?run={first}&run={second}",
         "output": f"/runs/{first}/outputs?name=outputs/table.csv",
         "settings": "/settings",
+        "help": "/help",
+        "form": f"/projects/{project}/files?folder=aml_config&file=aml_config/box.compute",
     }
 
 
 def test_screens_have_no_axe_faults_overflow_or_console_errors(
-    signed_in: tuple[Server, BrowserContext], browser: Browser
+    desk: Desk, signed_in: tuple[Server, BrowserContext], browser: Browser
 ) -> None:
     server, _ = signed_in
+    (desk.project / "aml_config").mkdir(exist_ok=True)
+    (desk.project / "aml_config" / "box.compute").write_text("# mine\ntype: remote\nusernam: ada\naddress: gpu1\n")
     faults = []
-    for theme in ("light", "dark"):
-        context = browser.new_context(
-            viewport={"width": 1440, "height": 900}, color_scheme=theme, bypass_csp=True, reduced_motion="reduce"
-        )
-        name, _, value = server.cookie.partition("=")
-        context.add_cookies([{"name": name, "value": value, "url": f"http://{server.host}"}])
-        for screen, path in _screens(server).items():
-            visit = Visit((server, context), path)
-            page = visit.page
-            if screen in ("run", "compare"):
-                page.wait_for_selector("#charts[data-drawn]")
-            if screen == "log":
-                page.wait_for_selector("#log[data-ready]")
-            page.add_script_tag(path=str(AXE))
-            found = page.evaluate("axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa']})")
-            faults += [
-                f"{screen} {theme}: {rule['id']} {node['html'][:120]}"
-                for rule in found["violations"]
-                for node in rule["nodes"]
-            ]
-            if SCREENSHOTS:
-                page.screenshot(path=f"{SCREENSHOTS}/{screen}-{theme}.png")
-            if theme == "light":
-                for width in (320, 2560):
-                    page.set_viewport_size({"width": width, "height": 900})
-                    wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-                    faults += [f"{screen} overflows at {width} px by {wide}"] if wide > 0 else []
-            visit.close()
-        context.close()
+    context = browser.new_context(
+        viewport={"width": 1440, "height": 900}, color_scheme="light", bypass_csp=True, reduced_motion="reduce"
+    )
+    name, _, value = server.cookie.partition("=")
+    context.add_cookies([{"name": name, "value": value, "url": f"http://{server.host}"}])
+    for screen, path in _screens(server).items():
+        visit = Visit((server, context), path)
+        page = visit.page
+        if screen in READY:
+            page.wait_for_selector(READY[screen])
+        page.add_script_tag(path=str(AXE))
+        faults += [f"{screen}: {fault}" for fault in page.evaluate(FAULTS, ALL_RULES)]
+        _take(page, screen, "light")
+        page.emulate_media(color_scheme="dark")
+        faults += [f"{screen} dark: {fault}" for fault in page.evaluate(FAULTS, COLOURS)]
+        _take(page, screen, "dark")
+        page.emulate_media(color_scheme="light", forced_colors="active")
+        _take(page, screen, "forced")
+        page.emulate_media(forced_colors="none")
+        for width in (2560, 320):
+            page.set_viewport_size({"width": width, "height": 900})
+            _take(page, screen, str(width))
+            wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            faults += [f"{screen} overflows at {width} px by {wide}"] if wide > 0 else []
+        faults += [f"{screen} at 320 px: {fault}" for fault in page.evaluate(FAULTS, ALL_RULES)]
+        visit.close()
+    context.close()
     assert not faults, "\n".join(faults)
+
+
+def test_planted_faults_are_found(browser: Browser) -> None:
+    """What finds the faults of our pages finds one in a page that has them."""
+    page = browser.new_page()
+    page.set_content("<html><body><img src='data:,x'><p style='color:#ccc;background:#fff'>faint</p></body></html>")
+    page.add_script_tag(path=str(AXE))
+    found = "\n".join(page.evaluate(FAULTS, ALL_RULES))
+    page.close()
+    for rule in ("image-alt", "color-contrast", "html-has-lang"):
+        assert rule in found
+
+
+def _take(page: Page, screen: str, variant: str) -> None:
+    if SCREENSHOTS:
+        page.screenshot(path=f"{SCREENSHOTS}/{screen}-{variant}.png")
 
 
 def test_runs_page_shows_thirty_rows_and_ten_columns(signed_in: tuple[Server, BrowserContext]) -> None:

@@ -27,7 +27,9 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", 
 CHANGES = {
     *("/sign-in", "/sign-out", "/runs/{uid}/cancel", "/runs/{uid}/labels", "/new-project", "/add-folder"),
     *("/projects/{project}/submit", "/projects/{project}/save", "/projects/{project}/targets/{name}/check"),
-    "/settings/save",
+    *("/settings/save", "/labels", "/views", "/attach", "/projects/{project}/targets/{name}/detach"),
+    *("/runs/{uid}/restore", "/runs/{uid}/passport", "/projects/{project}/preflight"),
+    "/projects/{project}/save-form",
 }
 SHOWS = {
     *("/", "/static/{name}", "/events", "/runs", "/runs.json", "/rows.json", "/jobs", "/jobs.json"),
@@ -35,7 +37,8 @@ SHOWS = {
     *("/runs/{uid}/log", "/runs/{uid}/log.json", "/runs/{uid}/log.txt", "/runs/{uid}/outputs", "/runs/{uid}/file"),
     *("/compare", "/compare.json", "/compare.html", "/projects", "/projects.json", "/projects/{project}"),
     *("/projects/{project}/run", "/projects/{project}/files", "/targets", "/targets.json"),
-    *("/settings", "/settings.json"),
+    *("/settings", "/settings.json", "/points.json", "/names.json", "/runs.csv", "/runs/{uid}/code"),
+    *("/runs/{uid}/picture", "/help"),
 }
 UPGRADE = {
     "Connection": "Upgrade",
@@ -70,7 +73,7 @@ def test_headers_are_on_every_answer(server: Server, uid: str) -> None:
         assert "unsafe" not in policy
         assert "frame-ancestors" in policy
         assert answer.headers["x-content-type-options"] == "nosniff"
-        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["referrer-policy"] == "same-origin"
         assert "access-control-allow-origin" not in answer.headers
 
 

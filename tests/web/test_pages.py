@@ -12,6 +12,7 @@ import pytest
 
 import seeds
 from conftest import eventually
+from gpuruns import HandRun, receipt, write_series
 from holdfast.web import log_window
 from security.replay import WAYS, changed_text, paths
 
@@ -80,6 +81,66 @@ def test_run_page_and_curves(server: Server, uid: str) -> None:
         assert server.get(f"/runs/{uid}/curves.json?start={odd}&end={odd}").status == 200
     assert server.get("/runs/" + "0" * 32).status == 400
     assert server.get("/runs/..%2f..%2fetc").status == 404
+
+
+def test_charts_get_numbers_of_every_run_of_the_view(server: Server) -> None:
+    data = server.get("/points.json?axis=metrics.loss&axis=params.lr&axis=script_name").json
+    assert (data["total"], len(data["uids"])) == (2, 2)
+    assert data["columns"] == [[0.05, 0.05], [0.2, 0.1], [None, None]]
+    assert {"duration", "metrics.loss", "params.lr"} <= set(server.get("/names.json").json)
+    assert server.get("/points.json?where=params.lr+%3E+0.15&axis=params.lr").json["columns"] == [[0.2]]
+    assert server.get("/points.json?axis=" + "`" * 3).status in (200, 400)
+
+
+def test_several_runs_are_tagged_archived_and_exported(server: Server, uid: str) -> None:
+    other = next(row["uid"] for row in server.get("/rows.json").json["rows"] if row["uid"] != uid)
+    view = {"runs": f"{uid},{other}", "view": "where=params.lr+%3E+0&sort=run_number"}
+    tagged = server.post("/labels", {**view, "tags": "good size=3"})
+    assert tagged.headers["location"].startswith("/runs?where=params.lr+%3E+0")
+    assert [server.get(f"/runs/{run}.json").json["tags"]["size"] for run in (uid, other)] == [3, 3]
+    assert server.post("/labels", {"runs": "../x", "hidden": "1"}).status == 400
+    server.post("/labels", {"runs": other, "hidden": "1"})
+    assert server.get("/rows.json").json["total"] == 1
+    server.post("/labels", {"runs": other, "hidden": "0"})
+    csv = server.get(f"/runs.csv?columns=run_number,loss&run={uid}").text
+    assert csv.splitlines() == ["run_number,loss", "1,0.05"]
+    assert len(server.get("/runs.csv").text.splitlines()) == 3
+
+
+def test_views_are_kept_under_a_name(server: Server) -> None:
+    view = "where=loss+%3C+1&columns=run_number%2Closs&pinned=2"
+    assert server.post("/views", {"name": "best <b>", "view": view}).status == 303
+    page = server.get("/runs").text
+    assert "best &lt;b&gt;" in page
+    assert "columns=run_number%2Closs" in page
+    assert server.post("/views", {"name": " ", "view": view}).status == 400
+    assert server.post("/views", {"name": "best <b>", "view": "", "remove": "1"}).status == 303
+    assert "best &lt;b&gt;" not in server.get("/runs").text
+
+
+def test_time_axis_has_events_idle_times_and_log_lines(desk: Desk, server: Server) -> None:
+    hand = HandRun(desk)
+    hand.add("gpu_context", uuid="GPU-1", index=0, pid=4711, program="python", after_s=1.5)
+    text = "".join(f"line {second}\n" for second in range(60))
+    sizes = [float(len("".join(f"line {at}\n" for at in range(second + 1)))) for second in range(60)]
+    busy = [5.0 if 20 <= second < 40 else 90.0 for second in range(60)]
+    write_series(hand.attempt / "gpu", {"gpu0.busy": busy, "cpu.busy": busy, "log.bytes": sizes})
+    hand.log(text)
+    hand.end(**receipt())
+    run = hand.record["uid"]
+    curves = server.get(f"/runs/{run}/curves.json").json
+    assert [lane["name"] for lane in curves["lanes"]] == ["gpu0.busy"]
+    assert {"gpu_context", "exited"} <= {event["type"] for event in curves["events"]}
+    assert len(curves["idle"]) == 1
+    begin, end = curves["idle"][0]
+    assert end - begin == pytest.approx(20, abs=0.01)
+    zero = begin - 20
+    lines = server.get(f"/runs/{run}/log.json?second={zero + 30}&count=40").json["lines"]
+    assert lines[-1][1] == [["", "line 30"]]
+    assert server.get(f"/runs/{run}/log.json?second=nan").status == 200
+    other = next(row["uid"] for row in server.get("/rows.json").json["rows"] if row["uid"] != run)
+    assert server.get(f"/runs/{other}/log.json?second=1").status == 404
+    desk.holdfast("history", "delete", "-r", "last", "--yes")
 
 
 def test_log_by_byte_and_line_and_search(server: Server, uid: str) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import html
+import json
 import os
 import re
+import socket
 import stat
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -12,6 +16,7 @@ from urllib.parse import quote
 import pytest
 
 from holdfast.web import languages, servers
+from holdfast.web.pages.compare import side_by_side
 
 if TYPE_CHECKING:
     from conftest import Desk
@@ -114,11 +119,130 @@ def test_compare_shows_differences_and_writes_one_file(desk: Desk, server: Serve
     assert server.get(f"/compare?run={uid}").status == 400
 
 
-def test_target_is_tested(server: Server, project: str) -> None:
-    assert "local" in [row["name"] for row in server.get("/targets.json").json]
+def test_changed_lines_are_put_side_by_side() -> None:
+    lines = ["--- a/x", "+++ b/x", "@@ -1,3 +1,4 @@", " same", "-old", "-gone", "+new", " end", "+added"]
+    assert side_by_side(lines)[3:] == [
+        ("same", "same", "same"),
+        ("changed", "old", "new"),
+        ("changed", "gone", ""),
+        ("same", "end", "end"),
+        ("changed", "", "added"),
+    ]
+
+
+def test_pictures_are_known_by_step(desk: Desk, server: Server) -> None:
+    script = "import holdfast\nfrom PIL import Image\n"
+    script += "for step in (0, 5):\n    holdfast.log_image('sample', Image.new('RGB', (9, 6 + step)), step=step)\n"
+    desk.script(script, "pictures.py")
+    assert desk.submit("pictures.py").code == 0
+    run = desk.record("last")["uid"]
+    page = html.unescape(server.get(f"/runs/{run}").text)
+    assert '"steps": [0, 5]' in page
+    picture = server.get(f"/runs/{run}/picture?name=sample&at=1")
+    assert (picture.headers["content-type"], picture.body[:4]) == ("image/png", b"\x89PNG")
+    assert picture.headers["content-security-policy"].startswith("sandbox")
+    for query in ("name=sample&at=2", "name=absent&at=0", "name=sample&at=-1x"):
+        assert server.get(f"/runs/{run}/picture?{query}").status in (200, 404)
+    assert server.get(f"/runs/{run}/picture?name=sample&at=9").status == 404
+
+
+def test_target_is_tested_step_by_step(server: Server, project: str) -> None:
+    rows = {row["name"]: row for row in server.get("/targets.json").json}
+    assert rows["local"]["kind"] == "local"
     answer = server.post(f"/projects/{project}/targets/local/check", {})
-    assert answer.status == 200
-    assert "✓" in answer.text
+    ticks = [json.loads(line) for line in answer.text.splitlines()]
+    assert [tick["state"] for tick in ticks if tick["name"] == "python"] == ["ok"]
+    assert server.post(f"/projects/{project}/targets/absent/check", {}).status == 400
+
+
+def test_machine_that_does_not_answer_is_not_attached(desk: Desk, server: Server, project: str) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # and never listens
+        port = str(unused.getsockname()[1])
+        fields = {"project": project, "kind": "remote", "address": "ada@127.0.0.1", "name": "box", "port": port}
+        answer = server.post("/attach", fields)
+        assert answer.status == 400
+        assert "refused" in answer.text
+        assert server.post("/attach", {**fields, "key": "ssh-ed25519 AAAA", "password": "x"}).status == 400
+    assert server.post("/attach", {**fields, "port": "70000"}).status == 400
+    assert server.post("/attach", {**fields, "kind": "local"}).status == 400
+    assert not (desk.project / "aml_config" / "box.compute").exists()
+
+
+def test_target_is_detached(desk: Desk, server: Server, project: str) -> None:
+    path = desk.project / "aml_config" / "old.compute"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("type: remote\naddress: old.example\n")
+    assert "old" in {row["name"] for row in server.get("/targets.json").json}
+    assert server.post(f"/projects/{project}/targets/old/detach", {}).status == 303
+    assert not path.exists()
+    assert server.post(f"/projects/{project}/targets/old/detach", {}).status == 400
+
+
+def test_target_is_asked_before_a_run(desk: Desk, server: Server, project: str) -> None:
+    desk.script("print('planned')\n", "planned.py")
+    answer = server.post(f"/projects/{project}/preflight", {"script": "planned.py", "config": "local"}).json
+    assert answer["ticks"][0]["state"] == "ok"
+    assert answer["machine"]["state"] in ("none", "measured", "unmeasured")
+
+
+def test_form_changes_one_value_and_nothing_else(desk: Desk, server: Server, project: str) -> None:
+    path = desk.project / "aml_config" / "box.compute"
+    path.parent.mkdir(exist_ok=True)
+    text = "# mine\ntype: remote\naddress: gpu1.example  # the big one\nusernam: ada\n"
+    path.write_text(text)
+    page = server.get(f"/projects/{project}/files?file=aml_config/box.compute").text
+    assert "unknown key" in page
+    assert 'data-line="4"' in page
+    digest = re.search(r'name="digest" value="([0-9a-f]+)"', page)
+    assert digest
+    fields = {"file": "aml_config/box.compute", "digest": digest[1], "key:address": "gpu2.example", "key:port": "2222"}
+    assert server.post(f"/projects/{project}/save-form", fields).status == 303
+    assert path.read_text() == text.replace("gpu1", "gpu2") + "port: 2222\n"
+    assert server.post(f"/projects/{project}/save-form", fields).status == 400  # the file has changed
+    path.unlink()
+
+
+def test_code_is_shown_and_restored_and_brought_back(desk: Desk, server: Server, uid: str) -> None:
+    script = desk.project / "train.py"
+    before = script.read_bytes()
+    page = server.get(f"/runs/{uid}/code?file=train.py&line=3").text
+    assert '<span id="L3" class="hit">import holdfast' in page
+    assert server.get(f"/runs/{uid}/code?file=../train.py").status == 400
+    script.write_text("changed\n")
+    assert "+changed" in server.get(f"/runs/{uid}/code").text
+    assert server.post(f"/runs/{uid}/restore", {}).status == 400
+    assert script.read_text() == "changed\n"
+    done = server.post(f"/runs/{uid}/restore", {"confirm": "1"})
+    assert script.read_bytes() == before
+    saved = re.search(r'name="saved" value="([0-9a-f]+)"', done.text)
+    assert saved
+    assert server.post(f"/runs/{uid}/restore", {"confirm": "1", "saved": saved[1]}).status == 200
+    assert script.read_text() == "changed\n"
+    script.write_bytes(before)
+
+
+def test_passport_is_a_download_that_verifies(desk: Desk, server: Server, uid: str, tmp_path: Path) -> None:
+    refused = server.post(f"/runs/{uid}/passport", {})
+    assert refused.status == 400
+    assert "key" in refused.text
+    key = desk.user_home / ".ssh" / "id_ed25519"
+    key.parent.mkdir(mode=0o700)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    answer = server.post(f"/runs/{uid}/passport", {})
+    assert answer.headers["content-type"] == "application/zip"
+    path = tmp_path / "run.passport.zip"
+    path.write_bytes(answer.body)
+    assert desk.holdfast("passport", "verify", str(path)).code == 0
+
+
+def test_filters_of_the_help_page_are_understood(server: Server) -> None:
+    examples = re.findall(r'href="(/runs\?where=[^"]+)"', server.get("/help").text)
+    assert len(examples) == 5
+    for address in examples:
+        page = server.get(html.unescape(address)).text
+        mistakes = re.findall(r'id="mistake".*?<p>(.*?)</p>', page, re.DOTALL)
+        assert mistakes == [] or "tags.dataset" in html.unescape(address), mistakes  # no run has this tag
 
 
 def test_settings_change_theme_language_and_values(server: Server) -> None:

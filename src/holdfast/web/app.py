@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _MOST_FIELDS = 2000
+_LONGEST_S = 1e12
 _CLASSES = {
     lifecycle.COMPLETED: "good",
     lifecycle.FAILED: "bad",
@@ -56,6 +58,7 @@ class Workbench:
         self.folder = folder
         self.sessions = sessions
         self.read_only = read_only
+        self.roots: dict[str, str] = {}  # of the projects that pages have shown, by the id that they had then
         self.history = History(home)
         self.live = Live(home, self.history)
         self.is_stopping: Callable[[], bool] = lambda: False
@@ -83,6 +86,7 @@ class Workbench:
             _=lambda message: languages.translate(language, message),
             language=language,
             theme=preferences.get("theme", "system"),
+            shortcuts=preferences.get("shortcuts", "on"),
             here=request.scope["path"],
             read_only=self.read_only,
             version=__version__,
@@ -134,6 +138,15 @@ async def in_thread(function: Callable[..., Answer], *arguments: object) -> Answ
 def whole(text: str | None, default: int, most: int = 1 << 53) -> int:
     """A number of a query; the default for anything else."""
     return min(int(text), most) if text and text.isascii() and text.isdigit() and len(text) < 17 else default
+
+
+def seconds(text: str | None) -> float | None:
+    """A time of a query; None also for what is no time, such as ``nan``."""
+    try:
+        value = float(text) if text else math.nan
+    except ValueError:
+        return None
+    return value if abs(value) < _LONGEST_S else None
 
 
 def workbench(request: Request) -> Workbench:

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
         def form(self) -> dict[str, Any]: ...
 
 
-_EXTRA = "holdfast[ui]"
-
-
 def ui(parsed: Parsed) -> int:
     _refuse_options(parsed)
     _require_packages()
@@ -81,8 +78,9 @@ def _require_packages() -> None:
         import starlette
         import uvicorn
     except ImportError as error:
-        command = [sys.executable, "-m", "pip", "install", _EXTRA]
-        hint = f"{sys.executable} -m pip install '{_EXTRA}'"
+        from holdfast.present.install_hint import install_hint
+
+        hint = install_hint("ui")
         refusal = UsageError("the packages of the web workbench are not installed", answer=str(error), hint=hint)
         if not (is_tty(sys.stdin) and is_tty(sys.stderr)):
             raise refusal from error
@@ -92,9 +90,14 @@ def _require_packages() -> None:
         sys.stderr.flush()
         if sys.stdin.readline().strip().lower() not in ("", "y", "yes"):
             raise refusal from error
+        import shlex
         import subprocess
 
-        if subprocess.run(command, check=False).returncode:
+        try:
+            code = subprocess.run(shlex.split(hint), check=False).returncode
+        except OSError as problem:
+            raise refusal from problem
+        if code:
             raise refusal from error
         import importlib
 

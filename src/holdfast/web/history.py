@@ -54,6 +54,16 @@ class History:
     async def window(self, selection: Wish, first: int, count: int) -> Window:
         return await self.ask(lambda index: self._window(index, selection, first, count))
 
+    async def cells(self, selection: Wish, most: int) -> tuple[Window, list[list[object]]]:
+        """The first runs of a selection, and column by column what is asked of them."""
+
+        def read(index: Index) -> tuple[Window, list[list[object]]]:
+            order = self._order(index, selection)
+            chosen = order[:most]
+            return Window(len(order), select.uids_of(index, chosen), []), select.cells_of(index, selection, chosen)
+
+        return await self.ask(read)
+
     async def run(self, uid: str) -> Run:
         """The run of this uid, from its folder."""
         if not runs.is_uid(uid) or not os.path.isdir(self._home.run(uid)):
@@ -111,15 +121,19 @@ class History:
         return {path: _mark(path) for path in files}
 
     def _window(self, index: Index, selection: Wish, first: int, count: int) -> Window:
+        order = self._order(index, selection)
+        chosen: Sequence[int] = order[max(0, first) : max(0, first) + count]
+        rows, _ = select.rows_of(index, selection, chosen)
+        return Window(len(order), select.uids_of(index, chosen), rows)
+
+    def _order(self, index: Index, selection: Wish) -> array[int]:
         key = selection._replace(columns=None)
         order = self._orders.get(key)
         if order is None:
             order = self._orders[key] = array("q", select.numbers(index, selection))
             while len(self._orders) > _KEPT_ORDERS:
                 self._orders.popitem(last=False)
-        chosen: Sequence[int] = order[max(0, first) : max(0, first) + count]
-        rows, _ = select.rows_of(index, selection, chosen)
-        return Window(len(order), select.uids_of(index, chosen), rows)
+        return order
 
 
 def _mark(path: str) -> _Mark:

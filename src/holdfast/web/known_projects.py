@@ -32,6 +32,8 @@ class Known(NamedTuple):
     last_uid: str = ""
     last_status: str = ""
     last_utc: str = ""
+    files: int = 0  # of the last run's snapshot
+    bytes: int = 0
 
 
 async def every(bench: Workbench) -> list[Known]:
@@ -40,12 +42,16 @@ async def every(bench: Workbench) -> list[Known]:
         known = _of_folder(folder) if folder else None
         if known is not None and known.id not in result:
             result[known.id] = known
+    bench.roots.update((known.id, known.root) for known in result.values() if known.root)
     return list(result.values())
 
 
 async def of(bench: Workbench, project_id: str) -> Known:
     """A project whose folder is here; an error for any other."""
-    known = next((known for known in await every(bench) if known.id == project_id), None)
+    root = bench.roots.get(project_id)  # a new project gets its identity when its first run starts
+    known = next(
+        (known for known in await every(bench) if project_id == known.id or (root and root == known.root)), None
+    )
     if known is None:
         raise UsageError("no such project", where=project_id, hint="add its folder on the page Projects")
     if not known.root:
@@ -74,7 +80,9 @@ def _with_runs(home: Home, index: Index) -> list[Known]:
         root = str(request.get("project_root") or "")
         is_here = _identity(root) == project_id
         name = str(request.get("project") or project_id)
-        result.append(Known(project_id, name, root if is_here else "", count, uid, str(status), str(created or "")))
+        files, size = (value if isinstance(value := request.get(key), int) else 0 for key in ("files", "bytes"))
+        last = (uid, str(status), str(created or ""), files, size)
+        result.append(Known(project_id, name, root if is_here else "", count, *last))
     return result
 
 

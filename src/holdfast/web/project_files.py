@@ -28,7 +28,7 @@ class Text(NamedTuple):
 
 def listing(root: str, folder: str) -> list[Json]:
     """Folders first; links are shown and lead nowhere."""
-    path = _inside(root, folder) if folder else root
+    path = inside(root, folder) if folder else root
     rows: list[Json] = []
     with os.scandir(path) as entries:
         for entry in sorted(entries, key=lambda entry: (not entry.is_dir(follow_symlinks=False), entry.name))[
@@ -41,7 +41,7 @@ def listing(root: str, folder: str) -> list[Json]:
 
 
 def read(root: str, name: str) -> Text:
-    data = _bytes(_inside(root, name))
+    data = _bytes(inside(root, name))
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -54,20 +54,28 @@ def read(root: str, name: str) -> Text:
 
 def save(root: str, name: str, content: str, digest: str) -> None:
     """Replace the file if it is still what was read; its mode and line endings stay."""
-    path = _inside(root, name)
+    before = unchanged(root, name, digest)
+    data = content.replace("\r\n", "\n").replace("\n", before.newline).encode("utf-8")
+    if len(data) > LARGEST:
+        raise UsageError(f"the text has more than {LARGEST // 1_000_000} MB; nothing was saved", where=name)
+    replace(root, name, data)
+
+
+def unchanged(root: str, name: str, digest: str) -> Text:
+    """The file, if it is still what was read; an error otherwise."""
     before = read(root, name)
     if before.digest != digest:
         hint = "copy your text, open the file again and merge the two"
         raise UsageError("the file has changed since it was opened; nothing was saved", where=name, hint=hint)
-    data = content.replace("\r\n", "\n").replace("\n", before.newline).encode("utf-8")
-    if len(data) > LARGEST:
-        raise UsageError(f"the text has more than {LARGEST // 1_000_000} MB; nothing was saved", where=name)
+    return before
+
+
+def replace(root: str, name: str, data: bytes) -> None:
     try:
-        write_whole(path, data, 0o666, keep_mode=True)
+        write_whole(inside(root, name), data, 0o666, keep_mode=True)
     except OSError as error:
-        raise StoreError(
-            "the file could not be saved; it is unchanged", where=name, answer=str(error.strerror)
-        ) from error
+        answer = str(error.strerror)
+        raise StoreError("the file could not be saved; it is unchanged", where=name, answer=answer) from error
 
 
 def _bytes(path: str) -> bytes:
@@ -84,7 +92,7 @@ def _bytes(path: str) -> bytes:
         return source.read(LARGEST + 1)
 
 
-def _inside(root: str, name: str) -> str:
+def inside(root: str, name: str) -> str:
     """The path of a name below the folder; an error where a part of it is a link or leads out."""
     try:
         parts = untrusted.relative(name).split("/")

@@ -9,6 +9,7 @@ from starlette.routing import Route
 from holdfast.web.pages import (
     account,
     assets,
+    code,
     compare,
     files,
     jobs,
@@ -47,6 +48,11 @@ ROUTES = (
     Page("/runs", runs.page, "Runs: the grid"),
     Page("/runs.json", runs.as_json, "the same runs, as `history list -o json` prints them"),
     Page("/rows.json", runs.rows, "some rows of the grid"),
+    Page("/points.json", runs.points, "numbers of the grid's runs, axis by axis, for its charts"),
+    Page("/names.json", runs.names, "what can be a column or an axis"),
+    Page("/runs.csv", runs.as_csv, "the grid, or some of its runs, as CSV"),
+    Page("/labels", runs.labels, "tag or archive several runs", post=True),
+    Page("/views", runs.save_view, "save a view of the grid, or remove one", post=True),
     Page("/runs/{uid}", run.page, "Run"),
     Page("/runs/{uid}.json", run.as_json, "the same, as `history info -o json` prints it"),
     Page("/runs/{uid}/curves.json", run.curves, "metric and GPU series of a time range, downsampled"),
@@ -54,6 +60,10 @@ ROUTES = (
     Page("/runs/{uid}/log.json", log.lines, "lines of the log at a byte offset or line number"),
     Page("/runs/{uid}/log.txt", log.text, "the bytes of the log"),
     Page("/runs/{uid}/search.json", log.search, "matches in the log"),
+    Page("/runs/{uid}/picture", run.picture, "a logged picture"),
+    Page("/runs/{uid}/code", code.page, "Code: the snapshot of a run, and what has changed since"),
+    Page("/runs/{uid}/restore", code.restored, "restore the project to the run's code", post=True),
+    Page("/runs/{uid}/passport", run.passport, "the signed archive of the run", post=True),
     Page("/runs/{uid}/cancel", run.cancel, "cancel the run", post=True),
     Page("/runs/{uid}/labels", run.labels, "change tags, note or archived state", post=True),
     Page("/jobs", jobs.page, "Jobs: open runs of all projects"),
@@ -69,12 +79,17 @@ ROUTES = (
     Page("/add-folder", projects.add, "add a folder", post=True),
     Page("/projects/{project}", projects.dashboard, "Dashboard"),
     Page("/projects/{project}/run", submit.page, "Run dialog with the plan of `submit --dry-run`"),
+    Page("/projects/{project}/preflight", submit.preflight, "what the target says to the plan", post=True),
     Page("/projects/{project}/submit", submit.start, "start the run", post=True),
     Page("/projects/{project}/files", files.page, "Files"),
     Page("/projects/{project}/save", files.save, "save an edited text file", post=True),
-    Page("/projects/{project}/targets/{name}/check", targets.check, "test a target", post=True),
+    Page("/projects/{project}/save-form", files.save_form, "change keys of a configuration file", post=True),
+    Page("/projects/{project}/targets/{name}/check", targets.check, "test a target, step by step", post=True),
+    Page("/projects/{project}/targets/{name}/detach", targets.detach, "remove a target's files", post=True),
+    Page("/attach", targets.attach, "show a machine's host key; with the key, attach it", post=True),
     Page("/targets", targets.page, "Targets"),
     Page("/targets.json", targets.as_json, "the same targets, as JSON"),
+    Page("/help", settings.help_page, "Help and keyboard shortcuts"),
     Page("/settings", settings.page, "Settings"),
     Page("/settings.json", settings.as_json, "the same, as `config -o json` prints them"),
     Page("/settings/save", settings.save, "change theme, language or a setting", post=True),
@@ -83,5 +98,5 @@ ROUTES = (
 
 def as_routes(pages: Sequence[Page]) -> list[Route]:
     """The more exact paths first: `.json` names a twin and is no part of an id."""
-    ordered = sorted(pages, key=lambda page: (not page.path.endswith((".json", ".txt")), page.path))
+    ordered = sorted(pages, key=lambda page: (not page.path.endswith((".json", ".txt", ".csv")), page.path))
     return [Route(page.path, page.handler, methods=["POST"] if page.post else ["GET"]) for page in ordered]

@@ -165,7 +165,7 @@ def _open_browser(home: Home, where: str, sessions: Sessions, stack: contextlib.
     try:
         browser = webbrowser.get()
     except webbrowser.Error:
-        sys.stderr.write("no browser was result; open the address and type the code\n")
+        sys.stderr.write("no browser was found; open the address and type the code\n")
         return False
     path = os.path.join(servers.folder(home), f"open-{os.getpid()}.html")
     page = _OPENING.format(action=escape(f"{where}{SIGN_IN}"), code=escape(sessions.new_code()), next="/")

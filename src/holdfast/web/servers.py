@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.model import Json
     from holdfast.store.home import Home
 
-_PREFERENCES = ("language", "theme", "port", "folders")
+_PREFERENCES = ("language", "theme", "port", "folders", "views", "shortcuts")
 
 
 def folder(home: Home) -> str:

@@ -46,7 +46,7 @@ def safe_path(path: str) -> str:
 
 
 async def refuse(send: Send, refusal: Refusal, page: str | None) -> None:
-    """``page``: a person inputs for this path and can sign in to see it."""
+    """``page``: a person asks for this path and can sign in to see it."""
     if refusal.status == 401 and page is not None:
         body, kind = form(page), b"text/html; charset=utf-8"
     else:

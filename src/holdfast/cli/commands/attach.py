@@ -10,13 +10,12 @@ from holdfast import project as projects
 from holdfast.amlconfig.types import ComputeTarget
 from holdfast.cli.conceal import concealed
 from holdfast.engine.machines import attach as engine
-from holdfast.engine.submit import confirmation, trust_policy
+from holdfast.engine.machines import target_files
 from holdfast.errors import AuthenticationError, UsageError
 from holdfast.present.terminal import human_bytes, is_tty, show
 from holdfast.runner import untrusted
 from holdfast.store import trust_file
 from holdfast.store.home import open_home
-from holdfast.trust import confirmations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def attach(parsed: Parsed) -> int:
     entry = _enter(home, compute, secret, own_key=parsed.flag("own_key"))
     _tell(compute, entry)
     _write(folder, compute, entry)
-    _confirm(home, folder, compute.name)
+    target_files.confirm(home, folder, compute.name)
     return 0 if entry is not None else 69
 
 
@@ -70,7 +69,7 @@ def _attach_service(home: Home, compute: ComputeTarget, folder: str) -> int:
 
     spark_cluster.check(compute)
     _write(folder, compute, None)
-    _confirm(home, folder, compute.name)
+    target_files.confirm(home, folder, compute.name)
     sys.stderr.write(f"now: holdfast submit -c {show(compute.name)} SCRIPT\n")
     return 0
 
@@ -220,40 +219,10 @@ def found_lines(facts: Json) -> list[tuple[str, str]]:
 
 
 def _write(folder: str, compute: ComputeTarget, entry: engine.Entry | None) -> None:
-    """New files in the original's shape; a file that is there keeps everything that attaching does not decide."""
-    from holdfast.amlconfig.write import new_compute, new_runconfig, save, update
-
-    os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, f"{compute.name}.compute")
-    values = engine.settings(compute, entry)
-    if os.path.exists(path):
-        update(path, {**values, "password": None})
-        sys.stderr.write(f"changed {show(path)}\n")
-    else:
-        save(path, new_compute(values).encode())
-        sys.stderr.write(f"created {show(path)}\n")
-    runconfig = os.path.join(folder, f"{compute.name}.runconfig")
-    if not os.path.exists(runconfig):
-        framework = compute.kind.framework
-        save(runconfig, new_runconfig(compute.name, {"Framework": framework} if framework else None).encode())
-        sys.stderr.write(f"created {show(runconfig)}\n")
+    for line in target_files.write(folder, compute, entry):
+        sys.stderr.write(f"{show(line)}\n")
     if entry is not None and compute.kind.is_available and not compute.kind.in_container:
         sys.stderr.write(f"now: holdfast submit -c {show(compute.name)} SCRIPT\n")
-
-
-def _confirm(home: Home, folder: str, name: str) -> None:
-    """Attaching is the confirmation of what it has written, not of what else a file has that was there before."""
-    if folder == target_lookup.folders("", home.path)[1]:
-        return  # the user's own files need none
-    root = os.path.dirname(folder)
-    compute = target_lookup.choose((folder,), "local", name).compute
-    needed = [
-        permission for permission in trust_policy.wanted(compute, None, root) if permission.key in trust_policy.ATTACHED
-    ]
-    scope = confirmation.scope_of(home.path, root)
-    trust_file.confirm(
-        home, [confirmations.Confirmation(scope, name, permission.key, permission.value) for permission in needed]
-    )
 
 
 def _number(value: object) -> float:

@@ -8,6 +8,7 @@ import sys
 from holdfast import project as projects
 from holdfast import target_lookup
 from holdfast.cli.confirm import choose
+from holdfast.engine.machines import target_files
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.present.output import emit
 from holdfast.present.terminal import human_bytes, is_tty, show
@@ -43,18 +44,11 @@ def detach(parsed: Parsed) -> int:
     root = projects.find(parsed.text("project") or os.getcwd()).root
     places = target_lookup.folders(root, location())
     name = name_of(parsed)
-    compute = target_lookup.find(places, f"{name}.compute")
-    if compute is None:
-        raise UsageError(f"no target named {name!r}", hint=f"known: {', '.join(target_lookup.targets(places))}")
     keeps_files = not parsed.flag("purge") and _is_remote(places, name)
-    if parsed.flag("purge"):
+    if target_lookup.find(places, f"{name}.compute") is not None and parsed.flag("purge"):
         _purge(choose(location(), root, "local", name).compute, sure=parsed.flag("yes"))
-    runconfig = target_lookup.find((os.path.dirname(compute),), f"{name}.runconfig")
-    for path in (compute, runconfig):
-        if path is not None:
-            os.unlink(path)
-            sys.stderr.write(f"removed {show(path)}\n")
-    _forget(root, name)
+    for path in target_files.remove(location(), root, name):
+        sys.stderr.write(f"removed {show(path)}\n")
     if keeps_files:
         sys.stderr.write(
             f"the files of its runs stay on {show(name)}; attach it again and detach --purge removes them\n"
@@ -112,16 +106,6 @@ def _is_remote(places: Sequence[str], name: str) -> bool:
         return target_lookup.choose(places, "local", name).compute.kind.is_remote
     except HoldfastError:
         return False
-
-
-def _forget(root: str, name: str) -> None:
-    """What was confirmed for a target goes with its file."""
-    from holdfast.engine.submit.confirmation import scope_of
-    from holdfast.runner.store import layout
-    from holdfast.store import trust_file
-
-    if os.path.exists(layout.trust(location())):
-        trust_file.forget(open_home(), scope_of(location(), root), name)
 
 
 def _purge(compute: ComputeTarget, *, sure: bool) -> None:

@@ -269,6 +269,14 @@ def is_silent(home: Home, run: Run) -> bool:
     return os.path.exists(_silence(home, str(run.request.get("target"))))
 
 
+def silent_since(home: Home, run: Run) -> float | None:
+    """When the target of a run was first found not to answer, in seconds since the epoch; None if it answers."""
+    try:
+        return os.path.getmtime(_silence(home, str(run.request.get("target"))))
+    except FileNotFoundError:
+        return None
+
+
 def _silence(home: Home, name: str) -> str:
     try:
         return home.silent(name)

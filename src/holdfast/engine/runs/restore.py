@@ -93,6 +93,14 @@ def files(home: Home, run: Run) -> dict[bytes, Entry]:
     return _files(home, _tree(run))
 
 
+def text_lines(home: Home, run: Run, path: str) -> list[str] | None:
+    """The lines of one file of a run's code; None for one that is not text or very large."""
+    entry = files(home, run).get(os.fsencode(path))
+    if entry is None:
+        raise UsageError("this run's code has no such file", where=path)
+    return _lines(home, entry)
+
+
 def difference(home: Home, old: Run, new: Run | None, project: Project, agree: Agree) -> Iterator[str]:
     """A unified diff of text files, one line for others, from the first run to the second or to the project now."""
     if new is not None:

@@ -285,6 +285,7 @@ class _Points:
 
     def __init__(self, attempt: "bytes") -> "None":
         self._series = timeseries.Series(layout.gpu(attempt))
+        self._log = layout.log(attempt)
         self._seen = {}  # type: dict[str, list[float]]
         self._next = 1.0
         self._first = self._cpu = _processor_time()
@@ -308,6 +309,10 @@ class _Points:
         if percent is not None:
             values["cpu.busy"] = percent
         self._seen = {}
+        try:
+            values["log.bytes"] = float(os.path.getsize(self._log))
+        except OSError:
+            pass  # there is no log yet
         try:
             self._series.add(now, values)
         except OSError:

@@ -8,7 +8,7 @@ from starlette.responses import RedirectResponse
 
 from holdfast import target_lookup
 from holdfast.amlconfig.check import check_project
-from holdfast.web import known_projects, project_files
+from holdfast.web import config_form, known_projects, project_files
 from holdfast.web.app import address, form, in_thread, workbench
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from holdfast.amlconfig.types import Finding
 
-_CHECKED = (".compute", ".runconfig", ".yml", ".yaml")
+_CHECKED = (".compute", ".runconfig", ".yml", ".yaml", ".txt")
 
 
 async def page(request: Request) -> Response:
@@ -37,6 +37,8 @@ async def page(request: Request) -> Response:
         name=name,
         text=text,
         findings=findings,
+        places={finding.line: finding.severity for finding in findings},
+        fields=await in_thread(config_form.fields, known.root, name) if name else [],
         is_saved=query.get("saved") == "1",
     )
 
@@ -47,6 +49,16 @@ async def save(request: Request) -> Response:
     name, folder = fields.get("file", ""), fields.get("folder", "")
     content, digest = fields.get("content", ""), fields.get("digest", "")
     await in_thread(project_files.save, known.root, name, content, digest)
+    return RedirectResponse(address(f"/projects/{known.id}/files", folder=folder, file=name, saved="1"), 303)
+
+
+async def save_form(request: Request) -> Response:
+    """Change single keys of a configuration file in its text."""
+    bench, fields = workbench(request), await form(request)
+    known = await known_projects.of(bench, request.path_params["project"])
+    name, folder = fields.get("file", ""), fields.get("folder", "")
+    values = {key.removeprefix("key:"): value for key, value in fields.items() if key.startswith("key:")}
+    await in_thread(config_form.save, known.root, name, fields.get("digest", ""), values)
     return RedirectResponse(address(f"/projects/{known.id}/files", folder=folder, file=name, saved="1"), 303)
 
 

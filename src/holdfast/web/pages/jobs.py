@@ -42,6 +42,7 @@ def _read(home: Home, uids: list[str]) -> list[Json]:
         row: Json = {name: record[name] for name in _KEYS}
         row["project"] = run.request.get("project")
         row["unreachable"] = reconcile.is_silent(home, run)
+        row["silent_since"] = reconcile.silent_since(home, run)
         row["last_seen_utc"] = history_record.utc(max((_moment(event) for event in run.events), default=0) or None)
         rows.append(row)
     return sorted(rows, key=lambda row: str(row["created_utc"]), reverse=True)

@@ -10,8 +10,8 @@ from starlette.responses import FileResponse
 
 from holdfast import lifecycle
 from holdfast.runner.store import layout
-from holdfast.web import log_window
-from holdfast.web.app import in_thread, json_answer, whole, workbench
+from holdfast.web import log_window, series
+from holdfast.web.app import in_thread, json_answer, seconds, whole, workbench
 from holdfast.web.gate import INERT
 
 if TYPE_CHECKING:
@@ -39,11 +39,20 @@ async def page(request: Request) -> Response:
 
 
 async def lines(request: Request) -> Response:
-    """``at`` (a byte; -1 for the end), ``before`` (a byte) or ``line`` (a number) choose the window."""
+    """``at`` (a byte; -1 for the end), ``before`` (a byte), ``line`` (a number) or ``second`` choose the window.
+
+    ``second`` is one of the time axis of the run's curves: the lines that had been printed by then.
+    """
     query = request.query_params
     path = await _path(request)
     count = whole(query.get("count"), _COUNT, _MOST)
-    if "line" in query:
+    if "second" in query:
+        run = await workbench(request).history.run(request.path_params["uid"])
+        end = await in_thread(series.log_offset, run, seconds(query["second"]) or 0.0)
+        if end is None:
+            raise HTTPException(404, "when the lines of this log were printed was not recorded")
+        result = await in_thread(log_window.before_byte, path, end, count)
+    elif "line" in query:
         offset = await in_thread(log_window.byte_of_line, path, whole(query["line"], 1))
         result = await in_thread(log_window.at_byte, path, offset, count)
     elif "before" in query:

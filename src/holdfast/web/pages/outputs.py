@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse
 
+from holdfast.runner import json_text
 from holdfast.store import history_record
 from holdfast.web.app import in_thread, workbench
 from holdfast.web.gate import INERT
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from holdfast.model import Json
     from holdfast.store.runs import Run
 
 _IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
@@ -26,6 +29,9 @@ _TABLES = {".csv": ",", ".tsv": "\t"}
 _OTHERS = {".pdf": "application/pdf"}
 _MOST_TEXT = 200_000
 _MOST_ROWS = 200
+_MOST_CELLS = 500
+_LARGEST_NOTEBOOK = 20_000_000
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 async def page(request: Request) -> Response:
@@ -59,7 +65,7 @@ async def _file(request: Request) -> tuple[Run, str, str]:
 
 def _preview(name: str, path: str) -> dict[str, Any]:
     ending = os.path.splitext(name)[1].lower()
-    kind, text, table = "none", "", []
+    kind, text, table, cells = "none", "", [], []
     if ending in _IMAGES:
         kind = "image"
     elif ending in _FRAMED:
@@ -70,7 +76,41 @@ def _preview(name: str, path: str) -> dict[str, Any]:
             text = source.read(_MOST_TEXT)
         if ending in _TABLES:
             kind, table = "table", _rows(text, _TABLES[ending])
-    return {"kind": kind, "text": text, "table": table, "is_cut": os.path.getsize(path) > len(text.encode()) > 0}
+        elif ending == ".ipynb" and (cells := _cells(path)):
+            return {"kind": "notebook", "text": "", "table": [], "cells": cells, "is_cut": len(cells) == _MOST_CELLS}
+    is_cut = os.path.getsize(path) > len(text.encode()) > 0
+    return {"kind": kind, "text": text, "table": table, "cells": cells, "is_cut": is_cut}
+
+
+def _cells(path: str) -> list[Json]:
+    """What a notebook's cells say, as text: pictures and pages in their outputs are named, not shown."""
+    if os.path.getsize(path) > _LARGEST_NOTEBOOK:
+        return []
+    try:
+        with open(path, encoding="utf-8") as source:
+            content = json_text.loads(source.read())
+        return [_cell(cell) for cell in content["cells"][:_MOST_CELLS]]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return []  # shown as the text that it is
+
+
+def _cell(cell: Json) -> Json:
+    outputs = cell.get("outputs")
+    texts = [_output(output) for output in outputs[:50]] if isinstance(outputs, list) else []
+    return {"kind": str(cell.get("cell_type")), "source": _joined(cell.get("source")), "outputs": texts}
+
+
+def _output(output: Json) -> str:
+    data = output.get("data")
+    kinds = {name: data[name] for name in data} if isinstance(data, dict) else {}
+    text = _joined(output.get("text") or kinds.get("text/plain") or output.get("traceback"))
+    others = [name for name in kinds if name != "text/plain"]
+    return "\n".join(filter(None, (_COLOURS.sub("", text), f"[{', '.join(others)}]" if others else "")))
+
+
+def _joined(value: object) -> str:
+    text = "".join(map(str, value)) if isinstance(value, list) else str(value or "")
+    return text[:_MOST_TEXT]
 
 
 def _rows(text: str, delimiter: str) -> list[list[str]]:

@@ -12,6 +12,7 @@ from holdfast.engine import new_project
 from holdfast.store.index.select import Wish
 from holdfast.web import known_projects, project_files
 from holdfast.web.app import form, in_thread, json_answer, workbench
+from holdfast.web.pages import assets, targets
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -50,6 +51,8 @@ async def dashboard(request: Request) -> Response:
         readme=await in_thread(_readme, known.root),
         scripts=await in_thread(scripts, known.root),
         configurations=await in_thread(configurations, folders),
+        targets=await in_thread(targets.of_project, bench.home, known),
+        tested="/",
     )
 
 
@@ -82,7 +85,9 @@ def configurations(folders: tuple[str, ...]) -> list[str]:
 def _gallery() -> list[Json]:
     result: list[Json] = []
     for name, folder in new_project.templates().items():
-        result.append({"name": name, "summary": new_project.summary(folder), "readme": _readme(folder)})
+        picture = f"sample-{name}.svg" if f"sample-{name}.svg" in assets.NAMES else "sample-blank.svg"
+        facts = {"summary": new_project.summary(folder), "readme": _readme(folder), "picture": picture}
+        result.append({"name": name, **facts})
     return result
 
 

@@ -38,6 +38,10 @@ async def as_json(request: Request) -> Response:
     return json_answer(_rows(workbench(request).home))
 
 
+async def help_page(request: Request) -> Response:
+    return workbench(request).page(request, "help.html")
+
+
 async def save(request: Request) -> Response:
     bench, fields = workbench(request), await form(request)
     await in_thread(_save, bench.home, fields)
@@ -54,6 +58,8 @@ def _save(home: Home, fields: dict[str, str]) -> None:
         servers.prefer(home, theme=fields["theme"])
     if "language" in fields:
         servers.prefer(home, language=fields["language"] if fields["language"] in languages.NAMES else "")
+    if fields.get("shortcuts") in ("on", "off"):
+        servers.prefer(home, shortcuts=fields["shortcuts"])
     name = fields.get("setting")
     if name:
         with home.lock("settings"):

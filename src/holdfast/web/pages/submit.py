@@ -13,6 +13,7 @@ from starlette.responses import RedirectResponse
 
 from holdfast import target_lookup
 from holdfast.engine.connection.reconnect import Line
+from holdfast.engine.machines.gpus import Looker
 from holdfast.engine.runs import restore
 from holdfast.engine.submit.job import Asked
 from holdfast.engine.submit.prepare import Order, prepare, reach
@@ -22,7 +23,7 @@ from holdfast.errors import HoldfastError, UsageError
 from holdfast.ledger import Stopwatch, now_ns
 from holdfast.store import runs
 from holdfast.web import known_projects
-from holdfast.web.app import form, in_thread, workbench
+from holdfast.web.app import form, in_thread, json_answer, workbench
 from holdfast.web.dialog import PageDialog
 from holdfast.web.pages.projects import configurations, scripts
 
@@ -73,6 +74,14 @@ async def start(request: Request) -> Response:
     return RedirectResponse(f"/runs/{uid}", 303)
 
 
+async def preflight(request: Request) -> Response:
+    """What the target says to this plan: the steps of `submit --preflight`, its GPUs and who holds them."""
+    bench, fields = workbench(request), await form(request)
+    known = await known_projects.of(bench, request.path_params["project"])
+    last = await _last_run(request, fields.get("script", ""))
+    return json_answer(await in_thread(_preflight, bench.home, known, fields, last))
+
+
 async def _last_run(request: Request, script: str) -> str:
     """The uid of this script's last run in the project."""
     project_id = request.path_params["project"]
@@ -116,6 +125,22 @@ def _plan(home: Home, known: Known, fields: Mapping[str, str], last: str) -> Jso
                 lines = [str(error)]
             shown["diff"] = lines[:_MOST_DIFF]
     return shown
+
+
+def _preflight(home: Home, known: Known, fields: Mapping[str, str], last: str) -> Json:
+    dialog, stopwatch = PageDialog(), Stopwatch(now_ns())
+    result = prepare(_order(known, fields), dialog, os.environ)
+    line = reach(home, result, lambda: Line(home, result.target, dialog.lost, dialog.back), dialog)
+    try:
+        machine = Looker(home).look(line.channel).as_json()
+        session = Session(home, result, line, stopwatch, dialog, lambda _identity: None)
+        ticks = [tick._asdict() for tick in session.preflight()]
+    finally:
+        line.close()
+    plan = runs.read_plan(runs.read(home, last)) if last else None
+    before = (plan or {}).get("environment")
+    key = before.get("key") if isinstance(before, dict) else None
+    return {"ticks": ticks, "machine": machine, "last_environment": key, "notes": dialog.notes}
 
 
 def _start_once(home: Home, known: Known, fields: Mapping[str, str]) -> str:

@@ -61,9 +61,22 @@ window.holdfast = (() => {
     };
   }
 
+  // What can be scrolled sideways can be scrolled with the keyboard.
+  const seen = new ResizeObserver((entries) => {
+    for (const {target} of entries) {
+      if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
+      else if (!target.hasAttribute("role")) target.removeAttribute("tabindex");
+    }
+  });
+  for (const part of document.querySelectorAll(".wide, .source, .diff")) seen.observe(part);
+
   return {
     json,
     inTurn,
+    also(topic, callback) { // besides the page's own callback for it
+      const first = listeners.get(topic);
+      if (first) listeners.set(topic, (news) => { first(news); callback(news); });
+    },
     listen(topic, callback) {
       if (!topic) return;
       listeners.set(topic, callback);

@@ -72,6 +72,23 @@
     } while (follow.checked && end < size);
   });
 
+  // The lines of an event, where they begin at the end of what is shown; the last line may have been cut.
+  function shown(news) {
+    if (!news.lines || !follow.checked || !view.firstElementChild) return false;
+    const final = Number(view.lastElementChild.dataset.at);
+    if (news.end <= end) return true;
+    if (news.begin !== end && news.begin !== final) return false;
+    const atEnd = view.scrollTop + view.clientHeight > view.scrollHeight - 40;
+    if (news.begin === final) view.lastElementChild.remove();
+    view.append(...news.lines.map(line));
+    end = news.end;
+    noted(news);
+    while (view.childElementCount > most) view.firstElementChild.remove();
+    if (view.firstElementChild) start = Number(view.firstElementChild.dataset.at);
+    if (atEnd) view.scrollTop = view.scrollHeight;
+    return end >= size;
+  }
+
   async function earlier() {
     if (busy || start <= 0) return;
     busy = true;
@@ -134,6 +151,7 @@
   (at === null ? show({at: -1}, "end") : show({at})).then(() => {
     holdfast.listen(view.dataset.topic, (news) => {
       if (news.attempt && String(news.attempt) !== attempt) return;
+      if (shown(news)) return;
       if (news.size !== undefined) size = news.size;
       if (!view.dataset.at && !view.firstElementChild) view.replaceChildren();
       if (follow.checked || news.size === undefined || end < size) later();

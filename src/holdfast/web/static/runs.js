@@ -9,6 +9,7 @@
   const height = 26;
   const margin = 20;
   const picked = new Set();
+  const pinned = Number(grid.dataset.pinned);
   let total = Number(grid.dataset.total);
   let shown = Number(grid.dataset.first);
   let asked = 0;
@@ -20,7 +21,18 @@
     space.style.height = `${(total + 1) * height}px`;
     space.style.width = "1px";
     table.style.top = `${shown * height}px`;
-    for (const head of table.tHead.rows[0].cells) head.style.top = "0";
+    pin();
+  }
+
+  // The first columns stay while one scrolls sideways; on a narrow page one of them is enough.
+  function pin() {
+    const wanted = grid.clientWidth < 600 ? Math.min(1, pinned) : pinned;
+    const heads = [...table.tHead.rows[0].cells];
+    let left = 0;
+    const places = heads.slice(1, 1 + wanted).map((head) => { const at = left; left += head.offsetWidth; return at; });
+    for (const line of table.rows) {
+      places.forEach((at, index) => { line.cells[index + 1].classList.add("pinned"); line.cells[index + 1].style.left = `${at}px`; });
+    }
   }
 
   function row(data, entry, number) {
@@ -79,13 +91,113 @@
     if (waiting) return;
     waiting = requestAnimationFrame(() => { waiting = 0; fetchRows(false).catch(() => {}); });
   });
-  body.addEventListener("change", ({target}) => (target.checked ? picked.add(target.value) : picked.delete(target.value)));
+  // ---- Selected runs
+  const bar = document.getElementById("chosen");
+  function tellChosen() {
+    bar.hidden = !picked.size;
+    document.getElementById("count").textContent = picked.size.toLocaleString("en");
+    for (const box of body.querySelectorAll("input[name=run]")) box.checked = picked.has(box.value);
+  }
+  function pick(uids) {
+    for (const uid of uids) if (picked.size < 1000) picked.add(uid);
+    tellChosen();
+  }
+  body.addEventListener("change", ({target}) => {
+    if (target.checked) picked.add(target.value);
+    else picked.delete(target.value);
+    tellChosen();
+  });
+  let last = null;
+  body.addEventListener("click", (event) => { // with Shift: all rows from the one before
+    if (!event.target.matches("input[name=run]")) return;
+    const boxes = [...body.querySelectorAll("input[name=run]")];
+    const now = boxes.indexOf(event.target);
+    const before = boxes.findIndex((box) => box.value === last);
+    if (event.shiftKey && before >= 0) pick(boxes.slice(Math.min(now, before), Math.max(now, before) + 1).map((box) => box.value));
+    last = event.target.value;
+  });
+  document.getElementById("clear").addEventListener("click", () => { picked.clear(); tellChosen(); });
   document.getElementById("compare").addEventListener("submit", (event) => {
     event.preventDefault();
     if (picked.size < 2) return;
     location.href = "/compare?" + [...picked].map((uid) => `run=${uid}`).join("&");
   });
-  window.addEventListener("resize", () => fetchRows(false).catch(() => {}));
+  document.getElementById("export").addEventListener("click", () => {
+    const query = new URLSearchParams(Object.entries(state).filter(([, value]) => value));
+    for (const uid of picked) query.append("run", uid);
+    location.href = `/runs.csv?${query}`;
+  });
+  for (const form of document.querySelectorAll("form.on-chosen")) {
+    form.addEventListener("submit", () => {
+      if (form.elements.runs) form.elements.runs.value = [...picked].join(",");
+      form.elements.view.value = location.search.slice(1);
+    });
+  }
+
+  // ---- Jump to a row
+  document.getElementById("jump").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const number = Number(document.getElementById("row").value.replace(/[^0-9]/g, ""));
+    if (!number) return;
+    grid.scrollTop = (Math.min(number, total) - 1) * height;
+    grid.focus({preventScroll: true});
+  });
+
+  // ---- Columns and saved views
+  const panel = document.getElementById("columns");
+  const order = document.getElementById("order");
+  let columns = (panel.dataset.first.match(/`[^`]*(?:``[^`]*)*`|[^,]+/g) || []).map((name) => name.trim());
+  function list() {
+    order.replaceChildren(...columns.map((name, at) => {
+      const row = document.createElement("li");
+      row.append(name.slice(0, 120), " ");
+      for (const [text, label, work] of [["◀", panel.dataset.up, -1], ["▶", panel.dataset.down, 1], ["✕", panel.dataset.remove, 0]]) {
+        const button = document.createElement("button");
+        button.type = "button";
+        button.textContent = text;
+        button.setAttribute("aria-label", `${label}: ${name}`);
+        button.addEventListener("click", () => {
+          columns.splice(at, 1);
+          if (work) columns.splice(Math.max(0, at + work), 0, name);
+          list();
+          const again = order.children[Math.min(columns.length - 1, Math.max(0, at + work))];
+          if (again) again.querySelectorAll("button")[work === -1 ? 0 : work === 1 ? 1 : 2].focus();
+        });
+        row.append(button);
+      }
+      return row;
+    }));
+  }
+  async function offerNames() {
+    const data = await holdfast.json("/names.json");
+    document.getElementById("names").replaceChildren(...data.map((name) => new Option("", name)));
+  }
+  const choose = document.getElementById("choose");
+  choose.addEventListener("click", () => {
+    panel.hidden = !panel.hidden;
+    choose.setAttribute("aria-expanded", String(!panel.hidden));
+    if (!panel.hidden) { list(); offerNames().catch(() => {}); }
+  });
+  document.getElementById("add-column").addEventListener("click", () => {
+    const field = document.getElementById("add");
+    const name = field.value.trim();
+    if (!name) return;
+    columns.push(/[,`"' -]/.test(name) && !name.startsWith("`") ? `\`${name.replaceAll("`", "``")}\`` : name);
+    field.value = "";
+    list();
+  });
+  document.getElementById("use-columns").addEventListener("click", () => {
+    const query = new URLSearchParams(location.search);
+    query.set("columns", columns.join(","));
+    query.set("pinned", document.getElementById("pinned").value);
+    location.search = query;
+  });
+  document.getElementById("views").addEventListener("change", ({target}) => {
+    if (target.value.startsWith("/runs")) location.href = target.value;
+  });
+  holdfast.grid = {pick, state, table};
+
+  window.addEventListener("resize", () => { pin(); fetchRows(false).catch(() => {}); });
 
   layOut();
   if (shown) grid.scrollTop = shown * height;
