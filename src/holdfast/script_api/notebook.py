@@ -39,21 +39,12 @@ def main() -> "int":
                 "notebooks need nbclient and ipykernel in the environment of the run, %s\n%s: %s\n" % details
             )
             return 1
-        from jupyter_client import kernelspec  # type: ignore[import-not-found,unused-ignore]
-
-        try:
-            return execute(path, arguments)
-        except kernelspec.NoSuchKernel as error:
-            installed = ", ".join(sorted(kernelspec.KernelSpecManager().find_kernel_specs()))
-            text = "%s needs the kernel %s, which is not installed in the environment of the run (installed: %s)\n"
-            sys.stderr.write(text % (path, error.name, installed))
-            return 1
+        return execute(path, arguments)
 
 
 def execute(path: "str", arguments: "List[str]") -> "int":
     """Returns the exit code."""
     import nbformat  # type: ignore[import-not-found,unused-ignore]
-    from jupyter_client.kernelspec import NoSuchKernel  # type: ignore[import-not-found,unused-ignore]
     from nbclient.exceptions import CellExecutionError, DeadKernelError  # type: ignore[import-not-found,unused-ignore]
 
     try:
@@ -78,10 +69,6 @@ def execute(path: "str", arguments: "List[str]") -> "int":
                 _keep(notebook, copy)
     except CellExecutionError:
         sys.stderr.write("%s: cell %d failed\n" % (path, index + 1))
-        return 1
-    except NoSuchKernel:
-        message = "%s needs the Jupyter kernel %s, which is not installed in the environment of the run, %s\n"
-        sys.stderr.write(message % (path, client.kernel_name, sys.executable))
         return 1
     except DeadKernelError:
         sys.stderr.write("%s: the kernel ended in cell %d\n" % (path, index + 1))

@@ -73,10 +73,10 @@ def high_descriptor(descriptor: "int") -> "int":
     A script that closes all descriptors, as daemons do, opens its own files under the low numbers next. What is logged
     then would be written into them.
     """
-    try:
-        import fcntl
-    except ImportError:
+    if sys.platform == "win32":
         return descriptor
+    import fcntl
+
     for least in _HIGH:
         try:
             high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, least)
