@@ -208,3 +208,81 @@ def _text(value: str | bytes) -> str:
 
 def _name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+# Commands that a message shows, up to a value that is put into them.
+SHOWN_COMMAND = re.compile(r"\b(holdfast [a-z]|ssh |chmod |cd )[^,;()\n]*[ =](?<! in )(?<! on )(?<! with )$")
+# What no project, target or archive chooses: numbers, names of our own, names that were read as identifiers.
+CHOSEN_HERE = re.compile(
+    r"number\b|number'\)$|number'\]$|^done\.saved$|^plan\.run_id$|^(flag|package|port|folder or '\.')$"
+)
+
+
+def test_names_in_shown_commands_are_quoted() -> None:
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        lines = list(unquoted(path.read_text(encoding="utf-8")))
+        if lines:
+            found[path.relative_to(PACKAGE).as_posix()] = lines
+    assert not found
+
+
+def unquoted(source: str) -> Iterator[str]:
+    """Values that a message puts into a command as they are: a shell would run what is in them."""
+    tree = ast.parse(source)
+    safe = {
+        target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and is_quoted(node.value)
+        for target in ast.walk(node.targets[0])
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.JoinedStr):
+            continue
+        text = ""
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                value = ast.unparse(part.value)
+                if SHOWN_COMMAND.search(text) and not (
+                    is_quoted(part.value) or value in safe or CHOSEN_HERE.search(value)
+                ):
+                    yield f"{node.lineno}: {value}"
+                text += "X"
+            elif isinstance(part, ast.Constant):
+                text += str(part.value)
+
+
+def is_quoted(value: ast.AST) -> bool:
+    names = (getattr(node.func, "id", getattr(node.func, "attr", "")) for node in calls(value))
+    return not {*names}.isdisjoint({"quote", "join", "argument"})
+
+
+def calls(value: ast.AST) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(value) if isinstance(node, ast.Call))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'f"review it, then: holdfast trust {compute.name}"',
+        'f"ssh -G {login.address}"',
+        'f"holdfast cancel -r {run_id}"',
+        'f"add it: holdfast env lock -c {show(config)}"',
+    ],
+)
+def test_unquoted_name_in_a_shown_command_is_found(source: str) -> None:
+    assert list(unquoted(source))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'f"holdfast trust {quote(compute.name)}"',
+        'f"holdfast info -r {run.number}"',
+        'shown = quote(folder)\nf"holdfast push {shown} --all"',
+        'f"{compute.name} is not confirmed"',
+    ],
+)
+def test_quoted_name_in_a_shown_command_is_left_alone(source: str) -> None:
+    assert not list(unquoted(source))

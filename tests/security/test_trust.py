@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shlex
 from typing import TYPE_CHECKING
 
 import pytest
@@ -417,3 +418,14 @@ def test_folder_named_like_a_run_has_no_confirmations_of_the_project_of_that_run
     clone.calls.unlink(missing_ok=True)
     result = clone.desk.holdfast(*SUBMIT, cwd=other)
     assert (result.code, clone.was_called) == (65, False), result
+
+
+@pytest.mark.parametrize("name", ["-x", "a b;touch planted", "$(touch planted)"])
+def test_command_of_a_refusal_confirms_a_target_with_any_name(clone: Clone, name: str) -> None:
+    clone.target(f"{REMOTE}stopCommand: 'true'\n", name)
+    refused = clone.desk.holdfast("submit", f"--run-configuration={name}", "train.py")
+    command = refused.err.rpartition("to allow this: ")[2].strip()
+    program, *words = shlex.split(command)
+    assert (refused.code, program) == (65, "holdfast")
+    assert clone.desk.holdfast(*words).code == 0
+    assert clone.goes_on("submit", f"--run-configuration={name}", "train.py")

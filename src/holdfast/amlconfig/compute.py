@@ -269,7 +269,9 @@ def _check_password(form: Form, target: str) -> None:
     node = form.nodes.get("password")
     if node is None or (isinstance(node, Scalar) and node.is_null):
         return
-    hint = f"attach again (holdfast computetarget attach --name {target} ...), then delete this line"
+    from shlex import quote
+
+    hint = f"attach again (holdfast computetarget attach --name {quote(target)} ...), then delete this line"
     if isinstance(node, Scalar) and node.text.startswith("AzureMlSecret="):
         form.warn("password", "this refers to a key store that was shut down; it is not a password", hint)
     else:

@@ -86,8 +86,10 @@ def copy_results(run: Run, root: str, copier: Copier, missing: Container[str], *
     Returns how many files that are there and differ stayed as they were. ``overwrite`` is None for a command without
     this option.
     """
+    from shlex import quote
+
     kept = 0
-    download = f"holdfast history download -r {run.request.get('run_id')} -d FOLDER copies it"
+    download = f"holdfast history download -r {quote(str(run.request.get('run_id')))} -d FOLDER copies it"
     rows = output_manifest.rows(run)
     tell_links([output_manifest.name_of(row) for row in rows if "sha256" not in row])
     files = [row for row in rows if "sha256" in row]

@@ -180,7 +180,10 @@ def watch(
         with Screen(log, gpu=gpu, skip=skip) as screen:
             Watch(home, line, uid, screen, stopwatch, skip, restart=restart).to_the_end()
     except KeyboardInterrupt:
-        hint = f"holdfast logs -f -r {run_id} follows the log again; holdfast cancel -r {run_id} cancels the run"
+        from shlex import quote
+
+        name = quote(run_id)
+        hint = f"holdfast logs -f -r {name} follows the log again; holdfast cancel -r {name} cancels the run"
         raise Detached("stopped following the log; the run continues", hint=hint) from None
     finally:
         line.close()

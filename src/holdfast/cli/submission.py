@@ -76,8 +76,10 @@ class Submission:
             if option is not None:
                 misplaced += [word] if option.kind == "flag" or "=" in word or not value else [word, value]
         if misplaced:
-            typed, script = " ".join(misplaced), self._parsed.rest[0]
-            hint = f"options of submit go before the script: holdfast submit {typed} {script}"
+            from shlex import join, quote
+
+            typed, script = join(misplaced), self._parsed.rest[0]
+            hint = f"options of submit go before the script: holdfast submit {typed} {quote(script)}"
             sys.stderr.write(show(f"{typed} was passed to {script}; {hint}") + "\n")
 
     def _tell_more(self, plan: Plan, taken: Snapshot) -> None:

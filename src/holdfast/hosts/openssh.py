@@ -140,7 +140,7 @@ def meaning(login: Login, output: str, status: int | None = None) -> HoldfastErr
         return _of_connection(login, output, lines, is_certain=status == OWN_STATUS)
     answer = "\n".join(lines[-5:])
     if status in (126, 127) or "ommand not found" in output:
-        hint = f"holdfast computetarget test {login.name}"
+        hint = f"holdfast computetarget test {argument(login.name)}"
         what = f"the command could not be started on the target (exit status {status})"
         return RemoteCommandError(what, where=_at(login), answer=answer, hint=hint)
     what = f"the login shell ended with exit status {status} before the runner responded"
@@ -154,20 +154,20 @@ def _of_connection(login: Login, output: str, lines: list[str], *, is_certain: b
         return _host_key_error(login, output)
     if "UNPROTECTED PRIVATE KEY" in output:
         answer = next(line for line in lines if "Permissions" in line or "UNPROTECTED" in line)
-        hint = f"chmod 600 {login.identity}" if login.identity else "chmod 600 the key"
+        hint = f"chmod 600 {argument(login.identity)}" if login.identity else "chmod 600 the key"
         what = "ssh refuses a private key that is readable by other users"
         return AuthenticationError(what, where=_at(login), answer=answer, hint=hint)
     refused = next((line for line in lines if any(part in line for part in _REFUSED)), "")
     if "Permission denied" in last or refused:
-        hint = f"holdfast computetarget test {login.name} shows the attempts; attach again to install a key"
+        hint = f"holdfast computetarget test {argument(login.name)} shows the attempts; attach again to install a key"
         return AuthenticationError("SSH authentication failed", where=_at(login), answer=refused or last, hint=hint)
     for part, what, hint in _COMPLAINTS:
         if part in output:
             answer = next(line for line in lines if part in line)
-            return UnreachableError(what, where=_at(login), answer=answer, hint=hint.format(name=login.name))
+            return UnreachableError(what, where=_at(login), answer=answer, hint=hint.format(name=argument(login.name)))
     if not is_certain:
         return None
-    what, hint = "the SSH connection ended before an answer came", _TEST.format(name=login.name)
+    what, hint = "the SSH connection ended before an answer came", _TEST.format(name=argument(login.name))
     return UnreachableError(what, where=_at(login), answer=last or "ssh ended with exit status 255", hint=hint)
 
 
@@ -188,15 +188,16 @@ _REFUSED = ("Too many authentication failures", "account has expired", "account 
 def _host_key_error(login: Login, output: str) -> HostKeyError:
     sent = next((line.strip().rstrip(".") for line in output.splitlines() if line.strip().startswith("SHA256:")), "")
     if login.host_key is None:
-        port = f"-p {login.port} " if login.port else ""
-        hint = f"run: ssh {port}{login.user + '@' if login.user else ''}{login.address} true\n"
-        hint += f"or attach it to show and pin the key: holdfast attach {_at(login)} --name {login.name}"
+        port, user = f"-p {login.port} " if login.port else "", f"{login.user}@" if login.user else ""
+        hint = f"run: ssh {port}{argument(user + login.address)} true\n"
+        attach = f"holdfast attach {argument(_at(login))} --name {argument(login.name)}"
+        hint += f"or attach it to show and pin the key: {attach}"
         what = "the host key of this machine is not known; nothing was sent"
         return UnknownHostKeyError(what, where=_at(login), answer=sent or output.strip().splitlines()[-1], hint=hint)
     answer = f"pinned:  {fingerprint(login.host_key)}\noffered: {sent or 'a key of another type'}"
     hint = (
         "if the machine was reinstalled, verify the new key, then: holdfast computetarget detach "
-        f"{login.name}, and attach it again"
+        f"{argument(login.name)}, and attach it again"
     )
     return HostKeyError(
         "the host key has changed since the machine was attached; nothing was sent",
@@ -204,6 +205,13 @@ def _host_key_error(login: Login, output: str) -> HostKeyError:
         answer=answer,
         hint=hint,
     )
+
+
+def argument(text: str) -> str:
+    """A name as one argument of a command that a message shows: it can come from a file of a project."""
+    from shlex import quote
+
+    return quote(text)
 
 
 def _at(login: Login) -> str:

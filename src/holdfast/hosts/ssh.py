@@ -68,7 +68,7 @@ class SshHost:
         return openssh.meaning(self._login, complaint, status)
 
     def reached(self) -> tuple[str, str]:
-        test = f"holdfast computetarget test {self._login.name} shows which step fails"
+        test = f"holdfast computetarget test {openssh.argument(self._login.name)} shows which step fails"
         socket = control_socket(self._login) if self._shared else ""
         if not socket:
             hint = "connections are not shared, so it is unknown whether the SSH login succeeded"

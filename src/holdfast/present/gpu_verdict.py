@@ -81,8 +81,10 @@ def energy(joules: float) -> str:
 
 
 def _verdict_texts(run: Run, receipt: Receipt | None, requested: Json, *, is_explained: bool) -> tuple[str, str]:
+    from shlex import quote
+
     number, target = run.request.get("run_number"), run.request.get("target")
-    look = f"holdfast gpu -c {target}"
+    look = f"holdfast gpu -c {quote(str(target))}"
     more = f"holdfast info -r {number}"
     if receipt is None:
         return _without_receipt(run, look)

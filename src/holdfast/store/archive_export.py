@@ -71,7 +71,9 @@ def _leave_out_clashes(files: dict[str, str], chosen: list[Run], left_out: list[
     for name, problem in list(clashes(files)):
         uid = name.split("/")[1]
         why = problem.replace(f"runs/{uid}/", "")
-        again = f"holdfast history download -r {run_ids[uid]} -d FOLDER copies it"
+        from shlex import quote
+
+        again = f"holdfast history download -r {quote(str(run_ids[uid]))} -d FOLDER copies it"
         left_out.append(f"{run_ids[uid]}: {why} on some file systems; the second is left out ({again})")
         del files[name]
 

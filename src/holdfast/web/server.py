@@ -142,9 +142,11 @@ def _unix_socket(home: Home, stack: contextlib.ExitStack) -> socket.socket:
 def _tell(home: Home, name: str, where: str, sessions: Sessions, options: Options, stack: contextlib.ExitStack) -> None:
     """Print where the pages are, and open the browser signed in."""
     if options.socket:
+        from shlex import quote
+
         login = f"{os.environ.get('USER', 'USER')}@{socket.gethostname()}"
         sys.stdout.write(f"socket   {show(where)}\n")
-        sys.stdout.write(f"forward  ssh -N -L 8080:{show(where)} {show(login)}\n")
+        sys.stdout.write(f"forward  ssh -N -L {show(quote(f'8080:{where}'))} {show(quote(login))}\n")
         sys.stdout.write(f"address  http://{name}:8080/\n")
     else:
         sys.stdout.write(f"address  {where}/\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from shlex import quote
 
 from holdfast import kinds, target_lookup
 from holdfast import project as projects
@@ -70,7 +71,7 @@ def _attach_service(home: Home, compute: ComputeTarget, folder: str) -> int:
     spark_cluster.check(compute)
     _write(folder, compute, None)
     target_files.confirm(home, folder, compute.name)
-    sys.stderr.write(f"now: holdfast submit -c {show(compute.name)} SCRIPT\n")
+    sys.stderr.write(f"now: holdfast submit -c {show(quote(compute.name))} SCRIPT\n")
     return 0
 
 
@@ -132,7 +133,7 @@ def _enter(home: Home, compute: ComputeTarget, secret: str | None, *, own_key: b
     line = engine.make_key(login)
     sys.stdout.write(f"{line}\n")
     where = show(f"{compute.username or 'you'}@{login.address}")
-    test = f"holdfast computetarget test {show(compute.name)}"
+    test = f"holdfast computetarget test {show(quote(compute.name))}"
     sys.stderr.write(f"add the line above to ~/.ssh/authorized_keys of {where}, then: {test}\n")
     return None
 
@@ -222,7 +223,7 @@ def _write(folder: str, compute: ComputeTarget, entry: engine.Entry | None) -> N
     for line in target_files.write(folder, compute, entry):
         sys.stderr.write(f"{show(line)}\n")
     if entry is not None and compute.kind.is_available and not compute.kind.in_container:
-        sys.stderr.write(f"now: holdfast submit -c {show(compute.name)} SCRIPT\n")
+        sys.stderr.write(f"now: holdfast submit -c {show(quote(compute.name))} SCRIPT\n")
 
 
 def _number(value: object) -> float:

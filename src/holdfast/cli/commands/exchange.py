@@ -35,7 +35,9 @@ def export(parsed: Parsed) -> int:
         index.close()
     chosen = [runs.read(home, uid) for uid in dict.fromkeys(uids)]
     if not chosen:
-        to = parsed.text("to") or "runs.zip"
+        from shlex import quote
+
+        to = quote(parsed.text("to") or "runs.zip")
         hint = f"holdfast export -r 12 -r 13 --to {to}, or holdfast export --all --to {to}"
         raise UsageError("no ended run in this project" if everything else "no run given", hint=hint)
     ended = [run for run in chosen if lifecycle.state_of(run.events) in lifecycle.FINAL and not run.problem]

@@ -136,7 +136,11 @@ def _without_reserved(run: runs.Run, pairs: list[tuple[str, str]], folder: str) 
     allowed = Destinations(folder, names.values(), RESULTS)
     kept = [pair for pair in pairs if not allowed.is_reserved(names[pair[1]])]
     for name, why in allowed.refused.items():
-        command = f"holdfast history download -r {run.request.get('run_id')} -a NAME -d FOLDER copies one file"
+        from shlex import quote
+
+        command = (
+            f"holdfast history download -r {quote(str(run.request.get('run_id')))} -a NAME -d FOLDER copies one file"
+        )
         sys.stderr.write(f"not copied: {show(os.path.join(folder, name))} ({why}; {show(command)})\n")
     return kept
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from shlex import quote
 
 from holdfast.engine import new_project
 from holdfast.present.terminal import show
@@ -21,7 +22,9 @@ def create(parsed: Parsed) -> int:
         _emit_created(parsed, folder)
     else:
         sys.stdout.write(f"{show(folder)}\n")
-    sys.stderr.write(f"next: cd {show(os.path.relpath(folder))} && holdfast submit -c local {show(script)}\n")
+    sys.stderr.write(
+        f"next: cd {show(quote(os.path.relpath(folder)))} && holdfast submit -c local {show(quote(script))}\n"
+    )
     return 0
 
 

@@ -84,7 +84,10 @@ def _tolerance(text: str) -> float:
 def _plan(run: Run) -> Json:
     where = str(run.request.get("run_id"))
     if lifecycle.state_of(run.events) not in lifecycle.FINAL:
-        raise UsageError("this run has not ended", where=where, hint=f"holdfast logs -f -r {where} waits for it")
+        from shlex import quote
+
+        hint = f"holdfast logs -f -r {quote(where)} waits for it"
+        raise UsageError("this run has not ended", where=where, hint=hint)
     plan = runs.read_plan(run)
     if plan is None or not run.request.get("tree"):
         raise UsageError("this run has no stored plan or code", where=where, hint="was it imported?")

@@ -151,8 +151,10 @@ def cancel(parsed: Parsed) -> int:
 
 def return_outputs(parsed: Parsed) -> int:
     """Copy outputs to the project. A file that is there already and different stays, unless --overwrite."""
+    from shlex import quote
+
     home, run = pick.run(parsed)
-    download = f"holdfast history download -r {run.request.get('run_id')} -d FOLDER"
+    download = f"holdfast history download -r {quote(str(run.request.get('run_id')))} -d FOLDER"
     root = pick.project_of(parsed, run, f"change to that project's folder, or use {download}").root
     _refuse_open(home, run)
     copier, problems = Copier(), outputs.bring(home, run)

@@ -62,9 +62,11 @@ def _name_target_after_script(parsed: Parsed, prepared: Prepared, dialog: Termin
     known = {*target_lookup.targets(places), *target_lookup.configurations(places)} - {prepared.chosen.config.name}
     for flag, name in pairs:
         if name in known:
+            from shlex import quote
+
             dialog.warn(
                 f"{flag} {name} was passed to {arguments[0]}, which runs on {prepared.target.name}; "
-                f"options of submit go before the script: holdfast submit {flag} {name} {arguments[0]}"
+                f"options of submit go before the script: holdfast submit {flag} {quote(name)} {quote(arguments[0])}"
             )
 
 

@@ -39,7 +39,9 @@ def switch(home: Home, root: str, compute: ComputeTarget, *, on: bool) -> None:
             f"{compute.name} has no {key}", where=f"{compute.name}.compute", hint=f"add the line {key}: COMMAND"
         )
     if not confirmation.is_confirmed(home.path, root, compute, key):
-        hint = f"review it, then: holdfast trust {compute.name}"
+        from shlex import quote
+
+        hint = f"review it, then: holdfast trust {quote(compute.name)}"
         raise ConfigError(f"{key} of {compute.name} is not confirmed on this machine", answer=command, hint=hint)
     done = subprocess.run(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode:

@@ -334,7 +334,9 @@ def _effective(login: Login) -> dict[str, str]:
     done = run_here(["ssh", "-G", *openssh.destination(login)])
     if done.returncode:
         answer = readable(done.stderr).strip()
-        raise ConfigError("ssh cannot parse its configuration", answer=answer, hint=f"ssh -G {login.address}")
+        raise ConfigError(
+            "ssh cannot parse its configuration", answer=answer, hint=f"ssh -G {openssh.argument(login.address)}"
+        )
     return dict(line.partition(" ")[::2] for line in readable(done.stdout).splitlines())
 
 

@@ -52,9 +52,11 @@ def _matching(rows: list[Json], target: str, name: str) -> Json:
     matches = [row for row in rows if str(row["hash"]).startswith(name)] if name else []
     matches = matches or [row for row in rows if row["name"] == name]
     if len(matches) != 1:
+        from shlex import quote
+
         what = f"{len(matches)} data sets match {name!r}" if matches else f"no data set matches {name!r}"
         known = "\n".join(f"{row['name']} {str(row['hash'])[:12]}" for row in matches or rows)
-        hint = "name one by the beginning of its hash" if matches else f"holdfast data list -c {target}"
+        hint = "name one by the beginning of its hash" if matches else f"holdfast data list -c {quote(target)}"
         raise UsageError(what, where=target, answer=known, hint=hint)
     return matches[0]
 

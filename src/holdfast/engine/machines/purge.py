@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from shlex import quote
 
 from holdfast import answers, lifecycle, target_lookup
 from holdfast.engine.connection.channel import SEARCHING, connect
@@ -53,7 +54,7 @@ def purge(home: Home, compute: ComputeTarget, agree: Callable[[int, int], None])
         _bring_home(home, channel, [runs.read(home, run.uid) for run in mine], there, agree)
         gone = answers.table(channel.ask("purge", client=home.id), "gone", compute.name)
     except UnreachableError as error:
-        hint = f"holdfast computetarget detach {compute.name} without --purge removes only the local files"
+        hint = f"holdfast computetarget detach {quote(compute.name)} without --purge removes only the local files"
         what = f"{error.what}; nothing was removed"
         raise UnreachableError(what, where=error.where, answer=error.answer, hint=hint) from error
     finally:
@@ -67,7 +68,9 @@ def purge(home: Home, compute: ComputeTarget, agree: Callable[[int, int], None])
 def _refuse_our_own(home: Home, compute: ComputeTarget, channel: RunnerChannel) -> None:
     if channel.hello()["store"] == home.id:
         what = "the runs on this target are your local history and are not purged"
-        raise UsageError(what, where=home.path, hint=f"holdfast computetarget detach {compute.name}, without --purge")
+        raise UsageError(
+            what, where=home.path, hint=f"holdfast computetarget detach {quote(compute.name)}, without --purge"
+        )
 
 
 def _runs_on(home: Home, compute: ComputeTarget, there: set[str]) -> list[Run]:
@@ -109,7 +112,7 @@ def _understood(gone: Json, compute: ComputeTarget, folder: str) -> Purged:
     live = answers.texts(gone, "live", compute.name) if gone.get("live") is not None else []
     if live:
         what = "your runs are still active on it; nothing was removed"
-        cancel = "; ".join(f"holdfast cancel -r {run_id}" for run_id in live)
+        cancel = "; ".join(f"holdfast cancel -r {quote(run_id)}" for run_id in live)
         raise UsageError(what, where=compute.name, answer=", ".join(map(str, live)), hint=cancel)
     runs_gone, others = (answers.number(gone, name, compute.name) for name in ("runs", "others"))
     kept = answers.number(gone, "kept", compute.name)

@@ -86,7 +86,10 @@ class Watch:
     @property
     def _again(self) -> str:
         """The command that goes on watching."""
-        return f"holdfast logs -f -r {runs.read(self._home, self._uid).request.get('run_id') or self._uid}"
+        from shlex import quote
+
+        run_id = runs.read(self._home, self._uid).request.get("run_id") or self._uid
+        return f"holdfast logs -f -r {quote(str(run_id))}"
 
     def _through_all_attempts(self) -> Steps:
         """After an attempt that was lost with its machine, go on with the next one, if there is one."""

@@ -60,7 +60,8 @@ class Open(Record):
         """What confirms it."""
         from shlex import quote
 
-        argv = ["holdfast", "trust", quote(self.subject)]
+        name = quote(self.subject)
+        argv = ["holdfast", "trust", f"--name={name}" if name.startswith("-") else name]
         return " ".join(argv if _is_here(self.root) else [*argv, "--project", quote(self.root)])
 
 

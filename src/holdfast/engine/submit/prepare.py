@@ -171,7 +171,9 @@ def reach(home: Home, prepared: Prepared, open_line: Callable[[], Line], dialog:
 
             line.close()
             if not power.may_start(home, root, compute):
-                hint = f"it has a startCommand; allow it with: holdfast trust {prepared.target.name}"
+                from shlex import quote
+
+                hint = f"it has a startCommand; allow it with: holdfast trust {quote(prepared.target.name)}"
                 raise UnreachableError(error.what, where=error.where, answer=error.answer, hint=hint) from error
             power.bring_up(home, root, compute, lambda waited: dialog.starting(compute.name, waited))
             dialog.quiet()

@@ -160,7 +160,9 @@ def _file(root: str, script: str, rest: tuple[str, ...]) -> Runnable:
         return Runnable(script, rest, (*interpreter, shown), script)
     if head.startswith(_BINARIES) or (b"\0" in head and os.access(path, os.X_OK)):
         if not os.access(path, os.X_OK):
-            raise ConfigError(f"the program {script} is not executable", where=path, hint=f"chmod +x {script}")
+            from shlex import quote
+
+            raise ConfigError(f"the program {script} is not executable", where=path, hint=f"chmod +x {quote(script)}")
         return Runnable(script, rest, (f"./{script}",), script)
     if ending in _PROGRAMS:
         return Runnable(script, rest, (_PROGRAMS[ending], shown), script)
@@ -197,7 +199,9 @@ def _python_options(interpreter: tuple[str, ...], script: str, path: str) -> tup
             next(values, None)
         elif not word.startswith(("-X", "-W")) and (word[:1] != "-" or not word[1:] or set(word[1:]) - _PLAIN_OPTIONS):
             what = f"the option {word!r} of the #! line of {script} cannot be used in a run"
-            hint = f"delete it, or name it yourself: holdfast submit -- python {' '.join(options)} {script}"
+            from shlex import join
+
+            hint = f"delete it, or name it yourself: holdfast submit -- {join(['python', *options, script])}"
             raise ConfigError(what, where=f"{path}:1", hint=hint)
     return tuple(options)
 

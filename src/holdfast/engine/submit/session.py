@@ -196,7 +196,9 @@ def settle_environment(
     config = chosen.config.name
     if solving.is_outdated(project, request, config):
         outdated = f"aml_config/{config}.lock no longer matches {request.declared.file}"
-        dialog.warn(f"{outdated}; holdfast env lock -c {config}")
+        from shlex import quote
+
+        dialog.warn(f"{outdated}; holdfast env lock -c {quote(config)}")
     lock = solving.remembered(home, project, request, config)
     if lock is None:
         lock = solving.solve(home, project, request, channel, dialog.preparing, may_build=may_build)

@@ -119,5 +119,8 @@ class _Part:
 
 def _todo(home: Home, author: Author, folder: str) -> str:
     if author.id == home.id:
-        return f"holdfast store verify --folder {folder} --repair, then holdfast history push {folder} --all"
+        from shlex import quote
+
+        shown = quote(folder)
+        return f"holdfast store verify --folder {shown} --repair, then holdfast history push {shown} --all"
     return f"ask {author.owner_name or 'its owner'} to verify and push again"

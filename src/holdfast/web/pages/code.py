@@ -86,6 +86,8 @@ def _project(run: Run) -> Project:
     root = str(run.request.get("project_root") or "")
     project = projects.find(root) if os.path.isdir(root) else None
     if project is None or project.id != run.request.get("project_id"):
-        hint = f"restore into a new folder: holdfast restore -r {run.request.get('run_id')} --to DIR"
+        from shlex import quote
+
+        hint = f"restore into a new folder: holdfast restore -r {quote(str(run.request.get('run_id')))} --to DIR"
         raise UsageError("the folder of this run's project is not on this machine", where=root, hint=hint)
     return project
