@@ -429,3 +429,12 @@ def test_command_of_a_refusal_confirms_a_target_with_any_name(clone: Clone, name
     assert (refused.code, program) == (65, "holdfast")
     assert clone.desk.holdfast(*words).code == 0
     assert clone.goes_on("submit", f"--run-configuration={name}", "train.py")
+
+
+def test_trust_of_a_project_names_the_files_that_it_cannot_read(clone: Clone) -> None:
+    (clone.desk.project / "aml_config" / "night.runconfig").write_text("Target: gpu1\nlinks: {a: b}\n")
+    done = clone.desk.holdfast("trust", ".")
+    assert done.code == 0
+    assert "confirmed: log in to ada@gpu1.example.org" in done.err
+    assert "not confirmed, because the file has an error" in done.err
+    assert "night.runconfig" in done.err

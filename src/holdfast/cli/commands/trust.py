@@ -87,8 +87,11 @@ def _of_folder(folder: str) -> list[Open]:
         trust_file.confirm(home, (), folder)
         sys.stderr.write(f"confirmed: use {show(folder)}, with all files of your home directory, as a project\n")
     root = projects.find(folder).root
-    pending = engine.every(home.path, root)
+    skipped: list[HoldfastError] = []
+    pending = engine.every(home.path, root, skipped)
     trust_file.confirm(home, [row for item in pending for row in item.rows])
+    for message in dict.fromkeys(f"{error.where}: {error.what}" for error in skipped):
+        sys.stderr.write(f"WARNING: not confirmed, because the file has an error: {show(message)}\n")
     return pending
 
 

@@ -276,8 +276,11 @@ def _foreign_findings(home: str, root: str) -> list[Finding]:
     return findings
 
 
-def every(home: str, root: str) -> list[Open]:
-    """What is not confirmed of the project's own targets and run configurations; files with errors are passed over."""
+def every(home: str, root: str, skipped: list[HoldfastError] | None = None) -> list[Open]:
+    """What is not confirmed of the project's own targets and run configurations.
+
+    Files with errors are passed over; the errors are added to ``skipped``.
+    """
     places = target_lookup.folders(root, home)
     names: list[tuple[str, str | None]] = [(name, None) for name in target_lookup.configurations(places[:1])]
     names += [(name, name) for name in target_lookup.targets(places[:1])]
@@ -285,6 +288,7 @@ def every(home: str, root: str) -> list[Open]:
     for name, target in names:
         try:
             results.append(look(home, root, target_lookup.choose(places, name, target), everything=True))
-        except HoldfastError:
-            continue
+        except HoldfastError as error:
+            if skipped is not None:
+                skipped.append(error)
     return [item for item in results if item is not None]
