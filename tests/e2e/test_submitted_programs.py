@@ -154,6 +154,12 @@ def test_missing_module_names_the_command_that_adds_it(desk: Desk) -> None:
     assert "try: holdfast submit -e PYTHONPATH=src -m inner.go\n" in result.err
 
 
+def test_exit_code_2_without_a_word_about_options_is_the_scripts_own(desk: Desk) -> None:
+    desk.script("raise SystemExit(2)")
+    result = desk.submit("train.py")
+    assert (result.code, "Holdfast itself failed" in result.err) == (2, False), result
+
+
 def test_options_of_the_script_before_it_are_refused_with_the_order(desk: Desk) -> None:
     desk.script("")
     result = desk.submit("--lr", "0.1", "train.py")
