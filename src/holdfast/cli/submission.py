@@ -71,9 +71,8 @@ class Submission:
         options = {flag: option for option in self._parsed.command.options for flag in option.flags}
         unknown = failure_cause.unrecognized(runs.read(self._home, plan.uid))
         misplaced: list[str] = []
-        for word, value in zip(
-            unknown, [*unknown[1:], ""], strict=False
-        ):  # none where the script ended for another reason
+        following = [*unknown[1:], ""][: len(unknown)]  # there are none where the script ended for another reason
+        for word, value in zip(unknown, following, strict=True):
             option = options.get(word.partition("=")[0])
             if option is not None:
                 misplaced += [word] if option.kind == "flag" or "=" in word or not value else [word, value]
