@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -62,3 +63,33 @@ print(json.dumps([mine, theirs, status, run.status, len(holdfast.runs())]))
 """)
     assert result.code == 0, result
     assert result.json == [["end"], [["ready", "end"], "Completed", "Completed"], 0, "Completed", 2]
+
+
+def test_program_with_thousands_of_open_files_submits(desk: Desk) -> None:
+    """A process above descriptor 1023: git's answer and a target's further answers are waited for there too."""
+    desk.script("print('ran')")
+    git = ("git", "-c", "user.name=Ada", "-c", "user.email=ada@example.com")
+    for words in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "first")):
+        subprocess.run((*git, *words), cwd=desk.project, check=True)
+    (desk.project / "aml_config").mkdir()
+    (desk.project / "aml_config/unwritable.compute").write_text("type: local\nroot: /proc/none\n")
+    desk.trust("unwritable")
+    result = desk.python("""
+import json, os, resource
+import holdfast
+from holdfast import errors
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+run = holdfast.submit("train.py", target="local")
+lines = list(run.follow())
+try:
+    holdfast.submit("train.py", target="unwritable")
+except errors.HoldfastError as error:
+    refusal = str(error)
+print(json.dumps([lines, run.record["properties"]["GitCommit"], refusal]))
+""")
+    assert result.code == 0, result
+    lines, commit, refusal = result.json
+    assert (lines, len(commit)) == (["ran"], 40)
+    assert "no store can be created on the target" in refusal
+    assert "root: " in refusal

@@ -119,6 +119,7 @@ class Stage:
         """What is wrong with the outcome of a command whose target's answer was changed."""
         flow = self.flows[name]
         times = TIMES_WATCHED if name in WATCHING else 1_000_000
+        open_before = _open_files()
         for _ in range(2):  # a busy machine is slow once, a command that waits always
             self._restore(flow.store)
             Conversation.begin(flow.recording, change, times)
@@ -135,6 +136,8 @@ class Stage:
         after = run(self.flows["list"].argv)
         if after.code or (name != "pull" and "quick.py" not in after.out):
             wrong.append(f"history list fails afterwards: {after}")
+        if left := _left_open(open_before):
+            wrong.append(f"{left} files or pipes left open")
         try:
             self.sentinel.check()
         except AssertionError as error:
@@ -255,6 +258,19 @@ def _content(fd: int) -> str:
     os.lseek(fd, 0, os.SEEK_SET)
     with open(fd, "rb") as source:
         return source.read().decode("utf-8", "replace")
+
+
+def _open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def _left_open(before: int) -> int:
+    """How many more there are; the thread that plays the target closes its side a moment later."""
+    try:
+        eventually(lambda: _open_files() <= before, 5.0)
+    except AssertionError:
+        return _open_files() - before
+    return 0
 
 
 def _complaints(outcome: Outcome) -> list[str]:

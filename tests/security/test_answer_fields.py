@@ -79,6 +79,11 @@ def test_oracle_finds_a_launcher_that_believes_the_target(stage: Stage, name: st
         assert "Holdfast failed on its answer" in stage.case(name, change)[0]
 
 
+def test_oracle_finds_a_launcher_that_leaves_a_file_open(stage: Stage) -> None:
+    with stage.replaying("security.planted_launcher:LeakingLauncher"):
+        assert stage.case("info", None) == ["info None: 1 files or pipes left open"]
+
+
 def test_target_that_claims_another_store_writes_nothing_outside(stage: Stage) -> None:
     with stage.replaying():
         for name in stage.flows:

@@ -55,20 +55,20 @@ class Reproduction:
     def run(self, project: Project, folder: str, job: Job) -> tuple[str, int]:
         """``folder`` has the run's files. The new run's uid and exit code, when it has ended."""
         stopwatch = Stopwatch(since_start_ns())
-        line = open_line(self._home, self._target)
-        stopwatch.lap("connect")
-        environment, container = self._settle(project._replace(root=folder), job, line)
-        stopwatch.lap("environment")
-        submitter = Again(
-            self._home, self._target, line, stopwatch, _agree, self._show_id, self._dialog.storing, self._on_upload
-        )
-        submitter.of = self._run
-        plan, taken = submitter.submit(project, job, environment, container=container)
-        self._dialog.quiet()
-        for warning in taken.warnings:
-            self._dialog.warn(warning)
-        watch(self._home, line, plan.uid, plan.run_id, self._log, stopwatch, gpu=plan.gpu is not None, restart=True)
-        return plan.uid, ending.tell(self._home, plan.uid, None, stopwatch)
+        with open_line(self._home, self._target) as line:
+            stopwatch.lap("connect")
+            environment, container = self._settle(project._replace(root=folder), job, line)
+            stopwatch.lap("environment")
+            submitter = Again(
+                self._home, self._target, line, stopwatch, _agree, self._show_id, self._dialog.storing, self._on_upload
+            )
+            submitter.of = self._run
+            plan, taken = submitter.submit(project, job, environment, container=container)
+            self._dialog.quiet()
+            for warning in taken.warnings:
+                self._dialog.warn(warning)
+            watch(self._home, line, plan.uid, plan.run_id, self._log, stopwatch, gpu=plan.gpu is not None, restart=True)
+            return plan.uid, ending.tell(self._home, plan.uid, None, stopwatch)
 
     def _settle(self, project: Project, job: Job, line: Line) -> tuple[Environment | None, Container | None]:
         from holdfast.engine.submit import session

@@ -98,8 +98,8 @@ def logs(parsed: Parsed) -> int:
             _print_all(path, log)
         return 0
     stopwatch = Stopwatch(since_start_ns())
-    line = open_line(home, target_of(run.request, home.path), patient=True)
-    watch(home, line, run.uid, str(run.request.get("run_id")), log, stopwatch, shown)
+    with open_line(home, target_of(run.request, home.path), patient=True) as line:
+        watch(home, line, run.uid, str(run.request.get("run_id")), log, stopwatch, shown)
     ending.note_fetch(home, run.uid, stopwatch)
     return ending.tell(home, run.uid, None)
 

@@ -40,11 +40,12 @@ def submit(parsed: Parsed) -> int:
     home = open_home()
     stopwatch.lap("begin")
     line = reach(home, prepared, lambda: open_line(home, prepared.target), dialog)
-    stopwatch.lap("connect")
-    stopwatch.waited = lambda: line.waited_ns
-    from holdfast.cli.submission import Submission
+    with line:
+        stopwatch.lap("connect")
+        stopwatch.waited = lambda: line.waited_ns
+        from holdfast.cli.submission import Submission
 
-    return Submission(parsed, home, prepared, line, stopwatch, dialog).run()
+        return Submission(parsed, home, prepared, line, stopwatch, dialog).run()
 
 
 def _name_target_after_script(parsed: Parsed, prepared: Prepared, dialog: TerminalDialog) -> None:

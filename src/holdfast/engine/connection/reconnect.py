@@ -117,5 +117,11 @@ class Line:
         answer = "\n".join(filter(None, (error.answer, f"tried {self._refusals} times in a row")))
         raise type(error)(error.what, where=error.where, answer=answer, hint=error.hint, code=error.code) from error
 
+    def __enter__(self) -> Line:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         self.channel.close()

@@ -19,7 +19,7 @@ from holdfast.runner.store import fork_guard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from holdfast.model import Json
     from holdfast.ports import Host, Stream
@@ -292,7 +292,7 @@ def run_to_end(host: Host, argv: tuple[str, ...], limit: float) -> Ended:
     deadline, parts = time.monotonic() + limit, {stream.stdout: b"", stream.stderr: b""}
     waiting = [stream.stdout, stream.stderr]
     while stream.stdout in waiting and time.monotonic() < deadline and max(map(len, parts.values())) < _MOST_OUTPUT:
-        for fd in select.select(waiting, [], [], max(0.0, deadline - time.monotonic()))[0]:
+        for fd in readable_of(waiting, deadline - time.monotonic()):
             block = os.read(fd, 65536)
             parts[fd] += block
             if not block:
@@ -315,8 +315,17 @@ def _drain(fd: int) -> bytes:
     return content
 
 
+def readable_of(fds: Iterable[int], seconds: float) -> list[int]:
+    """Those that can be read, or have ended, within so many seconds. By poll: select refuses descriptors above 1023."""
+    if sys.platform == "win32":
+        return list(fds)
+    watcher = select.poll()
+    for fd in fds:
+        watcher.register(fd, select.POLLIN)
+    return [fd for fd, _ in watcher.poll(max(0.0, seconds) * 1000)]
+
+
 def _is_ready(fd: int, seconds: float | None, *, writing: bool = False) -> bool:
-    """By poll: select refuses descriptors above 1023."""
     if sys.platform == "win32":
         return True
     watcher = select.poll()

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import select
 import sys
 import time
 
+from holdfast.engine.connection.transport import readable_of
 from holdfast.engine.submit import git_repository
 from holdfast.project import FILE as IDENTITY
 from holdfast.runner.store import layout
@@ -157,8 +157,7 @@ class _Child:
         output = b""
         ended = not self._pid
         while not ended and len(output) <= limit:
-            ready = select.select([self._source], [], [], max(0.0, until - time.monotonic()))[0]
-            if not ready:
+            if not readable_of((self._source,), until - time.monotonic()):
                 break
             block = os.read(self._source, 1 << 16)
             output += block

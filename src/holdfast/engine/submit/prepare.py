@@ -161,27 +161,40 @@ def _passed_over(folder: str) -> str:
 
 def reach(home: Home, prepared: Prepared, open_line: Callable[[], Line], dialog: Dialog) -> Line:
     """Open the connection; a target with a ``startCommand`` is switched on if it does not answer."""
-    compute, root = prepared.target.compute, prepared.project.root
     line = open_line()
-    if compute.start_command:
-        try:
-            line.channel.hello()
-        except UnreachableError as error:
+    try:
+        if prepared.target.compute.start_command and not _answers(line, home, prepared):
             from holdfast.engine.connection import power
 
+            compute = prepared.target.compute
             line.close()
-            if not power.may_start(home, root, compute):
-                from shlex import quote
-
-                hint = f"it has a startCommand; allow it with: holdfast trust {quote(prepared.target.name)}"
-                raise UnreachableError(error.what, where=error.where, answer=error.answer, hint=hint) from error
-            power.bring_up(home, root, compute, lambda waited: dialog.starting(compute.name, waited))
+            power.bring_up(home, prepared.project.root, compute, lambda waited: dialog.starting(compute.name, waited))
             dialog.quiet()
             line = open_line()
-    return _with_early_questions(line, prepared)
+        _ask_early(line, prepared)
+    except BaseException:
+        line.close()
+        raise
+    return line
 
 
-def _with_early_questions(line: Line, prepared: Prepared) -> Line:
+def _answers(line: Line, home: Home, prepared: Prepared) -> bool:
+    """Whether the target is there; raises where it is not and may not be switched on."""
+    try:
+        line.channel.hello()
+    except UnreachableError as error:
+        from holdfast.engine.connection import power
+
+        if power.may_start(home, prepared.project.root, prepared.target.compute):
+            return False
+        from shlex import quote
+
+        hint = f"it has a startCommand; allow it with: holdfast trust {quote(prepared.target.name)}"
+        raise UnreachableError(error.what, where=error.where, answer=error.answer, hint=hint) from error
+    return True
+
+
+def _ask_early(line: Line, prepared: Prepared) -> None:
     """Requests that the target works on while this side goes on."""
     compute = prepared.chosen.compute
     # With nvidiaDocker the GPU is checked first, because the answer decides which image is fetched, if any.
@@ -191,4 +204,3 @@ def _with_early_questions(line: Line, prepared: Prepared) -> Line:
         line.channel.foresee("image", **question(compute))
     if prepared.job.gpu.count:
         line.channel.foresee("probe")
-    return line
