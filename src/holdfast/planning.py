@@ -105,6 +105,10 @@ def script_path(root: str, folder: str, named: str) -> str:
             if inside.startswith(os.pardir + os.sep):
                 hint = "submit it from its own folder, or copy it into the project"
                 raise UsageError(f"{named} is outside the project", where=root, hint=hint)
+            real = os.path.realpath(path)
+            if os.path.commonpath((real, os.path.realpath(root))) != os.path.realpath(root):
+                what = f"the script {named} is, or is below, a link that leads out of the project"
+                raise ConfigError(what, where=path, answer=real, hint="copy the file into the project")
             return inside
     for path in candidates:
         if os.path.lexists(path) and not os.path.isdir(path):

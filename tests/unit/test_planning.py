@@ -93,6 +93,24 @@ def test_script_outside_the_project_is_refused(root: str) -> None:
         planning.script_path(root, root, "../outside.py")
 
 
+@pytest.mark.parametrize("named", ["linked.py", "linked/other.py"])
+def test_script_that_is_a_link_out_of_the_project_is_refused(tmp_path: Path, named: str) -> None:
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common" / "other.py").write_text("print()\n")
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "linked.py").symlink_to("../common/other.py")
+    (tmp_path / "project" / "linked").symlink_to(tmp_path / "common")
+    with pytest.raises(ConfigError, match="link that leads out of the project") as caught:
+        planning.script_path(str(tmp_path / "project"), str(tmp_path / "project"), named)
+    assert caught.value.answer == str(tmp_path / "common" / "other.py")
+
+
+def test_script_that_is_a_link_within_the_project_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print()\n")
+    (tmp_path / "again.py").symlink_to("train.py")
+    assert planning.script_path(str(tmp_path), str(tmp_path), "again.py") == "again.py"
+
+
 def test_script_that_is_no_file_is_refused_with_the_reason(root: str) -> None:
     for named, reason in (("gone.py", "is a link to a file that does not exist"), ("pipe.py", "is not a regular file")):
         with pytest.raises(ConfigError, match=f"{named} {reason}"):
