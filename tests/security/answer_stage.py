@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from conftest import eventually
@@ -19,8 +21,7 @@ from security.replay import Change, Conversation, Recording
 from security.sentinel import Sentinel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
 LIMIT_S = 10.0
 # In these a changed answer may be followed by correct ones: commands that follow a run try again.
@@ -181,9 +182,20 @@ class Stage:
         self._record("test", "computetarget", "test", "far")
         self._restore("empty")
         self._record("pull", "history", "pull", "-c", "far")
+        go.unlink()
+        self._record_interrupted("lost", _kill_all_of)
+        self._record_interrupted("absent", _remove_run)
         self._restore("closed")
         self._record("purge", "computetarget", "detach", "far", "--purge", "--yes")
-        go.unlink()
+
+    def _record_interrupted(self, name: str, harm: Callable[[Path], object]) -> None:
+        """The command that finds out what happened to a run on the target."""
+        self._restore("closed")
+        _expect(run(("submit", "-c", "far", "--no-wait", "train.py", "never")))
+        eventually(lambda: "Running" in run(("status",)).out)
+        plan = max((self.top / "elsewhere").glob("runs/*/a1/plan.json"), key=lambda path: path.stat().st_mtime_ns)
+        harm(plan.parent)
+        self._record(name, "history", "list", "--all", "-o", "json")
 
     def _record_data(self) -> None:
         self._record("data", "submit", "-c", "distant", "--data", f"set={self.top}/data", "quick.py")
@@ -229,6 +241,18 @@ class Stage:
                 kinds.register(row)
             os.environ.clear()
             os.environ.update(before)
+
+
+def _kill_all_of(attempt: Path) -> None:
+    """The guardian first: it would close the run of a dead supervisor."""
+    accepted, started = map(json.loads, (attempt / "events.jsonl").read_text().splitlines()[:2])
+    for pid in (accepted["guardian"], accepted["pid"], started["pid"]):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _remove_run(attempt: Path) -> None:
+    _kill_all_of(attempt)
+    shutil.rmtree(attempt.parent)
 
 
 def run(argv: tuple[str, ...]) -> Outcome:
