@@ -55,7 +55,11 @@ def reach_the_network(desk: Desk) -> None:
 
 def lend_tools(desk: Desk) -> None:
     desk.home.mkdir(exist_ok=True)
-    (desk.home / "builder").symlink_to(kept(SHELF, "builder", TOOLS, _install_tools))
+    (desk.home / "builder").symlink_to(tools())
+
+
+def tools() -> Path:
+    return kept(SHELF, "builder", TOOLS, _install_tools)
 
 
 def lend_packages(desk: Desk) -> None:

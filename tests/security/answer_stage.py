@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from conftest import eventually
 from holdfast import kinds
 from holdfast.cli import main
+from managed import index, tools
 from security.replay import Change, Conversation, Recording
 from security.sentinel import Sentinel
 
@@ -31,6 +32,7 @@ TIMES_WATCHED = 4
 TRACES = ("Traceback", "Holdfast itself failed", "Holdfast failed on its answer")
 _RECORDING = "security.replay:RecordingHost"
 REPLAYING = "security.replay:ReplayHost"
+REQUIREMENTS = "--no-index\n-f wheels\ntinypip\n"
 QUICK = "print('quick')\n"
 TRAIN = """
 import holdfast, os, sys, time
@@ -94,8 +96,15 @@ class Stage:
         for name, text in STUBS.items():
             (top / "stubs" / name).write_text(text)
             (top / "stubs" / name).chmod(0o755)
-        for name, text in (("train.py", TRAIN), ("quick.py", QUICK), ("requirements.txt", "six\n")):
+        for name, text in (
+            ("train.py", TRAIN),
+            ("quick.py", QUICK),
+            ("requirements.txt", "--no-index\n-f wheels\ntinypip\n"),
+        ):
             (top / "project" / name).write_text(text)
+        shutil.copytree(index().path / "files", top / "project" / "wheels")
+        for name in ("store", "elsewhere"):
+            (top / name / "builder").symlink_to(tools())
         (top / "data" / "rows.csv").write_text("1,2\n")
         plain = f"root: {top}/elsewhere\n"
         for name, text in (
@@ -153,6 +162,9 @@ class Stage:
         self._record("preflight", "submit", "-c", "far", "--preflight", "--gpus", "1", "train.py")
         self._record("container", "submit", "-c", "box", "--preflight", "train.py")
         self._record("environment", "env", "fix", "-c", "managed")
+        _expect(run(("experiment", "prepare", "-c", "managed")))  # from now on its packages are known
+        shutil.rmtree(self.top / "elsewhere" / "envs")
+        self._record("prepare", "experiment", "prepare", "-c", "managed")
         self._record_data()
         _expect(run(("submit", "-c", "far", "--no-wait", "train.py", str(go))))
         eventually(lambda: "Running" in run(("status",)).out)

@@ -27,7 +27,7 @@ CASES = int(os.environ.get("HOLDFAST_FUZZ_ANSWERS", "900"))
 # What a client asks a target for in these flows; a verb that is gone from here is not tested any more.
 VERBS = {
     *("hello", "start", "pull", "look", "stop", "lacks", "fetch", "probe", "image", "facts", "list", "clean", "exec"),
-    *("images", "gpus", "survey", "touch", "purge", "data", "save", "load", "bury", "discard"),
+    *("images", "gpus", "survey", "touch", "purge", "data", "save", "load", "bury", "discard", "prepare"),
 }
 
 
