@@ -129,12 +129,14 @@ def test_a_password_can_be_piped(laptop: Laptop, gpu1: Host, ada: User) -> None:
 
 
 def test_a_wrong_password_is_told_and_leaves_nothing(laptop: Laptop, gpu1: Host, ada: User) -> None:
-    before = ada.files()
-    result = laptop.attach(ada, gpu1, "--password", "wrong")
+    before, temporary = ada.files(), laptop.user_home / "temporary"
+    temporary.mkdir()
+    result = laptop.attach(ada, gpu1, "--password", "wrong", env={"TMPDIR": str(temporary)})
     assert result.code == 69, result
     assert "SSH authentication failed" in result.err
     assert ada.files() == before
     assert not (laptop.project / "aml_config").exists()
+    assert [*temporary.iterdir(), *laptop.home.rglob("ask-*")] == []
 
 
 def test_a_machine_that_takes_no_keys_is_asked_each_time_and_nothing_is_kept(

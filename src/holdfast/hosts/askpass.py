@@ -56,10 +56,13 @@ class Answer:
 
     def __enter__(self) -> Mapping[str, str]:
         import tempfile
+        from shutil import rmtree
+        from weakref import finalize
 
         os.makedirs(self._folder, 0o700, exist_ok=True)
-        self._place = tempfile.mkdtemp(prefix="ask-", suffix=".tmp", dir=_short(self._folder))
-        path, program = os.path.join(self._place, "socket"), os.path.join(self._place, "ask")
+        place = tempfile.mkdtemp(prefix="ask-", suffix=".tmp", dir=_short(self._folder))
+        self._remove = finalize(self, rmtree, place, ignore_errors=True)  # at the latest when this process ends
+        path, program = os.path.join(place, "socket"), os.path.join(place, "ask")
         self._socket.bind(path)
         self._socket.listen(4)
         fd = os.open(program, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700)
@@ -72,11 +75,9 @@ class Answer:
         return {**os.environ, **asks}
 
     def __exit__(self, *_: object) -> None:
-        from shutil import rmtree
-
         self._left = 0
         self._socket.close()
-        rmtree(self._place, ignore_errors=True)
+        self._remove()
 
     def _serve(self) -> None:
         while True:

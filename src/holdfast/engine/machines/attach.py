@@ -118,7 +118,11 @@ def enter(
     """Log in with the user's keys or the password, inspect the machine, and install a key if needed or requested."""
     root = compute.root
     host = SshHost(login, shared=secret is None, secret=None if secret is None else lambda: secret)
-    python = find_python(host, f"{login.user}@{login.address}" if login.user else login.address or "")
+    try:
+        python = find_python(host, f"{login.user}@{login.address}" if login.user else login.address or "")
+    except BaseException:
+        host.close()
+        raise
     channel = RunnerChannel(host, python, root, login.name, layout.runner_digest(home.path), SEARCHING)
     try:
         clients = tuple(answers.texts(channel.ask("register", client=home.id, label=_label()), "clients", login.name))
