@@ -66,7 +66,7 @@ docs: $(VENV)/.ready
 site: $(VENV)/.ready
 	@[ -x .tools/site/bin/mkdocs ] || $(BIN)/uv venv -q .tools/site
 	@$(BIN)/uv pip install -q --python .tools/site/bin/python --group docs
-	NO_MKDOCS_2_WARNING=1 .tools/site/bin/mkdocs build --strict -q
+	NO_MKDOCS_2_WARNING=1 .tools/site/bin/mkdocs build --strict # -q would hide the warnings, and what is hidden is not counted
 
 picture: $(VENV)/.ready
 	$(BIN)/python tools/transcript.py docs/demo.svg
