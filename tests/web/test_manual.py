@@ -1,4 +1,4 @@
-"""The manual as a site: it is built with no warning, holds every page, and its search needs neither server nor network."""
+"""The manual as a site: it is built with no warning, holds every page, and can be searched without a network."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,8 +31,8 @@ IN_THE_WHEEL = ("src", "tools/hatch_build.py", "pyproject.toml", "README.md", "L
 
 
 def build(config: Path, site: Path) -> subprocess.CompletedProcess[str]:
-    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]["docs"]
-    python = shelf.interpreter(ROOT, "manual", *packages)
+    (package,) = re.findall(r'^docs = \["(.+)"\]$', (ROOT / "pyproject.toml").read_text(), re.M)
+    python = shelf.interpreter(ROOT, "manual", package)
     argv = [python, "-m", "mkdocs", "build", "--strict", "-f", config, "-d", site]
     env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     return subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=120)

@@ -146,6 +146,8 @@ def _is_us(asking: socket.socket) -> bool:
     return bool(struct.unpack("3i", raw)[1] == os.getuid())
 
 
-def _short(folder: str) -> str | None:
-    """A socket's name may not be long; the system's own temporary folder serves where ours is too deep."""
-    return folder if len(os.fsencode(folder)) < 70 else None
+def _short(folder: str) -> str:
+    """A socket's name may not be long: where our own folder is too deep, a temporary one."""
+    from tempfile import gettempdir
+
+    return folder if len(os.fsencode(folder)) < 70 else min(gettempdir(), "/tmp", key=len)

@@ -123,11 +123,12 @@ def _write_manifest(attempt: "bytes", folder: "bytes") -> "tuple[int, int, list[
 
 
 def remove_partial(attempt: "bytes") -> "None":
-    """Remove the manifest that a supervisor was writing when it was killed."""
-    manifest = layout.manifest.name.encode("ascii")
-    for name in os.listdir(attempt):
-        if name.startswith(manifest) and is_temporary(name):
-            unlink_quietly(os.path.join(attempt, name))
+    """Remove what a supervisor was writing when it was killed: the manifest, the list of packages."""
+    for path in (layout.manifest(attempt), layout.package_file(attempt)):
+        folder, begun = os.path.split(path)
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            if name.startswith(begun) and is_temporary(name):
+                unlink_quietly(os.path.join(folder, name))
 
 
 def _append(fd: "int", line: "bytes", attempt: "bytes") -> "None":
