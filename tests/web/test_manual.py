@@ -33,7 +33,7 @@ IN_THE_WHEEL = ("src", "tools/hatch_build.py", "pyproject.toml", "README.md", "L
 def build(config: Path, site: Path) -> subprocess.CompletedProcess[str]:
     (package,) = re.findall(r'^docs = \["(.+)"\]$', (ROOT / "pyproject.toml").read_text(), re.M)
     python = shelf.interpreter(ROOT, "manual", package)
-    argv = [python, "-m", "mkdocs", "build", "--strict", "-f", config, "-d", site]
+    argv = [str(python), "-m", "mkdocs", "build", "--strict", "-f", str(config), "-d", str(site)]
     env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     return subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=120)
 
@@ -96,7 +96,7 @@ def test_wheel_brings_the_site_and_docs_opens_it(desk: Desk, site: Path, tmp_pat
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, copy / name)
     shutil.copytree(site, copy / "site")
-    argv = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path]
+    argv = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(argv, cwd=copy, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("holdfast-*.whl")
     prefix = tmp_path / "prefix"
