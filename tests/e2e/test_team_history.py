@@ -278,6 +278,8 @@ def test_project_only_is_shared_unless_all_are_asked_for(team: Team) -> None:
     assert len(push(team.alice, team.share)["new"]) == 2
     assert len(push(team.alice, team.share, "-A")["new"]) == 1
     assert len(pull(team.bob, team.share)["new"]) == 2
+    told = team.bob.holdfast("history", "pull", str(team.share))
+    assert "1 run of other projects skipped, --all adds them" in told.err
     assert len(pull(team.bob, team.share, "-A")["new"]) == 1
 
 

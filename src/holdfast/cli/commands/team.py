@@ -81,6 +81,8 @@ def _pull_folder(parsed: Parsed, named: str) -> int:
         index.close()
     labels = f", {counted(result.labels, 'label')}" if result.labels else ""
     message = f"{counted(len(result.new), 'run')} added from {named}{labels}, {result.present} already known"
+    if result.others and not result.new:
+        message += f"; {counted(result.others, 'run')} of other projects skipped, --all adds them"
     _tell(parsed, result._asdict(), message, result.left_out)
     return StoreError.exit_code if result.left_out else 0
 

@@ -65,7 +65,12 @@ SUBMIT = (
     PROJECT,
     Option(("--wait",), "wait", "Stream the log until the run ends. This is the default.", kind="flag", trailing=True),
     Option(("--no-wait", "-d", "--detach"), "no_wait", "Print the run id and return; the run continues.", kind="flag"),
-    Option(("--dry-run",), "dry_run", "Print the plan and do nothing.", kind="flag"),
+    Option(
+        ("--dry-run",),
+        "dry_run",
+        "Print the plan and do nothing. Fails if a submit would be refused.",
+        kind="flag",
+    ),
     Option(("--preflight",), "preflight", "Only check whether the run could start; send nothing.", kind="flag"),
     Option(
         ("--env",),

@@ -228,6 +228,10 @@ class RunnerChannel:
         """Give the target its time again, for the next piece of work."""
         self._transport.expect(self._patience.answer)
 
+    def stop_waiting(self) -> None:
+        """For another thread than the one that waits: what it sends or waits for ends as overdue within a second."""
+        self._transport.expect(0.0)
+
     def foresee(self, verb: str, **fields: object) -> None:
         """Send a request whose answer is read later; the target works on it meanwhile."""
         request: Json = {"verb": verb, **fields}

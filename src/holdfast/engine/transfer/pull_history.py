@@ -38,6 +38,7 @@ class Pulled(Record):
     """``new``: run ids. ``present``: runs that are here or in the trash. ``left_out``: one line for each problem.
 
     ``labels`` is the number of names, tags, notes and hidden marks that were added; ``changed`` the uids that got one.
+    ``others`` is the number of new runs of other projects, which were not wanted.
     """
 
     new: list[str]
@@ -45,6 +46,7 @@ class Pulled(Record):
     left_out: list[str]
     labels: int
     changed: list[str]
+    others: int
 
 
 class _Candidate(Record):
@@ -68,7 +70,7 @@ def pull(home: Home, project: Project, folder: str, wanted: Wanted, tell: Callab
             receiver.receive(candidate)
         receiver.publish()
     changed, count = _merge_labels(home, authors, receiver.left_out)
-    return Pulled(receiver.new, present, receiver.left_out, count, changed)
+    return Pulled(receiver.new, present, receiver.left_out, count, changed, receiver.others)
 
 
 class Wanted(Record):
@@ -89,6 +91,7 @@ class _Receiver:
         self._taken = taken_ids(home)
         self.new: list[str] = []
         self.left_out: list[str] = []
+        self.others = 0
         self.bytes = 0
 
     def choose(
@@ -111,6 +114,7 @@ class _Receiver:
                     self._leave_out(author, uid, error)
                     continue
                 if wanted.project_id and shared.project_id != wanted.project_id.lower():
+                    self.others += 1
                     continue
                 first, other = seen.setdefault(uid, (author, shared))
                 if other is shared or uid in conflicts:
