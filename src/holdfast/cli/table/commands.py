@@ -115,7 +115,7 @@ COMMANDS = (
     ),
     Command(
         ("experiment", "retry"),
-        "Restart a lost run as a new attempt.",
+        "Restart a lost or killed run as a new attempt.",
         _AT + "runs:retry",
         (RUN, OLD_TARGET, PROJECT),
         aliases=(("retry",),),

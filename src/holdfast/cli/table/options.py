@@ -121,7 +121,7 @@ SUBMIT = (
     Option(
         ("--retries",),
         "retries",
-        "Restart the run up to N times if its machine is lost while this command waits.",
+        "Restart the run up to N times if its machine is lost or its script is killed while this command waits.",
         metavar="N",
     ),
     Option(("--gpus",), "gpus", "Reserve this many GPUs; wait until they are free.", metavar="N|all"),
