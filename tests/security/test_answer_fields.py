@@ -5,7 +5,7 @@ second time, and runs of other targets are still shown.
 
 ``put`` and ``input`` have no answer of their own: they are sent with the number 0, and whatever names that number is
 skipped as "frame repeated" is. What a target says about them is in the answers to ``lacks``, ``start``, ``load`` and
-``exec`` (how much it has taken, and how much it has room for). A kernel's streams are ``exec``, too.
+``exec`` (how much it has taken, and how much more it can take). A kernel's streams are ``exec``, too.
 """
 
 from __future__ import annotations

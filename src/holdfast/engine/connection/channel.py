@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from holdfast.store.home import Home
     from holdfast.target_lookup import Target
 
-
 # By name: the numbers differ between systems.
 _LIMITED = frozenset(("EAGAIN", "EMFILE", "ENFILE", "ENOMEM", "EFBIG"))
 _REFUSED = frozenset(("ENOSPC", "EDQUOT", "EROFS", "EIO", "EACCES", "EPERM", "EEXIST", "ENOTDIR", "ENOTEMPTY"))
