@@ -60,9 +60,9 @@ class Answer:
         from weakref import finalize
 
         os.makedirs(self._folder, 0o700, exist_ok=True)
-        place = tempfile.mkdtemp(prefix="ask-", suffix=".tmp", dir=_short(self._folder))
-        self._remove = finalize(self, rmtree, place, ignore_errors=True)  # at the latest when this process ends
-        path, program = os.path.join(place, "socket"), os.path.join(place, "ask")
+        temporary = tempfile.mkdtemp(prefix="ask-", suffix=".tmp", dir=_short(self._folder))
+        self._remove = finalize(self, rmtree, temporary, ignore_errors=True)  # at the latest when this process ends
+        path, program = os.path.join(temporary, "socket"), os.path.join(temporary, "ask")
         self._socket.bind(path)
         self._socket.listen(4)
         fd = os.open(program, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700)
