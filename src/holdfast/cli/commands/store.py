@@ -29,11 +29,15 @@ def reindex(_parsed: Parsed) -> int:
 
 
 def verify(parsed: Parsed) -> int:
+    from holdfast.engine.transfer import target_folder
     from holdfast.store import audit
-    from holdfast.store.shared import shared_folder, shared_verify
+    from holdfast.store.shared import local_folder, shared_verify
 
-    home = open_home(create=False)
-    folder = parsed.text("folder") and shared_folder.opened(parsed.text("folder") or "", home)
+    home, named = open_home(create=False), parsed.text("folder")
+    if named and target_folder.split(named):
+        hint = "mount it (sshfs), or verify it by its path on that machine"
+        raise UsageError("a folder on a target cannot be verified from here", where=named, hint=hint)
+    folder = local_folder.opened(named, home) if named else None
     with Progress(sys.stderr) as progress:
 
         def on_progress(files: int, size: int) -> None:

@@ -9,24 +9,25 @@ from holdfast.runner.store import object_removal
 from holdfast.store import verify
 from holdfast.store.audit import Problem
 from holdfast.store.shared import shared_folder, shared_labels
-from holdfast.store.shared.shared_writer import Writer
+from holdfast.store.shared.local_folder import LocalWriter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from holdfast.store.home import Home
+    from holdfast.store.shared.local_folder import LocalFolder
     from holdfast.store.shared.shared_folder import Author, SharedRun
 
 _CHANGED = "its content does not match its name"
 
 
-def audit(home: Home, folder: str, on_progress: Callable[[int, int], None]) -> list[Problem]:
+def audit(home: Home, folder: LocalFolder, on_progress: Callable[[int, int], None]) -> list[Problem]:
     """All damage, store by store. ``on_progress`` is called with the number of files and bytes read."""
     result: list[Problem] = []
     files, size = 0, 0
-    for author in shared_folder.authors(folder):
-        part = _Part(author, _todo(home, author, folder))
+    for author in folder.authors():
+        part = _Part(folder, author, _todo(home, author, folder.path))
         for read in part.files():
             files, size = files + 1, size + read
             on_progress(files, size)
@@ -34,24 +35,22 @@ def audit(home: Home, folder: str, on_progress: Callable[[int, int], None]) -> l
     return result
 
 
-def repair(home: Home, folder: str, problems: list[Problem]) -> list[Problem]:
+def repair(home: Home, folder: LocalFolder, problems: list[Problem]) -> list[Problem]:
     """Remove damaged files of this store's own part, and the lines of their runs, so that they can be pushed again."""
-    own = os.path.join(folder, home.id)
+    own = os.path.join(folder.path, home.id)
     mine = [problem for problem in problems if problem.path.startswith(own + os.sep)]
     if mine:
-        with home.lock("push"), Writer(folder, home.id) as writer:
+        with home.lock("push"), LocalWriter(folder.path, home.id) as writer:
             for path in sorted({problem.path for problem in mine}):
-                name = os.path.relpath(path, own)
-                if writer.size(name) >= 0:
-                    writer.remove(name)
+                writer.remove(os.path.relpath(path, own))
     return [problem for problem in problems if problem not in mine]
 
 
 class _Part:
     """What one store pushed. ``problems`` is complete when ``files`` has been read to its end."""
 
-    def __init__(self, author: Author, todo: str) -> None:
-        self._author, self._todo = author, todo
+    def __init__(self, folder: LocalFolder, author: Author, todo: str) -> None:
+        self._folder, self._author, self._todo = folder, author, todo
         self._intact: dict[str, int] = {}
         self._complete: set[str] = set()  # folders of snapshots of which everything is there
         self.problems: list[Problem] = []
@@ -61,12 +60,12 @@ class _Part:
         root = os.fsencode(os.path.join(self._author.path, shared_folder.OBJECTS))
         for encoded, digest in object_removal.stored(root):
             yield self._check_object(os.fsdecode(encoded), digest)
-        for path in shared_folder.label_files(self._author):
+        for name in self._folder.names(self._author, shared_folder.LABELS):
             try:
-                yield self._check_labels(path)
+                yield self._check_labels(name)
             except (OSError, ValueError) as error:
-                self._add("labels", path, str(error))
-        for uid in shared_folder.uids(self._author):
+                self._add("labels", self._author.labels_path(name), str(error))
+        for uid in self._folder.names(self._author, shared_folder.RUNS):
             yield self._check_run(uid)
 
     def _check_object(self, path: str, digest: str) -> int:
@@ -78,8 +77,8 @@ class _Part:
             self._intact[digest] = size
         return size
 
-    def _check_labels(self, path: str) -> int:
-        lines = shared_folder.read_labels(path, self._author)
+    def _check_labels(self, name: str) -> int:
+        lines = shared_folder.read_labels(self._author, name)
         for number, line in enumerate(lines, 1):
             try:
                 is_label = shared_labels.is_label(untrusted.loads(line))
@@ -106,7 +105,8 @@ class _Part:
 
     def _check_code(self, shared: SharedRun) -> None:
         folders = []
-        for digest, _, entries in shared_folder.trees(self._author, shared.tree, self._complete.__contains__):
+        is_known = self._complete.__contains__
+        for digest, _, entries in shared_folder.trees(self._author, shared.tree, is_known, lambda *_: None):
             folders.append(digest)
             for entry in entries:
                 if entry.kind == "file" and entry.digest not in self._intact:
