@@ -197,6 +197,7 @@ class Stage:
         self._restore("closed")
         _expect(run(("tag", "-r", "last", "kept")))
         self._record("team push", "history", "push", f"far:{self.top}/team")
+        self._record("team verify", "store", "verify", "--folder", f"far:{self.top}/team")
         self._restore("empty")
         self._record("team pull", "history", "pull", f"far:{self.top}/team")
         self._restore("empty")

@@ -89,6 +89,18 @@ def test_names_that_are_none_are_refused(home: Home, names: object) -> None:
         folder.names(folder.authors()[0], shared_folder.RUNS)
 
 
+@pytest.mark.parametrize(
+    "row", [["../x", 1, ""], [DIGEST, -1, ""], [DIGEST, 1, 5], [DIGEST, 1], "text", [[], {}, 1]], ids=str
+)
+def test_objects_that_are_none_are_refused(home: Home, row: object) -> None:
+    def frames(request: Json) -> Iterator[bytes]:
+        yield wire.pack({"re": request["id"], "objects": [row]})
+        yield end(request)
+
+    with TargetFolder(home, answering(frames), "evil", "team") as folder, pytest.raises(MalformedAnswerError):
+        list(folder.objects(folder.authors()[0]))
+
+
 def piece(request: Json, data: bytes, **fields: object) -> bytes:
     return wire.pack({"re": request["id"], "file": 0, "at": 0, **fields}, data)
 

@@ -177,6 +177,38 @@ def test_damaged_and_planted_files_on_the_target_cost_one_line(attached: Laptop,
     assert second.holdfast("store", "verify").code == 0
 
 
+def test_verify_reads_a_folder_on_the_target_and_repair_and_push_heal_it(
+    attached: Laptop, second: Laptop, team: Path, lab: Lab, gpu1: Host
+) -> None:
+    with_runs(attached, "0.5", "0.75", size=3 * MEGABYTE)
+    attached.holdfast("tag", "-r", "2", "kept")
+    history(attached, "push", FOLDER)
+    verify = ("store", "verify", "--folder", FOLDER, "-o", "json")
+    before = lab.traffic(gpu1).bytes_from
+    intact = attached.holdfast(*verify)
+    assert (intact.code, intact.json) == (0, []), intact
+    assert lab.traffic(gpu1).bytes_from - before < MEGABYTE
+    victims = [max(team.glob(f"*/{pattern}"), key=size_of) for pattern in ("objects/??/*", "runs/*", "labels/*")]
+    for victim in victims:
+        data = bytearray(victim.read_bytes())
+        data[len(data) // 2] ^= 1
+        victim.chmod(0o600)
+        victim.write_bytes(data)
+    seen = second.holdfast(*verify)
+    assert seen.code == 74, seen
+    assert {f"{FOLDER}/{path.relative_to(team)}" for path in victims} <= {row["path"] for row in seen.json}
+    assert second.holdfast(*verify, "--repair").code == 74  # they are another store's
+    repaired = attached.holdfast(*verify, "--repair")
+    assert (repaired.code, repaired.json) == (0, []), repaired
+    history(attached, "push", FOLDER)
+    assert second.holdfast(*verify).code == 0
+    assert len(history(second, "pull", "-A", FOLDER)["new"]) == 2
+
+
+def size_of(path: Path) -> int:
+    return path.stat().st_size
+
+
 def test_two_users_of_a_machine_share_one_folder(attached: Laptop, bob: Laptop) -> None:
     with_runs(attached, "0.5")
     with_runs(bob, "0.25", "0.3")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from holdfast.cli.parse import Parsed
-    from holdfast.model import Json, Project
+    from holdfast.model import Json
     from holdfast.store.home import Home
     from holdfast.store.shared.shared_folder import SharedFolder
 
@@ -35,7 +35,7 @@ def push(parsed: Parsed) -> int:
     home, project, index = pick.here(parsed, create=True)
     with contextlib.ExitStack() as stack:
         stack.callback(index.close)
-        folder = _opened(stack, home, project, named, create=True)
+        folder = opened(stack, home, named, parsed.text("project"), create=True)
         rows = index.of_store() if parsed.flag("all") else index.of_project(project.id)
         uids = [str(row["uid"]) for row in rows]
         pick.settle(home, index, uids)
@@ -54,8 +54,8 @@ def push(parsed: Parsed) -> int:
     return StoreError.exit_code if result.left_out else 0
 
 
-def _opened(stack: ExitStack, home: Home, project: Project, named: str, *, create: bool = False) -> SharedFolder:
-    """A folder of this machine, or ``gpu1:FOLDER`` on a target; ``stack`` closes the connection."""
+def opened(stack: ExitStack, home: Home, named: str, project: str | None, *, create: bool = False) -> SharedFolder:
+    """A folder of this machine, or ``gpu1:FOLDER`` on a target of a project; ``stack`` closes the connection."""
     from holdfast.engine.transfer import target_folder
 
     on_target = target_folder.split(named)
@@ -67,7 +67,8 @@ def _opened(stack: ExitStack, home: Home, project: Project, named: str, *, creat
     from holdfast.engine.connection.channel import WORKING, connect
 
     name, path = on_target
-    target = target_lookup.resolve(choose(home.path, project.root, name).compute, home.path)
+    root = projects.find(project or os.getcwd()).root
+    target = target_lookup.resolve(choose(home.path, root, name).compute, home.path)
     channel = connect(home, target, WORKING, tell_quiet)
     stack.callback(channel.close)
     return stack.enter_context(target_folder.TargetFolder(home, channel, name, path, create=create))
@@ -91,7 +92,7 @@ def _pull_folder(parsed: Parsed, named: str) -> int:
     home, project = open_home(), projects.find(parsed.text("project") or os.getcwd())
     wanted = pull_history.Wanted("" if parsed.flag("all") else project.id, parsed.text("author") or "")
     with contextlib.ExitStack() as stack:
-        folder = _opened(stack, home, project, named)
+        folder = opened(stack, home, named, parsed.text("project"))
         progress = stack.enter_context(Progress(sys.stderr))
 
         def on_run(done: int, total: int, size: int) -> None:

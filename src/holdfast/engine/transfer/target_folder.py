@@ -89,6 +89,20 @@ class TargetFolder:
             left = incoming.left
         return problems
 
+    def objects(self, author: Author) -> Iterator[tuple[str, int, str]]:
+        for header, _ in self._stream("hash", store=author.id):
+            if header.get("end"):
+                return
+            for row in answers.listed(header, "objects", self._target):
+                digest, size, problem = row if isinstance(row, list) and len(row) == 3 else (None, None, None)
+                is_object = shared_part.is_hexadecimal(str(digest), 64) and answers.is_count(size)
+                if not is_object or not isinstance(problem, str):
+                    raise answers.malformed("objects", row, "the hash, size and problem of an object", self._target)
+                yield str(digest), int(str(size)), problem[:_LONGEST_TOLD]
+
+    def shown(self, author: Author) -> str:
+        return f"{self.name}/{author.id}"
+
     def forget(self, author: Author) -> None:
         remove_tree(os.fsencode(os.path.join(author.path, shared_folder.OBJECTS)))
 
@@ -212,6 +226,9 @@ class TargetWriter:
         self.send([*runs.values(), *labels], int)
         digests = {uid: content.digest for uid, content in runs.items()}
         self._ask("publish", runs=digests, labels=[content.digest for content in labels])
+
+    def remove(self, kind: str, name: str) -> None:
+        self._ask("remove", kind=kind, name=name)
 
     def _ask(self, act: str, **fields: object) -> None:
         answer = self._channel.ask("history", act=act, **fields)

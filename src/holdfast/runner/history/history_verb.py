@@ -22,6 +22,7 @@ if MYPY:
     from ..store.mirror import Reply
 
 _NAMES_AT_ONCE = 50000
+_ROWS_AT_ONCE = 100
 _OBJECTS = b"./" + shared_part.OBJECTS.encode()
 
 
@@ -35,7 +36,7 @@ class SharedFolder:
         self.begun = None  # type: _Arrivals | None
 
     def answer(self, header: "dict[str, object]", reply: "Reply") -> "None":
-        """``act``: open, names, read, begin or publish."""
+        """``act``: open, names, read, hash, begin, publish or remove."""
         act = header.get("act")
         try:
             if act == "open":
@@ -44,11 +45,16 @@ class SharedFolder:
                 self._names(self._store(header), str(header["kind"]), reply)
             elif act == "read":
                 self._read(self._store(header), header, reply)
+            elif act == "hash":
+                self._hash(self._store(header), reply)
             elif act == "begin":
                 self._begin(str(header["store"]))
                 reply.end(state="open")
             elif act == "publish":
                 self._publish(header)
+                reply.end(state="done")
+            elif act == "remove":
+                self._remove(str(header["kind"]), str(header["name"]))
                 reply.end(state="done")
             else:
                 raise ValueError("history: unknown act %r" % (act,))
@@ -95,7 +101,7 @@ class SharedFolder:
             try:
                 fd = untrusted.open_file(path, int(limit), within=store, follow=False)
             except (OSError, untrusted.Untrusted) as error:
-                reply.send(b"", file=number, problem=_reason(error))
+                reply.send(b"", file=number, problem=_told(shared_part.reason(error)))
                 continue
             try:
                 self._send(fd, number, int(limit), reply)
@@ -109,12 +115,24 @@ class SharedFolder:
             try:
                 block = os.pread(fd, min(wire.MAX_PAYLOAD, limit + 1 - at), at)
             except OSError as error:
-                reply.send(b"", file=number, problem=_reason(error))
+                reply.send(b"", file=number, problem=_told(shared_part.reason(error)))
                 return
             reply.send(block, file=number, at=at)
             at += len(block)
             if not block:
                 return
+
+    def _hash(self, store: "str", reply: "Reply") -> "None":
+        """Every object: its digest and size, and what is wrong with it."""
+        rows = []  # type: list[tuple[str, int, str]]
+        for row in shared_part.hashed(store):
+            rows.append((row[0], row[1], str(_told(row[2]))))
+            if len(rows) >= _ROWS_AT_ONCE:
+                reply.send(b"", objects=rows)
+                rows = []
+        if rows:
+            reply.send(b"", objects=rows)
+        reply.end()
 
     def _begin(self, store_id: "str") -> "None":
         if not self._path:
@@ -137,6 +155,12 @@ class SharedFolder:
             self._part.rename(shared_part.file_name(shared_part.OBJECTS, str(digest)), name)
         self._part.settle()
 
+    def _remove(self, kind: "str", name: "str") -> "None":
+        """A damaged file of the part that was begun."""
+        if self._part is None:
+            raise ValueError("history: nothing was begun")
+        self._part.remove(shared_part.file_name(kind, name))
+
 
 class _Arrivals(Arrivals):
     """Objects get the rights of the shared folder before anything names them."""
@@ -155,9 +179,3 @@ class _Arrivals(Arrivals):
 
 def _told(value: "object") -> "object":
     return lossless(os.fsencode(value)) if isinstance(value, str) else value
-
-
-def _reason(error: "Exception") -> "str":
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return _told(str(error))  # type: ignore[return-value]

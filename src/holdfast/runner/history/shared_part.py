@@ -6,11 +6,13 @@ redirect a write with a link. Client and runner share it: the folder is on this 
 
 import contextlib
 import errno
+import hashlib
 import os
 import stat
 import sys
 
 from .. import untrusted
+from ..store import object_removal
 from ..store.file_owners import user_name
 from ..store.files import SYNCED, TEMPORARY, WholeFile, fsync_path, is_temporary, sync_file_system, write_all
 
@@ -24,6 +26,7 @@ OBJECTS, RUNS, LABELS = "objects", "runs", "labels"
 ENCODED_NOTE = b'{"v": 1, "kind": "holdfast-history"}\n'
 _TEMPORARY = "tmp"
 _LARGEST_NOTE = 10000
+_BLOCK = 1024 * 1024
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _WRITE = 0o222
 _IN_THE_WAY = (errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ELOOP, errno.EMLINK, errno.ENXIO)
@@ -133,6 +136,32 @@ def owner_of(path: "str") -> "str":
     return "" if sys.platform == "win32" or owner in untrusted.own_ids() else user_name(owner)
 
 
+def hashed(part: "str") -> "Iterator[tuple[str, int, str]]":
+    """Digest and size of every object of a store, and why it is not what its name says; each is read."""
+    for encoded, digest in object_removal.stored(os.fsencode(os.path.join(part, OBJECTS))):
+        path, size = os.fsdecode(encoded), 0
+        if not is_hexadecimal(digest, 64):
+            continue
+        try:
+            descriptor = untrusted.open_file(path, within=part, follow=False)
+        except (OSError, untrusted.Untrusted) as error:
+            yield digest, size, reason(error)
+            continue
+        state = hashlib.sha256()
+        with open(descriptor, "rb") as source:
+            try:
+                for block in iter(lambda: source.read(_BLOCK), b""):
+                    state.update(block)
+                    size += len(block)
+                yield digest, size, "" if state.hexdigest() == digest else "its content does not match its name"
+            except OSError as error:
+                yield digest, size, reason(error)
+
+
+def reason(error: "Exception") -> "str":
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+
+
 class Part:
     """``with Part(folder, store_id) as part:`` the caller makes sure that no other of the same store is open.
 
@@ -206,7 +235,8 @@ class Part:
             os.rmdir(self._at(os.path.dirname(name)), dir_fd=self._fd)
 
     def remove(self, name: "str") -> "None":
-        with self._named():
+        """A file, if it is there."""
+        with self._named(), contextlib.suppress(FileNotFoundError):
             os.unlink(self._at(name), dir_fd=self._fd)
 
     def share(self, name: "str") -> "None":

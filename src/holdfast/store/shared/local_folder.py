@@ -51,6 +51,12 @@ class LocalFolder:
     def bring(self, *_: object, **__: object) -> dict[str, str]:
         return {}  # everything is here
 
+    def objects(self, author: Author) -> Iterator[tuple[str, int, str]]:
+        return shared_part.hashed(author.path)
+
+    def shown(self, author: Author) -> str:
+        return author.path
+
     def forget(self, author: Author) -> None:
         """Nothing was brought."""
 
@@ -102,11 +108,9 @@ class LocalWriter:
                 self._part.put(shared_part.file_name(shared_folder.LABELS, content.digest), (content.data,))
             self._part.settle()
 
-    def remove(self, name: str) -> None:
-        """A file of the part, if it is there."""
+    def remove(self, kind: str, name: str) -> None:
         with named():
-            if self._part.size(name) >= 0:
-                self._part.remove(name)
+            self._part.remove(shared_part.file_name(kind, name))
 
 
 @contextlib.contextmanager

@@ -108,6 +108,9 @@ class Writer(Protocol):
     def publish(self, runs: dict[str, Content], labels: list[Content]) -> None:
         """Add lines whose objects are on disk."""
 
+    def remove(self, kind: str, name: str) -> None:
+        """A damaged file, if it is there."""
+
 
 class SharedFolder(Protocol):
     """A folder with the runs of several stores: on this machine, or on a target."""
@@ -126,6 +129,12 @@ class SharedFolder(Protocol):
 
         ``most``: bytes of all together; more are a ValueError.
         """
+
+    def objects(self, author: Author) -> Iterator[tuple[str, int, str]]:
+        """Digest and size of each of its objects, and what is wrong with it; each is read where it is."""
+
+    def shown(self, author: Author) -> str:
+        """The path of its part, as the user names the folder."""
 
     def forget(self, author: Author) -> None:
         """What was brought is not needed any more."""
