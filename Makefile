@@ -5,7 +5,7 @@ VENV := .venv
 WORKERS ?= 4
 BIN := $(VENV)/bin
 # The part of the runner that lives on targets only; targets are Linux or macOS.
-POSIX_ONLY := runner/(run|container|gpu|machine|data|cleanup)/|runner/(bootstrap|server)\.py|builder/
+POSIX_ONLY := runner/(run|container|gpu|machine|data|cleanup)/|runner/(bootstrap|server|history/history_verb)\.py|builder/
 # program=package: what tests, benches and soaks drive for real.
 SSH_PACKAGES := ssh=openssh-client sshd=openssh-server ip=iproute2 iptables=iptables nsenter=util-linux
 PACKAGES := $(SSH_PACKAGES) git=git zsh=zsh fish=fish tcsh=tcsh strace=strace faketime=faketime cc=gcc \

@@ -30,6 +30,7 @@ LIMIT_S = 10.0
 # In these a changed answer may be followed by correct ones: commands that follow a run try again.
 WATCHING = ("submit", "data", "follow")
 STARTING = ("submit", "data", "queue")
+PULLING = ("pull", "team pull")  # from an empty store
 TIMES_WATCHED = 4
 TRACES = ("Traceback", "Holdfast itself failed", "Holdfast failed on its answer")
 _RECORDING = "security.replay:RecordingHost"
@@ -106,7 +107,8 @@ class Stage:
         self.top = top
         self.kept = kept
         self.flows: dict[str, Flow] = {}
-        for name in ("store/targets", "project", "elsewhere", "user", "stubs", "data", "spool", "source/packages"):
+        folders = ("store/targets", "project", "elsewhere", "user", "stubs", "data", "team", "spool", "source/packages")
+        for name in folders:
             (top / name).mkdir(parents=True)
         for name, text in STUBS.items():
             (top / "stubs" / name).write_text(text)
@@ -136,6 +138,7 @@ class Stage:
             (top / "store" / "targets" / f"{name}.compute").write_text(text + plain)
         with self._settings(_RECORDING):
             self._record_all()
+        shutil.rmtree(top / "team")
         shutil.rmtree(top / "elsewhere", ignore_errors=True)  # from now on there is no target but its recording
         self.sentinel = Sentinel(top)
 
@@ -164,7 +167,7 @@ class Stage:
             wrong.append("the run of another target is not shown")
         Conversation.begin(self.flows["list"].recording)
         after = run(self.flows["list"].argv)
-        if after.code or (name != "pull" and "quick.py" not in after.out):
+        if after.code or (name not in PULLING and "quick.py" not in after.out):
             wrong.append(f"history list fails afterwards: {after}")
         if left := _left_open(open_before):
             wrong.append(f"{left} files or pipes left open")
@@ -215,6 +218,12 @@ class Stage:
         self._record("load", "image", "import", "-c", "box", "image.tar")
         self._record("gpu", "gpu", "-c", "far", "-o", "json")
         self._record("test", "computetarget", "test", "far")
+        self._restore("closed")
+        _expect(run(("tag", "-r", "last", "kept")))
+        self._record("team push", "history", "push", f"far:{self.top}/team")
+        self._record("team verify", "store", "verify", "--folder", f"far:{self.top}/team")
+        self._restore("empty")
+        self._record("team pull", "history", "pull", f"far:{self.top}/team")
         self._restore("empty")
         self._record("pull", "history", "pull", "-c", "far")
         key = ("-k", "--accept-host-key", openssh.fingerprint(HOST_KEY), "--root", f"{self.top}/elsewhere")

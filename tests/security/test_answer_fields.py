@@ -32,7 +32,7 @@ CASES = int(os.environ.get("HOLDFAST_FUZZ_ANSWERS", "900"))
 VERBS = {
     *("hello", "start", "pull", "look", "stop", "lacks", "fetch", "probe", "image", "facts", "list", "clean", "exec"),
     *("images", "gpus", "survey", "touch", "purge", "data", "save", "load", "bury", "discard", "prepare"),
-    *("solve", "register", "authorize", "queue", "command"),
+    *("solve", "register", "authorize", "queue", "command", "history"),
 }
 
 

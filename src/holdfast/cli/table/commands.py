@@ -344,7 +344,8 @@ COMMANDS = (
             Option(
                 ("--folder",),
                 "folder",
-                "Verify a folder of holdfast history push instead; --repair removes damaged files that you pushed.",
+                "Verify a folder (or TARGET:FOLDER) of holdfast history push instead; "
+                "--repair removes damaged files that you pushed.",
                 metavar="FOLDER",
             ),
         ),
