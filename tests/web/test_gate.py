@@ -38,7 +38,8 @@ SHOWS = {
     *("/compare", "/compare.json", "/compare.html", "/projects", "/projects.json", "/projects/{project}"),
     *("/projects/{project}/run", "/projects/{project}/files", "/targets", "/targets.json"),
     *("/settings", "/settings.json", "/points.json", "/names.json", "/runs.csv", "/runs/{uid}/code"),
-    *("/runs/{uid}/picture", "/help"),
+    *("/runs/{uid}/picture", "/help", "/help.json", "/runs/{uid}/code.json", "/runs/{uid}/outputs.json"),
+    *("/projects/{project}.json", "/projects/{project}/run.json", "/projects/{project}/files.json"),
 }
 UPGRADE = {
     "Connection": "Upgrade",

@@ -124,7 +124,10 @@ def test_get_changes_nothing(hostile: tuple[Desk, Server]) -> None:
     addresses = list(_addresses(server).values())  # the index is made by now
     before = _contents(desk)
     uid = server.get("/rows.json").json["rows"][0]["uid"]
-    twins = ["/runs.json", "/runs.csv", "/names.json", "/points.json?axis=duration", "/jobs.json", "/settings.json"]
+    project = next(row["id"] for row in server.get("/projects.json").json if row["runs"])
+    twins = [f"/projects/{project}{page}.json" for page in ("", "/run", "/files")]
+    twins += [f"/runs/{server.get('/rows.json').json['rows'][0]['uid']}/code.json", "/help.json"]
+    twins += ["/runs.json", "/runs.csv", "/names.json", "/points.json?axis=duration", "/jobs.json", "/settings.json"]
     for address in (*addresses, *twins, f"/runs/{uid}.json", f"/runs/{uid}/curves.json", f"/runs/{uid}/log.json"):
         for headers in ({}, {"Purpose": "prefetch", "Sec-Purpose": "prefetch"}):
             assert server.get(address, **headers).status < 500, address

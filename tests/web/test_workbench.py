@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import pytest
 
-from holdfast.web import languages, servers
+from holdfast.web import languages, routes, servers
 from holdfast.web.pages.compare import side_by_side
 
 if TYPE_CHECKING:
@@ -59,6 +59,45 @@ def test_plan_is_shown_before_one_run_starts(desk: Desk, server: Server, project
     desk.script("print('changed')\n", "planned.py")
     assert "+print(" in server.get(f"/projects/{project}/run?script=planned.py&config=local").text
     assert "adds a machine" in server.get(f"/projects/{project}/run?script=absent.py&config=nowhere").text
+
+
+def test_pages_of_a_project_have_json_twins(desk: Desk, server: Server, project: str, uid: str) -> None:
+    """Shaped as the command line prints the same."""
+    base = f"/projects/{project}"
+    dashboard = server.get(f"{base}.json").json
+    assert (dashboard["project"]["id"], "train.py" in dashboard["scripts"]) == (project, True)
+    assert dashboard["latest"][0] == server.get("/runs.json?limit=1").json[0]
+    plan = server.get(f"{base}/run.json?script=train.py&config=local&arguments=--lr+0.1").json
+    words = ("submit", "--dry-run", "-c", "local", "-o", "json", "train.py", "--lr", "0.1")
+    printed = desk.holdfast(*words).json
+    assert plan.keys() - printed.keys() == {"since_last_run"}
+    for name in ("argv", "target", "files", "bytes", "tree"):
+        assert plan[name] == printed[name], name
+    assert plan["since_last_run"]["same_code"] in (True, False)
+    assert server.get(f"{base}/run.json?script=absent.py&config=nowhere").status == 400
+    (desk.project / "aml_config").mkdir(exist_ok=True)
+    wrong = desk.project / "aml_config" / "wrong.compute"
+    wrong.write_text("type: remote\nusernam: ada\naddress: gpu1\n")
+    files = server.get(f"{base}/files.json?folder=aml_config&file=aml_config/wrong.compute").json
+    assert files["text"]["content"] == wrong.read_text()
+    assert {"address": "gpu1"}.items() <= {row["name"]: row["value"] for row in files["fields"]}.items()
+    found = [row for row in desk.holdfast("check", "-o", "json").json if "wrong" in row["file"]]
+    assert files["findings"] == [row for row in found if "trust" not in row["hint"]]
+    assert files["findings"] != []
+    wrong.unlink()
+    code = server.get(f"/runs/{uid}/code.json?file=train.py").json
+    assert code["lines"] == (desk.project / "train.py").read_text().splitlines()
+    assert "train.py" in server.get(f"/runs/{uid}/code.json").json["names"]
+    assert server.get(f"/runs/{uid}/outputs.json?name=outputs/table.csv").json["table"] == [["a", "b"], ["1", "2"]]
+    assert {"keys": "?", "what": "Help"} in server.get("/help.json").json["shortcuts"]
+
+
+def test_every_page_has_a_json_twin() -> None:
+    paths = {page.path for page in routes.ROUTES if not page.post}
+    no_page = {"/", "/static/{name}", "/events", "/runs.csv", "/compare.html"}  # and parts of a page
+    no_page |= {"/runs/{uid}/log.txt", "/runs/{uid}/picture", "/runs/{uid}/file"}
+    pages = {path for path in paths - no_page if not path.endswith(".json")}
+    assert {path for path in pages if f"{path}.json" not in paths} == set()
 
 
 def test_file_is_saved_only_if_unchanged_and_keeps_mode_and_line_endings(
@@ -271,5 +310,6 @@ def test_catalogues_have_every_message_and_no_other() -> None:
 
 def _titles() -> list[str]:
     from holdfast.web.pages.runs import TITLES
+    from holdfast.web.pages.settings import SHORTCUTS
 
-    return list(TITLES.values())
+    return [*TITLES.values(), *(what for _, what in SHORTCUTS)]
