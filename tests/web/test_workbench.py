@@ -218,6 +218,23 @@ def test_target_is_detached(desk: Desk, server: Server, project: str) -> None:
     assert server.post(f"/projects/{project}/targets/old/detach", {}).status == 400
 
 
+def test_target_is_prepared_and_a_run_reproduced(desk: Desk, server: Server, project: str, uid: str) -> None:
+    """What the commands print, and how they ended; they ask nothing."""
+    prepared = _ticks(server, f"/projects/{project}/targets/local/prepare")
+    assert "interpreter unchanged" in prepared[0]["found"]
+    assert (prepared[-1]["state"], prepared[-1]["found"]) == ("failed", "exit code 65")
+    assert server.post(f"/projects/{project}/targets/absent/prepare", {}).status == 400
+    before = server.get("/rows.json").json["total"]
+    reproduced = _ticks(server, f"/runs/{uid}/reproduce")
+    assert any(tick["found"].startswith("loss ") for tick in reproduced), reproduced
+    assert reproduced[-1]["state"] == "ok"
+    assert server.get("/rows.json").json["total"] == before + 1
+
+
+def _ticks(server: Server, path: str) -> list[dict[str, str]]:
+    return [json.loads(line) for line in server.post(path, {}).text.splitlines()]
+
+
 def test_target_is_asked_before_a_run(desk: Desk, server: Server, project: str) -> None:
     desk.script("print('planned')\n", "planned.py")
     answer = server.post(f"/projects/{project}/preflight", {"script": "planned.py", "config": "local"}).json
@@ -239,6 +256,63 @@ def test_form_changes_one_value_and_nothing_else(desk: Desk, server: Server, pro
     assert server.post(f"/projects/{project}/save-form", fields).status == 303
     assert path.read_text() == text.replace("gpu1", "gpu2") + "port: 2222\n"
     assert server.post(f"/projects/{project}/save-form", fields).status == 400  # the file has changed
+    path.unlink()
+
+
+CONDA = """# mine
+channels: [conda-forge]
+dependencies:
+  - python=3.8  # old
+  - "scipy"
+  - pip:
+    # needed
+    - torch==2.0
+    - gone
+"""
+REQUIREMENTS = """# first
+-r other.txt
+torch>=2.0  # keep
+numpy==1.0 \\
+  --hash=sha256:abc
+scipy"""
+
+
+def _form_of(server: Server, project: str, name: str, **values: str) -> int:
+    files = server.get(f"/projects/{project}/files.json?file={name}").json
+    fields = {f"key:{row['name']}": values.get(row["name"], row["value"]) for row in files["fields"]}
+    sent = {"file": name, "digest": files["text"]["digest"], **fields}
+    return server.post(f"/projects/{project}/save-form", sent).status
+
+
+def test_form_of_a_conda_file_changes_removes_and_adds_packages(desk: Desk, server: Server, project: str) -> None:
+    name = "aml_config/conda_dependencies.yml"
+    path = desk.project / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(CONDA)
+    page = server.get(f"/projects/{project}/files?file={name}").text
+    assert 'name="key:dependencies.pip 1" class="mono" value="torch==2.0"' in page
+    changes = {"dependencies 1": "python=3.11", "dependencies.pip 1": "torch==2.4", "dependencies.pip 2": ""}
+    added = {"+ dependencies": "numpy", "+ dependencies.pip": "mlflow>=2"}
+    assert _form_of(server, project, name, **changes, **added) == 303
+    expected = CONDA.replace("3.8", "3.11").replace('"scipy"\n', '"scipy"\n  - numpy\n').replace("2.0", "2.4")
+    assert path.read_text() == expected.replace("- gone", "- mlflow>=2")
+    before = path.read_text()
+    for wrong in ({"channels 1": ""}, {"+ dependencies.pip": "a\nb"}):
+        assert _form_of(server, project, name, **wrong) == 400
+    assert path.read_text() == before
+    path.unlink()
+
+
+def test_form_of_a_requirements_file_keeps_options_and_comments(desk: Desk, server: Server, project: str) -> None:
+    path = desk.project / "requirements.txt"
+    path.write_text(REQUIREMENTS)
+    names = {"3": "torch>=2.2", "6": "", "+ requirements": "pandas"}
+    assert _form_of(server, project, "requirements.txt", **names) == 303
+    assert path.read_text() == REQUIREMENTS.replace(">=2.0", ">=2.2").replace("scipy", "pandas\n")
+    before = path.read_text()
+    for wrong in ("-r /etc/passwd", "--index-url http://evil.example", "a b", "torch\n-r x"):
+        assert _form_of(server, project, "requirements.txt", **{"3": wrong}) == 400, wrong
+    assert path.read_text() == before
     path.unlink()
 
 

@@ -8,8 +8,9 @@ from starlette.responses import RedirectResponse
 
 from holdfast import target_lookup
 from holdfast.amlconfig.check import check_project
-from holdfast.web import config_form, known_projects, project_files
+from holdfast.web import known_projects
 from holdfast.web.app import address, form, in_thread, json_answer, workbench
+from holdfast.web.editing import config_form, project_files
 
 if TYPE_CHECKING:
     from starlette.requests import Request

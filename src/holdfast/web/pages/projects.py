@@ -10,8 +10,9 @@ from starlette.responses import RedirectResponse
 from holdfast import target_lookup
 from holdfast.engine import new_project
 from holdfast.store.index.select import Wish
-from holdfast.web import known_projects, project_files
+from holdfast.web import known_projects
 from holdfast.web.app import form, in_thread, json_answer, workbench
+from holdfast.web.editing import project_files
 from holdfast.web.pages import assets, targets
 
 if TYPE_CHECKING:

@@ -63,7 +63,7 @@ async def help_page(request: Request) -> Response:
     return workbench(request).page(request, "help.html", shortcuts_known=SHORTCUTS, filters=FILTERS)
 
 
-async def help_as_json(request: Request) -> Response:
+async def help_as_json(_request: Request) -> Response:
     shortcuts = [{"keys": keys, "what": what} for keys, what in SHORTCUTS]
     return json_answer({"shortcuts": shortcuts, "filters": FILTERS})
 
