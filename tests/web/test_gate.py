@@ -28,7 +28,9 @@ CHANGES = {
     *("/projects/{project}/submit", "/projects/{project}/save", "/projects/{project}/targets/{name}/check"),
     *("/settings/save", "/labels", "/views", "/attach", "/projects/{project}/targets/{name}/detach"),
     *("/runs/{uid}/restore", "/runs/{uid}/passport", "/projects/{project}/preflight"),
-    "/projects/{project}/save-form",
+    *("/projects/{project}/save-form", "/projects/{project}/prompt", "/runs/{uid}/prompt"),
+    *("/runs/{uid}/reproduce", "/projects/{project}/targets/{name}/prepare"),
+    *("/prompts/{id}/keys", "/prompts/{id}/close"),
 }
 SHOWS = {
     *("/", "/static/{name}", "/events", "/runs", "/runs.json", "/rows.json", "/jobs", "/jobs.json"),
@@ -37,7 +39,9 @@ SHOWS = {
     *("/compare", "/compare.json", "/compare.html", "/projects", "/projects.json", "/projects/{project}"),
     *("/projects/{project}/run", "/projects/{project}/files", "/targets", "/targets.json"),
     *("/settings", "/settings.json", "/points.json", "/names.json", "/runs.csv", "/runs/{uid}/code"),
-    *("/runs/{uid}/picture", "/help"),
+    *("/runs/{uid}/picture", "/help", "/help.json", "/runs/{uid}/code.json", "/runs/{uid}/outputs.json"),
+    *("/prompts", "/prompts.json", "/prompts/{id}", "/prompts/{id}.json"),
+    *("/projects/{project}.json", "/projects/{project}/run.json", "/projects/{project}/files.json"),
 }
 UPGRADE = {
     "Connection": "Upgrade",
@@ -254,4 +258,4 @@ def test_socket_is_made_where_every_folder_of_the_user_is_deep(desk: Desk, tmp_p
 
 
 def _filled(path: str, uid: str) -> str:
-    return path.replace("{uid}", uid).replace("{name}", "runs.js").replace("{project}", "0")
+    return path.replace("{uid}", uid).replace("{name}", "runs.js").replace("{project}", "0").replace("{id}", "0")

@@ -16,7 +16,7 @@ from holdfast.errors import HoldfastError, HostKeyError, UsageError
 from holdfast.hosts import openssh
 from holdfast.runner import untrusted
 from holdfast.store import trust_file
-from holdfast.web import known_projects
+from holdfast.web import command_lines, known_projects
 from holdfast.web.allowed import allowed
 from holdfast.web.app import address, form, in_thread, json_answer, workbench
 
@@ -58,6 +58,15 @@ async def check(request: Request) -> Response:
     bench, name = workbench(request), request.path_params["name"]
     compute = await allowed(bench, request.path_params["project"], name)
     return StreamingResponse(_ticks(bench.home, compute), media_type="application/x-ndjson")
+
+
+async def prepare(request: Request) -> Response:
+    """Build the project's environment on a target: what ``holdfast prepare`` prints, as lines of JSON."""
+    bench, name = workbench(request), request.path_params["name"]
+    known = await known_projects.of(bench, request.path_params["project"])
+    await allowed(bench, known.id, name)
+    lines = command_lines.ticks(bench.home, known.root, "prepare", "--project", known.root, "-c", name)
+    return StreamingResponse(lines, media_type="application/x-ndjson")
 
 
 async def attach(request: Request) -> Response:
