@@ -145,6 +145,13 @@ def test_retries_resume_a_script_that_was_killed(desk: Desk) -> None:
     assert desk.holdfast("store", "verify").code == 0
 
 
+def test_end_of_the_last_attempt_is_notified_too(desk: Desk, tmp_path: Path) -> None:
+    desk.script(KILLED_ONCE)
+    told = tmp_path / "told"
+    assert desk.submit("--retries", "1", "--notify", f"echo $HOLDFAST_STATUS >> {told}", "train.py").code == 0
+    eventually(lambda: told.read_text().split() == ["Failed", "Completed"])
+
+
 def test_script_that_a_shell_saw_killed_is_restarted_too(desk: Desk) -> None:
     desk.script(KILLED_ONCE, "inner.py")
     desk.script(f"{sys.executable} inner.py\nexit $?\n", "train.sh")

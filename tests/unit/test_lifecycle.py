@@ -49,3 +49,26 @@ def test_closing_event_ends_a_run_in_every_state_and_stays(outcome: str, state: 
         assert lifecycle.advance(before, closed) == state
     assert lifecycle.advance(state, {"type": "closed", "outcome": "failed"}) == state
     assert lifecycle.advance(state, {"type": "started"}) == state
+
+
+EXITED = {"type": "exited", "code": -9}
+CLOSED = {"type": "closed", "outcome": "failed", "exit_code": 137}
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([EXITED, CLOSED], True),
+        ([{"type": "exited", "code": 137}, CLOSED], True),
+        ([EXITED, CLOSED, {**CLOSED, "outcome": "lost"}], True),
+        ([EXITED, {**CLOSED, "outcome": "lost"}, CLOSED], False),
+        ([EXITED, {**CLOSED, "outcome": "canceled"}], False),
+        ([EXITED, {**CLOSED, "exit_code": 1}], False),
+        ([{"type": "stopping", "why": "timeout"}, EXITED, CLOSED], False),
+        ([{"type": "killed", "why": "still running"}, EXITED, CLOSED], False),
+        ([CLOSED], False),
+        ([EXITED], False),
+    ],
+)
+def test_killed_is_a_script_that_others_ended_by_sigkill(events: list[dict[str, object]], expected: bool) -> None:
+    assert lifecycle.was_killed(events) is expected

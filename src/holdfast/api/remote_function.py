@@ -105,7 +105,7 @@ class RemoteFunction(InPlaceFunction, Generic[P, R]):
         files = sending.files(function, args, kwargs, root, allow_pickle=self._allow_pickle)
         script = f"{sending.FOLDER}/{sending.script_name(function)}"
         run = submit_words((script, *arguments), files, options)
-        made: RemoteRun[R] = RemoteRun(run._home, run.uid, restart=True)
+        made: RemoteRun[R] = RemoteRun(run._home, run.uid, restart=True, on_end=run._on_end)
         made._allow_pickle = self._allow_pickle
         return made
 

@@ -41,9 +41,10 @@ class Run:
     answer, they are as last seen.
     """
 
-    def __init__(self, home: Home, uid: str, *, restart: bool = False) -> None:
+    def __init__(self, home: Home, uid: str, *, restart: bool = False, on_end: str = "") -> None:
         self._home = home
         self._restart = restart
+        self._on_end = on_end
         self.uid = uid
 
     def __repr__(self) -> str:
@@ -237,7 +238,8 @@ class Run:
         line = Line(home, target, dialog.lost, dialog.back, patient=True, until=until)
         try:
             stopwatch = Stopwatch(now_ns())
-            yield from Watch(home, line, self.uid, listener, stopwatch, restart=self._restart).steps()
+            watch = Watch(home, line, self.uid, listener, stopwatch, restart=self._restart, on_end=self._on_end)
+            yield from watch.steps()
         except UnfinishedError as error:
             if until is None or time.monotonic() < until:
                 raise

@@ -105,7 +105,7 @@ def submit_words(argv: tuple[str, ...], files: Mapping[str, bytes] | None, optio
         line.close()
     for message in taken.warnings:
         warn(message)
-    return Run(home, plan.uid, restart=True)
+    return Run(home, plan.uid, restart=True, on_end=prepared.job.on_end)
 
 
 def _order(argv: tuple[str, ...], files: Mapping[str, bytes] | None, options: Options) -> Order:

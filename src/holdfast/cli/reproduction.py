@@ -68,7 +68,8 @@ class Reproduction:
             self._dialog.quiet()
             for warning in taken.warnings:
                 self._dialog.warn(warning)
-            watch(self._home, line, plan.uid, plan.run_id, self._log, stopwatch, gpu=plan.gpu is not None, restart=True)
+            where, gpu = (self._home, line, plan.uid, plan.run_id), plan.gpu is not None
+            watch(*where, self._log, stopwatch, gpu=gpu, restart=True, on_end=job.on_end)
             return plan.uid, ending.tell(self._home, plan.uid, None, stopwatch)
 
     def _settle(self, project: Project, job: Job, line: Line) -> tuple[Environment | None, Container | None]:

@@ -168,17 +168,18 @@ def watch(
     *,
     gpu: bool | None = None,
     restart: bool = False,
+    on_end: str = "",
 ) -> None:
     """Show a run's log from a byte on until it ends. Ctrl-C stops the watching and never the run.
 
     ``gpu``: whether it requested GPUs; None reads its plan, which may not be here yet right after a submit.
-    ``restart``: this command submitted the run, and starts it again where it is lost with its machine.
+    ``restart``, ``on_end``: as ``Watch`` has them.
     """
     if gpu is None:
         gpu = bool((runs.read_plan(runs.read(home, uid)) or {}).get("gpu"))
     try:
         with Screen(log, gpu=gpu, skip=skip) as screen:
-            Watch(home, line, uid, screen, stopwatch, skip, restart=restart).to_the_end()
+            Watch(home, line, uid, screen, stopwatch, skip, restart=restart, on_end=on_end).to_the_end()
     except KeyboardInterrupt:
         from shlex import quote
 

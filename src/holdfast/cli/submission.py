@@ -54,8 +54,9 @@ class Submission:
         if self._parsed.flag("no_wait"):
             return self._leave(plan)
         self._say("Executing user inputs .....")
-        gpu = plan.gpu is not None
-        watch(self._home, self._line, plan.uid, plan.run_id, self._log, self._stopwatch, gpu=gpu, restart=True)
+        gpu, on_end = plan.gpu is not None, self._found.job.on_end
+        where = (self._home, self._line, plan.uid, plan.run_id)
+        watch(*where, self._log, self._stopwatch, gpu=gpu, restart=True, on_end=on_end)
         self._say("Execution Details")
         if not self._for_machines:
             self._log.line(f"RunId: {plan.run_id}")

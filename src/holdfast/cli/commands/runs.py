@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast import lifecycle
+from holdfast import lifecycle, settings
 from holdfast.cli import pick
 from holdfast.cli.copying import Copier, copy_results, refresh
 from holdfast.cli.reach import open_line
@@ -69,7 +69,7 @@ def retry(parsed: Parsed) -> int:
     target = target_of(run.request, home.path)
     channel = connect(home, target, SEARCHING)
     try:
-        retrying.start_again(home, target, channel, run)
+        retrying.start_again(home, target, channel, run, settings.read(layout.settings(home.path))["onEnd"])
     finally:
         channel.close()
     number = run.request.get("run_number")

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 class Watch:
     """``skip``: bytes of the log that are not passed on.
 
-    ``restart``: this program submitted the run, and starts it again where it is lost with its machine.
+    ``restart``: this program submitted the run, and starts it again where it is lost with its machine or killed;
+    ``on_end`` is what it notifies.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Watch:
         skip: int = 0,
         *,
         restart: bool = False,
+        on_end: str = "",
     ) -> None:
         self._home = home
         self._line = line
@@ -59,6 +61,7 @@ class Watch:
         self._stopwatch = stopwatch
         self._skip = skip
         self._restart = restart
+        self._on_end = on_end
 
     def to_the_end(self) -> None:
         for _ in self.steps():
@@ -145,7 +148,7 @@ class Watch:
 
         while retry.is_due(home, run):
             try:
-                retry.start_again(home, line.target, line.channel, run)
+                retry.start_again(home, line.target, line.channel, run, self._on_end)
                 return
             except UnreachableError as error:
                 line.again(error)

@@ -62,8 +62,11 @@ def is_due(home: Home, run: Run) -> bool:
     return run.attempt_number <= (allowed if begun else max(allowed, _MOST_WITHOUT_BEGINNING - 1))
 
 
-def start_again(home: Home, target: Target, channel: RunnerChannel, run: Run) -> None:
-    """Start a further attempt. Two clients may both try: the attempt's name lets one of them in."""
+def start_again(home: Home, target: Target, channel: RunnerChannel, run: Run, on_end: str = "") -> None:
+    """Start a further attempt. Two clients may both try: the attempt's name lets one of them in.
+
+    ``on_end``: the command or URL to notify at its end, which is stored nowhere.
+    """
     reason = refusal(home, run)
     plan = runs.read_plan(run)
     if reason or plan is None:
@@ -71,7 +74,7 @@ def start_again(home: Home, target: Target, channel: RunnerChannel, run: Run) ->
         raise UsageError("this run cannot be restarted", where=str(run.request.get("run_id")), answer=reason, hint=hint)
     name = f"a{run.attempt_number + 1}"
     plan = {**plan, "attempt": name}
-    secrets: Json = {"env": {}, "on_end": ""}
+    secrets: Json = {"env": {}, "on_end": on_end}
     if channel.hello()["store"] != home.id:
         os.makedirs(home.run(run.uid, name), 0o700, exist_ok=True)
         secrets = {**secrets, "request": run.request}
