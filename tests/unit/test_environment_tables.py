@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,9 @@ PIP_LINES = (
         "torch==1.13.1",
         "torch==2.3.1+cu118",
         "torch==2.3.1+cu90",
+        "torch==1.5.0+cu102",
+        "torch==2.1.3",
+        "torch==2.1.4",
         "torch>=2.13",
     ),
     *(
@@ -284,6 +288,9 @@ def test_spark_and_the_versions_beside_it() -> None:
     assert_table("spark-versions", dict.fromkeys(rows))
 
 
+GLIBCS = ("", "2.4", "2.5", "2.11", "2.12", "2.16", "2.28")
+
+
 def test_wheels_on_platforms() -> None:
     names = (
         *(
@@ -319,15 +326,20 @@ def test_wheels_on_platforms() -> None:
         facts(platform=name)
         for name in ("linux-64", "linux-aarch64", "linux-ppc64le", "osx-64", "osx-arm64", "win-64", "odd-1")
     ]
-    machines.append(Facts("linux-64", {}))
+    machines += [Facts("linux-64", {"__glibc": glibc} if glibc else {}) for glibc in GLIBCS]
     pythons = (None, (2, 7), (3, 7), (3, 8), (3, 11))
     rows = []
     for name in names:
         wheel = wheels.parse_wheel(name)
         rows.append(f"{name}: {wheel and (wheel.name, wheel.version, wheel.python, wheel.platform)}")
-        for machine, python in product(machines if wheel else (), pythons):
+        for machine, python in product(machines[:8] if wheel else (), pythons):
             rows.append(f"{name} {machine.platform} {python}: {wheel and wheels.misfit(wheel, machine, python)}")
-    rows += [answered(wheels.right_tag, machine, python) for machine in machines for python in pythons]
+    tags = ("manylinux1", "manylinux2010", "manylinux2014", "manylinux_2_12", "manylinux_2_28", "linux")
+    old = [f"a-1.0-cp311-cp311-{tag}_x86_64.whl" for tag in tags]
+    for name, machine in product(old, machines[-len(GLIBCS) :]):
+        wheel = wheels.parse_wheel(name)
+        rows.append(f"{name} {machine.virtual}: {wheel and wheels.misfit(wheel, machine, None)}")
+    rows += [answered(wheels.right_tag, machine, python) for machine in machines[:8] for python in pythons]
     spec = Spec(
         FILE, "pip", entries := None, (), (), tuple(Entry(f"https://e.org/{name}", FILE, 3, 1) for name in names[:5])
     )
@@ -483,6 +495,8 @@ def test_lines_of_requirements(tmp_path: Path) -> None:
     (tmp_path / "wheels").mkdir()
     (tmp_path / "wheels" / "a-1.0-py3-none-any.whl").write_bytes(b"wheel")
     (tmp_path / "more.txt").write_text("pandas\n")
+    (tmp_path / "pipes").mkdir()
+    os.mkfifo(tmp_path / "pipes" / "a.whl")
     lines = (
         *(
             "numpy",
@@ -493,6 +507,7 @@ def test_lines_of_requirements(tmp_path: Path) -> None:
             "--extra-index-url 'https://e.org/x'",
             "--index-url ftp://e.org",
             "-f wheels",
+            "-f pipes",
             "--find-links ../x",
         ),
         *(
@@ -549,11 +564,12 @@ def test_lines_of_requirements(tmp_path: Path) -> None:
     rows = []
     for line in lines:
         items = PipItems(str(tmp_path))
-        items.take(Entry("", FILE, 3, 1, line), constrains=line == "os")
+        at = Entry("", FILE, 3, 1, line)
+        error = answered(lambda items=items, at=at, line=line: items.take(at, constrains=line == "os"))
         entries = [entry.text for entry in (*items.entries, *items.constraints)]
         rows.append(
             f"{line}: {entries} {items.options.to_json()} {items.own_package} {sorted(items.own_extras)}"
-            f" {told(items.findings)}"
+            f" {told(items.findings)} {error}".replace(str(tmp_path), "ROOT")
         )
         rows[-1] += f" {[entry.text for entry in items.option_lines]}"
     assert_table("pip-lines", rows)
@@ -598,6 +614,7 @@ def test_project_files_and_script_headers(tmp_path: Path) -> None:
             "a" + ".a" * 201 + " = 1\n",
             "# " + "x" * 65534,
             "# " + "x" * 65535,
+            "a" + ".a" * 200 + " = '..'\n",
             "'" + "." * 300 + "' = 1\n",
         ),
     )
@@ -723,6 +740,10 @@ def test_changes_to_a_conda_file() -> None:
         "dependencies:\n  - pip:\n    - a",
         "dependencies:\n  - a\n  - 'pip': # list\nx: 1\n",
     )
+    entry = Entry("", "c.yml", 2, 3, "a")
+    for text in ("dependencies:\r\n- a\r\n- b\r\n", "dependencies:\n- a", "dependencies:\n- a\n- pip:\n  - b"):
+        for also in ((), ("c", "d")):
+            rows.append(answered(applied, text, [Edit(entry, "a=2", "", also=also)]).rpartition("]: ")[2])
     rows += [answered(with_pip_items, text, items) for text in texts for items in (["p"], ["p", "q==1"])]
     assert_table("conda-edits", [repr(row) for row in rows])
 
