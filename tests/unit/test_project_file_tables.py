@@ -917,7 +917,7 @@ def test_patterns_of_ignore_files() -> None:
 
 
 def _parts(rule: ignore.Rule | None) -> tuple[str, int, str] | None:
-    return rule and (rule.file, rule.line, rule.pattern)
+    return None if rule is None else (rule.file, rule.line, rule.pattern)
 
 
 def _secret(name: bytes, status: os.stat_result, content: bytes) -> str:
