@@ -6,6 +6,8 @@ import os
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from goldens import answered, assert_table
 from holdfast.environments import conda, gpu, lock, matchspec, requirement, secrets, spark, spark_pins, wheels
 from holdfast.environments.edits import Edit, applied, with_pip_items
@@ -14,6 +16,7 @@ from holdfast.environments.pyproject import declares, header_python, names_packa
 from holdfast.environments.revival import gpu_frameworks, retired
 from holdfast.environments.spec import Entry, Facts, Interpreter, Spec, python_findings, python_of, settled, spec_key
 from holdfast.environments.versions import allows, from_conda, minor, release
+from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -105,6 +108,7 @@ PIP_LINES = (
         "tensorflow",
         "tensorflow<2",
         "tensorflow-gpu==2.12.0",
+        "tensorflow==2.8.0",
         "tensorflow==2.0",
     ),
 )
@@ -147,7 +151,12 @@ def test_packages_and_the_gpu_of_a_target() -> None:
         spec = spec_of([line])
         rows.append(f"{name}, {line}: {changed(gpu.edits(spec, target))} | {told(gpu.unusable(spec, target))}")
         rows[-1] += f" | {gpu.flavoured(spec, target).pip_options.torch_backend}"
-        for image, needs in (("", False), ("nvidia/cuda:9.0-base", True), ("nvidia/cuda:12.6.3-base", True)):
+        for image, needs in (
+            ("", False),
+            ("nvidia/cuda:9.0-base", True),
+            ("nvidia/cuda:12.6.3-base", True),
+            ("nvidia/cuda:11.8.0-base", True),
+        ):
             rows[-1] += f" | {told(gpu_frameworks.findings(spec, target, image, needs_gpu=needs))}"
     for (name, target), line in product(list(TARGETS.items())[2:5], CONDA_LINES):
         spec = spec_of((), [line])
@@ -238,6 +247,7 @@ def test_spark_and_the_versions_beside_it() -> None:
             ["pyspark"],
             ["pyspark==3.5.1"],
             ["pyspark==2.4.8"],
+            ["pyspark==1.6.3"],
             ["pyspark==4.1.0"],
             ["pyspark[connect]==4.0.0"],
             ["pyspark-client"],
@@ -575,6 +585,15 @@ def test_lines_of_requirements(tmp_path: Path) -> None:
     assert_table("pip-lines", rows)
 
 
+def test_most_requirements_of_a_project(tmp_path: Path) -> None:
+    items = PipItems(str(tmp_path))
+    at = Entry("", FILE, 1, 1, "a")
+    for _ in range(10_000):
+        items.take(at)
+    with pytest.raises(ConfigError, match="more than 10000 requirements"):
+        items.take(at)
+
+
 def test_project_files_and_script_headers(tmp_path: Path) -> None:
     bodies = (
         *(
@@ -633,6 +652,7 @@ def test_project_files_and_script_headers(tmp_path: Path) -> None:
         f"{begin}{end}",
         f"{begin}# a = 1\n{end}{begin}# a = 1\n{end}",
         f"x = 1\n{begin}#\n# a =\n{end}",
+        f"{begin}# a = 1\n\n{end}",
         f"{begin}#a\n{end}",
         f"{begin}# a = 1\nprint()\n{end}",
         "print()\n",
@@ -741,6 +761,8 @@ def test_changes_to_a_conda_file() -> None:
         "dependencies:\n  - a\n  - 'pip': # list\nx: 1\n",
     )
     entry = Entry("", "c.yml", 2, 3, "a")
+    whole = Edit(Entry("", "c.yml", 2, 0, "- a"), "- c", "")
+    rows.append(applied("dependencies:\n- a\n", [whole]))
     for text in ("dependencies:\r\n- a\r\n- b\r\n", "dependencies:\n- a", "dependencies:\n- a\n- pip:\n  - b"):
         for also in ((), ("c", "d")):
             rows.append(answered(applied, text, [Edit(entry, "a=2", "", also=also)]).rpartition("]: ")[2])

@@ -259,7 +259,7 @@ def test_lines_about_the_gpus_of_a_run(tmp_path: Path, monkeypatch: pytest.Monke
         rows.append(gpu_verdict.unused_line(run, ("a.py", "jax")))
     rows += [
         answered(gpu_verdict.energy, joules)
-        for joules in (0, 1, 3600, 35_000, 358_199, 358_200, 3.6e6 - 1, 3.6e6, 7.77e7)
+        for joules in (0, 1, 3600, 35_000, 358_199, 358_200, 1005 * 3600, 3.6e6 - 1, 3.6e6, 7.77e7)
     ]
     rows += [
         f"{gpu_receipt.read(document)}"

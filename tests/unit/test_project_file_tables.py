@@ -1036,6 +1036,9 @@ def test_files_that_a_snapshot_leaves_out(tmp_path: Path) -> None:
         rows.append(
             f"{path}: {_parts(ignore.explain(str(tmp_path), path))} | stored: {stored.leaves_out(os.fsencode(path))}"
         )
+    for size in (4096, 4097):
+        (tmp_path / "sub" / "a.pem").write_bytes(b"PRIVATE KEY-----".rjust(size))
+        rows.append(f"a.pem {size}: {_parts(ignore.explain(str(tmp_path), 'sub/a.pem'))}")
     rows.append(f"{ignore.foreign_files(str(tmp_path))}")
     for number, length in ((5000, 1), (5001, 1), (1, 4096), (1, 4097)):
         text = b"".join(b"%d" % line + b"x" * (length - 1) + b"\n" for line in range(number))
