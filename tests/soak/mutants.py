@@ -163,10 +163,10 @@ class Mutant(NamedTuple):
         return str(mutated)
 
     def compiles(self) -> bool:
-        """A few do not: operators also replace the ``*`` before keyword-only parameters."""
+        """A few do not: operators also replace the ``*`` before keyword-only parameters, and fail at ``except a.b``."""
         try:
             ast.parse(self.source())
-        except SyntaxError:
+        except (SyntaxError, AttributeError):
             return False
         return True
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from itertools import product
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from goldens import answered, assert_table
 from holdfast.environments import conda, gpu, lock, matchspec, requirement, secrets, spark, spark_pins, wheels
@@ -13,6 +16,7 @@ from holdfast.environments.pyproject import declares, header_python, names_packa
 from holdfast.environments.revival import gpu_frameworks, retired
 from holdfast.environments.spec import Entry, Facts, Interpreter, Spec, python_findings, python_of, settled, spec_key
 from holdfast.environments.versions import allows, from_conda, minor, release
+from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -77,6 +81,9 @@ PIP_LINES = (
         "torch==1.13.1",
         "torch==2.3.1+cu118",
         "torch==2.3.1+cu90",
+        "torch==1.5.0+cu102",
+        "torch==2.1.3",
+        "torch==2.1.4",
         "torch>=2.13",
     ),
     *(
@@ -101,6 +108,7 @@ PIP_LINES = (
         "tensorflow",
         "tensorflow<2",
         "tensorflow-gpu==2.12.0",
+        "tensorflow==2.8.0",
         "tensorflow==2.0",
     ),
 )
@@ -143,7 +151,12 @@ def test_packages_and_the_gpu_of_a_target() -> None:
         spec = spec_of([line])
         rows.append(f"{name}, {line}: {changed(gpu.edits(spec, target))} | {told(gpu.unusable(spec, target))}")
         rows[-1] += f" | {gpu.flavoured(spec, target).pip_options.torch_backend}"
-        for image, needs in (("", False), ("nvidia/cuda:9.0-base", True), ("nvidia/cuda:12.6.3-base", True)):
+        for image, needs in (
+            ("", False),
+            ("nvidia/cuda:9.0-base", True),
+            ("nvidia/cuda:12.6.3-base", True),
+            ("nvidia/cuda:11.8.0-base", True),
+        ):
             rows[-1] += f" | {told(gpu_frameworks.findings(spec, target, image, needs_gpu=needs))}"
     for (name, target), line in product(list(TARGETS.items())[2:5], CONDA_LINES):
         spec = spec_of((), [line])
@@ -234,6 +247,7 @@ def test_spark_and_the_versions_beside_it() -> None:
             ["pyspark"],
             ["pyspark==3.5.1"],
             ["pyspark==2.4.8"],
+            ["pyspark==1.6.3"],
             ["pyspark==4.1.0"],
             ["pyspark[connect]==4.0.0"],
             ["pyspark-client"],
@@ -284,6 +298,9 @@ def test_spark_and_the_versions_beside_it() -> None:
     assert_table("spark-versions", dict.fromkeys(rows))
 
 
+GLIBCS = ("", "2.4", "2.5", "2.11", "2.12", "2.16", "2.28")
+
+
 def test_wheels_on_platforms() -> None:
     names = (
         *(
@@ -319,15 +336,20 @@ def test_wheels_on_platforms() -> None:
         facts(platform=name)
         for name in ("linux-64", "linux-aarch64", "linux-ppc64le", "osx-64", "osx-arm64", "win-64", "odd-1")
     ]
-    machines.append(Facts("linux-64", {}))
+    machines += [Facts("linux-64", {"__glibc": glibc} if glibc else {}) for glibc in GLIBCS]
     pythons = (None, (2, 7), (3, 7), (3, 8), (3, 11))
     rows = []
     for name in names:
         wheel = wheels.parse_wheel(name)
         rows.append(f"{name}: {wheel and (wheel.name, wheel.version, wheel.python, wheel.platform)}")
-        for machine, python in product(machines if wheel else (), pythons):
+        for machine, python in product(machines[:8] if wheel else (), pythons):
             rows.append(f"{name} {machine.platform} {python}: {wheel and wheels.misfit(wheel, machine, python)}")
-    rows += [answered(wheels.right_tag, machine, python) for machine in machines for python in pythons]
+    tags = ("manylinux1", "manylinux2010", "manylinux2014", "manylinux_2_12", "manylinux_2_28", "linux")
+    old = [f"a-1.0-cp311-cp311-{tag}_x86_64.whl" for tag in tags]
+    for name, machine in product(old, machines[-len(GLIBCS) :]):
+        wheel = wheels.parse_wheel(name)
+        rows.append(f"{name} {machine.virtual}: {wheel and wheels.misfit(wheel, machine, None)}")
+    rows += [answered(wheels.right_tag, machine, python) for machine in machines[:8] for python in pythons]
     spec = Spec(
         FILE, "pip", entries := None, (), (), tuple(Entry(f"https://e.org/{name}", FILE, 3, 1) for name in names[:5])
     )
@@ -483,6 +505,8 @@ def test_lines_of_requirements(tmp_path: Path) -> None:
     (tmp_path / "wheels").mkdir()
     (tmp_path / "wheels" / "a-1.0-py3-none-any.whl").write_bytes(b"wheel")
     (tmp_path / "more.txt").write_text("pandas\n")
+    (tmp_path / "pipes").mkdir()
+    os.mkfifo(tmp_path / "pipes" / "a.whl")
     lines = (
         *(
             "numpy",
@@ -493,6 +517,7 @@ def test_lines_of_requirements(tmp_path: Path) -> None:
             "--extra-index-url 'https://e.org/x'",
             "--index-url ftp://e.org",
             "-f wheels",
+            "-f pipes",
             "--find-links ../x",
         ),
         *(
@@ -549,14 +574,24 @@ def test_lines_of_requirements(tmp_path: Path) -> None:
     rows = []
     for line in lines:
         items = PipItems(str(tmp_path))
-        items.take(Entry("", FILE, 3, 1, line), constrains=line == "os")
+        at = Entry("", FILE, 3, 1, line)
+        error = answered(lambda items=items, at=at, line=line: items.take(at, constrains=line == "os"))
         entries = [entry.text for entry in (*items.entries, *items.constraints)]
         rows.append(
             f"{line}: {entries} {items.options.to_json()} {items.own_package} {sorted(items.own_extras)}"
-            f" {told(items.findings)}"
+            f" {told(items.findings)} {error}".replace(str(tmp_path), "ROOT")
         )
         rows[-1] += f" {[entry.text for entry in items.option_lines]}"
     assert_table("pip-lines", rows)
+
+
+def test_most_requirements_of_a_project(tmp_path: Path) -> None:
+    items = PipItems(str(tmp_path))
+    at = Entry("", FILE, 1, 1, "a")
+    for _ in range(10_000):
+        items.take(at)
+    with pytest.raises(ConfigError, match="more than 10000 requirements"):
+        items.take(at)
 
 
 def test_project_files_and_script_headers(tmp_path: Path) -> None:
@@ -598,6 +633,7 @@ def test_project_files_and_script_headers(tmp_path: Path) -> None:
             "a" + ".a" * 201 + " = 1\n",
             "# " + "x" * 65534,
             "# " + "x" * 65535,
+            "a" + ".a" * 200 + " = '..'\n",
             "'" + "." * 300 + "' = 1\n",
         ),
     )
@@ -616,6 +652,7 @@ def test_project_files_and_script_headers(tmp_path: Path) -> None:
         f"{begin}{end}",
         f"{begin}# a = 1\n{end}{begin}# a = 1\n{end}",
         f"x = 1\n{begin}#\n# a =\n{end}",
+        f"{begin}# a = 1\n\n{end}",
         f"{begin}#a\n{end}",
         f"{begin}# a = 1\nprint()\n{end}",
         "print()\n",
@@ -723,6 +760,12 @@ def test_changes_to_a_conda_file() -> None:
         "dependencies:\n  - pip:\n    - a",
         "dependencies:\n  - a\n  - 'pip': # list\nx: 1\n",
     )
+    entry = Entry("", "c.yml", 2, 3, "a")
+    whole = Edit(Entry("", "c.yml", 2, 0, "- a"), "- c", "")
+    rows.append(applied("dependencies:\n- a\n", [whole]))
+    for text in ("dependencies:\r\n- a\r\n- b\r\n", "dependencies:\n- a", "dependencies:\n- a\n- pip:\n  - b"):
+        for also in ((), ("c", "d")):
+            rows.append(answered(applied, text, [Edit(entry, "a=2", "", also=also)]).rpartition("]: ")[2])
     rows += [answered(with_pip_items, text, items) for text in texts for items in (["p"], ["p", "q==1"])]
     assert_table("conda-edits", [repr(row) for row in rows])
 

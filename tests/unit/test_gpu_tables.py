@@ -192,6 +192,9 @@ def test_readings_of_cards() -> None:
         )
     ]
     rows += [f"{readings.receipt(cards, {'source': 's'}, 2.00049, 7, more=1)}"[:600] for cards in ([], [card, other])]
+    other.busy_s = -1e-12  # by rounding: no work
+    other.ours(0.0, 5, 3, "a")
+    rows.append(f"{other.used}")
     other.lost(1.0, "gone")
     rows += [f"{readings.judged([other], {}, 1.0)} {readings.judged([other, card], {}, 1.0)}"]
     rows += [f"{number}: {readings.xid_meaning(number)}" for number in (0, 13, 31, 43, 79, 95, 119, 154, 155)]
@@ -256,7 +259,7 @@ def test_lines_about_the_gpus_of_a_run(tmp_path: Path, monkeypatch: pytest.Monke
         rows.append(gpu_verdict.unused_line(run, ("a.py", "jax")))
     rows += [
         answered(gpu_verdict.energy, joules)
-        for joules in (0, 1, 3600, 35_000, 358_199, 358_200, 3.6e6 - 1, 3.6e6, 7.77e7)
+        for joules in (0, 1, 3600, 35_000, 358_199, 358_200, 1005 * 3600, 3.6e6 - 1, 3.6e6, 7.77e7)
     ]
     rows += [
         f"{gpu_receipt.read(document)}"
@@ -266,6 +269,7 @@ def test_lines_about_the_gpus_of_a_run(tmp_path: Path, monkeypatch: pytest.Monke
         )
     ]
     rows += [answered(gpu_receipt.number, value) for value in (0, -0.1, 9.9e23, 1e24, True, None, "1", float("nan"))]
+    rows += [f"{gpu_receipt.CardUse(0)} {gpu_receipt.CardUse(0).label} {gpu_receipt.Process(1)}"]
     assert_table("gpu-lines", rows)
 
 

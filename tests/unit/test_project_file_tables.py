@@ -569,6 +569,7 @@ TEXTS = (
         '{"a": 1 "b": 2}',
         '{"a": 1\n"b": 2}',
         '{"a": true.\n"b": 2}',
+        '{"a": 5x.\n"b": 2}',
         '{"a": 5., "b": 1}',
         '{"a": "x\\ty"}',
         '{"a": [- b, - c]}',
@@ -673,7 +674,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     os.mkfifo(folder / "fifo")
     (folder / "folder").mkdir()
     (folder / "link").symlink_to("../outside")
-    (folder / "far").symlink_to("/etc/hostname")
+    elsewhere = tmp_path.with_name("elsewhere")
+    elsewhere.write_text("a: 1")
+    (folder / "far").symlink_to(elsewhere)
     (folder / "large").write_text("#" * ((1 << 20) + 1))
     (folder / "limit").write_text("#" * (1 << 20))
     rows = []
@@ -688,8 +691,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     ):
         path.parent.mkdir(exist_ok=True)
         path.unlink(missing_ok=True)
-        path.symlink_to("/etc/hostname")
-        rows.append(f"{path.name} as {shown}: {told(Source(str(path), shown, ()).findings)[:100]}")
+        path.symlink_to(elsewhere)
+        rows.append(f"{path.name} as {shown}: {told(Source(str(path), shown, ()).findings)}")
     rows += [
         f"{refused(error('x'), 5 << 20, advice)}"
         for error in (untrusted.Untrusted, untrusted.OutsideError, untrusted.SpecialFileError, untrusted.TooLargeError)
@@ -913,6 +916,10 @@ def test_patterns_of_ignore_files() -> None:
     assert_table("ignore-patterns", rows)
 
 
+def _parts(rule: ignore.Rule | None) -> tuple[str, int, str] | None:
+    return None if rule is None else (rule.file, rule.line, rule.pattern)
+
+
 def _secret(name: bytes, status: os.stat_result, content: bytes) -> str:
     return ignore.secret_by_content(name, status, lambda: content)
 
@@ -946,7 +953,7 @@ def test_files_that_a_snapshot_leaves_out(tmp_path: Path) -> None:
     rows = [f"{path}: {ignore.secret_by_name(os.path.basename(path).encode(), path.encode())}" for path in names]
     rows += [f"{path}/: {ignore.secret_folder(os.path.basename(path).encode(), path.encode())}" for path in folders]
     rows += [
-        f"{sorted(names)}: {ignore.marked_folder(names)}"
+        f"{sorted(names)}: {_parts(ignore.marked_folder(names))}"
         for names in ([b"pyvenv.cfg"], [b"store.json"], [b"store.json", b"objects"], [b"objects"])
     ]
     key = b"-----BEGIN RSA PRIVATE KEY-----\nabc\n"
@@ -1026,7 +1033,12 @@ def test_files_that_a_snapshot_leaves_out(tmp_path: Path) -> None:
         ".",
         "./a.log",
     ):
-        rows.append(f"{path}: {ignore.explain(str(tmp_path), path)} | stored: {stored.leaves_out(os.fsencode(path))}")
+        rows.append(
+            f"{path}: {_parts(ignore.explain(str(tmp_path), path))} | stored: {stored.leaves_out(os.fsencode(path))}"
+        )
+    for size in (4096, 4097):
+        (tmp_path / "sub" / "a.pem").write_bytes(b"PRIVATE KEY-----".rjust(size))
+        rows.append(f"a.pem {size}: {_parts(ignore.explain(str(tmp_path), 'sub/a.pem'))}")
     rows.append(f"{ignore.foreign_files(str(tmp_path))}")
     for number, length in ((5000, 1), (5001, 1), (1, 4096), (1, 4097)):
         text = b"".join(b"%d" % line + b"x" * (length - 1) + b"\n" for line in range(number))

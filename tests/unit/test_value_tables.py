@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goldens import answered, assert_table
 from holdfast import answers, image_names, labels, lifecycle, parameters, redact
@@ -13,17 +14,22 @@ from holdfast.metrics import downsample, lines, values
 from holdfast.metrics.direction import has_best, less_is_better
 from holdfast.metrics.resumed import continued
 from holdfast.metrics.values import Series
-from holdfast.present import csv_table, run_table, terminal, terminal_plot
+from holdfast.present import csv_table, jmespath_query, run_table, terminal, terminal_plot
 from holdfast.present.drawing import axes
 from holdfast.present.jmespath_query import search
 from holdfast.quantities import parse_duration, parse_size
 from holdfast.runner import json_text, untrusted, wire
 from holdfast.runner.gpu import gpu_model, matching
-from holdfast.runner.plan import Plan, PlanError, gpu_request
+from holdfast.runner.plan import Plan, PlanError, gpu_request, read_plan
 from holdfast.runner.run import outcome
 from holdfast.store import archive_names
 from holdfast.store.where import grammar
 from holdfast.withdrawn import CUDA_IMAGES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
 
 INFINITE = float("inf")
 NAN = float("nan")
@@ -190,11 +196,17 @@ def test_pictures_of_numbers_in_a_terminal() -> None:
         {"near": ([0.0, 5.0], [1000.0, 1000.5])},
         {"none": ([1.0], [NAN])},
         {},
+        {"million": ([0.0, 5.0], [999_990.0, 999_999.5])},
+        {"wide": ([-123_456.0, -123_455.0], [0.0, 1.0])},
     )
     powers = {"a": ([0.0, 1.0, 2.0, 3.0], [1.0, 0.0, 1000.0, 1e-3]), "b": ([0.0, 3.0], [5.0, 50.0])}
     rows = []
-    for points, (width, height) in product(charts, ((60, 8), (30, 3), (20, 1), (41, 15))):
+    for points, (width, height) in product(charts[:8], ((60, 8), (30, 3), (20, 1), (41, 15))):
         rows += [f"{list(points)} {width}x{height}", *terminal_plot.chart(points, width, height)]
+    for points, height in product(charts[:6], (1, 2, 5, 8, 13)):
+        rows += [f"{list(points)} in ASCII, {height} rows", *terminal_plot.chart(points, 60, height, fancy=False)]
+    for points, width in product(charts[8:], (9, 20, 24)):
+        rows += [f"{list(points)} {width} columns", *terminal_plot.chart(points, width, 4)]
     for fancy, colour in ((True, True), (False, False), (False, True)):
         rows += [f"fancy {fancy}, colour {colour}", *terminal_plot.chart(series, 50, 6, fancy=fancy, colour=colour)]
         rows += terminal_plot.chart(powers, 50, 9, fancy=fancy, log=True)
@@ -513,6 +525,31 @@ def test_names_and_values_from_elsewhere() -> None:
     assert_table("untrusted", [row if len(row) < 300 else f"{row[:150]} ... {row[-150:]}" for row in rows])
 
 
+def test_names_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as windows:
+        windows.setattr(os, "sep", "\\")
+        refused = [answered(untrusted.component, name) for name in ("a\\b", "c:", "ab")]
+    assert refused == [
+        r"'a\\b': Untrusted: not a file name on this system: 'a\\b'",
+        "'c:': Untrusted: not a file name on this system: 'c:'",
+        "'ab': 'ab'",
+    ]
+
+
+def test_json_is_read_by_the_functions_of_this_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert json_text._works()
+    assert json_text._is_known
+    for broken in (None, object()):
+        monkeypatch.setattr(json_text, "_json", broken)
+        assert not json_text._works()
+
+
+def test_largest_plan_of_an_attempt(tmp_path: Path) -> None:
+    for size, is_read in ((16 << 20, True), ((16 << 20) + 1, False)):
+        (tmp_path / "plan.json").write_bytes(json.dumps(PLAN).encode().ljust(size))
+        assert (read_plan(os.fsencode(tmp_path)) is not None) == is_read
+
+
 def test_answers_of_a_target() -> None:
     kinds: tuple[Any, ...] = ({}, [], "text", 5, -1, 2**63 - 1, 2**63, 1.5, True, None, ["a"], ["a", 1], [{}], [{}, 1])
     functions = (answers.text, answers.optional_text, answers.number, answers.table, answers.rows, answers.texts)
@@ -725,6 +762,20 @@ def test_cards_that_serve_a_request() -> None:
     )
 
 
+def _nested(depth: int) -> object:
+    value: object = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def _charged(value: object) -> int:
+    """What a value takes of the budget of a query."""
+    limits = jmespath_query._Limits()
+    limits.charge(value)
+    return limits._size
+
+
 def test_csv_of_queries() -> None:
     rows: tuple[Any, ...] = (
         *(
@@ -773,6 +824,11 @@ def test_csv_of_queries() -> None:
             *(answered(csv_table.as_csv, row, isatty=True) for row in rows[6:8]),
             *(answered(csv_table.as_csv, rows[5], columns) for columns in ([], ["b"], ["b", "z"])),
             *(answered(lambda query: search(query, data), query)[-400:] for query in queries),
+            *(answered(search, "@", _nested(depth))[-120:] for depth in (2, 99, 100, 101)),
+            *(
+                f"{value!r}: {_charged(value)}"
+                for value in ([], {}, "ab", [1, 2], {"ab": "cde"}, [["a"], {"b": 7}], 2**40)
+            ),
             answered(lambda query: search(query, {"a": ["x", "y"]}), "join('-', a)"),
             answered(lambda query: search(query, {"a": [3, 1, 2]}), "sort(a)"),
         ],

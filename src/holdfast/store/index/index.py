@@ -254,10 +254,11 @@ class Index:
             mtime = 0
         if str(mtime) != before:
             # One text of all takes two thirds of the time of a row for each.
-            known = set((self.db.execute("SELECT group_concat(uid) FROM runs").fetchone()[0] or "").split(",")) - {""}
+            text = self.db.execute("SELECT group_concat(uid) FROM runs").fetchone()[0]
+            known = text.split(",") if text else []
             there = set(os.listdir(self._home.runs)) if mtime else set()
-            unknown = there - known
-            for uid in known - there if len(known) + len(unknown) != len(there) else ():
+            unknown = there.difference(known)
+            for uid in set(known) - there if len(known) + len(unknown) != len(there) else ():
                 self._forget(uid)
             new = {name for name in unknown if runs.is_uid(name)}
             self._ingest(new)
