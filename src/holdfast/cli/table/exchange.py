@@ -234,7 +234,7 @@ WEB = (
             Option(("--port",), "port", "Port on the loopback. Default: the last one if it is free.", metavar="N"),
             Option(("--socket",), "socket", "Listen on a Unix socket for its owner only, not on a port.", kind="flag"),
             Option(("--read-only",), "read_only", "Refuse everything that changes or starts something.", kind="flag"),
-            Option(("--terminal",), "terminal", "Offer command prompts: shells of yours in the browser.", kind="flag"),
+            Option(("--terminal",), "terminal", "Offer command prompts: your shell in the browser.", kind="flag"),
             Option(("--no-open",), "no_open", "Print a sign-in code instead of opening a browser.", kind="flag"),
         ),
         examples=(
