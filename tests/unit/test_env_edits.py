@@ -13,6 +13,7 @@ from holdfast.errors import ConfigError
     ("before", "after"),
     [
         ("name: x\n", "name: x\ndependencies:\n- pip:\n  - a\n  - b\n"),
+        ("name: x", "name: x\ndependencies:\n- pip:\n  - a\n  - b\n"),
         ("", "dependencies:\n- pip:\n  - a\n  - b\n"),
         ("dependencies:\n", "dependencies:\n- pip:\n  - a\n  - b\n"),
         ("dependencies:", "dependencies:\n- pip:\n  - a\n  - b\n"),

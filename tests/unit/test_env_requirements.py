@@ -173,6 +173,8 @@ def test_a_setup_program_is_not_read(tmp_path: Path) -> None:
         ("-r https://host/requirements.txt", "is not a file of this project"),
         ("-r gone.txt", "gone.txt does not exist"),
         ("-e ../other", "only this project itself can be installed by -e"),
+        ("-e", "only this project itself can be installed by -e, not an empty path"),
+        ("-e [dev]", "only this project itself can be installed by -e, not [dev]"),
         ("--global-option=--x", "the option --global-option is not supported"),
         ("--index-url $(id)", "takes an http, https or file address"),
         ("-f /opt/wheels", "/opt/wheels is outside the project"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conftest import as_user, eventually
+from conftest import Desk, as_user, eventually
 from holdfast.web.gate import OPEN
 from holdfast.web.routes import ROUTES
 from holdfast.web.sessions import Sessions
@@ -20,7 +20,6 @@ from holdfast.web.sign_in_page import safe_path
 from web.client import Server, answering
 
 if TYPE_CHECKING:
-    from conftest import Desk
     from holdfast.web.routes import Page
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT")
@@ -259,6 +258,22 @@ def test_socket_is_for_its_owner_only(desk: Desk) -> None:
         assert desk.holdfast("ui", "stop", str(server.process.pid)).code == 2
     finally:
         server.stop()
+
+
+def test_socket_is_made_where_every_folder_of_the_user_is_deep(desk: Desk, tmp_path: Path) -> None:
+    """The name of a socket has at most 107 bytes."""
+    deep = tmp_path / ("deep " * 20)
+    (deep / "temporary").mkdir(parents=True)
+    place = Desk.__new__(Desk)
+    place.__dict__.update(desk.__dict__)
+    place.env = {**desk.env, "HOLDFAST_HOME": str(deep / "store"), "TMPDIR": str(deep / "temporary")}
+    server = Server(place, "--socket")
+    try:
+        assert stat.S_IMODE(os.stat(os.path.dirname(server.path)).st_mode) == 0o700
+        assert server.sign_in().get("/runs").status == 200
+    finally:
+        server.stop()
+    assert not os.path.exists(os.path.dirname(server.path))
 
 
 def _filled(path: str, uid: str) -> str:

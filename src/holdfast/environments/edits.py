@@ -50,6 +50,8 @@ def with_pip_items(text: str, items: Iterable[str]) -> str:
     if not any(_PIP_KEY.match(line.rstrip("\r\n")) for line in lines):
         at = next((n for n, line in enumerate(lines) if line.startswith("dependencies:")), None)
         if at is None:
+            if lines:
+                lines[-1] = lines[-1].rstrip("\r\n") + newline
             lines.append(f"dependencies:{newline}")
             at = len(lines) - 1
         after = lines[at + 1] if at + 1 < len(lines) else "- "

@@ -178,7 +178,7 @@ class PipItems:
 
     def _editable(self, at: Entry, value: str, folder: str) -> None:
         path, _, extras = value.partition("[")
-        if files.inside(self.root, folder, path) == ".":
+        if path and files.inside(self.root, folder, path) == ".":
             self.own_package = True
             self.own_extras |= {normal(extra) for extra in extras.rstrip("] ").split(",") if extra.strip()}
             return
@@ -186,7 +186,8 @@ class PipItems:
             self.take(at._replace(raw=value), folder)
             return
         hint = "build a wheel of it into the project and name that: pip wheel -w wheels FOLDER"
-        self.error(at, f"only this project itself can be installed by -e, not {shown(value)}", hint)
+        what = shown(value) or "an empty path"
+        self.error(at, f"only this project itself can be installed by -e, not {what}", hint)
 
     def _requirement(self, at: Entry, text: str, folder: str) -> Requirement | None:
         refuse_variables(text)

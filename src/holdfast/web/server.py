@@ -139,7 +139,9 @@ def _unix_socket(home: Home, stack: contextlib.ExitStack) -> socket.socket:
 
     path = os.path.join(servers.folder(home), f"{os.getpid()}.sock")
     if len(os.fsencode(path)) > _LONGEST_SOCKET_PATH:
-        path = os.path.join(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-ui-")), "sock")
+        parent = min(tempfile.gettempdir(), "/tmp", key=len)
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-ui-", dir=parent))
+        path = os.path.join(folder, "sock")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from starlette.responses import RedirectResponse, StreamingResponse
 
 from holdfast import kinds, target_lookup
-from holdfast.amlconfig.types import ComputeTarget
+from holdfast.amlconfig.types import ComputeTarget, split_address
 from holdfast.engine.machines import attach as engine
 from holdfast.engine.machines import checks, target_files
 from holdfast.errors import HoldfastError, HostKeyError, UsageError
@@ -144,7 +144,7 @@ def _understood(fields: Mapping[str, str]) -> ComputeTarget:
     port = untrusted.whole_number(fields["port"]) if fields.get("port") else None
     if not host or (fields.get("port") and not (port and 0 < port < 65536)):
         raise UsageError("the address cannot be used", where=fields.get("address", ""), hint="ada@gpu1.example.org")
-    host, port = target_lookup.split_address(host, port)
+    host, port = split_address(host, port)
     name = fields.get("name", "").strip() or host.split(".")[0]
     if name != os.path.basename(name) or name.startswith((".", "-")) or not name.isprintable() or name == "local":
         raise UsageError(f"{name!r} is not a valid target name", hint="use letters and digits")
