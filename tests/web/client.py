@@ -9,8 +9,11 @@ import re
 import signal
 import socket
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
+
+from conftest import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,6 +50,14 @@ class Answer(NamedTuple):
     @property
     def json(self) -> Any:
         return json.loads(self.body)
+
+
+def answering(server: Server) -> int:
+    """The process that answers; its parent is the command."""
+    pid = server.process.pid
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    eventually(lambda: bool(path.read_text().split()))
+    return int(path.read_text().split()[0])
 
 
 class Server:

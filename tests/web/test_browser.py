@@ -228,6 +228,24 @@ def test_log_follows_and_shows_every_line_once(desk: Desk, signed_in: tuple[Serv
     visit.close()
 
 
+def test_page_of_a_run_follows_it(desk: Desk, signed_in: tuple[Server, BrowserContext]) -> None:
+    """State, metrics, outputs and curves appear as the run goes on, without a reload."""
+    gate = desk.user_home / "gate-run"
+    os.mkfifo(gate)
+    script = "import sys, holdfast\nopen(sys.argv[1]).read()\nfor n in range(5):\n    holdfast.log('loss', n)\n"
+    desk.script(script, "watched.py")
+    assert desk.submit("--no-wait", "watched.py", str(gate)).code == 0
+    visit = Visit(signed_in, f"/runs/{desk.record('last')['uid']}")
+    expect(visit.page.locator("#curves")).to_be_hidden()
+    visit.page.evaluate("window.isSamePage = true")
+    gate.write_text("go")
+    expect(visit.page.locator("#status")).to_contain_text("Completed", timeout=20_000)
+    expect(visit.page.locator("#facts")).to_contain_text("loss", timeout=20_000)
+    visit.page.wait_for_selector("#charts .chart")
+    assert visit.page.evaluate("window.isSamePage")
+    visit.close()
+
+
 def test_search_and_jump_in_the_log(signed_in: tuple[Server, BrowserContext]) -> None:
     server, _ = signed_in
     uid = server.get("/rows.json").json["rows"][-1]["uid"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import subprocess
 import time
@@ -16,7 +17,7 @@ from holdfast.web.gate import OPEN
 from holdfast.web.routes import ROUTES
 from holdfast.web.sessions import Sessions
 from holdfast.web.sign_in_page import safe_path
-from web.client import Server
+from web.client import Server, answering
 
 if TYPE_CHECKING:
     from holdfast.web.routes import Page
@@ -217,6 +218,24 @@ def test_server_listens_on_the_loopback_only_and_is_listed(desk: Desk, server: S
     assert "cannot be used" in taken.err
 
 
+def test_sessions_end_with_the_command_and_not_with_a_killed_server(desk: Desk) -> None:
+    server = Server(desk, "--port", "0").sign_in()
+    killed = answering(server)
+    os.kill(killed, signal.SIGKILL)
+    assert server.get("/runs").status == 200  # the port is held meanwhile, so nothing is refused
+    successor = answering(server)
+    assert successor != killed
+    assert server.post("/sign-in", {"code": server.code}, signed_in=False).status == 401  # it was used
+    assert server.post("/sign-out", {}).status == 200
+    os.kill(successor, signal.SIGKILL)
+    assert server.get("/runs").status == 401
+    last = answering(server)
+    server.process.kill()
+    server.process.wait()
+    eventually(lambda: not Path(f"/proc/{last}/exe").exists())
+    server.process.communicate()
+
+
 def test_socket_is_for_its_owner_only(desk: Desk) -> None:
     server = Server(desk, "--socket")
     try:
@@ -225,7 +244,7 @@ def test_socket_is_for_its_owner_only(desk: Desk) -> None:
         assert f"-L 8080:{server.path}" in server.said["forward"]
         assert server.sign_in().get("/runs").status == 200
         ports = subprocess.run(["ss", "-ltnp"], capture_output=True, text=True, check=True).stdout
-        assert f"pid={server.process.pid}," not in ports
+        assert not any(f"pid={pid}," in ports for pid in (server.process.pid, answering(server)))
         if os.geteuid() == 0:
             program = f"import socket; socket.socket(socket.AF_UNIX).connect({server.path!r})"
             done = subprocess.run(

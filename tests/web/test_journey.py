@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import re
 import signal
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import expect
 
-from conftest import eventually
 from holdfast.web import languages
-from web.client import Server
+from web.client import Server, answering
 from web.test_browser import CHROMIUM, browser
 
 if TYPE_CHECKING:
@@ -115,8 +113,8 @@ def _tab_to(page: Page, text: str) -> None:
     raise AssertionError(f"Tab does not lead to {text!r}")
 
 
-def test_pages_continue_after_the_server_was_killed(desk: Desk, browser: Browser) -> None:
-    """Its session and address stay: what happened meanwhile is shown, once, without a reload."""
+def test_twenty_pages_continue_after_the_server_was_killed(desk: Desk, browser: Browser) -> None:
+    """Its sessions and address stay: what happened meanwhile is shown, once, without a reload."""
     server = Server(desk, "--port", "0")
     gate = desk.user_home / "gate-killed"
     os.mkfifo(gate)
@@ -125,18 +123,22 @@ def test_pages_continue_after_the_server_was_killed(desk: Desk, browser: Browser
         page = _opened(browser, server, "en")
         assert desk.submit("--no-wait", "gated.py", str(gate)).code == 0
         uid = desk.record("last")["uid"]
-        page.goto(f"http://{server.host}/runs/{uid}/log")
-        page.wait_for_selector("#log >> text=line 0")
-        page.evaluate("window.isSamePage = true")
+        pages = [page, *(page.context.new_page() for _ in range(19))]
+        for tab in pages:
+            tab.goto(f"http://{server.host}/runs/{uid}/log")
+            tab.wait_for_selector("#log >> text=line 0")
+            tab.evaluate("window.isSamePage = true")
         for number in range(1, 4):
-            os.kill(_child(server), signal.SIGKILL)
+            os.kill(answering(server), signal.SIGKILL)
             gate.write_text("go")
-            page.wait_for_selector(f"#log >> text=line {number}")
+            for tab in pages:
+                tab.wait_for_selector(f"#log >> text=line {number}")
         assert desk.wait_for_end("last")["status"] == "Completed"
-        lines = page.locator("#log div").all_inner_texts()
-        assert [line.split("\n")[-1].strip()[-6:] for line in lines] == [f"line {number}" for number in range(4)]
-        assert page.evaluate("window.isSamePage")
-        expect(page.locator("#connection")).to_have_text("")
+        for tab in pages:
+            lines = tab.locator("#log div").all_inner_texts()
+            assert [line.split("\n")[-1].strip()[-6:] for line in lines] == [f"line {number}" for number in range(4)]
+            assert tab.evaluate("window.isSamePage")
+            expect(tab.locator("#connection")).to_have_text("")
         page.context.close()
     finally:
         assert server.stop() == 0
@@ -167,14 +169,6 @@ def test_page_continues_after_a_sign_in_to_the_next_server(desk: Desk, browser: 
         page.context.close()
     finally:
         again.stop()
-
-
-def _child(server: Server) -> int:
-    """The process that answers."""
-    pid = server.process.pid
-    path = Path(f"/proc/{pid}/task/{pid}/children")
-    eventually(lambda: bool(path.read_text().split()))
-    return int(path.read_text().split()[0])
 
 
 def _opened(browser: Browser, server: Server, language: str) -> Page:

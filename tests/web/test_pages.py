@@ -200,7 +200,8 @@ def test_no_field_of_an_untrusted_run_breaks_a_page(desk: Desk, server: Server, 
 
 def test_new_run_is_told_to_listening_pages(desk: Desk, server: Server) -> None:
     with server.connect() as connection:
-        head = f"GET /events?topics=runs HTTP/1.1\r\nHost: {server.host}\r\nCookie: {server.cookie}\r\n\r\n"
+        topics = ",".join([*(f"log:{number:032x}" for number in range(40)), "runs"])  # of many tabs
+        head = f"GET /events?topics={topics} HTTP/1.1\r\nHost: {server.host}\r\nCookie: {server.cookie}\r\n\r\n"
         connection.sendall(head.encode())
         reader = connection.makefile("rb")
         _news(reader, "hello")

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from conftest import eventually
 from holdfast.web.terminal.screen import Screen
 from web.client import Server
-from web.test_browser import ALL_RULES, AXE, CHROMIUM, FAULTS, browser
+from web.test_browser import ALL_RULES, AXE, CHROMIUM, COLOURS, FAULTS, browser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -205,12 +205,19 @@ def test_prompt_in_a_browser(desk: Desk, browser: Browser) -> None:
         assert page.evaluate(FAULTS, ALL_RULES) == []
         if folder := os.environ.get("HOLDFAST_SCREENSHOTS"):
             page.screenshot(path=f"{folder}/prompt-light.png")
+        page.emulate_media(color_scheme="dark")
+        assert page.evaluate(FAULTS, COLOURS) == []
         page.set_viewport_size({"width": 320, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
         page.locator("#keys").focus()
         page.keyboard.press("Shift+Tab")
         assert page.evaluate("document.activeElement.id") != "keys"
         assert page.evaluate("window.broken === undefined")
+        page.get_by_role("link", name="Command prompts").click()
+        page.add_script_tag(path=str(AXE))
+        assert page.evaluate(FAULTS, ALL_RULES) == []
+        page.get_by_role("button", name="Close").click()
+        expect(page.get_by_text("ended")).to_be_visible()
         assert problems == []
         context.close()
     finally:

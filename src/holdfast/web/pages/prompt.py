@@ -63,7 +63,7 @@ async def keys(request: Request) -> Response:
 
 
 async def close(request: Request) -> Response:
-    _prompt(request).close()
+    await in_thread(_prompt(request).close)
     return RedirectResponse("/prompts", 303)
 
 

@@ -39,6 +39,7 @@ _MOST_POINTS = 20_000
 _MOST_AXES = 12
 _MOST_NAMES = 2000
 _MOST_CHOSEN = 1000
+_MOST_TOPICS = 200  # of all tabs of a browser
 _PREFIXES = {"metric": "metrics.", "param": "params.", "tag": "tags."}
 _NUMERIC = frozenset(("run_number", "duration", "exit_code"))
 
@@ -155,7 +156,7 @@ async def as_json(request: Request) -> Response:
 
 async def events(request: Request) -> Response:
     bench = workbench(request)
-    topics = frozenset(request.query_params.get("topics", "runs").split(",")[:20])
+    topics = frozenset(request.query_params.get("topics", "runs").split(",")[:_MOST_TOPICS])
     for topic in topics - bench.live.computes.keys():
         kind, _, target = topic.partition(":")
         if kind == "gpus":

@@ -154,6 +154,7 @@
       names.parentElement.hidden = !data.names.length;
     }
     const all = [...data.curves, ...data.lanes];
+    document.getElementById("curves").hidden = !all.length && !range; // of a run that has logged nothing yet
     const ends = all.flatMap((series) => [series.seconds[0], series.seconds[series.seconds.length - 1]]).filter((value) => value !== undefined);
     limits = range || [Math.min(0, ...ends), Math.max(1e-3, ...ends)];
     for (const old of charts) old.destroy();

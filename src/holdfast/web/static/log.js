@@ -14,6 +14,7 @@
   let match = -1;
   let searched = "";
   let more = null;
+  let shows = 0; // windows that were shown
 
   const address = (name, query) => `${base}/${name}?${new URLSearchParams({...query, attempt})}`;
 
@@ -43,6 +44,7 @@
     try {
       const data = await holdfast.json(address("log.json", query));
       view.replaceChildren(...data.lines.map(line));
+      shows++;
       start = data.start;
       end = data.end;
       noted(data);
@@ -59,11 +61,14 @@
       const atEnd = view.scrollTop + view.clientHeight > view.scrollHeight - 40;
       // The last line may have been cut where it was still being written: it is read again.
       const last = view.lastElementChild && view.lastElementChild.dataset.at ? Number(view.lastElementChild.dataset.at) : 0;
+      const turn = shows;
       const data = await holdfast.json(address("log.json", {at: last, count: 262144}));
+      // Meanwhile an event may have brought these lines, or another window may be shown.
+      if (turn !== shows || data.end < end) return;
       noted(data);
       if (data.end === end && data.lines.length < 2) return;
-      if (view.lastElementChild) view.lastElementChild.remove();
-      else view.replaceChildren();
+      if (!view.firstElementChild) view.replaceChildren();
+      while (view.lastElementChild && Number(view.lastElementChild.dataset.at) >= data.start) view.lastElementChild.remove();
       view.append(...data.lines.map(line));
       end = data.end;
       while (view.childElementCount > most) view.firstElementChild.remove();

@@ -14,9 +14,6 @@
       if (part.contains(document.activeElement)) late.add(part);
       else if (now && now.innerHTML !== part.innerHTML) part.replaceChildren(...now.childNodes);
     }
-    // What is drawn by a script is there from the first sample on.
-    const isNew = page.getElementById("charts") && !document.getElementById("charts");
-    if (isNew && document.activeElement === document.body) location.reload();
   });
   for (const part of parts) part.addEventListener("focusout", () => setTimeout(() => late.has(part) && reload()));
   const topic = parts.length ? parts[0].dataset.reload : "";

@@ -3,11 +3,12 @@
 A program with threads cannot do this between fork and exec.
 """
 
-import fcntl
 import os
 import sys
-import termios
 
-if __name__ == "__main__":
+if sys.platform != "win32" and __name__ == "__main__":
+    import fcntl
+    import termios
+
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.execvp(sys.argv[1], sys.argv[1:])

@@ -10,7 +10,6 @@ import contextlib
 import os
 import secrets
 import select
-import signal
 import subprocess
 import sys
 import threading
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import UsageError
 from holdfast.present.terminal import show
-from holdfast.web.terminal import controlling_terminal
+from holdfast.web.terminal import controlling_terminal, pseudo_terminal
 from holdfast.web.terminal.screen import MOST_COLUMNS, MOST_ROWS, Screen
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ _MOST = 10
 _PAUSE_S = 0.02  # between two events: a program that prints fast is not an event a line
 _BLOCK = 65_536
 _PATIENCE_S = 5.0  # of keys that a program does not read
+_CLOSING_S = 3.0
 _ROWS, _COLUMNS = 24, 80
 
 
@@ -67,7 +67,7 @@ class Prompts:
 
     def close(self) -> None:
         for prompt in self.every():
-            prompt.close()
+            prompt.hang_up()
 
 
 class Prompt:
@@ -78,6 +78,7 @@ class Prompt:
         self.title = title
         self.started = time.time()
         self.has_ended = False
+        self._over = threading.Event()
         self._tell = tell
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
@@ -86,7 +87,7 @@ class Prompt:
         self._told: list[list[Piece]] = []
         self._scrolled = 0
         self._is_due = False
-        self._ours, theirs = os.openpty()
+        self._ours, theirs = pseudo_terminal.open_pair()
         self._set_size()
         with contextlib.ExitStack() as stack:
             stack.callback(os.close, theirs)
@@ -98,7 +99,6 @@ class Prompt:
                 env=environment,
                 start_new_session=True,
             )
-        os.set_blocking(self._ours, False)
         threading.Thread(target=self._follow, daemon=True, name=f"prompt-{self.id[:4]}").start()
 
     def shown(self) -> dict[str, Any]:
@@ -126,17 +126,15 @@ class Prompt:
         self._news()
 
     def close(self) -> None:
-        """As closing the window of a terminal does."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGHUP)
+        """As closing the window of a terminal does; it waits a moment for the shell to end."""
+        self.hang_up()
+        self._over.wait(_CLOSING_S)
+
+    def hang_up(self) -> None:
+        pseudo_terminal.hang_up(self._process.pid)
 
     def _set_size(self) -> None:
-        import fcntl
-        import struct
-        import termios
-
-        size = struct.pack("HHHH", self._screen.rows, self._screen.columns, 0, 0)
-        fcntl.ioctl(self._ours, termios.TIOCSWINSZ, size)
+        pseudo_terminal.set_size(self._ours, self._screen.rows, self._screen.columns)
 
     def _follow(self) -> None:
         with contextlib.suppress(OSError):  # the other end is closed
@@ -152,6 +150,7 @@ class Prompt:
         with self._lock:
             self.has_ended = True
             os.close(self._ours)
+        self._over.set()
         self._news()
 
     def _news(self) -> None:
