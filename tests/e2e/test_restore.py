@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -209,3 +210,17 @@ def test_restore_does_not_wait_for_a_pipe_in_the_place_of_a_file(desk: Desk) -> 
     restored = desk.holdfast("restore", "-r", "last")
     assert restored.code == 0, restored
     assert "data.csv; --to DIR has the run's own" in restored.err
+
+
+@pytest.mark.parametrize("value", ["text", ["text"], {"name": "data"}, [{"name": 1}], [{"link": ["x"]}], 1])
+def test_restore_and_reproduce_take_a_plan_of_any_form(desk: Desk, value: object) -> None:
+    """The plan of a run may come from an archive or from another machine."""
+    desk.script("print('first')")
+    assert desk.submit("train.py").code == 0
+    (path,) = desk.home.glob("runs/*/a1/plan.json")
+    plan = json.loads(path.read_text())
+    path.write_text(json.dumps({**plan, "links": value, "data": value}))
+    desk.script("print('second')")
+    assert desk.holdfast("restore", "-r", "1").code == 0
+    assert "first" in (desk.project / "train.py").read_text()
+    assert desk.holdfast("reproduce", "-r", "1").code != 70

@@ -245,6 +245,12 @@ def read_plan(run: Run) -> Json | None:
     return None
 
 
+def objects_in(document: Json, name: str) -> list[Json]:
+    """The objects of a list in a request or plan; what else an archive or a target put there is left out."""
+    rows = document.get(name)
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
 def uids(home: Home) -> Iterator[str]:
     """Every run directory there is, in no order."""
     try:

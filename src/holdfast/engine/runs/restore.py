@@ -222,7 +222,7 @@ def _holds(root: bytes, path: bytes, entry: Entry, content: bytes) -> bool:
 def _linked(run: Run) -> frozenset[bytes]:
     """What the run had by a link, and its snapshot therefore not."""
     plan = runs.read_plan(run) or {}
-    names = [row.get(key) for kind, key in (("links", "name"), ("data", "link")) for row in plan.get(kind) or ()]  # type: ignore[attr-defined]
+    names = [row.get(key) for kind, key in (("links", "name"), ("data", "link")) for row in runs.objects_in(plan, kind)]
     return frozenset(os.path.normpath(as_bytes(name)) for name in names if isinstance(name, str))
 
 

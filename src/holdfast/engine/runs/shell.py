@@ -34,7 +34,7 @@ def _joined(run: Run | None) -> list[str]:
     """The command that opens a shell in the container of a running run; empty for any other."""
     plan = read_plan(run) if run is not None and lifecycle.state_of(run.events) not in lifecycle.FINAL else None
     container = plan.get("container") if plan else None
-    if run is None or not isinstance(container, dict):
+    if run is None or not isinstance(container, dict) or "program" not in container:
         return []
     name = argv.name_of(run.uid, run.attempt_name)
     return [str(container["program"]), "exec", name, "/bin/sh", "-c", _SHELL]

@@ -17,7 +17,7 @@ from holdfast.runner.plan import PlanError
 from holdfast.runner.store import layout
 from holdfast.runner.store.files import write_synced
 from holdfast.snapshot.snapshot import Snapshot
-from holdfast.store import output_manifest
+from holdfast.store import output_manifest, runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def job_again(
         scalars=plan.get("scalars") is True,
         keep=_keep(plan.get("keep")),
         capture=plan.get("capture") is not False,
-        data=_data(request.get("data")),
+        data=_data(request),
         reproduces=str(request.get("run_id")),
         **_interpreter(run, plan, target),
     )
@@ -132,7 +132,8 @@ def names_paths_of(run: Run, target: str) -> bool:
 
 def _links(run: Run, plan: Json, target: str, given: tuple[Link, ...]) -> tuple[Link, ...]:
     """The folders that the run saw by links, which a container mounts writable."""
-    recorded = [Link(str(row["name"]), str(row["target"])) for row in _list(plan.get("links")) if isinstance(row, dict)]
+    rows = runs.objects_in(plan, "links")
+    recorded = [Link(str(row["name"]), str(row["target"])) for row in rows if {"name", "target"} <= row.keys()]
     names = {link.name for link in given}
     missing = [link for link in recorded if link.name not in names]
     if missing and not names_paths_of(run, target):
@@ -147,9 +148,9 @@ def _keep(recorded: object) -> Json | None:
     return recorded if isinstance(recorded, dict) else None
 
 
-def _data(recorded: object) -> tuple[Data, ...]:
+def _data(request: Json) -> tuple[Data, ...]:
     """The data that the run used; what it is sent again from must still be the same."""
-    rows = [row for row in _list(recorded) if isinstance(row, dict)]
+    rows = runs.objects_in(request, "data")
     return tuple(Data(**{name: str(row.get(name) or "") for name in Data._fields}) for row in rows)
 
 
