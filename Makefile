@@ -5,7 +5,7 @@ VENV := .venv
 WORKERS ?= 4
 BIN := $(VENV)/bin
 # The part of the runner that lives on targets only; targets are Linux or macOS.
-POSIX_ONLY := runner/(run|container|gpu|machine|data|cleanup)/|runner/(bootstrap|server)\.py|builder/
+POSIX_ONLY := runner/(run|container|gpu|machine|data|cleanup)/|runner/(bootstrap|server|history/history_verb)\.py|builder/
 # program=package: what tests, benches and soaks drive for real.
 SSH_PACKAGES := ssh=openssh-client sshd=openssh-server ip=iproute2 iptables=iptables nsenter=util-linux
 PACKAGES := $(SSH_PACKAGES) git=git zsh=zsh fish=fish tcsh=tcsh strace=strace faketime=faketime cc=gcc \
@@ -66,7 +66,7 @@ docs: $(VENV)/.ready
 site: $(VENV)/.ready
 	@[ -x .tools/site/bin/mkdocs ] || $(BIN)/uv venv -q .tools/site
 	@$(BIN)/uv pip install -q --python .tools/site/bin/python --group docs
-	NO_MKDOCS_2_WARNING=1 .tools/site/bin/mkdocs build --strict -q
+	NO_MKDOCS_2_WARNING=1 .tools/site/bin/mkdocs build --strict # -q would hide the warnings, and what is hidden is not counted
 
 picture: $(VENV)/.ready
 	$(BIN)/python tools/transcript.py docs/demo.svg

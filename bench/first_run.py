@@ -5,7 +5,7 @@
 The script parses arguments, prints its loss and writes checkpoints/last.pt; requirements.txt declares torch and numpy.
 For each tool it prints the commands that a user types, the files that must be written first, the seconds with empty
 caches and again, and what is there afterwards: loss, checkpoint, package versions. The box is an sshd on loopback.
-Needs network, about 3 GB, sshd and docker; mlflow and guild are installed into .tools.
+Needs network, about 3 GB, sshd and docker; mlflow is installed into .tools. docs/performance.md says what dstack needs.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def main() -> int:
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
             cookies = sign_in(browser, base, code)
             measure_log(browser, cookies, f"{base}runs/{big}", str(place.attempt(big) / "log"), lines)
-            measure_series(browser, cookies, f"{base}runs/{many}", options.points)
+            measure_series(browser, cookies, f"{base}runs/{many}", options.points, pid)
             measure_lines(browser, cookies, base, place, options.tabs, pid)
     return 0
 
@@ -98,9 +98,14 @@ def server(place: Place) -> Iterator[tuple[str, str, int]]:
         assert process.stdout is not None
         address, code = (process.stdout.readline().split()[1] for _ in range(2))
         try:
-            yield address, code, process.pid
+            yield address, code, answering(process.pid)
         finally:
             process.terminate()
+
+
+def answering(pid: int) -> int:
+    """The process that answers; its parent waits, and starts another one if it is killed."""
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
 
 def sign_in(browser: Browser, base: str, code: str) -> Any:
@@ -184,7 +189,7 @@ def measure_log(browser: Browser, cookies: Any, run: str, path: str, lines: int)
     context.close()
 
 
-def measure_series(browser: Browser, cookies: Any, run: str, count: int) -> None:
+def measure_series(browser: Browser, cookies: Any, run: str, count: int, pid: int) -> None:
     def drawn() -> None:
         context = signed_in(browser, cookies)
         page = context.new_page()
@@ -192,7 +197,9 @@ def measure_series(browser: Browser, cookies: Any, run: str, count: int) -> None
         page.wait_for_selector("#charts[data-drawn]")
         context.close()
 
+    before = processor_seconds(pid)
     took = timed(drawn)
+    spent = (processor_seconds(pid) - before) / ROUNDS
     context = signed_in(browser, cookies)
     page = context.new_page()
     page.goto(run)
@@ -206,7 +213,7 @@ def measure_series(browser: Browser, cookies: Any, run: str, count: int) -> None
         start = max(0.0, second - width / 2)
         peaks.append(page.evaluate(greatest, f"{run}/curves.json?start={start}&end={start + width}"))
     context.close()
-    print(f"series of {count:,} points  {took:.2f} s until drawn, cold")
+    print(f"series of {count:,} points  {took:.2f} s until drawn, cold; {spent:.2f} s of the server's processor time")
     print(f"  its peak is seen at     {peaks.count(1000)} of {len(peaks)} zooms")
 
 

@@ -486,7 +486,7 @@ def test_files_are_replaced_by_one_function() -> None:
         "script_api/remote_call.py": 1,  # travels alone, in the snapshot
         "script_api/replace.py": 2,  # the same function for a script's own process, without the runner
         "runner/store/objects.py": 3,  # many objects that are synced together
-        "store/shared/shared_writer.py": 1,  # below an open folder that other users could replace
+        "runner/history/shared_part.py": 1,  # below an open folder that other users could replace
     }
     found = Counter(
         _name(path)

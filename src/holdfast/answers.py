@@ -67,6 +67,13 @@ def rows(answer: Json, name: str, where: str = "") -> list[Json]:
     return value
 
 
+def listed(answer: Json, name: str, where: str = "") -> list[object]:
+    value = answer.get(name)
+    if not isinstance(value, list):
+        raise malformed(name, value, "a list", where)
+    return value
+
+
 def texts(answer: Json, name: str, where: str = "") -> list[str]:
     value = answer.get(name)
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):

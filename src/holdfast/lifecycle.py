@@ -22,6 +22,7 @@ LOST = "Lost"
 
 FINAL = frozenset({COMPLETED, FAILED, CANCELED, LOST})
 OUTCOMES = {"completed": COMPLETED, "failed": FAILED, "canceled": CANCELED, "lost": LOST}
+KILLED_CODE = 128 + 9
 
 _ORDER = (SUBMITTING, PREPARING, QUEUED, RUNNING, CANCEL_REQUESTED, FINALIZING)
 _AFTER = {
@@ -41,6 +42,19 @@ def advance(state: str, event: Mapping[str, object]) -> str:
     if kind == "closed":
         return OUTCOMES.get(str(event.get("outcome")), LOST)
     return max(state, _AFTER.get(str(kind), state), key=_ORDER.index)
+
+
+def was_killed(events: Iterable[Mapping[str, object]]) -> bool:
+    """Whether the script was ended by a SIGKILL that the runner did not send, as by the kernel when memory runs out.
+
+    A shell that runs it ends with the same exit code.
+    """
+    kinds: dict[object, Mapping[str, object]] = {}
+    for event in events:
+        kinds.setdefault(event.get("type"), event)
+    closed = kinds.get("closed", {})
+    is_failed = closed.get("outcome") == "failed" and closed.get("exit_code") == KILLED_CODE
+    return is_failed and "exited" in kinds and "stopping" not in kinds and "killed" not in kinds
 
 
 def state_of(events: Iterable[Mapping[str, object]]) -> str:

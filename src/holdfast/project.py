@@ -140,7 +140,7 @@ def is_confirmed(folder: str) -> bool:
 def _refusal(path: str, owner: int, folder: str) -> ConfigError:
     from shlex import quote
 
-    from holdfast.trust.ownership import user_name
+    from holdfast.runner.store.file_owners import user_name
 
     what = "this project is not used: it belongs to another user"
     answer = f"owner of {path}: {user_name(owner)}"

@@ -10,7 +10,7 @@ import os
 import sys
 
 from holdfast import kinds
-from holdfast.amlconfig.types import BUILT_IN, ComputeTarget, Finding, RunConfig
+from holdfast.amlconfig.types import BUILT_IN, ComputeTarget, Finding, RunConfig, split_address
 from holdfast.errors import ConfigError, UsageError
 from holdfast.model import Login
 from holdfast.record import Record
@@ -100,7 +100,7 @@ def resolve(compute: ComputeTarget, home: str, *, patience: int = 10) -> Target:
         )
         hint = f"this version has: {', '.join(kinds.available())}"
         raise ConfigError(what, where=f"{compute.name}.compute", hint=hint)
-    host, launcher = _import(kind.host), _import(kind.launcher)
+    launcher = _import(kind.launcher)
     here = not kind.is_remote
     root, share, shims = compute.root, compute.native_shared_directory, None
     if here:
@@ -111,7 +111,7 @@ def resolve(compute: ComputeTarget, home: str, *, patience: int = 10) -> Target:
     return Target(
         name=compute.name,
         kind=kind,
-        host=host(login(compute, home)._replace(patience=patience)),
+        host=host_class(kind)(login(compute, home)._replace(patience=patience)),
         launcher=launcher(compute.to_settings()),
         runtime=_import(kind.runtime),
         runner_python=runner,
@@ -120,6 +120,12 @@ def resolve(compute: ComputeTarget, home: str, *, patience: int = 10) -> Target:
         shims=shims,
         compute=compute,
     )
+
+
+def host_class(kind: Kind) -> Callable[..., Host]:
+    """What makes the host of a kind from a login; one of a kind that is reached by SSH takes what ``SshHost`` takes."""
+    made: Callable[..., Host] = _import(kind.host)
+    return made
 
 
 def login(compute: ComputeTarget, home: str) -> Login:
@@ -134,19 +140,6 @@ def login(compute: ComputeTarget, home: str) -> Login:
         identity = layout.key(folder)
     asks = os.path.exists(layout.asks(folder))
     return Login(compute.name, folder, address, compute.username, port, compute.host_key, identity, asks)
-
-
-def split_address(address: str, port: int | None) -> tuple[str, int | None]:
-    """``host``, ``host:2222``, ``[::1]`` and ``[::1]:2222``; a bare IPv6 address has no port."""
-    host, colon, digits = address.rpartition(":")
-    if address.startswith("["):
-        host, _, rest = address[1:].partition("]")
-        if not rest:
-            return host, port
-        given = untrusted.whole_number(rest[1:]) if rest[0] == ":" else None
-    else:
-        given = untrusted.whole_number(digits) if colon and ":" not in host else None
-    return (address, port) if given is None else (host, given)
 
 
 def _runner_python(python: str) -> str:

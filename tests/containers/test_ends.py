@@ -306,3 +306,15 @@ def test_second_attempt_in_a_container_finds_the_checkpoints(seat: Seat, shared:
     assert seat.desk.holdfast("logs").text == "resumed with 7\n"
     assert seat.desk.holdfast("info", "-a", "outputs/checkpoints/last").out == b"7"
     assert record["packages"] is not None, "the list of the image is kept from the first attempt"
+
+
+@pytest.mark.parametrize("shared", ["true", "false"])
+@pytest.mark.parametrize("ground", ["docker"], indirect=True)
+def test_script_that_is_killed_in_a_container_is_started_again_from_its_checkpoint(seat: Seat, shared: str) -> None:
+    seat.target(f"sharedVolumes: {shared}")
+    killed = f"import signal\n{RESUMING}".replace("time.sleep(600)", "os.kill(os.getpid(), signal.SIGKILL)")
+    result = seat.submit(killed, "--retries", "1")
+    assert (result.code, "resumed with 7\n" in result.text) == (0, True), result
+    rows = seat.desk.record()["attempts"]
+    assert [(row["status"], row["resumed_from"]) for row in rows] == [("Failed", None), ("Completed", 1)]
+    assert "killed by signal 9" in rows[0]["reason"]

@@ -131,6 +131,32 @@ def test_the_answers_are_the_same(store: Home, damage: Callable[[Path, random.Ra
     assert desk.holdfast("history", "list", "-o", "json").json == before
 
 
+UNFINISHED = "the last write to it was not completed"
+OTHER_BYTES = "it is not what was last written"
+
+
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [
+        (flip_a_bit, OTHER_BYTES),
+        (cut, OTHER_BYTES),
+        (leave_a_journal, UNFINISHED),
+        (take_its_checksum_away, UNFINISHED),
+        (delete_the_records, UNFINISHED),
+    ],
+)
+def test_verify_tells_a_write_that_was_cut_off_from_other_bytes(
+    store: Home, damage: Callable[[Path, random.Random], None], what: str, desk: Desk
+) -> None:
+    before = _answers(store)
+    damage(desk.home / "index.sqlite", random.Random(seeds.seed()))
+    (problem,) = (row for row in desk.holdfast("store", "verify", "-o", "json").json if "index" in row["path"])
+    assert what in problem["problem"]
+    assert "no run is affected" in problem["todo"]
+    assert _answers(store) == before  # which makes it again, as it said
+    assert [row for row in desk.holdfast("store", "verify", "-o", "json").json if "index" in row["path"]] == []
+
+
 def test_changed_record_is_found_only_by_its_checksum(store: Home, desk: Desk) -> None:
     """Without the checksum a changed record would be believed."""
     before = _answers(store)

@@ -239,7 +239,43 @@ def test_project_with_aml_config_keeps_its_meaning(desk: Desk, active: Path) -> 
             (desk.project / "aml_config" / "local.compute").write_text(text)
         result = desk.submit("train.py", env={"VIRTUAL_ENV": str(active)})
         assert f"prefix {sys.prefix}\n" in result.text, shown(result)
-        assert "environment: " not in result.err
+        python, why = environment_line(result.err).split(" ", 1)
+        assert os.path.dirname(python) == os.path.join(sys.prefix, "bin")
+        setting = (
+            "userManagedEnvironment: true in local.compute"
+            if text and "true" in text
+            else "the default with aml_config"
+        )
+        assert why == f"({setting}; requirements.txt is not used, --env project uses it)"
+
+
+@pytest.mark.parametrize("declares", [True, False])
+def test_line_of_a_managed_target_names_its_setting(desk: Desk, declares: bool) -> None:
+    desk.script("print(1)")
+    folder = desk.project / "aml_config"
+    folder.mkdir()
+    (folder / "local.compute").write_text("type: local\nuserManagedEnvironment: false\n")
+    if declares:
+        (folder / "conda_dependencies.yml").write_text("dependencies:\n- pip:\n  - tinylocal==1\n")
+    line = environment_line(desk.holdfast("submit", "--dry-run", "train.py").err)
+    setting = "userManagedEnvironment: false in local.compute"
+    if declares:
+        assert line == f"the packages of aml_config/conda_dependencies.yml ({setting})"
+    else:
+        assert line.endswith(f"({setting}; nothing is declared here)")
+
+
+def test_file_that_is_not_there_does_not_stop_a_target_that_needs_none(desk: Desk) -> None:
+    desk.script("print(1)")
+    folder = desk.project / "aml_config"
+    folder.mkdir()
+    (folder / "local.runconfig").write_text(
+        "Target: local\nFramework: Python\nCondaDependenciesFile: aml_config/gone.yml\n"
+    )
+    (folder / "local.compute").write_text("type: local\nuserManagedEnvironment: true\n")
+    result = desk.submit("train.py")
+    assert result.code == 0, shown(result)
+    assert environment_line(result.err).endswith("(userManagedEnvironment: true in local.compute)")
 
 
 def test_attached_target_does_not_change_the_environment_of_local(declared: Desk) -> None:

@@ -264,6 +264,8 @@ REFUSED = [
     ("submit(b'train.py')", "script cannot be of the type bytes"),
     ("submit('train.py', 'a\\0b')", "contains a NUL character"),
     ("submit('train.py', env={'A': 'x\\0'})", "contains a NUL character"),
+    ("submit('train.py', env={'A=B': 'x'})", "'A=B' is not a valid variable name"),
+    ("submit('train.py', env={'A': None})", "the variable A cannot be of the type NoneType"),
     ("runs(limit='x')", "limit must be a whole number"),
     ("runs(limit=2.5)", "limit must be a whole number"),
     ("runs(limit=-1)", "limit must be a whole number"),

@@ -478,6 +478,23 @@ with pyarrow.OSFile(os.path.join(folder, "twice.arrow"), "wb") as sink, pyarrow.
 none = pyarrow.table({str(number): pyarrow.nulls(2**31 - 1) for number in range(500)})
 with pyarrow.OSFile(os.path.join(folder, "none.arrow"), "wb") as sink, pyarrow.ipc.new_file(sink, none.schema) as out:
     out.write_table(none)
+import polars, pyarrow.compute
+zeros = pyarrow.table({"a": numpy.zeros(10_000_000)})  # 80 MB in a few kB
+options = pyarrow.ipc.IpcWriteOptions(compression="zstd")
+with pyarrow.OSFile(os.path.join(folder, "zstd.arrow"), "wb") as sink:
+    with pyarrow.ipc.new_file(sink, zeros.schema, options=options) as out:
+        out.write_table(zeros)
+texts = pyarrow.table({"a": pyarrow.array(["x" * 100] * 9).dictionary_encode()})
+with pyarrow.OSFile(os.path.join(folder, "lz4.arrow"), "wb") as sink:
+    with pyarrow.ipc.new_file(sink, texts.schema, options=pyarrow.ipc.IpcWriteOptions(compression="lz4")) as out:
+        out.write_table(texts)
+polars.DataFrame({"a": [0] * 10_000_000}).write_ipc(os.path.join(folder, "polars.arrow"), compression="zstd")
+lists = pyarrow.ListArray.from_arrays([0, 2**31 - 2], pyarrow.nulls(2**31 - 2))
+views = pyarrow.table({"a": pyarrow.array(["x" * 1000] * 9, type=pyarrow.string_view())})
+for name, table in (("lists", pyarrow.table({"a": lists})), ("views", views)):
+    with pyarrow.OSFile(os.path.join(folder, name + ".arrow"), "wb") as sink:
+        with pyarrow.ipc.new_file(sink, table.schema) as out:
+            out.write_table(table)
 numpy.savez(os.path.join(folder, "zip.npz"), numpy.eye(2))
 os.rename(os.path.join(folder, "zip.npz"), os.path.join(folder, "zip.npy"))
 head = "{'descr': '<f8', 'fortran_order': False, 'shape': (%s,), }".ljust(117) + chr(10)
@@ -515,6 +532,9 @@ with open(os.path.join(folder, "result.json"), "w") as out:
         {"v": 1, "value": {"$type": "pyarrow", "arrow": "empty.arrow"}},
         {"v": 1, "value": {"$type": "polars", "arrow": "empty.arrow"}},
         {"v": 1, "value": {"$type": "polars", "arrow": "twice.arrow"}},  # the library panics
+        *({"v": 1, "value": {"$type": kind, "arrow": "zstd.arrow"}} for kind in ("pandas", "polars", "pyarrow")),
+        *({"v": 1, "value": {"$type": "pyarrow", "arrow": f"{name}.arrow"}} for name in ("lz4", "polars")),
+        *({"v": 1, "value": {"$type": "pandas", "arrow": f"{name}.arrow"}} for name in ("lists", "views")),
         {"v": 1, "value": [{"$type": "array", "npy": "good.npy"}] * 2},
         {"v": 1, "value": {"$type": "os.system", "arrow": "x"}},
         {"v": 1, "value": {"$type": "dict", "pairs": [[[], 1]]}},

@@ -32,6 +32,7 @@ open("side.txt", "w").write("beside")
 PUSH_AND_DIE = """
 import os, signal, sys
 from holdfast.engine.transfer import push_history
+from holdfast.store.shared.local_folder import opened
 from holdfast.store import runs
 from holdfast.store.home import open_home
 
@@ -40,19 +41,21 @@ def on_bytes(done, total, size):
         os.kill(os.getpid(), signal.SIGKILL)
 
 home = open_home()
-push_history.push(home, sorted(runs.uids(home)), sys.argv[1], on_bytes)
+push_history.push(home, sorted(runs.uids(home)), opened(sys.argv[1], home, create=True), on_bytes)
 """
 PULL_AND_DIE = """
 import os, signal, sys
 from holdfast import project
 from holdfast.engine.transfer import pull_history
+from holdfast.store.shared.local_folder import opened
 from holdfast.store.home import open_home
 
 def on_run(done, total, size):
     if size > 0:
         os.kill(os.getpid(), signal.SIGKILL)
 
-pull_history.pull(open_home(), project.find("."), sys.argv[1], pull_history.Wanted(""), on_run)
+home = open_home()
+pull_history.pull(home, project.find("."), opened(sys.argv[1], home), pull_history.Wanted(""), on_run)
 """
 ALICE, BOB, MALLORY, TEAM = 54321, 54322, 54323, 54400
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root can be two users")
@@ -278,6 +281,8 @@ def test_project_only_is_shared_unless_all_are_asked_for(team: Team) -> None:
     assert len(push(team.alice, team.share)["new"]) == 2
     assert len(push(team.alice, team.share, "-A")["new"]) == 1
     assert len(pull(team.bob, team.share)["new"]) == 2
+    told = team.bob.holdfast("history", "pull", str(team.share))
+    assert "1 run of other projects skipped, --all adds them" in told.err
     assert len(pull(team.bob, team.share, "-A")["new"]) == 1
 
 
@@ -349,7 +354,7 @@ def test_damaged_run_of_ones_own_costs_one_line(team: Team) -> None:
     ("words", "what"),
     [
         (("push", "missing"), "no such folder"),
-        (("push", "gpu1:/srv/history"), "FOLDER/ gpu1:/srv/history/"),
+        (("push", "gpu1:/srv/history"), "no run configuration or target named 'gpu1'"),
         (("push", "."), "not empty"),
         (("pull", "."), "no history was pushed"),
         (("pull", "missing"), "no such folder"),

@@ -41,6 +41,8 @@ def test_run_whose_watchers_are_stopped_is_ended_by_the_next_command(draw: Draw)
     first = stage.await_event(uid, "started") and stage.await_event(uid, "accepted")
     for pid in (first["guardian"], first["pid"]):
         os.kill(pid, signal.SIGSTOP)
+    half = stage.attempt_of(uid) / "metrics" / "packages.json.0123456789abcdef.tmp"
+    half.write_text("{")
     stage.meddled.add(uid)
     assert [record["status"] for record in stage.records() if record["uid"] == uid] == ["Lost"]
     assert judge(stage) == []

@@ -23,6 +23,17 @@ print("hello")
 open("outputs/notes.txt", "w").write("kept")
 %azureml upload outputs/notes.txt
 """
+DAMAGE = """
+import os
+from ipykernel.connect import get_connection_file
+cells = os.path.join(os.path.dirname(get_connection_file()), "cells")
+made = ("00-cut.json", "01-list.json", "02-deep.json", "03-huge.json", "04-fifo.json")
+texts = ("{", "[]", "[" * 100_000)
+for name, text in zip(made, texts):
+    open(os.path.join(cells, name), "w").write(text)
+os.truncate(os.open(os.path.join(cells, made[3]), os.O_CREAT | os.O_RDWR), 100 << 20)
+os.mkfifo(os.path.join(cells, made[4]))
+"""
 
 
 def test_each_cell_is_a_record_while_history_is_on(desk: Desk, jupyter: Path) -> None:
@@ -100,6 +111,33 @@ def test_canceled_run_ends_the_kernel_and_a_second_restart_begins_a_new_one(desk
         assert study.ask("restart") == {"is_alive": True}
         assert study.run("1 + 1")["value"] == "2"
         assert len(desk.holdfast("history", "list", "-o", "json").json) == 2
+
+
+def test_kernel_outlives_cells_that_damage_its_records(desk: Desk, jupyter: Path) -> None:
+    name = install_kernel(desk, jupyter, "-c", "local", "--python", str(jupyter))
+    with notebook(desk, jupyter, name) as study:
+        assert study.run("%azureml history on")["status"] == "ok"
+        assert study.run(DAMAGE)["status"] == "ok"
+        look = "cells, sorted(name for name in os.listdir(cells) if name in made)"
+        eventually(lambda: study.run(look)["value"].endswith("[])"))
+        assert study.run("import shutil; shutil.rmtree(cells)")["status"] == "ok"
+        assert study.run("1 + 1")["value"] == "2"
+        assert study.ask("shutdown") == {"is_alive": False}
+    assert desk.wait_for_end("1")["status"] == "Completed"
+
+
+def test_killed_kernel_is_told_to_the_notebook_and_a_restart_begins_a_new_one(desk: Desk, jupyter: Path) -> None:
+    name = install_kernel(desk, jupyter, "-c", "local", "--python", str(jupyter))
+    with notebook(desk, jupyter, name) as study:
+        shown = study.run("for _ in range(300): print('x' * 100_000)")  # 30 MB, more than the tunnel keeps
+        assert (shown["status"], len(shown["text"])) == ("ok", 300 * 100_001)
+        study.run("import os, signal, threading; threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGKILL)).start()")
+        eventually(lambda: not study.ask("is_alive")["is_alive"])
+        assert study.ask("restart") == {"is_alive": True}
+        assert "the kernel ended with exit code 137" in study.run("1 + 1")["error"]
+        assert desk.wait_for_end()["status"] == "Failed"
+        assert study.ask("restart") == {"is_alive": True}
+        assert study.run("1 + 1")["value"] == "2"
 
 
 def test_kernels_are_installed_listed_and_removed_per_run_configuration(desk: Desk) -> None:

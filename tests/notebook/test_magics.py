@@ -95,6 +95,22 @@ def test_output_and_errors_of_a_cell_cannot_act_on_the_terminal(study: Notebook)
     assert (caught["status"], study.run("kind")["value"]) == ("ok", "'ZeroDivisionError'"), caught
 
 
+@pytest.mark.parametrize("result", [{"variables": {"y": 1, "x": 9, "open": 0}, "last": {}}, {"variables": {}}, 5, []])
+def test_result_of_a_cell_replaces_no_variable_that_was_not_asked_for(study: Notebook, result: object) -> None:
+    """The cell writes what it likes as its result when it ends, as a hostile target can."""
+    document = json.dumps({"v": 1, "value": result})
+    shown = study.run(f"""%%submit --get y
+import atexit, os
+def write():
+    open(os.path.join(os.environ["HOLDFAST_OUTPUTS"], "holdfast-result", "result.json"), "w").write({document!r})
+atexit.register(write)
+y = 1
+""")
+    assert shown["status"] == "error", shown
+    assert "the target sent a malformed result" in shown["traceback"], shown
+    assert study.run("x, open.__name__")["value"] == "(4, 'open')"
+
+
 def test_bad_cells_are_refused_with_what_to_do(desk: Desk, study: Notebook) -> None:
     before = len(desk.holdfast("history", "list", "-o", "json").json)
     refusals = {

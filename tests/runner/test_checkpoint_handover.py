@@ -97,3 +97,29 @@ def test_link_that_is_not_handed_over_is_named(post: Post, text: str, words: str
 def test_checkpoints_that_an_earlier_version_left_in_outputs_are_handed_over(post: Post) -> None:
     lost = _lose(post, "os.rmdir(mine); os.mkdir('outputs/checkpoints'); open('outputs/checkpoints/a', 'w')")
     assert _again(post, lost).log == b"False ['a']\n"
+
+
+KILLED = "import os, signal\nmine = os.environ['HOLDFAST_CHECKPOINTS']\n%s\nos.kill(os.getpid(), signal.SIGKILL)\n"
+
+
+def test_checkpoints_of_a_script_that_was_killed_are_copied_and_stay_among_its_outputs(post: Post) -> None:
+    text = (
+        "os.mkdir('outputs/checkpoints'); open('outputs/checkpoints/own', 'w')\n"
+        "os.mkdir(mine + '/s'); open(mine + '/s/a', 'w').write('7'); os.mkfifo(mine + '/pipe')"
+    )
+    first = post.run(KILLED % text)
+    closed = first.event("closed")
+    assert (closed["exit_code"], closed["checkpoints"]) == (137, "checkpoints-1")
+    second = _again(post, first)
+    assert second.log == b"False ['s']\n"
+    assert second.event("resumed")["attempt"] == "a1"
+    assert second.outputs["checkpoints/s/a"]["size"] == 1
+    assert first.outputs["checkpoints-1/s/a"]["size"] == 1
+    assert (first.folder / "outputs/checkpoints-1/s/a").read_text() == "7"
+
+
+def test_link_in_the_place_of_checkpoints_of_a_killed_script_is_handed_over(post: Post, tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    first = post.run(KILLED % f"os.rmdir(mine); os.symlink({str(scratch)!r}, mine); open(mine + '/a', 'w')")
+    assert _again(post, first).log == b"True ['a']\n"

@@ -14,10 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from axes import spooler
 from conftest import eventually
 from holdfast import kinds
 from holdfast.cli import main
-from managed import index, tools
+from holdfast.hosts import openssh
+from managed import TOOLS, index, tools
 from security.replay import Change, Conversation, Recording
 from security.sentinel import Sentinel
 
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 LIMIT_S = 10.0
 # In these a changed answer may be followed by correct ones: commands that follow a run try again.
 WATCHING = ("submit", "data", "follow")
-STARTING = ("submit", "data")
+STARTING = ("submit", "data", "queue")
+PULLING = ("pull", "team pull")  # from an empty store
 TIMES_WATCHED = 4
 TRACES = ("Traceback", "Holdfast itself failed", "Holdfast failed on its answer")
 _RECORDING = "security.replay:RecordingHost"
@@ -44,6 +47,7 @@ print('trained', flush=True)
 while len(sys.argv) > 1 and not os.path.exists(sys.argv[1]):
     time.sleep(0.02)
 """
+HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFcEOD5k18JSidIDjdIVOmlaZYLzsPJwh/knamc+ogVh"
 STUBS = {
     "nvidia-smi": """#!/bin/sh
 case "$*" in
@@ -66,7 +70,18 @@ load*) cat > /dev/null; echo 'Loaded image: debian:12' ;;
 esac
 """,
     "podman": "#!/bin/sh\nexit 1\n",
+    "python3": f"""#!/bin/sh
+[ "$1" = -c ] || exec {sys.executable} "$@"  # whether it is new enough
+""",
+    "ssh": f"""#!/bin/sh
+for word; do case "$word" in UserKnownHostsFile=*) echo '127.0.0.1 {HOST_KEY}' > "${{word#*=}}" ;; esac; done
+""",
 }
+# What our own builder says of a package that has no wheel; asking it takes a second, and it is no target.
+REFUSES_TO_BUILD = """#!/bin/sh
+cat > /dev/null
+echo '{"event": "failed", "kind": "build", "package": "tinyfast", "what": "building is switched off"}'
+"""
 
 
 class Outcome(NamedTuple):
@@ -82,6 +97,7 @@ class Flow(NamedTuple):
     argv: tuple[str, ...]
     store: str
     recording: Recording
+    fed: str = ""
 
 
 class Stage:
@@ -91,11 +107,13 @@ class Stage:
         self.top = top
         self.kept = kept
         self.flows: dict[str, Flow] = {}
-        for name in ("store/targets", "project", "elsewhere", "user", "stubs", "data"):
+        folders = ("store/targets", "project", "elsewhere", "user", "stubs", "data", "team", "spool", "source/packages")
+        for name in folders:
             (top / name).mkdir(parents=True)
         for name, text in STUBS.items():
             (top / "stubs" / name).write_text(text)
             (top / "stubs" / name).chmod(0o755)
+        spooler.write_commands(top / "stubs", top / "spool")  # no process runs its jobs
         for name, text in (
             ("train.py", TRAIN),
             ("quick.py", QUICK),
@@ -103,6 +121,8 @@ class Stage:
         ):
             (top / "project" / name).write_text(text)
         shutil.copytree(index().path / "files", top / "project" / "wheels")
+        (top / "source" / "requirements.txt").write_text("--no-index\n-f ./packages\ntinyfast\n")
+        shutil.copy(index().path / "files" / "tinyfast-1.0.tar.gz", top / "source" / "packages")
         for name in ("store", "elsewhere"):
             (top / name / "builder").symlink_to(tools())
         (top / "data" / "rows.csv").write_text("1,2\n")
@@ -111,11 +131,14 @@ class Stage:
             ("far", "type: local\nuserManagedEnvironment: true\n"),
             ("managed", "type: local\nuserManagedEnvironment: false\n"),
             ("distant", "type: remote\naddress: 127.0.0.1\nusername: ada\nuserManagedEnvironment: true\n"),
+            ("afar", "type: remote\naddress: 127.0.0.1\nusername: ada\nuserManagedEnvironment: false\n"),
+            ("queue", "type: slurm\nuserManagedEnvironment: true\n"),
             ("box", "type: docker\nuserManagedEnvironment: true\nbaseDockerImage: debian:12\n"),
         ):
             (top / "store" / "targets" / f"{name}.compute").write_text(text + plain)
         with self._settings(_RECORDING):
             self._record_all()
+        shutil.rmtree(top / "team")
         shutil.rmtree(top / "elsewhere", ignore_errors=True)  # from now on there is no target but its recording
         self.sentinel = Sentinel(top)
 
@@ -133,18 +156,18 @@ class Stage:
         for _ in range(2):  # a busy machine is slow once, a command that waits always
             self._restore(flow.store)
             Conversation.begin(flow.recording, change, times)
-            outcome = run(flow.argv)
+            outcome = run(flow.argv, flow.fed)
             if outcome.seconds <= LIMIT_S:
                 break
-        starts = [request for request in Conversation.requests if request["verb"] == "start"]
+        starts = [request for request in Conversation.requests if request["verb"] in ("start", "queue")]
         wrong = _complaints(outcome)
         if len({str(request["plan"]) for request in starts}) > (name in STARTING):
             wrong.append(f"{len(starts)} starts")
-        if name == "list" and "quick.py" not in outcome.out:
+        if flow.argv[:2] == ("history", "list") and "quick.py" not in outcome.out:
             wrong.append("the run of another target is not shown")
         Conversation.begin(self.flows["list"].recording)
         after = run(self.flows["list"].argv)
-        if after.code or (name != "pull" and "quick.py" not in after.out):
+        if after.code or (name not in PULLING and "quick.py" not in after.out):
             wrong.append(f"history list fails afterwards: {after}")
         if left := _left_open(open_before):
             wrong.append(f"{left} files or pipes left open")
@@ -165,7 +188,9 @@ class Stage:
         _expect(run(("experiment", "prepare", "-c", "managed")))  # from now on its packages are known
         shutil.rmtree(self.top / "elsewhere" / "envs")
         self._record("prepare", "experiment", "prepare", "-c", "managed")
+        self._record_solve()
         self._record_data()
+        self._record_queue()
         _expect(run(("submit", "-c", "far", "--no-wait", "train.py", str(go))))
         eventually(lambda: "Running" in run(("status",)).out)
         self._record("cancel", "cancel")
@@ -186,14 +211,23 @@ class Stage:
         self._record("return", "experiment", "return")
         self._restore("closed")
         self._record("exec", "exec", "-r", "last", "--", "echo", "said")
+        self._record("exec fed", "exec", "-r", "last", "--", "cat", fed=f"{self.top}/data/rows.csv")
         self._record("clean", "experiment", "clean", "-c", "far", "--dry-run")
         self._record("images", "image", "list", "-c", "box", "-o", "json")
         self._record("save", "image", "export", "-c", "box", "--force", "debian:12", "image.tar")
         self._record("load", "image", "import", "-c", "box", "image.tar")
         self._record("gpu", "gpu", "-c", "far", "-o", "json")
         self._record("test", "computetarget", "test", "far")
+        self._restore("closed")
+        _expect(run(("tag", "-r", "last", "kept")))
+        self._record("team push", "history", "push", f"far:{self.top}/team")
+        self._record("team verify", "store", "verify", "--folder", f"far:{self.top}/team")
+        self._restore("empty")
+        self._record("team pull", "history", "pull", f"far:{self.top}/team")
         self._restore("empty")
         self._record("pull", "history", "pull", "-c", "far")
+        key = ("-k", "--accept-host-key", openssh.fingerprint(HOST_KEY), "--root", f"{self.top}/elsewhere")
+        self._record("attach", "attach", "ada@127.0.0.1", "--name", "near", *key)
         go.unlink()
         self._record_interrupted("lost", _kill_all_of)
         self._record_interrupted("absent", _remove_run)
@@ -209,6 +243,35 @@ class Stage:
         harm(plan.parent)
         self._record(name, "history", "list", "--all", "-o", "json")
 
+    def _record_solve(self) -> None:
+        """With a builder on this machine that answers at once."""
+        python = self.top / "store" / "builder" / TOOLS / "bin" / "python"
+        (self.top / "store" / "builder").unlink()
+        python.parent.mkdir(parents=True)
+        python.write_text(REFUSES_TO_BUILD)
+        python.chmod(0o755)
+        self._record("solve", "experiment", "prepare", "-c", "afar", "-p", f"{self.top}/source")
+        self._restore("prepare")
+
+    def _record_queue(self) -> None:
+        """A run that waits: looked at, with its start's answer lost, taken out of the queue by others, and canceled."""
+        submit = ("submit", "-c", "queue", "--no-wait", "train.py")
+        look = ("history", "list", "--all", "-o", "json")
+        self._record("queue", *submit)
+        self._record("queued", *look)
+        client = max((self.top / "store").glob("runs/*/client.jsonl"), key=lambda path: path.stat().st_mtime_ns)
+        lines = client.read_text().splitlines(keepends=True)
+        client.write_text("".join(line for line in lines if '"ticket"' not in line))
+        self._record("queued unknown", *look)
+        self._restore("queued")
+        for job in (self.top / "spool").iterdir():
+            job.unlink()
+        self._record("queue lost", *look)
+        self._restore("queue")
+        _expect(run(submit))
+        self._record("queue cancel", "cancel")
+        self._restore("queue")
+
     def _record_data(self) -> None:
         self._record("data", "submit", "-c", "distant", "--data", f"set={self.top}/data", "quick.py")
         kept = json.loads(run(("data", "list", "-c", "distant", "-o", "json")).out)
@@ -217,15 +280,15 @@ class Stage:
         self._record("data remove", "data", "remove", kept[0]["hash"], "-c", "distant")
         self._restore("data")
 
-    def _record(self, name: str, *argv: str) -> None:
+    def _record(self, name: str, *argv: str, fed: str = "") -> None:
         """Keeps the store as it is before the command, under the name of the flow."""
         recording = Recording()
         self._keep(name)
         Conversation.begin(recording)
-        outcome = run(argv)
+        outcome = run(argv, fed)
         assert outcome.code in (0, 65, 1, 143), (name, outcome)
         assert not _complaints(outcome), (name, outcome)
-        self.flows[name] = Flow(argv, name, recording)
+        self.flows[name] = Flow(argv, name, recording, fed)
         Conversation.begin(Recording())
 
     def _keep(self, name: str) -> None:
@@ -241,9 +304,10 @@ class Stage:
         before, folder = dict(os.environ), os.getcwd()
         variables = {"HOME": str(self.top / "user"), "HOLDFAST_HOME": str(self.top / "store"), "USER": "ada"}
         os.environ.update(variables, PATH=f"{self.top}/stubs:{before['PATH']}")
-        rows = [kinds.of(name) for name in ("local", "docker", "remote")]
-        for row in rows:
+        rows = [kinds.of(name) for name in ("local", "docker", "remote", "slurm")]
+        for row in rows[:-1]:
             kinds.register(row._replace(host=host, launcher=launcher or row.launcher))
+        kinds.register(kinds.Kind("slurm", host, "axes.toys:SpoolLauncher", kinds.PYTHON))
         os.chdir(self.top / "project")
         try:
             yield
@@ -267,13 +331,15 @@ def _remove_run(attempt: Path) -> None:
     shutil.rmtree(attempt.parent)
 
 
-def run(argv: tuple[str, ...]) -> Outcome:
-    """A command in this process, as typed."""
+def run(argv: tuple[str, ...], fed: str = "") -> Outcome:
+    """A command in this process, as typed; ``fed`` is the file that is its standard input."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         read, write = os.dup(out.fileno()), os.dup(err.fileno())
-    streams, kept = (sys.stdout, sys.stderr), (os.dup(1), os.dup(2))
+    streams, kept = (sys.stdout, sys.stderr), (os.dup(0), os.dup(1), os.dup(2))
     began = time.monotonic()
     try:
+        with open(fed or os.devnull, "rb") as given:
+            os.dup2(given.fileno(), 0)
         os.dup2(read, 1)
         os.dup2(write, 2)
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
@@ -283,7 +349,7 @@ def run(argv: tuple[str, ...]) -> Outcome:
             stream.flush()
     finally:
         sys.stdout, sys.stderr = streams
-        for number, fd in enumerate(kept, 1):
+        for number, fd in enumerate(kept):
             os.dup2(fd, number)
             os.close(fd)
     seconds = time.monotonic() - began

@@ -23,7 +23,7 @@ from security.hostile import handshake_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast.model import Json
+    from holdfast.model import Json, Login
 
 Frame = tuple["Json", bytes]
 Path = tuple[str | int, ...]
@@ -127,6 +127,10 @@ class Conversation:
 
 
 class RecordingHost(LocalHost):
+    def __init__(self, login: Login | None = None, **_options: object) -> None:
+        """``attach`` makes its host with the options of ``SshHost``."""
+        super().__init__(login)
+
     def run(self, argv: tuple[str, ...]) -> Stream:
         real = super().run(argv)
         if bundle.boot_words() not in argv:
@@ -182,6 +186,9 @@ def _record_down(source: int, sink: int, asked: Json, verbs: dict[int, str], rec
 
 
 class ReplayHost(LocalHost):
+    def __init__(self, login: Login | None = None, **_options: object) -> None:
+        super().__init__(login)
+
     def run(self, argv: tuple[str, ...]) -> Stream:
         if bundle.boot_words() not in argv:
             return super().run(argv)

@@ -2,6 +2,10 @@
 
 Whatever it is, no command fails with a traceback or exit code 70, hangs, writes outside the store, or starts a run a
 second time, and runs of other targets are still shown.
+
+``put`` and ``input`` have no answer of their own: they are sent with the number 0, and whatever names that number is
+skipped as "frame repeated" is. What a target says about them is in the answers to ``lacks``, ``start``, ``load`` and
+``exec`` (how much it has taken, and how much more it can take). A kernel's streams are ``exec``, too.
 """
 
 from __future__ import annotations
@@ -22,12 +26,13 @@ from security.replay import HELLO, MISSING, Change
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Of about 60,000; all of them where the number is 0. ``make soak`` sets it.
+# Of about 75,000; all of them where the number is 0. ``make soak`` sets it.
 CASES = int(os.environ.get("HOLDFAST_FUZZ_ANSWERS", "900"))
 # What a client asks a target for in these flows; a verb that is gone from here is not tested any more.
 VERBS = {
     *("hello", "start", "pull", "look", "stop", "lacks", "fetch", "probe", "image", "facts", "list", "clean", "exec"),
     *("images", "gpus", "survey", "touch", "purge", "data", "save", "load", "bury", "discard", "prepare"),
+    *("solve", "register", "authorize", "queue", "command", "history"),
 }
 
 
@@ -96,3 +101,21 @@ def test_data_set_last_used_at_an_impossible_time_is_listed(stage: Stage) -> Non
     assert change in set(stage.flows["data list"].recording.changes())
     with stage.replaying():
         assert stage.case("data list", change) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "verb", "path"),
+    [("solve", "solve", ("answer",)), ("attach", "survey", ("facts", "engines", "docker"))],
+    ids=["solve", "attach"],
+)
+def test_answer_with_a_field_of_the_wrong_type_is_called_malformed(
+    stage: Stage, name: str, verb: str, path: tuple[str, ...]
+) -> None:
+    """A lock of a target that builds, and the engines that a machine has when it is attached."""
+    ways = ("long text", "list of null", "huge", "null")
+    changes = [change for change in stage.flows[name].recording.changes() if (change.verb, change.path) == (verb, path)]
+    wrong = [change for change in changes if change.way in ways]
+    assert len(wrong) == len(ways)
+    with stage.replaying():
+        for change in wrong:
+            assert stage.case(name, change) == []

@@ -7,13 +7,15 @@ import os
 import random
 import resource
 import struct
+import threading
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
 
 import seeds
-from holdfast.engine.runs import outputs
+from conftest import eventually
+from holdfast.engine.runs import exec_command, outputs
 from holdfast.engine.runs.follow import Follower
 from holdfast.errors import HoldfastError
 from holdfast.runner import wire
@@ -211,3 +213,31 @@ def _sha(data: bytes) -> str:
 
 def _everything(folder: Path) -> list[str]:
     return sorted(str(path) for path in folder.rglob("*") if "locks" not in path.parts)
+
+
+def test_command_that_ends_while_input_is_sent_leaves_no_thread_at_a_closed_connection(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The target takes no input and says that the command has ended. Nothing may be written after that."""
+    failures: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", failures.append)
+    (tmp_path / "input").write_bytes(b"x" * 3 * exec_command.BLOCK)  # more than a pipe holds
+    stdin = os.open(tmp_path / "input", os.O_RDONLY)
+    is_over = threading.Event()
+
+    def answers(request: Json) -> Iterator[bytes]:
+        yield wire.pack({"re": request["id"], "began": True})
+        eventually(lambda: os.lseek(stdin, 0, os.SEEK_CUR) > 0)
+        yield end(request, code=3)
+        is_over.wait(60)
+
+    before = threading.active_count()
+    opened = channel(answers)
+    try:
+        assert exec_command.execute(opened, runs.read(home, UID), ("cat",), stdin, lambda _stream, _block: None) == 3
+    finally:
+        opened.close()
+        is_over.set()
+    eventually(lambda: threading.active_count() <= before)
+    os.close(stdin)
+    assert failures == []

@@ -9,9 +9,9 @@ import pytest
 
 import holdfast
 from conftest import Desk
+from holdfast.amlconfig.types import split_address
 from holdfast.environments.versions import allows, release
 from holdfast.runner import untrusted
-from holdfast.target_lookup import split_address
 
 LONG = "9" * 5000
 OF_BYTES = {

@@ -20,7 +20,8 @@ from holdfast.runner.store import layout, objects
 from holdfast.runner.store.jsonl import sealed
 from holdfast.store import history_record, runs
 from holdfast.store.home import Home
-from holdfast.store.shared import shared_folder, shared_verify
+from holdfast.store.shared import shared_verify
+from holdfast.store.shared.local_folder import LocalFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +51,7 @@ class Scene:
             os.makedirs(home.runs)
         for number, uid in enumerate((GOOD, BAD), 1):
             add_run(self.alice, uid, number)
-        push_history.push(self.alice, [GOOD, BAD], str(self.folder), lambda *_: None)
+        push_history.push(self.alice, [GOOD, BAD], LocalFolder(str(self.folder)), lambda *_: None)
         self.part = self.folder / ALICE
 
     @property
@@ -84,7 +85,7 @@ class Scene:
 
     def pull(self, author: str = "") -> pull_history.Pulled:
         wanted = pull_history.Wanted("", author)
-        return pull_history.pull(self.bob, PROJECT, str(self.folder), wanted, lambda *_: None)
+        return pull_history.pull(self.bob, PROJECT, LocalFolder(str(self.folder)), wanted, lambda *_: None)
 
 
 def add_run(home: Home, uid: str, number: int, **more: object) -> None:
@@ -298,7 +299,7 @@ def test_names_that_are_not_stores_are_passed_over(scene: Scene) -> None:
     (scene.folder / ("d" * 32)).write_text("a file")
     (scene.folder / "..evil").mkdir()
     os.mkfifo(scene.folder / ("e" * 32))
-    assert [author.id for author in shared_folder.authors(str(scene.folder))] == [ALICE]
+    assert [author.id for author in LocalFolder(str(scene.folder)).authors()] == [ALICE]
 
 
 def second_store(scene: Scene, **changes: object) -> None:
@@ -306,7 +307,7 @@ def second_store(scene: Scene, **changes: object) -> None:
     mallory = Home(str(scene.place / "m"), MALLORY)
     os.makedirs(mallory.runs)
     add_run(mallory, BAD, 2, **changes)
-    push_history.push(mallory, [BAD], str(scene.folder), lambda *_: None)
+    push_history.push(mallory, [BAD], LocalFolder(str(scene.folder)), lambda *_: None)
 
 
 @pytest.mark.parametrize("changes", [{"arguments": ["--forged"]}, {"user": "mallory"}], ids=["arguments", "user"])
@@ -332,7 +333,7 @@ def test_planted_line_does_not_keep_the_owner_from_pushing(scene: Scene) -> None
     planted.parent.mkdir(parents=True)
     planted.write_text("{}")
     add_run(scene.alice, uid, 3)
-    result = push_history.push(scene.alice, [uid], str(scene.folder), lambda *_: None)
+    result = push_history.push(scene.alice, [uid], LocalFolder(str(scene.folder)), lambda *_: None)
     assert result.new == ["project_1700000000003"]
     assert scene.pull().new[-1] == "project_1700000000003"
 
@@ -388,7 +389,7 @@ def test_line_of_any_type_in_a_run_of_ones_own_keeps_no_label_from_being_pushed(
     note = {"wall_ns": LATER, "type": "note", "text": "fine", "from": kind}
     with open(layout.client(scene.alice.run(GOOD)), "ab") as client:
         client.write(sealed(line) + sealed(note))
-    push_history.push(scene.alice, [GOOD], str(scene.folder), lambda *_: None)
+    push_history.push(scene.alice, [GOOD], LocalFolder(str(scene.folder)), lambda *_: None)
     scene.pull()
     assert history_record.record(runs.read(scene.bob, GOOD))["description"] == "fine"
 
@@ -398,13 +399,13 @@ def test_verify_names_the_line_that_is_not_a_label(scene: Scene) -> None:
     path = scene.folder / MALLORY / "labels" / f"{hashlib.sha256(data).hexdigest()}.jsonl"
     path.parent.mkdir(parents=True)
     path.write_bytes(data)
-    found = shared_verify.audit(scene.bob, str(scene.folder), lambda *_: None)
+    found = shared_verify.audit(scene.bob, LocalFolder(str(scene.folder)), lambda *_: None)
     assert [(problem.path, problem.what) for problem in found] == [(str(path), "line 1 is not a label")]
 
 
 def test_verify_names_every_kind_of_damage_and_hangs_on_nothing(scene: Scene) -> None:
     def problems() -> dict[str, str]:
-        found = shared_verify.audit(scene.bob, str(scene.folder), lambda *_: None)
+        found = shared_verify.audit(scene.bob, LocalFolder(str(scene.folder)), lambda *_: None)
         return {os.path.relpath(problem.path, scene.part): problem.what for problem in found}
 
     assert problems() == {}

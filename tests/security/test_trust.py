@@ -116,7 +116,7 @@ def test_no_command_reaches_a_target_that_is_not_confirmed(clone: Clone, words: 
 
 
 def test_looking_at_the_files_needs_no_confirmation(clone: Clone) -> None:
-    for words in ("computetarget list", "computetarget show gpu1", "submit -c gpu1 --dry-run train.py"):
+    for words in ("computetarget list", "computetarget show gpu1"):
         result = clone.desk.holdfast(*words.split())
         assert result.code == 0, result
     result = clone.desk.holdfast("check")
@@ -124,6 +124,19 @@ def test_looking_at_the_files_needs_no_confirmation(clone: Clone) -> None:
     assert "aml_config/gpu1.compute:2:1: warning: not confirmed on this machine: log in to ada@" in result.text
     assert "holdfast trust gpu1" in result.text
     assert not clone.was_called
+
+
+def test_dry_run_shows_the_plan_and_that_the_submit_would_be_refused(clone: Clone) -> None:
+    refused = clone.desk.holdfast(*SUBMIT)
+    planned = clone.desk.holdfast("submit", "--dry-run", *SUBMIT[1:])
+    assert planned.json["target"] == "gpu1"
+    assert (planned.code, planned.err) == (refused.code, refused.err)
+    assert (refused.code, "holdfast trust gpu1" in refused.err) == (65, True)
+    assert not clone.was_called
+    assert not clone.desk.home.exists()
+    assert clone.desk.holdfast("trust", "gpu1").code == 0
+    confirmed = clone.desk.holdfast("submit", "--dry-run", *SUBMIT[1:])
+    assert (confirmed.code, confirmed.json["target"]) == (0, "gpu1")
 
 
 def test_a_confirmed_target_is_used_until_it_changes_in_what_counts(clone: Clone) -> None:
@@ -268,7 +281,7 @@ def test_a_project_does_not_choose_a_folder_of_the_client(desk: Desk, tmp_path: 
     desk.script("print(1)")
     desk.script(f"type: local\n{key}: {victim}\n", "aml_config/local.compute")
     assert "local.compute:2:1: warning: not confirmed" in desk.holdfast("check").text
-    assert desk.holdfast("submit", "-c", "local", "--dry-run", "train.py").code == 0
+    assert desk.holdfast("submit", "-c", "local", "--dry-run", "train.py").code == 65
     for words in (
         "submit -c local --preflight train.py",
         "submit -c local train.py",

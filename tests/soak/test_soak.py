@@ -102,7 +102,7 @@ Written by `make soak`, which kills Holdfast's own processes with `kill -9` and 
 Some kills fall on one exact system call (`strace` injects the signal at every rename, sync, write, unlink,
 mkdir and link of a command in turn), the others at a random moment from the command's first system call to
 200 ms after it has printed the id. `HOLDFAST_TEST_SEED={seed}` draws the same again. `make test` plays the same
-harness at a twentieth of this size, and plants a bug for every oracle to find ([tests/faults](../tests/faults)).
+harness at a twentieth of this size, and plants a bug for every oracle to find (`tests/faults`).
 
 After each kill an ordinary `holdfast history list` is run, every run is given the time to end, and then:
 

@@ -128,8 +128,9 @@ def test_a_password_can_be_piped(laptop: Laptop, gpu1: Host, ada: User) -> None:
     assert b"with a key created for this target" in err
 
 
-def test_a_wrong_password_is_told_and_leaves_nothing(laptop: Laptop, gpu1: Host, ada: User) -> None:
-    before, temporary = ada.files(), laptop.user_home / "temporary"
+@pytest.mark.parametrize("folder", ["temporary", "too long for a socket " * 5])
+def test_a_wrong_password_is_told_and_leaves_nothing(laptop: Laptop, gpu1: Host, ada: User, folder: str) -> None:
+    before, temporary = ada.files(), laptop.user_home / folder
     temporary.mkdir()
     result = laptop.attach(ada, gpu1, "--password", "wrong", env={"TMPDIR": str(temporary)})
     assert result.code == 69, result

@@ -186,6 +186,20 @@ def test_a_lost_run_is_started_again_as_often_as_was_asked_for(attached: Laptop,
     assert record["interpreter"]["packages"] == len(record["packages"])
 
 
+def test_a_script_that_is_killed_is_started_again_from_its_checkpoint(attached: Laptop) -> None:
+    attached.script(
+        "import os, signal\npath = os.path.join(os.environ['HOLDFAST_CHECKPOINTS'], 'n')\n"
+        "if os.path.exists(path):\n    raise SystemExit(print('resumed at', open(path).read()))\n"
+        "print('7', file=open(path, 'w'), end='', flush=True)\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    result = attached.holdfast("submit", "-c", "lab1", "--retries", "1", "train.py")
+    assert (result.code, "\nresumed at 7\n" in result.text) == (0, True), result
+    rows = attached.record()["attempts"]
+    assert [(row["status"], row["resumed_from"]) for row in rows] == [("Failed", None), ("Completed", 1)]
+    assert "killed by signal 9" in rows[0]["reason"]
+    assert attached.holdfast("info", "-a", "outputs/checkpoints/n").text == "7"
+
+
 def test_the_work_folder_removed_while_it_runs(attached: Laptop, gpu1: Host, ada: User) -> None:
     attached.script(STEADY)
     client = Watched(attached.start("submit", "-c", "lab1", "train.py"))

@@ -56,6 +56,23 @@ def test_runs_of_another_client(attached: Laptop, second: Laptop, ada: User) -> 
     assert second.holdfast(*PULL).err == "0 runs added from lab1, 2 were already known\n"
 
 
+def test_runs_of_other_projects_alone_are_told_with_the_command_that_lists_them(
+    attached: Laptop, second: Laptop
+) -> None:
+    attached.script("print('said')")
+    assert attached.holdfast("submit", "-c", "lab1", "train.py").code == 0
+    result = second.holdfast(*PULL)
+    assert result.code == 0
+    assert "of other projects: holdfast runs --all lists runs of all projects" in result.err
+    assert second.holdfast("history", "list", "-o", "json").json == []
+    assert [row["run_id"] for row in second.holdfast("runs", "--all", "-o", "json").json] == [
+        attached.record()["run_id"]
+    ]
+    shutil.copy(attached.project / ".holdfast-project", second.project)
+    assert attached.holdfast("submit", "-c", "lab1", "train.py").code == 0
+    assert "of other projects" not in second.holdfast(*PULL).err
+
+
 def test_one_client_ends_what_the_other_started(attached: Laptop, second: Laptop) -> None:
     attached.script("import time; print('up', flush=True); time.sleep(600)")
     attached.script("print('mine')", "quick.py")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from holdfast.errors import ConfigError
 from holdfast.present.run_card import data_words
-from holdfast.runner.data import data_sets, data_verb
+from holdfast.runner.data import data_notes, data_sets, data_verb
 from holdfast.runner.data.run_data import RunData, variable
 from holdfast.runner.plan import Data, _Fields
 from holdfast.runner.run.workdir import CannotPrepare
@@ -21,6 +23,9 @@ from holdfast.runner.store.exclusive_lock import InUse
 from holdfast.runner.store.uploads import Arrivals
 from holdfast.snapshot import data_tree
 from holdfast.snapshot.stat_cache import StatCache, digest_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Target:
@@ -132,7 +137,7 @@ def test_versions_share_their_files_and_removal_of_one_leaves_the_other(target: 
     (folder / "a").write_text("changed")
     second = target.send(folder)
     assert (target.folder(first) / "program").samefile(target.folder(second) / "program")
-    note = data_sets.read_note(target.home, first)
+    note = data_notes.read(target.home, first)
     assert note is not None
     data_sets.remove(target.home, note)
     assert data_sets.find(target.home, first) is None
@@ -156,7 +161,7 @@ def test_set_whose_state_changed_and_content_did_not_is_verified_and_kept(target
     made = target.folder(tree)
     os.utime(made / "a")
     assert target.folder(tree) == made
-    note = data_sets.read_note(target.home, tree)
+    note = data_notes.read(target.home, tree)
     assert note is not None
     assert note["state"] == fingerprint(os.fsencode(made))
 
@@ -209,7 +214,7 @@ def test_versions_that_share_files_do_not_make_each_other_unverified(target: Tar
         entry.digest for tree in (first, second) for entry in objects.read_tree(root, tree) if entry.kind == "file"
     }
     assert set(VerifiedObjects(root).right(files)) == files  # so that none is read again
-    note = data_sets.read_note(target.home, second)
+    note = data_notes.read(target.home, second)
     assert note is not None
     data_sets.remove(target.home, note)
     kept = {entry.digest for entry in objects.read_tree(root, first) if entry.kind == "file"}
@@ -226,9 +231,9 @@ def test_flipped_bit_is_found_by_a_full_verification_only_and_sent_again(target:
     verified = VerifiedObjects(root)  # as if the disk had changed it: no time tells
     verified.add(digest)
     verified.save()
-    note = data_sets.read_note(target.home, tree)
+    note = data_notes.read(target.home, tree)
     assert note is not None
-    data_sets.write_note(target.home, dict(note, state=fingerprint(os.fsencode(made))))
+    data_notes.write(target.home, dict(note, state=fingerprint(os.fsencode(made))))
     assert data_sets.find(target.home, tree) is not None
     arrivals = Arrivals(target.home, root)
     asked: dict[str, object] = {"act": "verify", "tree": tree}
@@ -266,7 +271,7 @@ def test_set_in_use_cannot_be_removed(target: Target, folder: Path) -> None:
     header: dict[str, object] = {"act": "remove", "tree": tree}
     arrivals = Arrivals(target.home)
     assert data_verb.answer(target.home, header, arrivals) == {"state": "in-use"}
-    note = data_sets.read_note(target.home, tree)
+    note = data_notes.read(target.home, tree)
     assert note is not None
     with pytest.raises(InUse):
         data_sets.remove(target.home, note)
@@ -305,6 +310,46 @@ def test_pinned_set_is_listed_as_such_until_it_is_unpinned(target: Target, folde
         assert data_verb.answer(target.home, {"act": act, "tree": tree}, arrivals) == {"state": "done"}
         rows = data_verb.answer(target.home, {"act": "list"}, arrivals)["sets"]
         assert [(row["name"], row["pinned"]) for row in rows] == [("set", expected)]  # type: ignore[attr-defined]
+
+
+def test_changes_of_a_note_at_the_same_time_are_all_kept(target: Target, folder: Path) -> None:
+    """A set is pinned while a run verifies it."""
+    tree = target.send(folder)
+    pids = [_in_child(partial(_change_often, target.home, tree, f"by-{number}")) for number in range(4)]
+    assert [os.waitpid(pid, 0)[1] for pid in pids] == [0] * 4
+    note = data_notes.read(target.home, tree)
+    assert note is not None
+    assert [note.get(f"by-{number}") for number in range(4)] == [99] * 4
+
+
+def test_pin_of_a_set_that_is_removed_at_the_same_time_does_not_bring_it_back(target: Target, folder: Path) -> None:
+    tree = target.send(folder)
+    pid = _in_child(lambda: _change_often(target.home, tree, "pinned", until_gone=True))
+    note = data_notes.read(target.home, tree)
+    assert note is not None
+    data_sets.remove(target.home, note)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert list(data_notes.notes(target.home)) == []
+    answer = data_verb.answer(target.home, {"act": "pin", "tree": tree}, Arrivals(target.home))
+    assert answer == {"state": "absent"}
+
+
+def _change_often(home: bytes, tree: str, name: str, *, until_gone: bool = False) -> None:
+    for count in range(5000 if until_gone else 100):
+        if not data_notes.change(home, tree, **{name: count}):
+            return
+    assert not until_gone
+
+
+def _in_child(work: Callable[[], object]) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        work()
+        os._exit(0)
+    finally:
+        os._exit(1)
 
 
 def test_device_in_data_is_refused_with_its_path(target: Target) -> None:

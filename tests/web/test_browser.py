@@ -37,6 +37,7 @@ READY = {
     "parallel": "#points[data-ready='2']",
     "run-dialog": "#preflight[data-ready]",
 }
+DEPENDENCIES = "channels: [conda-forge]\ndependencies:\n  - python=3.8  # old\n  - pip:\n    - torch==2.0\n"
 PAYLOADS = (
     "<script>window.broken=1</script>",
     "<img src=x onerror=window.broken=1>",
@@ -124,6 +125,7 @@ def _screens(server: Server) -> dict[str, str]:
         "output": f"/runs/{first}/outputs?name=outputs/table.csv",
         "settings": "/settings",
         "help": "/help",
+        "dependencies": f"/projects/{project}/files?folder=aml_config&file=aml_config/conda_dependencies.yml",
         "form": f"/projects/{project}/files?folder=aml_config&file=aml_config/box.compute",
     }
 
@@ -134,6 +136,7 @@ def test_screens_have_no_axe_faults_overflow_or_console_errors(
     server, _ = signed_in
     (desk.project / "aml_config").mkdir(exist_ok=True)
     (desk.project / "aml_config" / "box.compute").write_text("# mine\ntype: remote\nusernam: ada\naddress: gpu1\n")
+    (desk.project / "aml_config" / "conda_dependencies.yml").write_text(DEPENDENCIES)
     faults = []
     context = browser.new_context(
         viewport={"width": 1440, "height": 900}, color_scheme="light", bypass_csp=True, reduced_motion="reduce"
@@ -195,7 +198,7 @@ def test_runs_page_shows_thirty_rows_and_ten_columns(signed_in: tuple[Server, Br
 
 
 def test_new_run_appears_without_reloading(desk: Desk, signed_in: tuple[Server, BrowserContext]) -> None:
-    visits = [Visit(signed_in, "/runs") for _ in range(8)]  # more than a browser has connections to one host
+    visits = [Visit(signed_in, "/runs") for _ in range(20)]  # more than a browser has connections to one host
     counts = [int(visit.page.locator("#total b").inner_text()) for visit in visits]
     desk.script("print('live')\n", "live.py")
     assert desk.submit("live.py").code == 0

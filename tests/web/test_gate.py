@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conftest import as_user, eventually
+from conftest import Desk, as_user, eventually
 from holdfast.web.gate import OPEN
 from holdfast.web.routes import ROUTES
 from holdfast.web.sessions import Sessions
@@ -19,7 +19,6 @@ from holdfast.web.sign_in_page import safe_path
 from web.client import Server
 
 if TYPE_CHECKING:
-    from conftest import Desk
     from holdfast.web.routes import Page
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT")
@@ -29,7 +28,9 @@ CHANGES = {
     *("/projects/{project}/submit", "/projects/{project}/save", "/projects/{project}/targets/{name}/check"),
     *("/settings/save", "/labels", "/views", "/attach", "/projects/{project}/targets/{name}/detach"),
     *("/runs/{uid}/restore", "/runs/{uid}/passport", "/projects/{project}/preflight"),
-    "/projects/{project}/save-form",
+    *("/projects/{project}/save-form", "/projects/{project}/prompt", "/runs/{uid}/prompt"),
+    *("/runs/{uid}/reproduce", "/projects/{project}/targets/{name}/prepare"),
+    *("/prompts/{id}/keys", "/prompts/{id}/close"),
 }
 SHOWS = {
     *("/", "/static/{name}", "/events", "/runs", "/runs.json", "/rows.json", "/jobs", "/jobs.json"),
@@ -38,7 +39,9 @@ SHOWS = {
     *("/compare", "/compare.json", "/compare.html", "/projects", "/projects.json", "/projects/{project}"),
     *("/projects/{project}/run", "/projects/{project}/files", "/targets", "/targets.json"),
     *("/settings", "/settings.json", "/points.json", "/names.json", "/runs.csv", "/runs/{uid}/code"),
-    *("/runs/{uid}/picture", "/help"),
+    *("/runs/{uid}/picture", "/help", "/help.json", "/runs/{uid}/code.json", "/runs/{uid}/outputs.json"),
+    *("/prompts", "/prompts.json", "/prompts/{id}", "/prompts/{id}.json"),
+    *("/projects/{project}.json", "/projects/{project}/run.json", "/projects/{project}/files.json"),
 }
 UPGRADE = {
     "Connection": "Upgrade",
@@ -238,5 +241,21 @@ def test_socket_is_for_its_owner_only(desk: Desk) -> None:
         server.stop()
 
 
+def test_socket_is_made_where_every_folder_of_the_user_is_deep(desk: Desk, tmp_path: Path) -> None:
+    """The name of a socket has at most 107 bytes."""
+    deep = tmp_path / ("deep " * 20)
+    (deep / "temporary").mkdir(parents=True)
+    place = Desk.__new__(Desk)
+    place.__dict__.update(desk.__dict__)
+    place.env = {**desk.env, "HOLDFAST_HOME": str(deep / "store"), "TMPDIR": str(deep / "temporary")}
+    server = Server(place, "--socket")
+    try:
+        assert stat.S_IMODE(os.stat(os.path.dirname(server.path)).st_mode) == 0o700
+        assert server.sign_in().get("/runs").status == 200
+    finally:
+        server.stop()
+    assert not os.path.exists(os.path.dirname(server.path))
+
+
 def _filled(path: str, uid: str) -> str:
-    return path.replace("{uid}", uid).replace("{name}", "runs.js").replace("{project}", "0")
+    return path.replace("{uid}", uid).replace("{name}", "runs.js").replace("{project}", "0").replace("{id}", "0")

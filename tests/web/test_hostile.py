@@ -73,6 +73,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Desk, Se
     (desk.project / PAYLOADS[1].replace("/", "_")).write_text(PAYLOADS[0])
     tags = [word for number, text in enumerate(PAYLOADS) for word in ("--tag", f"t{number}={text}")]
     assert desk.submit("--name", PAYLOADS[0][:100], *tags, "train.py", *PAYLOADS).code == 1
+    lines = "".join(f"  - {json.dumps(text)}\n" for text in PAYLOADS)
+    (desk.project / "old").mkdir()
+    (desk.project / "old" / "conda.yaml").write_text(f"dependencies:\n{lines}")
     server = Server(desk, "--port", "0").sign_in()
     yield desk, server
     server.stop()
@@ -94,6 +97,7 @@ def _addresses(server: Server) -> dict[str, str]:
         "projects": "/projects",
         "dashboard": f"/projects/{project}",
         "files": f"/projects/{project}/files",
+        "dependencies": f"/projects/{project}/files?file=old/conda.yaml",
         "dialog": f"/projects/{project}/run?script=train.py&config={quote(PAYLOADS[1])}&env={quote(PAYLOADS[4])}",
         "targets": f"/targets?project={quote(PAYLOADS[1])}",
         "compare": f"/compare?run={uid}&run={uid}&run={quote(PAYLOADS[0])}",
@@ -124,7 +128,10 @@ def test_get_changes_nothing(hostile: tuple[Desk, Server]) -> None:
     addresses = list(_addresses(server).values())  # the index is made by now
     before = _contents(desk)
     uid = server.get("/rows.json").json["rows"][0]["uid"]
-    twins = ["/runs.json", "/runs.csv", "/names.json", "/points.json?axis=duration", "/jobs.json", "/settings.json"]
+    project = next(row["id"] for row in server.get("/projects.json").json if row["runs"])
+    twins = [f"/projects/{project}{page}.json" for page in ("", "/run", "/files")]
+    twins += [f"/runs/{server.get('/rows.json').json['rows'][0]['uid']}/code.json", "/help.json"]
+    twins += ["/runs.json", "/runs.csv", "/names.json", "/points.json?axis=duration", "/jobs.json", "/settings.json"]
     for address in (*addresses, *twins, f"/runs/{uid}.json", f"/runs/{uid}/curves.json", f"/runs/{uid}/log.json"):
         for headers in ({}, {"Purpose": "prefetch", "Sec-Purpose": "prefetch"}):
             assert server.get(address, **headers).status < 500, address

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import expect
 
+from conftest import eventually
 from holdfast.web import languages
 from web.client import Server
 from web.test_browser import CHROMIUM, browser
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["browser"]  # the fixture
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="NOT TESTED: chromium is not installed")
+GATED = "import sys\nfor n in range(4):\n    print('line', n, flush=True)\n    n < 3 and open(sys.argv[1]).read()\n"
 SCRIPT = "import sys\nprint('rate', sys.argv[1:])\nopen('result.txt', 'w').write('done')\n"
 
 
@@ -111,24 +115,66 @@ def _tab_to(page: Page, text: str) -> None:
     raise AssertionError(f"Tab does not lead to {text!r}")
 
 
-def test_lost_server_is_told_and_asked_again(desk: Desk, browser: Browser) -> None:
+def test_pages_continue_after_the_server_was_killed(desk: Desk, browser: Browser) -> None:
+    """Its session and address stay: what happened meanwhile is shown, once, without a reload."""
+    server = Server(desk, "--port", "0")
+    gate = desk.user_home / "gate-killed"
+    os.mkfifo(gate)
+    desk.script(GATED, "gated.py")
+    try:
+        page = _opened(browser, server, "en")
+        assert desk.submit("--no-wait", "gated.py", str(gate)).code == 0
+        uid = desk.record("last")["uid"]
+        page.goto(f"http://{server.host}/runs/{uid}/log")
+        page.wait_for_selector("#log >> text=line 0")
+        page.evaluate("window.isSamePage = true")
+        for number in range(1, 4):
+            os.kill(_child(server), signal.SIGKILL)
+            gate.write_text("go")
+            page.wait_for_selector(f"#log >> text=line {number}")
+        assert desk.wait_for_end("last")["status"] == "Completed"
+        lines = page.locator("#log div").all_inner_texts()
+        assert [line.split("\n")[-1].strip()[-6:] for line in lines] == [f"line {number}" for number in range(4)]
+        assert page.evaluate("window.isSamePage")
+        expect(page.locator("#connection")).to_have_text("")
+        page.context.close()
+    finally:
+        assert server.stop() == 0
+
+
+def test_page_continues_after_a_sign_in_to_the_next_server(desk: Desk, browser: Browser) -> None:
     server = Server(desk, "--port", "0")
     page = _opened(browser, server, "en")
     page.goto(f"http://{server.host}/runs")
     page.locator("#grid tbody tr").first.wait_for()
-    server.process.kill()
-    server.process.wait()
+    page.evaluate("window.isSamePage = true")
+    count = int(page.locator("#total b").inner_text())
+    assert server.stop() == 0
     expect(page.locator("#connection")).to_have_text("not connected; trying again", timeout=20_000)
     again = Server(desk, "--port", str(server.port))
     try:
         assert again.host == server.host  # addresses stay
-        page.goto(f"http://{again.host}/runs")
-        expect(page.get_by_label("Sign-in code")).to_be_visible()  # sessions end with their server
+        link = page.get_by_role("link", name="sign in again")
+        link.wait_for(timeout=20_000)
+        assert desk.submit("train.py").code == 0
+        with page.context.expect_page() as opened:
+            link.click()
+        opened.value.locator("#code").fill(again.code)
+        opened.value.locator("button").click()
+        expect(page.locator("#total b")).to_have_text(str(count + 1), timeout=20_000)
+        expect(page.locator("#connection")).to_have_text("")
+        assert page.evaluate("window.isSamePage")
         page.context.close()
     finally:
         again.stop()
-        assert server.process.stdout
-        server.process.stdout.close()
+
+
+def _child(server: Server) -> int:
+    """The process that answers."""
+    pid = server.process.pid
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    eventually(lambda: bool(path.read_text().split()))
+    return int(path.read_text().split()[0])
 
 
 def _opened(browser: Browser, server: Server, language: str) -> Page:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import pytest
 
-from holdfast.web import languages, servers
+from holdfast.web import languages, routes, servers
 from holdfast.web.pages.compare import side_by_side
 
 if TYPE_CHECKING:
@@ -59,6 +59,45 @@ def test_plan_is_shown_before_one_run_starts(desk: Desk, server: Server, project
     desk.script("print('changed')\n", "planned.py")
     assert "+print(" in server.get(f"/projects/{project}/run?script=planned.py&config=local").text
     assert "adds a machine" in server.get(f"/projects/{project}/run?script=absent.py&config=nowhere").text
+
+
+def test_pages_of_a_project_have_json_twins(desk: Desk, server: Server, project: str, uid: str) -> None:
+    """Shaped as the command line prints the same."""
+    base = f"/projects/{project}"
+    dashboard = server.get(f"{base}.json").json
+    assert (dashboard["project"]["id"], "train.py" in dashboard["scripts"]) == (project, True)
+    assert dashboard["latest"][0] == server.get("/runs.json?limit=1").json[0]
+    plan = server.get(f"{base}/run.json?script=train.py&config=local&arguments=--lr+0.1").json
+    words = ("submit", "--dry-run", "-c", "local", "-o", "json", "train.py", "--lr", "0.1")
+    printed = desk.holdfast(*words).json
+    assert plan.keys() - printed.keys() == {"since_last_run"}
+    for name in ("argv", "target", "files", "bytes", "tree"):
+        assert plan[name] == printed[name], name
+    assert plan["since_last_run"]["same_code"] in (True, False)
+    assert server.get(f"{base}/run.json?script=absent.py&config=nowhere").status == 400
+    (desk.project / "aml_config").mkdir(exist_ok=True)
+    wrong = desk.project / "aml_config" / "wrong.compute"
+    wrong.write_text("type: remote\nusernam: ada\naddress: gpu1\n")
+    files = server.get(f"{base}/files.json?folder=aml_config&file=aml_config/wrong.compute").json
+    assert files["text"]["content"] == wrong.read_text()
+    assert {"address": "gpu1"}.items() <= {row["name"]: row["value"] for row in files["fields"]}.items()
+    found = [row for row in desk.holdfast("check", "-o", "json").json if "wrong" in row["file"]]
+    assert files["findings"] == [row for row in found if "trust" not in row["hint"]]
+    assert files["findings"] != []
+    wrong.unlink()
+    code = server.get(f"/runs/{uid}/code.json?file=train.py").json
+    assert code["lines"] == (desk.project / "train.py").read_text().splitlines()
+    assert "train.py" in server.get(f"/runs/{uid}/code.json").json["names"]
+    assert server.get(f"/runs/{uid}/outputs.json?name=outputs/table.csv").json["table"] == [["a", "b"], ["1", "2"]]
+    assert {"keys": "?", "what": "Help"} in server.get("/help.json").json["shortcuts"]
+
+
+def test_every_page_has_a_json_twin() -> None:
+    paths = {page.path for page in routes.ROUTES if not page.post}
+    no_page = {"/", "/static/{name}", "/events", "/runs.csv", "/compare.html"}  # and parts of a page
+    no_page |= {"/runs/{uid}/log.txt", "/runs/{uid}/picture", "/runs/{uid}/file"}
+    pages = {path for path in paths - no_page if not path.endswith(".json")}
+    assert {path for path in pages if f"{path}.json" not in paths} == set()
 
 
 def test_file_is_saved_only_if_unchanged_and_keeps_mode_and_line_endings(
@@ -179,6 +218,23 @@ def test_target_is_detached(desk: Desk, server: Server, project: str) -> None:
     assert server.post(f"/projects/{project}/targets/old/detach", {}).status == 400
 
 
+def test_target_is_prepared_and_a_run_reproduced(desk: Desk, server: Server, project: str, uid: str) -> None:
+    """What the commands print, and how they ended; they ask nothing."""
+    prepared = _ticks(server, f"/projects/{project}/targets/local/prepare")
+    assert "interpreter unchanged" in prepared[0]["found"]
+    assert (prepared[-1]["state"], prepared[-1]["found"]) == ("failed", "exit code 65")
+    assert server.post(f"/projects/{project}/targets/absent/prepare", {}).status == 400
+    before = server.get("/rows.json").json["total"]
+    reproduced = _ticks(server, f"/runs/{uid}/reproduce")
+    assert any(tick["found"].startswith("loss ") for tick in reproduced), reproduced
+    assert reproduced[-1]["state"] == "ok"
+    assert server.get("/rows.json").json["total"] == before + 1
+
+
+def _ticks(server: Server, path: str) -> list[dict[str, str]]:
+    return [json.loads(line) for line in server.post(path, {}).text.splitlines()]
+
+
 def test_target_is_asked_before_a_run(desk: Desk, server: Server, project: str) -> None:
     desk.script("print('planned')\n", "planned.py")
     answer = server.post(f"/projects/{project}/preflight", {"script": "planned.py", "config": "local"}).json
@@ -200,6 +256,63 @@ def test_form_changes_one_value_and_nothing_else(desk: Desk, server: Server, pro
     assert server.post(f"/projects/{project}/save-form", fields).status == 303
     assert path.read_text() == text.replace("gpu1", "gpu2") + "port: 2222\n"
     assert server.post(f"/projects/{project}/save-form", fields).status == 400  # the file has changed
+    path.unlink()
+
+
+CONDA = """# mine
+channels: [conda-forge]
+dependencies:
+  - python=3.8  # old
+  - "scipy"
+  - pip:
+    # needed
+    - torch==2.0
+    - gone
+"""
+REQUIREMENTS = """# first
+-r other.txt
+torch>=2.0  # keep
+numpy==1.0 \\
+  --hash=sha256:abc
+scipy"""
+
+
+def _form_of(server: Server, project: str, name: str, **values: str) -> int:
+    files = server.get(f"/projects/{project}/files.json?file={name}").json
+    fields = {f"key:{row['name']}": values.get(row["name"], row["value"]) for row in files["fields"]}
+    sent = {"file": name, "digest": files["text"]["digest"], **fields}
+    return server.post(f"/projects/{project}/save-form", sent).status
+
+
+def test_form_of_a_conda_file_changes_removes_and_adds_packages(desk: Desk, server: Server, project: str) -> None:
+    name = "aml_config/conda_dependencies.yml"
+    path = desk.project / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(CONDA)
+    page = server.get(f"/projects/{project}/files?file={name}").text
+    assert 'name="key:dependencies.pip 1" class="mono" value="torch==2.0"' in page
+    changes = {"dependencies 1": "python=3.11", "dependencies.pip 1": "torch==2.4", "dependencies.pip 2": ""}
+    added = {"+ dependencies": "numpy", "+ dependencies.pip": "mlflow>=2"}
+    assert _form_of(server, project, name, **changes, **added) == 303
+    expected = CONDA.replace("3.8", "3.11").replace('"scipy"\n', '"scipy"\n  - numpy\n').replace("2.0", "2.4")
+    assert path.read_text() == expected.replace("- gone", "- mlflow>=2")
+    before = path.read_text()
+    for wrong in ({"channels 1": ""}, {"+ dependencies.pip": "a\nb"}):
+        assert _form_of(server, project, name, **wrong) == 400
+    assert path.read_text() == before
+    path.unlink()
+
+
+def test_form_of_a_requirements_file_keeps_options_and_comments(desk: Desk, server: Server, project: str) -> None:
+    path = desk.project / "requirements.txt"
+    path.write_text(REQUIREMENTS)
+    names = {"3": "torch>=2.2", "6": "", "+ requirements": "pandas"}
+    assert _form_of(server, project, "requirements.txt", **names) == 303
+    assert path.read_text() == REQUIREMENTS.replace(">=2.0", ">=2.2").replace("scipy", "pandas\n")
+    before = path.read_text()
+    for wrong in ("-r /etc/passwd", "--index-url http://evil.example", "a b", "torch\n-r x"):
+        assert _form_of(server, project, "requirements.txt", **{"3": wrong}) == 400, wrong
+    assert path.read_text() == before
     path.unlink()
 
 
@@ -271,5 +384,6 @@ def test_catalogues_have_every_message_and_no_other() -> None:
 
 def _titles() -> list[str]:
     from holdfast.web.pages.runs import TITLES
+    from holdfast.web.pages.settings import SHORTCUTS
 
-    return list(TITLES.values())
+    return [*TITLES.values(), *(what for _, what in SHORTCUTS)]

@@ -8,7 +8,7 @@ from holdfast import kinds
 from holdfast.amlconfig.form import Form
 from holdfast.amlconfig.nodes import Scalar, Sequence
 from holdfast.amlconfig.source import Source
-from holdfast.amlconfig.types import ComputeTarget
+from holdfast.amlconfig.types import ComputeTarget, split_address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def read_compute(path: str | os.PathLike[str], shown: str = "") -> tuple[Compute
     target = _with_environment(form, target)
     _check_password(form, target.name)
     _check_completeness(form, target)
+    _check_login(form, target)
     _check_containers(form, target)
     _check_spark(form, target)
     return source.result(target)
@@ -283,6 +284,18 @@ def _check_completeness(form: Form, target: ComputeTarget) -> None:
         _ask_for(form, "address", f"a {target.type} target needs an address", "write address: host.example.org")
     if target.kind.in_container and form.absent("baseDockerImage") and form.absent("dockerfile"):
         _ask_for(form, "baseDockerImage", f"a {target.type} target needs an image", "write baseDockerImage: name:tag")
+
+
+def _check_login(form: Form, target: ComputeTarget) -> None:
+    if not target.kind.over_ssh:
+        return
+    from holdfast.hosts import openssh
+
+    host = split_address(target.address or "", target.port)[0]
+    for name, word in (("address", host), ("username", target.username or "")):
+        message, hint = openssh.complaint(name, word) if word else ("", "")
+        if message:
+            form.error(name, message, hint)
 
 
 def _check_containers(form: Form, target: ComputeTarget) -> None:

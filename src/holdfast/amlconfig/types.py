@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from holdfast import kinds
 from holdfast.record import Record
+from holdfast.runner import untrusted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -205,3 +206,16 @@ class SparkDependencies(Record):
     packages: tuple[SparkPackage, ...] = ()
     extra: Mapping[str, Raw] = {}
     lines: Mapping[str, int] = {}
+
+
+def split_address(address: str, port: int | None) -> tuple[str, int | None]:
+    """``host``, ``host:2222``, ``[::1]`` and ``[::1]:2222``; a bare IPv6 address has no port."""
+    host, colon, digits = address.rpartition(":")
+    if address.startswith("["):
+        host, _, rest = address[1:].partition("]")
+        if not rest:
+            return host, port
+        given = untrusted.whole_number(rest[1:]) if rest[0] == ":" else None
+    else:
+        given = untrusted.whole_number(digits) if colon and ":" not in host else None
+    return (address, port) if given is None else (host, given)

@@ -14,7 +14,7 @@ from holdfast.api.history import runs
 from holdfast.api.run_table import RunTable
 from holdfast.api.script_submit import submit_words
 from holdfast.engine.notebooks import cell_records
-from holdfast.errors import HoldfastError, RemoteError, UsageError
+from holdfast.errors import HoldfastError, MalformedAnswerError, RemoteError, UsageError
 from holdfast.present import error_text
 from holdfast.present.terminal import EscapeFilter
 from holdfast.script_api import cell_history
@@ -94,9 +94,9 @@ class Magics:
         if options.no_wait:
             sys.stdout.write(f"submitted as run {run.number}\n")
             return run
-        return self._followed(run, is_shown=not cell.rstrip().endswith(";"))
+        return self._followed(run, returns, is_shown=not cell.rstrip().endswith(";"))
 
-    def _followed(self, run: Run, *, is_shown: bool) -> Any:
+    def _followed(self, run: Run, returns: list[str], *, is_shown: bool) -> Any:
         """The last value, unless the cell ends with a semicolon, as in IPython."""
         shown = EscapeFilter()  # what a target prints must not act on the terminal of IPython
         try:
@@ -106,14 +106,24 @@ class Magics:
             number = run.number
             sys.stdout.write(f"run {number} continues; holdfast.run({number}).cancel() ends it\n")
             return run
-        result = run.result()
-        self._shell.user_ns.update(result["variables"])
+        variables, value = _checked(run, returns)
+        self._shell.user_ns.update(variables)
         if not is_shown:
             return None
-        if "text" in result["last"]:
-            last = f"{result['last']['text']}\n".encode(errors="replace")
+        if "text" in value:
+            last = f"{value['text']}\n".encode(errors="replace")
             sys.stdout.write(shown.feed(last).decode())
-        return result["last"].get("value")
+        return value.get("value")
+
+
+def _checked(run: Run, returns: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The variables that were asked for, so that a target replaces no others in the notebook, and the last value."""
+    result = run.result()
+    variables, last = (result.get(name) if isinstance(result, dict) else None for name in ("variables", "last"))
+    if isinstance(variables, dict) and isinstance(last, dict) and set(variables) == set(returns):
+        return variables, last
+    what = "it is not the value of a cell with the variables that --get names"
+    raise MalformedAnswerError("the target sent a malformed result", where=run.id, answer=what)
 
 
 def _submit_options(options: argparse.Namespace) -> Options:

@@ -54,7 +54,15 @@ def check_options(function: str, options: Options) -> None:
             checked_path(name, given[name])
     data_options(given.get("data", {}))
     labels.checked_tags(given.get("tags", {}))
-    check_words([f"{name}={value}" for name, value in given.get("env", {}).items()])
+    check_words(_checked_variable(name, value) for name, value in given.get("env", {}).items())
+
+
+def _checked_variable(name: object, value: object) -> str:
+    if not isinstance(name, str) or "=" in name:
+        raise UsageError(f"{name!a:.200} is not a valid variable name", where="env", hint="env={'NAME': 'value'}")
+    if value is None:
+        raise _wrong(f"the variable {name}", value, "leave out a variable that is not to be set")
+    return f"{name}={value}"
 
 
 def check_words(texts: Iterable[str]) -> None:

@@ -6,9 +6,9 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any
 
-from holdfast.api import sending
+from holdfast.api import arrow_results, sending
 from holdfast.api.frames import needed
-from holdfast.errors import HoldfastError, MalformedAnswerError, MissingPackageError, RemoteError, UsageError
+from holdfast.errors import HoldfastError, MalformedAnswerError, RemoteError, UsageError
 from holdfast.present import missing_module
 from holdfast.script_api import remote_call
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from holdfast.api.run_handle import Run
 
 NAME = f"{remote_call.FOLDER}/result.json"
-_FREE_CELLS, _CELLS_PER_BYTE = 10_000_000, 64  # of a table that becomes a data frame
-_SAFE_PYARROW = (14, 0, 1)  # older ones run code that an Arrow file names: CVE-2023-47248
 
 
 def read(run: Run, *, allow_pickle: bool) -> Any:
@@ -116,25 +114,7 @@ class _Decoder:
         if kind in ("array", "scalar"):
             array = _array(self._file(value["npy"]))
             return array if kind == "array" else array[()]
-        return self._table(kind, self._file(value["arrow"]))
-
-    def _table(self, kind: str, path: Path) -> Any:
-        if kind == "polars":
-            return needed("polars").read_ipc(path)
-        if kind not in ("pandas", "pyarrow"):
-            raise ValueError(f"unknown type {kind!r}")
-        pyarrow = needed("pyarrow")
-        if tuple(int(part) for part in pyarrow.__version__.split(".")[:3] if part.isdigit()) < _SAFE_PYARROW:
-            what = f"pyarrow {pyarrow.__version__} can be made to run code by a file that it reads"
-            raise MissingPackageError(what, hint="pip install 'pyarrow>=14.0.1'")
-        with needed("pyarrow.ipc").open_file(pyarrow.memory_map(str(path))) as source:
-            table = source.read_all()
-        if kind == "pyarrow":
-            return table
-        # A cell takes a bit of the file or more, but columns without values take nothing, whatever their length.
-        if table.num_rows * table.num_columns > _FREE_CELLS + _CELLS_PER_BYTE * path.stat().st_size:
-            raise ValueError(f"{table.num_rows} rows in a file of {path.stat().st_size} bytes")
-        return table.to_pandas()
+        return arrow_results.read(kind, self._file(value["arrow"]))
 
     def _file(self, name: str) -> Path:
         if name in self._read:  # a short answer could fill the memory

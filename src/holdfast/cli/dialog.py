@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from holdfast.amlconfig.types import Finding
     from holdfast.environments.choice import Choice
+    from holdfast.errors import HoldfastError
     from holdfast.model import Json
     from holdfast.snapshot.snapshot import Pending
     from holdfast.target_lookup import Chosen
@@ -21,18 +22,27 @@ _LINK = "use --data for a folder of data, --link to link a folder instead of cop
 
 
 class TerminalDialog:
-    """Implements ``engine.submit.prepare.Dialog``. ``sure``: --yes was given; ``dry_run``: nothing will be used."""
+    """Implements ``engine.submit.prepare.Dialog``. ``sure``: --yes was given.
+
+    ``dry_run``: nothing will be used, so that nothing is asked; ``refused`` is why a submit would be refused.
+    """
 
     def __init__(self, *, sure: bool = False, dry_run: bool = False) -> None:
         self._sure = sure
         self._dry_run = dry_run
         self._progress = Progress(sys.stderr)
+        self.refused: HoldfastError | None = None
 
     def confirm(self, home: str, root: str, chosen: Chosen) -> None:
         if not self._dry_run:
             from holdfast.cli.confirm import confirm
 
             confirm(home, root, chosen)
+            return
+        from holdfast.engine.submit import confirmation
+
+        pending = confirmation.look(home, root, chosen)
+        self.refused = None if pending is None else confirmation.refusal(home, pending)
 
     def secret(self, name: str) -> str:
         if not sys.stdin.isatty():

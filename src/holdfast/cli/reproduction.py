@@ -12,6 +12,7 @@ from holdfast.cli.show import LogWriter, watch
 from holdfast.engine.submit import environment as environments
 from holdfast.engine.submit.reproduce import Again
 from holdfast.environments import lock
+from holdfast.environments.choice import is_managed
 from holdfast.ledger import Stopwatch, since_start_ns
 from holdfast.present import ending
 from holdfast.store import package_list
@@ -98,7 +99,7 @@ class Reproduction:
         """As it was in the run, where that was decided for the run and not by its files."""
         if isinstance(self._plan.get("interpreter"), dict):
             return isinstance(self._plan.get("environment"), dict)
-        return environments.is_managed(self._chosen, root)
+        return is_managed(root, self._chosen.compute)
 
     def _lock(self) -> lock.Lock | None:
         from holdfast.passport.contents import environment_lock

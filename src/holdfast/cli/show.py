@@ -107,7 +107,7 @@ class Screen:
         self._rest = b""
         if self._gpus is not None:
             self._gpus.another_attempt()
-        self._log.line(f"the run was lost and is restarted{': ' if reason else ''}{show(reason)}")
+        self._log.line(f"the run is restarted{': ' if reason else ''}{show(reason)}")
 
     def cut(self, file: str) -> None:
         sys.stderr.write(f"WARNING: the target sent more of {show(file)} than allowed; the rest was discarded\n")

@@ -128,4 +128,6 @@ def print_plan(parsed: Parsed, fields: Prepared, dialog: TerminalDialog) -> int:
         dialog.warn(warning)
     shown = {**plan.to_json(), "files": taken.files, "bytes": taken.bytes}
     emit(shown, fmt=parsed.text("output") or "json", query=parsed.text("query"))
+    if dialog.refused is not None:
+        raise dialog.refused
     return 0

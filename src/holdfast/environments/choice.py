@@ -73,7 +73,7 @@ def choose(
     wanted: Wanted,
     environ: Mapping[str, str],
 ) -> Choice | None:
-    """What a run of ``script`` uses; None where the files of ``aml_config`` decide, as they always have."""
+    """What a run of ``script`` uses; None where the files of ``aml_config`` decide, as always (``by_files``)."""
     chooser = _Chooser(root, compute, config, script, environ)
     if wanted.env or wanted.python:
         return _by_option(chooser, wanted)
@@ -87,6 +87,40 @@ def choose(
     if compute.user_managed_environment is not None or not is_bare(root):
         return None
     return _by_default(chooser)
+
+
+def by_files(
+    root: str, compute: ComputeTarget, config: RunConfig | None, script: str, environ: Mapping[str, str]
+) -> Choice | None:
+    """What the files of ``aml_config`` decide, in words; None where they cannot be read, which is reported later."""
+    from holdfast.environments import sources
+
+    key = {True: "true", False: "false", None: ""}[compute.user_managed_environment]
+    default = "the default in containers" if compute.kind.in_container else "the default with aml_config"
+    said_in = f"userManagedEnvironment: {key} in {compute.name}.compute" if key else default
+    chooser = _Chooser(root, compute, config, script, environ)
+    managed = is_managed(root, compute)
+    try:
+        declared = sources.find(root, config, script)
+    except ConfigError:
+        if managed:
+            return None
+        declared = None
+    if managed:
+        return chooser.project(said_in) or chooser.target(f"{said_in}; nothing is declared here")
+    unused = f"; {declared.file} is not used, --env project uses it" if declared is not None else ""
+    return chooser.target(f"{said_in}{unused}")
+
+
+def is_managed(root: str, compute: ComputeTarget) -> bool:
+    """Whether runs on this target use what the project in ``root`` declares, unless another environment is active.
+
+    With ``aml_config``, local and remote targets use the interpreter as it is where their file says nothing; so did the
+    original. In containers it was the other way round.
+    """
+    if compute.user_managed_environment is None:
+        return compute.kind.in_container or is_bare(root)
+    return not compute.user_managed_environment
 
 
 def is_bare(root: str) -> bool:

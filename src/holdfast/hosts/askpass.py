@@ -60,9 +60,9 @@ class Answer:
         from weakref import finalize
 
         os.makedirs(self._folder, 0o700, exist_ok=True)
-        temporary = tempfile.mkdtemp(prefix="ask-", suffix=".tmp", dir=_short(self._folder))
-        self._remove = finalize(self, rmtree, temporary, ignore_errors=True)  # at the latest when this process ends
-        path, program = os.path.join(temporary, "socket"), os.path.join(temporary, "ask")
+        folder = tempfile.mkdtemp(prefix="ask-", suffix=".tmp", dir=_short(self._folder))
+        self._remove = finalize(self, rmtree, folder, ignore_errors=True)  # at the latest when this process ends
+        path, program = os.path.join(folder, "socket"), os.path.join(folder, "ask")
         self._socket.bind(path)
         self._socket.listen(4)
         fd = os.open(program, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700)
@@ -146,6 +146,8 @@ def _is_us(asking: socket.socket) -> bool:
     return bool(struct.unpack("3i", raw)[1] == os.getuid())
 
 
-def _short(folder: str) -> str | None:
-    """A socket's name may not be long; the system's own temporary folder serves where ours is too deep."""
-    return folder if len(os.fsencode(folder)) < 70 else None
+def _short(folder: str) -> str:
+    """A socket's name may not be long: where our own folder is too deep, a temporary one."""
+    from tempfile import gettempdir
+
+    return folder if len(os.fsencode(folder)) < 70 else min(gettempdir(), "/tmp", key=len)

@@ -36,6 +36,7 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 _IN_DOUBLE = _PLAIN | frozenset(" ();'<>[]*?&|#~{}^")
 _IN_SINGLE = (_IN_DOUBLE | frozenset('"$`%')) - frozenset("'")
 _LONGEST = 60_000
+_LONGEST_NAME = 255
 # Reads the words of a command from stdin, where no shell can touch them, and becomes that command.
 _UNWRAP = (
     "import os,json;r=lambda n,d=b'':d if len(d)>=n else r(n,d+os.read(0,min(n-len(d),65536)));"
@@ -43,19 +44,21 @@ _UNWRAP = (
 )
 
 
+def complaint(what: str, word: str) -> tuple[str, str]:
+    """Why this cannot be an ``address`` or ``username``, with a hint; empty texts where it can."""
+    allowed = _PLAIN | set("%") if what == "username" or ":" in word else _PLAIN  # fe80::1%eth0
+    if word and word[0] not in "-@" and set(word) <= allowed and "//" not in word and len(word) <= _LONGEST_NAME:
+        return "", ""
+    hint = "use a plain host name or address" if what == "address" else "use a plain user name"
+    return f"{what} cannot be {word[:_LONGEST_NAME]!r}", hint
+
+
 def check(login: Login) -> None:
     """Refuse names that could be anything but a name before a process is started with them."""
     for what, word in (("address", login.address), ("username", login.user or "x")):
-        if not word or word[0] in "-@" or not set(word) <= _PLAIN | set("%") or "//" in word or len(word) > 255:
-            raise ConfigError(
-                f"{what} cannot be {word!r}", where=f"{login.name}.compute", hint="use a plain host name or address"
-            )
-    if "%" in login.address and ":" not in login.address:
-        raise ConfigError(
-            f"address cannot be {login.address!r}",
-            where=f"{login.name}.compute",
-            hint="use a plain host name or address",
-        )
+        message, hint = complaint(what, word)
+        if message:
+            raise ConfigError(message, where=f"{login.name}.compute", hint=hint)
     if login.port is not None and not 0 < login.port < 65536:
         raise ConfigError(f"port cannot be {login.port}", where=f"{login.name}.compute", hint="22 is the usual one")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from holdfast import lifecycle
 from holdfast.engine.runs import daily_cleanup, outputs
 from holdfast.engine.runs.run_target import store_of
 from holdfast.errors import LockedError, LostError, StoreError, UnreachableError
@@ -170,7 +171,7 @@ def _tell_of_gpus(home: Home, run: Run) -> None:
 
 
 def _may_retry(home: Home, run: Run, closed: Json) -> bool:
-    if closed.get("outcome") != "lost":
+    if closed.get("outcome") != "lost" and not lifecycle.was_killed(run.events):
         return False
     from holdfast.engine.submit import retry
 

@@ -19,6 +19,7 @@ from .store.store_identity import store_identity
 MYPY = False
 if MYPY:
     from .gpu import nvml_process
+    from .history import history_verb
 
 BEAT_S = 5.0  # a client that gets nothing for much longer than this gives up
 
@@ -35,11 +36,10 @@ def main(home: "bytes", runner: "str", umask: "int") -> "None":
 class Session:
     _data_arrivals: "uploads.Arrivals | None" = None
     _gpu_reader: "nvml_process.Reader | None" = None
+    _shared: "history_verb.SharedFolder | None" = None
 
     def __init__(self, home: "bytes", runner: "str", umask: "int") -> "None":
-        self.home = home
-        self.runner = runner
-        self.umask = umask
+        self.home, self.runner, self.umask = home, runner, umask
         self.objects = layout.objects(home)
         self.reader = wire.FrameReader(0)
         self._arrivals = uploads.Arrivals(home)
@@ -58,6 +58,7 @@ class Session:
             "load": self._images,
             "clean": self._clean,
             "data": self._data,
+            "history": self._history,
             "prepare": self._prepare,
             "solve": self._solve,
             "lacks": self._lacks,
@@ -233,19 +234,26 @@ class Session:
 
         reply.end(**data_verb.answer(self.home, header, self._arrivals_for(header)))
 
+    def _history(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
+        from .history import history_verb
+
+        self._shared = self._shared or history_verb.SharedFolder(self.home)
+        self._shared.answer(header, reply)
+
     def _lacks(self, header: "dict[str, object]", _payload: "bytes", reply: "mirror.Reply") -> "None":
         arrivals = self._arrivals_for(header)
         refused = arrivals.take_refusal()
         absent, begun = arrivals.lacks([str(digest) for digest in header["digests"]])  # type: ignore[attr-defined]
-        room = os.statvfs(arrivals.folder)
-        reply.end(missing=absent, partial=begun, refused=refused, free=room.f_bavail * room.f_frsize)
+        reply.end(missing=absent, partial=begun, refused=refused, free=arrivals.free_bytes())
 
     def _put(self, header: "dict[str, object]", payload: "bytes", _reply: "mirror.Reply") -> "None":
         """Not answered: the client learns at the start whether everything is there."""
         self._arrivals_for(header).add(payload, header)
 
     def _arrivals_for(self, header: "dict[str, object]") -> "uploads.Arrivals":
-        """What belongs to data sets is kept apart from project files: ``data`` names the shared folder, or is empty."""
+        """Data sets (``data``: their shared folder) and runs of a team are kept apart from project files."""
+        if header.get("history") and self._shared is not None:
+            return self._shared.arrivals
         shared = header.get("data")
         if shared is None:
             return self._arrivals
@@ -257,7 +265,7 @@ class Session:
 
     def keep_arrivals(self) -> "None":
         """The client is gone, perhaps cut off: what came whole need not come again."""
-        for arrivals in (self._arrivals, self._data_arrivals):
+        for arrivals in (self._arrivals, self._data_arrivals, self._shared.begun if self._shared else None):
             try:
                 if arrivals is not None:
                     arrivals.commit()

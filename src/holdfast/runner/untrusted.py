@@ -7,6 +7,7 @@ the standard library only: client and runner share them.
 import errno
 import os
 import stat
+import sys
 
 from . import json_text
 from .decoding import as_bytes
@@ -195,6 +196,15 @@ def inside(path: "AnyStr", folder: "AnyStr") -> "AnyStr":
     if real != root and not real.startswith(root.rstrip(os.sep.encode()) + os.sep.encode()):
         raise OutsideError("%s: a link that leads out of %s" % (_shown(path), _shown(folder)))
     return path
+
+
+def own_ids() -> "tuple[int, ...]":
+    """This user and, under sudo, the one who called it."""
+    if sys.platform == "win32":
+        return ()
+    user = os.geteuid()
+    caller = os.environ.get("SUDO_UID", "") if user == 0 else ""
+    return (user, int(caller)) if caller.isdecimal() and caller.encode("ascii", "replace").isdigit() else (user,)
 
 
 def _refuse_irregular(path: "AnyStr", status: "os.stat_result", limit: "int | None") -> "None":

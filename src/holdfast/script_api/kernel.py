@@ -31,6 +31,7 @@ _STARTUP_S = 600.0  # packages may be on a network file system
 _GOODBYE_S = 3.0
 _FIRST_CLIENT_S = 600.0
 _BLOCK = 64 * 1024
+_LARGEST_RECORD = 48 * 1024 * 1024  # bytes; a frame of the tunnel has 64 MB
 NO_KERNEL = 3  # the exit code of ``attach`` where nothing listens
 
 
@@ -115,13 +116,16 @@ class _Server:
         return connection
 
     def _send_records(self) -> "None":
+        """Cells can write there too: what is not a record is removed, and the kernel goes on."""
         folder = os.path.join(self._folder, CELLS)
-        for name in sorted(os.listdir(folder)):
-            if name.endswith(".json"):
-                path = os.path.join(folder, name)
-                with open(path, encoding="ascii") as source:
-                    self._tunnel.send_message({"cell": json.load(source)})
-                os.unlink(path)
+        try:
+            names = sorted(name for name in os.listdir(folder) if name.endswith(".json"))
+        except OSError:
+            return
+        for name in names:
+            record = _read_record(os.path.join(folder, name))
+            if record is not None:
+                self._tunnel.send_message({"cell": record})
 
     def _reason_to_end(self) -> "str":
         now = time.monotonic()
@@ -153,6 +157,20 @@ class _Server:
         while self._tunnel.is_attached and not self._tunnel.is_settled and time.monotonic() < until:
             self._tunnel.turn(0.05)
         return code
+
+
+def _read_record(path: "str") -> "Optional[Dict[str, Any]]":
+    """The record of that file, which is removed; None where it is none."""
+    try:
+        text = ""
+        if os.path.isfile(path) and os.path.getsize(path) <= _LARGEST_RECORD:
+            with open(path, encoding="ascii") as source:
+                text = source.read()
+        os.unlink(path)
+        record = json.loads(text)
+        return record if isinstance(record, dict) else None
+    except (OSError, ValueError, RecursionError):
+        return None
 
 
 def attach(folder: "str") -> "int":

@@ -316,12 +316,13 @@ def _read_rules(path: bytes, root: bytes) -> bytes:
 
 def _trusted_owners(root: bytes) -> tuple[int, ...] | None:
     """Whose ignore files are followed: also those of the owner of the folder, unless all users can write there."""
+    from holdfast.runner.untrusted import own_ids
     from holdfast.trust import ownership
 
     if os.name == "nt":
         return None
     owner = () if ownership.is_shared(os.fsdecode(root)) else (os.stat(root).st_uid,)
-    return (0, *ownership.own_ids(), *owner)
+    return (0, *own_ids(), *owner)
 
 
 def _read_regular(path: bytes, head: int = 0) -> bytes:

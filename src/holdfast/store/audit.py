@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _AGAIN = "submit the project with this file again to store it again"
 _LOOK = "the disk may be failing; do not use this run's file, and back up the others"
 _REPAIR = "holdfast store verify --repair"
+_REBUILD = f"no run is affected: the next command that lists runs makes it again, or: {_REPAIR}"
 
 
 class Problem(Record):
@@ -95,7 +96,8 @@ class _Audit:
         result += self._runners()
         path = self._home.settings
         result += [Problem("settings", path, what, "fix or delete the file") for what in settings.problems(path)]
-        result += [Problem("index", self._home.index_file, what, _REPAIR) for what in index.problems(self._home)]
+        problems = index.problems(self._home)
+        result += [Problem("index", self._home.index_file, what, _REBUILD) for what in problems]
         return result
 
     def _run(self, run: Run) -> Iterator[Problem]:

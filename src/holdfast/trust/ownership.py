@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from holdfast.runner.untrusted import own_ids
+
 
 def foreign_owner(path: str) -> int | None:
     """The owner of a path, or of what its link leads to, if that is another user; None for our own and for nothing.
@@ -22,14 +24,6 @@ def foreign_owner(path: str) -> int | None:
         if owner not in ours:
             return owner
     return None
-
-
-def own_ids() -> tuple[int, ...]:
-    if sys.platform == "win32":
-        return ()
-    user = os.geteuid()
-    caller = os.environ.get("SUDO_UID", "") if user == 0 else ""
-    return (user, int(caller)) if caller.isdecimal() and caller.isascii() else (user,)
 
 
 def is_own_folder(path: str) -> bool:
@@ -70,14 +64,3 @@ def is_changeable_by_others(path: str) -> bool:
         if parent == above:
             return False
         above = parent
-
-
-def user_name(uid: int) -> str:
-    if sys.platform == "win32":
-        return f"uid {uid}"
-    import pwd
-
-    try:
-        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
-    except KeyError:
-        return f"uid {uid}"

@@ -24,6 +24,7 @@ from holdfast.runner.decoding import readable
 from holdfast.web import languages, servers
 from holdfast.web.history import History
 from holdfast.web.live import Live
+from holdfast.web.terminal.prompts import Prompts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -53,7 +54,9 @@ _MARKS = {"good": "✓", "bad": "✗", "live": "▶", "other": "○"}
 class Workbench:
     """What every page uses: the store, the index, live news, and the language and theme that were chosen."""
 
-    def __init__(self, home: Home, folder: str, sessions: Sessions, *, read_only: bool) -> None:
+    def __init__(
+        self, home: Home, folder: str, sessions: Sessions, *, read_only: bool, has_prompts: bool = False
+    ) -> None:
         self.home = home
         self.folder = folder
         self.sessions = sessions
@@ -61,6 +64,7 @@ class Workbench:
         self.roots: dict[str, str] = {}  # of the projects that pages have shown, by the id that they had then
         self.history = History(home)
         self.live = Live(home, self.history)
+        self.prompts = Prompts(home, self.live.tell) if has_prompts else None
         self.is_stopping: Callable[[], bool] = lambda: False
         self._environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader(f"{_HERE}/templates"),
@@ -89,6 +93,7 @@ class Workbench:
             shortcuts=preferences.get("shortcuts", "on"),
             here=request.scope["path"],
             read_only=self.read_only,
+            has_prompts=self.prompts is not None,
             version=__version__,
             address=address,
             **values,
@@ -160,6 +165,8 @@ def make_app(bench: Workbench) -> Starlette:
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         yield
+        if bench.prompts is not None:
+            bench.prompts.close()
         bench.live.close()
         bench.history.close()
 

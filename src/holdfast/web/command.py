@@ -38,6 +38,7 @@ def ui(parsed: Parsed) -> int:
             port=int(port) if port else None,
             socket=parsed.flag("socket"),
             read_only=parsed.flag("read_only"),
+            terminal=parsed.flag("terminal"),
             open_browser=not parsed.flag("no_open") and not parsed.flag("socket"),
         ),
     )
@@ -67,6 +68,10 @@ def _refuse_options(parsed: Parsed) -> None:
         raise UsageError(f"--port {port}: not a port", hint="a number from 1 to 65535; 0 chooses a free one")
     if port is not None and parsed.flag("socket"):
         raise UsageError("use either --port or --socket, not both")
+    if parsed.flag("terminal") and parsed.flag("read_only"):
+        raise UsageError("use either --terminal or --read-only, not both")
+    if parsed.flag("terminal") and sys.platform == "win32":
+        raise UsageError("--terminal needs Unix terminals", hint="use holdfast shell")
     if parsed.flag("socket") and sys.platform == "win32":
         raise UsageError("--socket needs Unix sockets, which Python does not have on Windows")
 

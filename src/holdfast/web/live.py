@@ -48,7 +48,7 @@ class Live:
         self._queues[queue] = topics
         self._adjust()
         try:
-            yield f"data: {json.dumps({'topic': 'hello', 'version': self._history.version})}\n\n"
+            yield f"retry: 1000\ndata: {json.dumps({'topic': 'hello', 'version': self._history.version})}\n\n"
             silent = 0.0
             while not is_stopping():
                 try:

@@ -18,7 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from holdfast.errors import UsageError
 from holdfast.present.terminal import is_tty, show
 from holdfast.store.index.index import Index
-from holdfast.web import servers
+from holdfast.web import keeper, servers
 from holdfast.web.app import Workbench, make_app
 from holdfast.web.gate import SIGN_IN, Gate
 from holdfast.web.sessions import Sessions
@@ -42,40 +42,54 @@ class Options(NamedTuple):
     port: int | None = None
     socket: bool = False
     read_only: bool = False
+    terminal: bool = False
     open_browser: bool = True
 
 
 def serve(home: Home, options: Options) -> int:
-    Index(home).close()  # a large index is made by several processes, which a program with threads cannot start
     name = servers.host_name(home)
     with contextlib.ExitStack() as stack:
         listener = _unix_socket(home, stack) if options.socket else _tcp_socket(home, options.port)
         where = listener.getsockname() if options.socket else f"http://{name}:{listener.getsockname()[1]}"
-        sessions = Sessions()
-        workbench = Workbench(home, options.folder, sessions, read_only=options.read_only)
-        gate = Gate(make_app(workbench), (name,), sessions, read_only=options.read_only)
-        server = uvicorn.Server(
-            uvicorn.Config(
-                gate,
-                http=_Protocol,
-                ws="none",
-                lifespan="on",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                h11_max_incomplete_event_size=_HEADER_BYTES,
-                timeout_keep_alive=30,
-                timeout_graceful_shutdown=2,
-            )
-        )
-        workbench.is_stopping = lambda: server.should_exit
+        opening = os.path.join(servers.folder(home), f"open-{os.getpid()}.html")
+        stack.callback(_remove, opening)
         stack.enter_context(servers.Registered(home, {"address": where, "read_only": options.read_only}))
-        _tell(home, name, where, sessions, options, stack)
-        for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn handles them, and raises them again at the end
-            signal.signal(number, lambda *_: None)
-        server.run(sockets=[listener])
+        sessions = Sessions()
+
+        def run(is_first: bool) -> None:
+            Index(home).close()  # a large index is made by several processes: before there are threads
+            if is_first:
+                _tell(name, where, sessions, options, opening)
+            if is_tty(sys.stdin):
+                threading.Thread(target=_new_codes, args=(sessions,), daemon=True).start()
+            _run(home, name, listener, sessions, options)
+
+        keeper.run(sessions, run)
     return 0
+
+
+def _run(home: Home, name: str, listener: socket.socket, sessions: Sessions, options: Options) -> None:
+    workbench = Workbench(home, options.folder, sessions, read_only=options.read_only, has_prompts=options.terminal)
+    gate = Gate(make_app(workbench), (name,), sessions, read_only=options.read_only)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            gate,
+            http=_Protocol,
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            h11_max_incomplete_event_size=_HEADER_BYTES,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=2,
+        )
+    )
+    workbench.is_stopping = lambda: server.should_exit
+    for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn handles them, and raises them again at the end
+        signal.signal(number, lambda *_: None)
+    server.run(sockets=[listener])
 
 
 class _Protocol(H11Protocol):
@@ -125,7 +139,9 @@ def _unix_socket(home: Home, stack: contextlib.ExitStack) -> socket.socket:
 
     path = os.path.join(servers.folder(home), f"{os.getpid()}.sock")
     if len(os.fsencode(path)) > _LONGEST_SOCKET_PATH:
-        path = os.path.join(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-ui-")), "sock")
+        parent = min(tempfile.gettempdir(), "/tmp", key=len)
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-ui-", dir=parent))
+        path = os.path.join(folder, "sock")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:
@@ -139,7 +155,7 @@ def _unix_socket(home: Home, stack: contextlib.ExitStack) -> socket.socket:
     return listener
 
 
-def _tell(home: Home, name: str, where: str, sessions: Sessions, options: Options, stack: contextlib.ExitStack) -> None:
+def _tell(name: str, where: str, sessions: Sessions, options: Options, opening: str) -> None:
     """Print where the pages are, and open the browser signed in."""
     if options.socket:
         from shlex import quote
@@ -150,17 +166,16 @@ def _tell(home: Home, name: str, where: str, sessions: Sessions, options: Option
         sys.stdout.write(f"address  http://{name}:8080/\n")
     else:
         sys.stdout.write(f"address  {where}/\n")
-    if options.open_browser and _open_browser(home, where, sessions, stack):
+    if options.open_browser and _open_browser(where, sessions, opening):
         sys.stdout.write("the browser opens; Ctrl-C ends the server\n")
     else:
         sys.stdout.write(f"code     {sessions.new_code()}\n")
     sys.stdout.flush()
     if is_tty(sys.stdin):
         sys.stderr.write("Enter prints a new sign-in code, good for one sign-in within a minute\n")
-        threading.Thread(target=_new_codes, args=(sessions,), daemon=True).start()
 
 
-def _open_browser(home: Home, where: str, sessions: Sessions, stack: contextlib.ExitStack) -> bool:
+def _open_browser(where: str, sessions: Sessions, path: str) -> bool:
     """The code travels in a file that only its owner can read: arguments of a program can be read by all users."""
     import webbrowser
 
@@ -169,11 +184,9 @@ def _open_browser(home: Home, where: str, sessions: Sessions, stack: contextlib.
     except webbrowser.Error:
         sys.stderr.write("no browser was found; open the address and type the code\n")
         return False
-    path = os.path.join(servers.folder(home), f"open-{os.getpid()}.html")
     page = _OPENING.format(action=escape(f"{where}{SIGN_IN}"), code=escape(sessions.new_code()), next="/")
     with open(path, "w", encoding="utf-8", opener=lambda file, flags: os.open(file, flags, 0o600)) as target:
         target.write(page)
-    stack.callback(_remove, path)
     # A browser of the console waits until it is left, and the server must answer it meanwhile.
     threading.Thread(target=browser.open, args=(f"file://{path}",), daemon=True).start()
     return True

@@ -5,6 +5,10 @@ from __future__ import annotations
 import secrets
 import time
 from hmac import compare_digest
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 COOKIE = "holdfast"
 _CODE_SECONDS = 60.0
@@ -13,13 +17,17 @@ _MOST_SESSIONS = 50
 
 
 class Sessions:
-    """A code is good for one sign-in within a minute. Tokens have 256 bits and end with the server."""
+    """A code is good for one sign-in within a minute. Tokens have 256 bits and end with the command.
+
+    ``changed`` is told all tokens when one came or went.
+    """
 
     def __init__(self) -> None:
         self._code = ""
         self._expires = 0.0
         self._wrong = 0
-        self._tokens: list[str] = []
+        self.tokens: list[str] = []
+        self.changed: Callable[[list[str]], None] = lambda _tokens: None
 
     def new_code(self) -> str:
         self._code, self._expires, self._wrong = secrets.token_urlsafe(16), time.monotonic() + _CODE_SECONDS, 0
@@ -34,14 +42,18 @@ class Sessions:
             self._code = ""
         if not is_right or not is_due:
             return ""
-        self._tokens = [*self._tokens[1 - _MOST_SESSIONS :], secrets.token_urlsafe(32)]
-        return self._tokens[-1]
+        self._keep([*self.tokens[1 - _MOST_SESSIONS :], secrets.token_urlsafe(32)])
+        return self.tokens[-1]
 
     def is_open(self, token: str) -> bool:
-        return any(compare_digest(token.encode(), known.encode()) for known in self._tokens)
+        return any(compare_digest(token.encode(), known.encode()) for known in self.tokens)
 
     def sign_out(self, token: str) -> None:
-        self._tokens = [known for known in self._tokens if not compare_digest(token.encode(), known.encode())]
+        self._keep([known for known in self.tokens if not compare_digest(token.encode(), known.encode())])
+
+    def _keep(self, tokens: list[str]) -> None:
+        self.tokens = tokens
+        self.changed(tokens)
 
 
 def token_in(cookies: str) -> str:

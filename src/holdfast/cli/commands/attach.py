@@ -8,7 +8,7 @@ from shlex import quote
 
 from holdfast import kinds, target_lookup
 from holdfast import project as projects
-from holdfast.amlconfig.types import ComputeTarget
+from holdfast.amlconfig.types import ComputeTarget, split_address
 from holdfast.cli.conceal import concealed
 from holdfast.engine.machines import attach as engine
 from holdfast.engine.machines import target_files
@@ -96,7 +96,7 @@ def _understand(parsed: Parsed) -> tuple[ComputeTarget, str]:
         raise UsageError(f"{name!r} is not a valid target name", hint="--name NAME")
     if name == "local":
         raise UsageError("the name local is reserved for this machine", hint="use another --name")
-    host, port_number = target_lookup.split_address(address, port)
+    host, port_number = split_address(address, port)
     compute = ComputeTarget(
         name=name,
         type=kind,
@@ -112,7 +112,7 @@ def _understand(parsed: Parsed) -> tuple[ComputeTarget, str]:
 
 
 def _first_label(address: str) -> str:
-    host, _ = target_lookup.split_address(address, None)
+    host, _ = split_address(address, None)
     return host if host.replace(".", "").isdigit() or ":" in host else host.split(".")[0]
 
 
@@ -203,7 +203,11 @@ def found_lines(facts: Json) -> list[tuple[str, str]]:
         lines.append(("disk", f"{human_bytes(_number(disk.get('free')))} free"))
     engines, gpus = facts.get("engines"), facts.get("gpus")
     named = (
-        [f"{name} {details.get('version') or details.get('error')}" for name, details in engines.items()]
+        [
+            f"{name} {details.get('version') or details.get('error')}"
+            for name, details in engines.items()
+            if isinstance(details, dict)
+        ]
         if isinstance(engines, dict)
         else []
     )

@@ -10,7 +10,7 @@ from holdfast import project as projects
 from holdfast import settings, target_lookup
 from holdfast.cli.environments import Bench, described_offline
 from holdfast.engine.submit import declaration
-from holdfast.engine.submit import environment as engine
+from holdfast.environments.choice import is_managed
 from holdfast.errors import ConfigError, UsageError
 from holdfast.present.output import emit
 from holdfast.present.terminal import Progress, human_bytes, is_tty, show
@@ -150,7 +150,7 @@ def _bench(parsed: Parsed) -> Bench:
 def _managed(parsed: Parsed) -> tuple[Project, target_lookup.Chosen]:
     project = projects.remember(_project(parsed))
     chosen = _chosen(parsed, project.root)
-    if not engine.is_managed(chosen, project.root):
+    if not is_managed(project.root, chosen.compute):
         where = f"{chosen.compute.name}.compute"
         hint = "add this line to it: environment: project"
         raise ConfigError(

@@ -66,6 +66,8 @@ def pull(parsed: Parsed) -> int:
     if result.incomplete:
         some = ", ".join(result.incomplete[:5]) + (", ..." if len(result.incomplete) > 5 else "")
         message += f"; outputs of {_runs(len(result.incomplete))} are incomplete ({some}): see holdfast info -r RUN"
+    if result.others and result.others == len(result.new):
+        message += "; of other projects: holdfast runs --all lists runs of all projects"
     sys.stderr.write(f"{show(message)}\n")
     return StoreError.exit_code if result.incomplete else 0
 

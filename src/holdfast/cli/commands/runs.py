@@ -53,7 +53,7 @@ def status(parsed: Parsed) -> int:
     if history_record.is_incomplete(record):
         state["outputs"] = "incomplete"
     fields = {**state, **{key: record[key] for key in keys if record[key] not in (None, "")}}
-    if record["status"] == lifecycle.LOST and not retrying.refusal(home, run):
+    if not retrying.refusal(home, run):
         fields["hint"] = f"holdfast retry -r {record['run_number']} restarts it"
     if parsed.text("output") or parsed.text("query"):
         emit(fields, **parsed.form())
@@ -64,7 +64,7 @@ def status(parsed: Parsed) -> int:
 
 
 def retry(parsed: Parsed) -> int:
-    """Start a lost run again as a further attempt."""
+    """Start a lost or killed run again as a further attempt."""
     home, run = pick.run(parsed)
     target = target_of(run.request, home.path)
     channel = connect(home, target, SEARCHING)

@@ -8,8 +8,8 @@ import sys
 from holdfast import project as projects
 from holdfast.cli.confirm import choose
 from holdfast.engine.runs import path_shims
-from holdfast.engine.submit.environment import is_managed
 from holdfast.environments import choice
+from holdfast.environments.choice import is_managed
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.present.terminal import show
 from holdfast.project import remember
@@ -56,7 +56,7 @@ def local_python(home: Home, project: Project) -> tuple[str | None, bool]:
     selected = choice.choose(project.root, local.compute, local.config, "", choice.Wanted(), os.environ)
     if selected is not None:
         local = local._replace(compute=selected.compute)
-    managed = is_managed(local, project.root)
+    managed = is_managed(project.root, local.compute)
     python = _environment(home, project, local) if managed else None
     return python or _interpreter(local.compute.python_location), managed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 from holdfast.engine.runs import daily_cleanup
@@ -29,20 +30,22 @@ def reindex(_parsed: Parsed) -> int:
 
 
 def verify(parsed: Parsed) -> int:
+    from holdfast.cli.commands import team
     from holdfast.store import audit
-    from holdfast.store.shared import shared_folder, shared_verify
+    from holdfast.store.shared import shared_verify
 
-    home = open_home(create=False)
-    folder = parsed.text("folder") and shared_folder.opened(parsed.text("folder") or "", home)
-    with Progress(sys.stderr) as progress:
+    home, named = open_home(create=False), parsed.text("folder")
+    with contextlib.ExitStack() as stack:
+        folder = team.opened(stack, home, named, None) if named else None
+        progress = stack.enter_context(Progress(sys.stderr))
 
         def on_progress(files: int, size: int) -> None:
             progress.update(f"reading: {files} files, {human_bytes(size)}")
 
         problems = shared_verify.audit(home, folder, on_progress) if folder else audit.audit(home, on_progress)
-    left = problems
-    if parsed.flag("repair"):
-        left = shared_verify.repair(home, folder, problems) if folder else audit.repair(home, problems)
+        left = problems
+        if parsed.flag("repair"):
+            left = shared_verify.repair(home, folder, problems) if folder else audit.repair(home, problems)
     rows = [{"path": row.path, "problem": row.what, "todo": row.todo} for row in left]
     if rows or parsed.text("output") or parsed.text("query"):
         emit(rows, **parsed.form(), columns=("path", "problem", "todo"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -13,12 +14,16 @@ from holdfast.present.output import emit
 from holdfast.present.terminal import Progress, human_bytes, show
 from holdfast.store.home import open_home
 from holdfast.store.index.index import Index
-from holdfast.store.shared import shared_folder
+from holdfast.store.shared import local_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from contextlib import ExitStack
+
     from holdfast.cli.parse import Parsed
     from holdfast.model import Json
+    from holdfast.store.home import Home
+    from holdfast.store.shared.shared_folder import SharedFolder
 
 _SHOWN = 10
 
@@ -28,14 +33,13 @@ def push(parsed: Parsed) -> int:
 
     named = parsed.text("folder") or ""
     home, project, index = pick.here(parsed, create=True)
-    try:
-        folder = shared_folder.opened(named, home, create=True)
+    with contextlib.ExitStack() as stack:
+        stack.callback(index.close)
+        folder = opened(stack, home, named, parsed.text("project"), create=True)
         rows = index.of_store() if parsed.flag("all") else index.of_project(project.id)
         uids = [str(row["uid"]) for row in rows]
         pick.settle(home, index, uids)
-    finally:
-        index.close()
-    with Progress(sys.stderr) as progress:
+        progress = stack.enter_context(Progress(sys.stderr))
 
         def on_bytes(done: int, total: int, size: int) -> None:
             progress.update(f"writing run {done + 1} of {total}, {human_bytes(size)}")
@@ -48,6 +52,26 @@ def push(parsed: Parsed) -> int:
     for run_id in result.open[:_SHOWN]:
         sys.stderr.write(f"not ended, left for the next push: {show(run_id)}\n")
     return StoreError.exit_code if result.left_out else 0
+
+
+def opened(stack: ExitStack, home: Home, named: str, project: str | None, *, create: bool = False) -> SharedFolder:
+    """A folder of this machine, or ``gpu1:FOLDER`` on a target of a project; ``stack`` closes the connection."""
+    from holdfast.engine.transfer import target_folder
+
+    on_target = target_folder.split(named)
+    if on_target is None:
+        return local_folder.opened(named, home, create=create)
+    from holdfast import target_lookup
+    from holdfast.cli.confirm import choose
+    from holdfast.cli.reach import tell_quiet
+    from holdfast.engine.connection.channel import WORKING, connect
+
+    name, path = on_target
+    root = projects.find(project or os.getcwd()).root
+    target = target_lookup.resolve(choose(home.path, root, name).compute, home.path)
+    channel = connect(home, target, WORKING, tell_quiet)
+    stack.callback(channel.close)
+    return stack.enter_context(target_folder.TargetFolder(home, channel, name, path, create=create))
 
 
 def pull(parsed: Parsed) -> int:
@@ -66,9 +90,10 @@ def _pull_folder(parsed: Parsed, named: str) -> int:
     from holdfast.engine.transfer import pull_history
 
     home, project = open_home(), projects.find(parsed.text("project") or os.getcwd())
-    folder = shared_folder.opened(named, home)
     wanted = pull_history.Wanted("" if parsed.flag("all") else project.id, parsed.text("author") or "")
-    with Progress(sys.stderr) as progress:
+    with contextlib.ExitStack() as stack:
+        folder = opened(stack, home, named, parsed.text("project"))
+        progress = stack.enter_context(Progress(sys.stderr))
 
         def on_run(done: int, total: int, size: int) -> None:
             text = f"reading run {done + 1} of {total}, {human_bytes(size)}"
@@ -81,6 +106,8 @@ def _pull_folder(parsed: Parsed, named: str) -> int:
         index.close()
     labels = f", {counted(result.labels, 'label')}" if result.labels else ""
     message = f"{counted(len(result.new), 'run')} added from {named}{labels}, {result.present} already known"
+    if result.others and not result.new:
+        message += f"; {counted(result.others, 'run')} of other projects skipped, --all adds them"
     _tell(parsed, result._asdict(), message, result.left_out)
     return StoreError.exit_code if result.left_out else 0
 

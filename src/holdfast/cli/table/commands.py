@@ -115,7 +115,7 @@ COMMANDS = (
     ),
     Command(
         ("experiment", "retry"),
-        "Restart a lost run as a new attempt.",
+        "Restart a lost or killed run as a new attempt.",
         _AT + "runs:retry",
         (RUN, OLD_TARGET, PROJECT),
         aliases=(("retry",),),
@@ -344,7 +344,8 @@ COMMANDS = (
             Option(
                 ("--folder",),
                 "folder",
-                "Verify a folder of holdfast history push instead; --repair removes damaged files that you pushed.",
+                "Verify a folder (or TARGET:FOLDER) of holdfast history push instead; "
+                "--repair removes damaged files that you pushed.",
                 metavar="FOLDER",
             ),
         ),

@@ -65,7 +65,12 @@ SUBMIT = (
     PROJECT,
     Option(("--wait",), "wait", "Stream the log until the run ends. This is the default.", kind="flag", trailing=True),
     Option(("--no-wait", "-d", "--detach"), "no_wait", "Print the run id and return; the run continues.", kind="flag"),
-    Option(("--dry-run",), "dry_run", "Print the plan and do nothing.", kind="flag"),
+    Option(
+        ("--dry-run",),
+        "dry_run",
+        "Print the plan and do nothing. Fails if a submit would be refused.",
+        kind="flag",
+    ),
     Option(("--preflight",), "preflight", "Only check whether the run could start; send nothing.", kind="flag"),
     Option(
         ("--env",),
@@ -116,7 +121,7 @@ SUBMIT = (
     Option(
         ("--retries",),
         "retries",
-        "Restart the run up to N times if its machine is lost while this command waits.",
+        "Restart the run up to N times if its machine is lost or its script is killed while this command waits.",
         metavar="N",
     ),
     Option(("--gpus",), "gpus", "Reserve this many GPUs; wait until they are free.", metavar="N|all"),

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from holdfast.store.home import Home
     from holdfast.target_lookup import Target
 
-
 # By name: the numbers differ between systems.
 _LIMITED = frozenset(("EAGAIN", "EMFILE", "ENFILE", "ENOMEM", "EFBIG"))
 _REFUSED = frozenset(("ENOSPC", "EDQUOT", "EROFS", "EIO", "EACCES", "EPERM", "EEXIST", "ENOTDIR", "ENOTEMPTY"))
@@ -227,6 +226,10 @@ class RunnerChannel:
     def renew(self) -> None:
         """Give the target its time again, for the next piece of work."""
         self._transport.expect(self._patience.answer)
+
+    def stop_waiting(self) -> None:
+        """For another thread than the one that waits: what it sends or waits for ends as overdue within a second."""
+        self._transport.expect(0.0)
 
     def foresee(self, verb: str, **fields: object) -> None:
         """Send a request whose answer is read later; the target works on it meanwhile."""

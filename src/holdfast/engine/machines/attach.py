@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 
-from holdfast import answers
+from holdfast import answers, target_lookup
 from holdfast.amlconfig.types import DEFAULT_IMAGE
 from holdfast.amlconfig.write import reached_by
 from holdfast.engine.connection.channel import SEARCHING, RunnerChannel
@@ -16,7 +16,6 @@ from holdfast.engine.connection.transport import run_to_end
 from holdfast.engine.machines import gpu_probe
 from holdfast.errors import ConfigError, HoldfastError, HostKeyError, NoPythonError, SilentError, UnreachableError
 from holdfast.hosts import askpass, openssh
-from holdfast.hosts.ssh import SshHost
 from holdfast.model import Json, Login
 from holdfast.record import Record
 from holdfast.runner.decoding import readable
@@ -117,7 +116,8 @@ def enter(
 ) -> tuple[Login, Entry]:
     """Log in with the user's keys or the password, inspect the machine, and install a key if needed or requested."""
     root = compute.root
-    host = SshHost(login, shared=secret is None, secret=None if secret is None else lambda: secret)
+    reach = target_lookup.host_class(compute.kind)
+    host = reach(login, shared=secret is None, secret=None if secret is None else lambda: secret)
     try:
         python = find_python(host, f"{login.user}@{login.address}" if login.user else login.address or "")
     except BaseException:
@@ -129,7 +129,7 @@ def enter(
         facts = answers.table(channel.ask("survey", within=_SURVEY_S), "facts", login.name)
         method = "with your SSH key or agent"
         if own_key or secret is not None:
-            login, method = _install_key(home, login, channel, python, root, secret)
+            login, method = _install_key(home, login, channel, reach, python, root, secret)
         return login, Entry(facts, clients, python, method, _test_gpu(channel, compute, facts, python))
     finally:
         channel.close()
@@ -215,13 +215,19 @@ def search_python(host: Host, where: str = "") -> tuple[str, str]:
 
 
 def _install_key(
-    home: Home, login: Login, channel: RunnerChannel, python: str, root: str | None, secret: str | None
+    home: Home,
+    login: Login,
+    channel: RunnerChannel,
+    reach: Callable[..., Host],
+    python: str,
+    root: str | None,
+    secret: str | None,
 ) -> tuple[Login, str]:
     """Install a key and test a login with it alone; a machine that accepts no keys asks for a password each time."""
     line = make_key(login)
     channel.ask("authorize", client=home.id, line=line)
     keyed = login._replace(identity=layout.key(login.folder), asks=False)
-    trial = RunnerChannel(SshHost(keyed), python, root, login.name, layout.runner_digest(home.path), SEARCHING)
+    trial = RunnerChannel(reach(keyed), python, root, login.name, layout.runner_digest(home.path), SEARCHING)
     try:
         trial.hello()
         return keyed, "with a key created for this target"

@@ -45,6 +45,10 @@ def act(channel: RunnerChannel, target: str, name: str, action: str) -> Json:
     state = answers.text(_ask(channel, target, act=action, tree=row["hash"]), "state", target)
     if state == "in-use":
         raise UsageError(f"the data set {row['name']!r} is used by a run", where=target, hint="wait until it has ended")
+    if state == "absent" and action != "remove":
+        raise UsageError(
+            f"the data set {row['name']!r} was removed meanwhile", where=target, hint="submit with it again"
+        )
     return row
 
 

@@ -19,6 +19,7 @@ BLOCK = 64 * 1024
 UNDERWAY = 1024 * 1024  # of input that the command has not taken yet
 BEAT_S = 5.0
 PATIENCE_S = 120.0
+_FINISH_S = 2.0  # for what is being sent when the command has ended
 
 
 def execute(
@@ -84,7 +85,15 @@ class _Speaker:
             self._room.notify()
 
     def stop(self) -> None:
+        """Nothing is sent after this: the connection is closed next, and its descriptors may be those of another."""
         self._over.set()
+        with self._room:
+            self._room.notify_all()
+        if not self._speaking.acquire(timeout=_FINISH_S):
+            self._channel.stop_waiting()  # the other side takes no input
+            if not self._speaking.acquire(timeout=_FINISH_S):
+                return
+        self._speaking.release()
 
     def _beat(self) -> None:
         while not self._over.wait(BEAT_S):
@@ -95,7 +104,7 @@ class _Speaker:
             return
         while block := os.read(self._stdin, BLOCK):
             with self._room:
-                self._room.wait_for(lambda: self._underway < UNDERWAY)
+                self._room.wait_for(lambda: self._underway < UNDERWAY or self._over.is_set())
                 self._underway += len(block)
             self._say(block)
         self._say(b"", last=True)

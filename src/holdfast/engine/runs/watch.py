@@ -92,7 +92,7 @@ class Watch:
         return f"holdfast logs -f -r {quote(str(run_id))}"
 
     def _through_all_attempts(self) -> Steps:
-        """After an attempt that was lost with its machine, go on with the next one, if there is one."""
+        """After an attempt that was lost with its machine or killed, go on with the next one, if there is one."""
         home, uid, listener, skip = self._home, self._uid, self._listener, self._skip
         while True:
             run = runs.read(home, uid)
@@ -108,7 +108,7 @@ class Watch:
 
                 reconcile.settle(home, [run])
             if self._restart:
-                self._start_again_if_lost()
+                self._start_again_if_due()
             if runs.read(home, uid).attempt_number == run.attempt_number:
                 return state
             lost = runs.attempt(runs.read(home, uid), run.attempt_number)
@@ -136,10 +136,10 @@ class Watch:
         ticket = runs.read(self._home, self._uid).ticket
         return self._line.target.launcher.look(self._line.channel, [ticket])[ticket] == "gone"
 
-    def _start_again_if_lost(self) -> None:
+    def _start_again_if_due(self) -> None:
         home, line = self._home, self._line
         run = runs.read(home, self._uid)
-        if lifecycle.state_of(run.events) != lifecycle.LOST:
+        if lifecycle.state_of(run.events) != lifecycle.LOST and not lifecycle.was_killed(run.events):
             return
         from holdfast.engine.submit import retry
 

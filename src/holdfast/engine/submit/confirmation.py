@@ -13,10 +13,11 @@ from holdfast.record import Record
 from holdfast.runner import json_text, untrusted
 from holdfast.runner.decoding import as_bytes
 from holdfast.runner.store import layout
+from holdfast.runner.store.file_owners import user_name
 from holdfast.runner.untrusted import Untrusted, hexadecimal
 from holdfast.trust import confirmations
 from holdfast.trust.confirmations import Confirmation
-from holdfast.trust.ownership import foreign_owner, user_name
+from holdfast.trust.ownership import foreign_owner
 
 __all__ = [
     "Open",

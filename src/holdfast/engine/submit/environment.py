@@ -86,18 +86,6 @@ class Environment(Record):
         return {"key": self.key, "prefix": self.prefix, "source": self.source, "why": self.why}
 
 
-def is_managed(chosen: Chosen, root: str) -> bool:
-    """Whether runs on this target use what the project in ``root`` declares, unless another environment is active.
-
-    With ``aml_config``, local and remote targets use the interpreter as it is where their file says nothing; so did the
-    original. In containers it was the other way round.
-    """
-    setting = chosen.compute.user_managed_environment
-    if setting is None:
-        return chosen.compute.kind.in_container or is_bare(root)
-    return not setting
-
-
 def ask(
     project: Project, chosen: Chosen, script: str, channel: RunnerChannel, container: Container | None = None
 ) -> Asked | None:

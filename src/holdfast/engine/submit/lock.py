@@ -11,9 +11,10 @@ import hashlib
 import os
 import stat
 
+from holdfast import answers
 from holdfast.environments import lock, secrets
 from holdfast.environments.requirement import parse
-from holdfast.errors import BuildNeededError, ConfigError, InternalError
+from holdfast.errors import BuildNeededError, ConfigError
 from holdfast.location import PACKAGE
 from holdfast.model import Json
 from holdfast.runner import untrusted
@@ -141,10 +142,9 @@ def _ask_there(
         if header.get("failed"):
             error = _build_needed(requirements, refused)
             raise ConfigError(error.what, where=error.where, answer=str(header["failed"]), hint=error.hint)
-        answer = header.get("answer")
-        if header.get("end") and isinstance(answer, dict):
-            return answer, f"{header.get('log')} on the target"
-    raise InternalError("the runner sent no solved environment", where=requirements.declared.file)
+        if header.get("end"):
+            return answers.table(header, "answer"), f"{header.get('log')} on the target"
+    raise answers.malformed("end", None, "there")
 
 
 def _send_packages(home: Home, project: Project, requirements: Asked, channel: RunnerChannel) -> str | None:

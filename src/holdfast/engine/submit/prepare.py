@@ -128,10 +128,14 @@ def _with_environment(order: Order, prepared: Prepared, dialog: Dialog, environ:
     """The job and target with the Python that is used."""
     job, chosen = prepared.job, prepared.chosen
     wanted = choice.Wanted(order.environment, order.python, order.asked.folder)
-    made = choice.choose(prepared.project.root, chosen.compute, chosen.config, job.source_file, wanted, environ)
+    root = prepared.project.root
+    made = choice.choose(root, chosen.compute, chosen.config, job.source_file, wanted, environ)
     if made is None or made.origin in ("project", "target"):
-        _warn_of_foreign(prepared.project.root, dialog)
+        _warn_of_foreign(root, dialog)
     if made is None:
+        by_files = choice.by_files(root, chosen.compute, chosen.config, job.source_file, environ)
+        if by_files is not None:
+            dialog.environment(by_files)
         return prepared
     dialog.environment(made)
     why: Json = {"origin": made.origin, "why": made.why}

@@ -1,4 +1,4 @@
-"""Starts a new attempt of a run that was lost with its machine.
+"""Starts a new attempt of a run that was lost with its machine, or whose script was killed.
 
 Only two commands do it: the submit that still waits for the run, as often as ``--retries`` allows, and ``retry``.
 Values of ``-e``, ``--env-file`` and ``--secret`` are kept nowhere, so a run that was given some is not started again.
@@ -25,15 +25,16 @@ _MOST_WITHOUT_BEGINNING = 3  # attempts of a run whose script has not begun in a
 
 
 def refusal(home: Home, run: Run) -> str:
-    """Why this run must not be started again; empty if it may be. Any trace of an end forbids it."""
+    """Why this run must not be started again; empty if it may be. Any trace of an end but SIGKILL forbids it."""
     if run.damage:
         return run.damage
     state = lifecycle.state_of(run.events)
-    if state != lifecycle.LOST:
-        return f"its state is {state}, not Lost"
+    was_killed = lifecycle.was_killed(run.events)
+    if state != lifecycle.LOST and not was_killed:
+        return f"its state is {state}; only a run that is Lost, or whose script was killed (SIGKILL), can be restarted"
     if run.is_cancelled:
         return "it was canceled"
-    if any(event.get("type") == "exited" for event in run.events):
+    if any(event.get("type") == "exited" for event in run.events) and not was_killed:
         return "its script has ended"
     from holdfast.engine.runs.run_target import store_of
 
@@ -41,7 +42,7 @@ def refusal(home: Home, run: Run) -> str:
     damage = evidence.contradictions(os.fsencode(run.attempt), run.events, here)
     if damage:
         return f"its events.jsonl is damaged: {'; '.join(damage)}"
-    if any(_tells_of_end(line, run.attempt_name) for line in run.client):
+    if not was_killed and any(_tells_of_end(line, run.attempt_name) for line in run.client):
         return "a command that followed it saw it end"
     plan = runs.read_plan(run)
     if plan is None:

@@ -46,6 +46,7 @@ class Part(Record):
 
 class Shipment:
     copies = 2  # the object and the run's own copy of it
+    full_hint = "free disk space there, or set root: in the .compute file"
 
     def __init__(self, home: Home, channel: RunnerChannel, project: str, tell: Callable[[int, int], None]) -> None:
         self._home = home
@@ -71,10 +72,13 @@ class Shipment:
     def send_missing(self, tree: str) -> None:
         """Ask which objects of the tree are not there, and send those."""
         parts, answer = self._missing(tree)
-        partial: dict[str, int] = answers.table(answer, "partial")  # type: ignore[assignment]
-        begun = {str(name): size for name, size in partial.items() if answers.is_count(size)}
         self._check_room(parts, answer.get("free"))
-        self._send(parts, begun)
+        self._send(parts, self.begun(answer))
+
+    def begun(self, answer: Json) -> dict[str, int]:
+        """How much of which object an earlier upload left there."""
+        partial: dict[str, int] = answers.table(answer, "partial")  # type: ignore[assignment]
+        return {str(name): size for name, size in partial.items() if answers.is_count(size)}
 
     def lacking(self, tree: str) -> tuple[int, int]:
         """Bytes and objects that would have to be sent."""
@@ -83,7 +87,11 @@ class Shipment:
 
     def _missing(self, tree: str) -> tuple[list[Part], Json]:
         everything = list(changed(self._root, "", tree))
-        digests = [part.digest for part in everything]
+        absent, answer = self.lacks([part.digest for part in everything])
+        return [part for part in everything if part.digest in absent], answer
+
+    def lacks(self, digests: list[str]) -> tuple[set[str], Json]:
+        """Those of the objects that are not there, and the answer with all ``partial`` ones."""
         absent: set[str] = set()
         partial: Json = {}
         answer: Json = {}
@@ -91,7 +99,7 @@ class Shipment:
             answer = self._channel.ask("lacks", digests=digests[start : start + _ASKED_AT_ONCE], **self.fields)
             absent.update(answers.texts(answer, "missing"))
             partial.update(answers.table(answer, "partial"))
-        return [part for part in everything if part.digest in absent], {**answer, "partial": partial}
+        return absent, {**answer, "partial": partial}
 
     def remember(self, tree: str) -> None:
         """The target has all of it: it said so when it was asked to start."""
@@ -117,7 +125,7 @@ class Shipment:
             raise StoreError(
                 "the target's disk is too full",
                 answer=figures,
-                hint="free disk space there, or set root: in the .compute file",
+                hint=self.full_hint,
             )
 
     def _send(self, parts: list[Part], begun: dict[str, int]) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from holdfast.engine.transfer.pull_runs import Offer
     from holdfast.model import Json, Project
-    from holdfast.store.shared.shared_folder import Author, SharedRun
+    from holdfast.store.shared.shared_folder import Author, SharedFolder, SharedRun
 
 _AT_ONCE, _AT_ONCE_BYTES = 50, 256 << 20  # runs and bytes that are synced together
 _LARGEST = 64 << 20  # of run.json and other files that are read as a whole
@@ -38,6 +38,7 @@ class Pulled(Record):
     """``new``: run ids. ``present``: runs that are here or in the trash. ``left_out``: one line for each problem.
 
     ``labels`` is the number of names, tags, notes and hidden marks that were added; ``changed`` the uids that got one.
+    ``others`` is the number of new runs of other projects, which were not wanted.
     """
 
     new: list[str]
@@ -45,6 +46,7 @@ class Pulled(Record):
     left_out: list[str]
     labels: int
     changed: list[str]
+    others: int
 
 
 class _Candidate(Record):
@@ -55,20 +57,22 @@ class _Candidate(Record):
     run_id: str
 
 
-def pull(home: Home, project: Project, folder: str, wanted: Wanted, tell: Callable[[int, int, int], None]) -> Pulled:
+def pull(
+    home: Home, project: Project, folder: SharedFolder, wanted: Wanted, tell: Callable[[int, int, int], None]
+) -> Pulled:
     """``project`` is the present one. ``tell`` is called with runs done, runs in all (0: not known), and bytes read."""
-    authors = [author for author in shared_folder.authors(folder) if wanted.is_from(author)]
+    authors = [author for author in folder.authors() if wanted.is_from(author)]
     if wanted.author and not authors:
-        raise UsageError("no store in this folder has this owner or id", where=folder, answer=wanted.author)
+        raise UsageError("no store in this folder has this owner or id", where=folder.name, answer=wanted.author)
     with Staging(home) as stage, object_removal.Kept(os.fsencode(home.objects)):
-        receiver = _Receiver(home, project, stage)
+        receiver = _Receiver(home, project, folder, stage)
         candidates, present = receiver.choose(authors, wanted, tell)
         for done, candidate in enumerate(candidates):
             tell(done, len(candidates), receiver.bytes)
             receiver.receive(candidate)
         receiver.publish()
-    changed, count = _merge_labels(home, authors, receiver.left_out)
-    return Pulled(receiver.new, present, receiver.left_out, count, changed)
+    changed, count = _merge_labels(home, folder, authors, receiver.left_out)
+    return Pulled(receiver.new, present, receiver.left_out, count, changed, receiver.others)
 
 
 class Wanted(Record):
@@ -82,13 +86,14 @@ class Wanted(Record):
 
 
 class _Receiver:
-    def __init__(self, home: Home, project: Project, stage: Staging) -> None:
-        self._home, self._project, self._stage = home, project, stage
+    def __init__(self, home: Home, project: Project, folder: SharedFolder, stage: Staging) -> None:
+        self._home, self._project, self._folder, self._stage = home, project, folder, stage
         self._ready: list[tuple[_Candidate, Offer, list[str]]] = []
         self._ready_bytes = 0
         self._taken = taken_ids(home)
         self.new: list[str] = []
         self.left_out: list[str] = []
+        self.others = 0
         self.bytes = 0
 
     def choose(
@@ -100,22 +105,25 @@ class _Receiver:
         conflicts: set[str] = set()
         present = set()
         for author in authors:
-            for uid in shared_folder.uids(author):
-                if uid in here:
-                    present.add(uid)
-                    continue
+            names = self._folder.names(author, shared_folder.RUNS)
+            present.update(here.intersection(names))
+            new = [uid for uid in names if uid not in here]
+            wrong = self._folder.bring(author, shared_folder.RUNS, dict.fromkeys(new, shared_folder.LARGEST_LINES))
+            for uid in new:
                 tell(len(seen), 0, 0)
                 try:
+                    _refuse_if(wrong.get(uid))
                     shared = shared_folder.read_run(author, uid)
                 except (OSError, ValueError) as error:
                     self._leave_out(author, uid, error)
                     continue
                 if wanted.project_id and shared.project_id != wanted.project_id.lower():
+                    self.others += 1
                     continue
                 first, other = seen.setdefault(uid, (author, shared))
                 if other is shared or uid in conflicts:
                     continue
-                if shared_folder.evidence(first, other) != shared_folder.evidence(author, shared):
+                if self._evidence(first, other) != self._evidence(author, shared):
                     conflicts.add(uid)
                     hint = f"--author {first.id} or --author {author.id} decides"
                     self.left_out.append(f"{shared.run_id}: two stores offer it with different contents; {hint}")
@@ -123,6 +131,12 @@ class _Receiver:
         order = {author.id: number for number, author in enumerate(authors)}
         candidates = [_Candidate(author, shared.uid, shared.run_id) for author, shared in kept]
         return sorted(candidates, key=lambda item: (order[item.author.id], _stamp(item.run_id))), len(present)
+
+    def _evidence(self, author: Author, shared: SharedRun) -> tuple[object, ...]:
+        _, digest = shared.files.get("run.json", (0, ""))
+        if digest:
+            self._folder.bring(author, shared_folder.OBJECTS, {digest: _LARGEST})
+        return shared_folder.evidence(author, shared)
 
     def receive(self, candidate: _Candidate) -> None:
         """Copy a run to the staging folder and check it; publish when there are enough."""
@@ -140,6 +154,8 @@ class _Receiver:
             remove_tree(os.fsencode(self._stage.run(candidate.uid)))
             self._leave_out(candidate.author, candidate.run_id, error)
             return
+        finally:
+            self._folder.forget(candidate.author)
         self._ready.append((candidate, offer, digests))
         self._ready_bytes += self.bytes - before
         if len(self._ready) >= _AT_ONCE or self._ready_bytes >= _AT_ONCE_BYTES:
@@ -165,9 +181,19 @@ class _Receiver:
         self._ready, self._ready_bytes = [], 0
 
     def _copy(self, author: Author, shared: SharedRun) -> None:
-        quotas: dict[str, mirror.Quota] = {}
-        _refuse_without_space(self._home.path, shared.bytes)
+        _refuse_without_space(self._home.path, shared.bytes * self._folder.copies)
+        self._refuse_oversized(shared)
+        self._bring(author, {digest: size for size, digest in shared.files.values()})
         for name, (size, digest) in shared.files.items():
+            target = self._stage.run(shared.uid, shared_folder.local_name(name))
+            shared_folder.copy_object(author, digest, size, target)
+            self.bytes += size
+        if shared.tree:
+            self._copy_code(author, shared.tree)
+
+    def _refuse_oversized(self, shared: SharedRun) -> None:
+        quotas: dict[str, mirror.Quota] = {}
+        for name, (size, _) in shared.files.items():
             attempt, _, inner = name.partition("/")
             quota = quotas.setdefault(attempt, mirror.Quota(None, {}))
             if not inner.startswith("outputs/"):
@@ -175,22 +201,29 @@ class _Receiver:
                 if size > limit:
                     raise admission.Refused(f"{name}: {size} bytes, at most {limit} are read")
                 quota.count(inner, size)
-            target = self._stage.run(shared.uid, shared_folder.local_name(name))
-            shared_folder.copy_object(author, digest, size, target)
-            self.bytes += size
-        if shared.tree:
-            self._copy_code(author, shared.tree)
+
+    def _bring(self, author: Author, limits: dict[str, int], most: int | None = None) -> None:
+        problems = self._folder.bring(author, shared_folder.OBJECTS, limits, most)
+        _refuse_if(next(iter(problems.values()), None))
 
     def _copy_code(self, author: Author, tree: str) -> None:
         """Objects of a snapshot that are not in the store, folders behind what they hold."""
+
+        def bring(digests: list[str], most: int) -> None:
+            self._bring(author, dict.fromkeys(digests, most), most)
+
         folders = []
-        for digest, size, entries in shared_folder.trees(author, tree, self._has):
+        new: dict[str, int] = {}
+        for digest, size, entries in shared_folder.trees(author, tree, self._has, bring):
             folders.append((digest, size))
-            for entry in entries:
-                if entry.kind == "file" and not self._has(entry.digest):
-                    _refuse_without_space(self._home.path, entry.size)
-                    shared_folder.copy_object(author, entry.digest, entry.size, self._staged(entry.digest))
-                    self.bytes += entry.size
+            new.update(
+                (each.digest, each.size) for each in entries if each.kind == "file" and not self._has(each.digest)
+            )
+        _refuse_without_space(self._home.path, sum(new.values()) * self._folder.copies)
+        self._bring(author, new)
+        for digest, size in new.items():
+            shared_folder.copy_object(author, digest, size, self._staged(digest))
+            self.bytes += size
         for digest, size in reversed(folders):
             shared_folder.copy_object(author, digest, size, self._staged(digest))
 
@@ -201,13 +234,18 @@ class _Receiver:
         return os.fsdecode(objects.object_path(os.fsencode(layout.objects(self._stage.path)), digest))
 
 
-def _merge_labels(home: Home, authors: list[Author], left_out: list[str]) -> tuple[list[str], int]:
+def _merge_labels(
+    home: Home, folder: SharedFolder, authors: list[Author], left_out: list[str]
+) -> tuple[list[str], int]:
     """Uids of runs that got new labels, and how many."""
     offered: dict[str, list[tuple[str, Json]]] = {}
     for author in authors:
-        for path in shared_folder.label_files(author) if author.id != home.id else ():
+        names = folder.names(author, shared_folder.LABELS) if author.id != home.id else []
+        wrong = folder.bring(author, shared_folder.LABELS, dict.fromkeys(names, shared_folder.LARGEST_LINES))
+        for name in names:
             try:
-                lines = shared_folder.read_labels(path, author)
+                _refuse_if(wrong.get(name))
+                lines = shared_folder.read_labels(author, name)
             except (OSError, ValueError) as error:
                 left_out.append(f"labels of {author.owner_name or author.id}: {_reason(error, author.path)}")
                 continue
@@ -237,6 +275,11 @@ def _reason(error: Exception, *folders: str) -> str:
     for folder in folders:
         text = text.replace(f"{folder}{os.sep}", "")
     return text
+
+
+def _refuse_if(problem: str | None) -> None:
+    if problem:
+        raise admission.Refused(problem)
 
 
 def _refuse_without_space(path: str, needed: int) -> None:

@@ -39,7 +39,8 @@ class Gathered(Record):
     """Run ids that are new here, how many were here already, and how many made no sense.
 
     ``incomplete`` are ids of runs of which some outputs could not be fetched. ``left_alone`` is the number of runs
-    that are known here as runs of another target, or with other contents: nothing was written to them.
+    that are known here as runs of another target, or with other contents: nothing was written to them. ``others`` is
+    how many of the new ones are of other projects.
     """
 
     new: list[str]
@@ -47,6 +48,7 @@ class Gathered(Record):
     refused: int
     incomplete: list[str]
     left_alone: int = 0
+    others: int = 0
 
 
 class Offer(Record):
@@ -66,16 +68,17 @@ def gather(
     if channel.hello()["store"] == home.id:
         return Gathered([], sum(1 for _ in runs.uids(home)), 0, [])
     offers, refused = _offers(channel)
-    new, incomplete, left_alone = [], [], 0
+    new, incomplete, left_alone, others = [], [], 0, 0
     for done, offer in enumerate(offers):
         tell(done, len(offers))
         if _adopt(home, target, project, offer):
             new.append(offer.run_id)
+            others += offer.request["project_id"] != project.id
         elif not is_same_run(runs.read(home, offer.uid), offer, target):
             left_alone += 1
             continue
         incomplete += [offer.run_id] if _bring(home, channel, offer) else []
-    return Gathered(new, len(offers) - len(new) - left_alone, refused, incomplete, left_alone)
+    return Gathered(new, len(offers) - len(new) - left_alone, refused, incomplete, left_alone, others)
 
 
 def _offers(channel: RunnerChannel) -> tuple[list[Offer], int]:

@@ -2,7 +2,7 @@
 
 import os
 
-from ..data import data_sets
+from ..data import data_notes, data_sets
 from ..decoding import as_bytes
 from ..store import layout, object_removal, objects, run_list
 from ..store.files import is_temporary, unlink_quietly
@@ -21,9 +21,9 @@ def find(home: "bytes", shared: "str", part: "Part", now: "Clock", size_of: "Cal
     if not os.path.isdir(layout.data(home)) or os.path.islink(layout.data(home)):
         return part
     elsewhere = run_list.data_elsewhere(home)
-    notes = list(data_sets.notes(home))
+    notes = list(data_notes.notes(home))
     for note in notes:
-        size = size_of(data_sets.folder_of(note)) if note.get("ours") is True else 0
+        size = size_of(data_notes.folder_of(note)) if note.get("ours") is True else 0
         if note.get("pinned") is True:
             part.leave("pinned")
         elif str(note["tree"]) in elsewhere or data_sets.is_used(note):

@@ -7,27 +7,21 @@ which state its files were when their content was verified.
 
 import errno
 import fcntl
-import json
 import os
 import stat
 import sys
 
-from .. import untrusted
 from ..decoding import as_bytes, lossless
 from ..machine import limits
 from ..store import checkout, fork_guard, layout, object_removal, objects, stable_read
 from ..store.data_state import VerifiedObjects, fingerprint
 from ..store.exclusive_lock import InUse
-from ..store.files import SYNCED, sync_file_system, temporary_beside, unlink_quietly, write_whole
+from ..store.files import sync_file_system, temporary_beside, unlink_quietly
 from ..store.remove_tree import remove_tree
+from . import data_notes
 
 assert sys.platform != "win32"  # a target is never Windows
 
-MYPY = False
-if MYPY:
-    from collections.abc import Iterator
-
-_LARGEST_NOTE = 1 << 16
 # The time of every file of a set: a file that was written to since has another one, and is verified before it is used.
 _STAMP_NS = 315532800 * 10**9
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -51,51 +45,15 @@ def place(home: "bytes", shared: "str") -> "tuple[bytes, bytes]":
     return layout.data(home), layout.data_objects(home)
 
 
-def notes(home: "bytes") -> "Iterator[dict[str, object]]":
-    """All sets that are known here."""
-    folder = layout.data(home)
-    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
-        note = read_note(home, name[:-5].decode("ascii", "replace")) if name.endswith(b".json") else None
-        if note is not None:
-            yield note
-
-
-def read_note(home: "bytes", tree: "str") -> "dict[str, object] | None":
-    try:
-        data = untrusted.read_file(_note(home, tree), _LARGEST_NOTE, follow=False)
-        note = untrusted.loads(data)
-        folder_of(note)  # type: ignore[arg-type]
-        return note if isinstance(note, dict) and note["tree"] == tree else None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        if limits.explain(error):
-            raise
-        return None
-
-
-def write_note(home: "bytes", note: "dict[str, object]") -> "None":
-    data = json.dumps(note, sort_keys=True).encode("ascii") + b"\n"
-    os.makedirs(layout.data(home), 0o700, exist_ok=True)
-    write_whole(_note(home, str(note["tree"])), data, sync=SYNCED)
-
-
-def folder_of(note: "dict[str, object]") -> "bytes":
-    return as_bytes(note["at"])
-
-
-def used_ns(home: "bytes", note: "dict[str, object]") -> "int":
-    """When a run last used it."""
-    return os.stat(_note(home, str(note["tree"]))).st_mtime_ns
-
-
 def find(home: "bytes", tree: "str", shared: "str" = "") -> "bytes | None":
     """The folder of a set, in the state in which it was verified, or verified now; None where there is none.
 
     One that another user made is taken from ``shared`` after every byte of it was compared with the tree.
     """
-    note = read_note(home, tree)
+    note = data_notes.read(home, tree)
     if note is None:
         return _find_shared(home, tree, shared)
-    folder, is_own = folder_of(note), note.get("ours") is True
+    folder, is_own = data_notes.folder_of(note), note.get("ours") is True
     try:
         state = fingerprint(folder)
         if state == note.get("state"):
@@ -106,7 +64,7 @@ def find(home: "bytes", tree: "str", shared: "str" = "") -> "bytes | None":
             raise  # nothing is known about the set
         state, damaged = "", [""]
     if not damaged:
-        write_note(home, dict(note, state=state))
+        data_notes.change(home, tree, state=state)
         return folder
     for digest in damaged if is_own else ():
         if digest:
@@ -117,12 +75,12 @@ def find(home: "bytes", tree: "str", shared: "str" = "") -> "bytes | None":
 
 def is_whole(note: "dict[str, object]") -> "bool":
     """Whether the files of a set are still what was verified; they are read where their state has changed."""
-    return fingerprint(folder_of(note)) == note.get("state") or not _damaged(note)
+    return fingerprint(data_notes.folder_of(note)) == note.get("state") or not _damaged(note)
 
 
 def _damaged(note: "dict[str, object]") -> "list[str]":
     """As ``verify``. Versions of a set share files, so that one changes the state of another: those are not read."""
-    root, tree, folder = as_bytes(note["objects"]), str(note["tree"]), folder_of(note)
+    root, tree, folder = as_bytes(note["objects"]), str(note["tree"]), data_notes.folder_of(note)
     if note.get("ours") is not True:
         return verify(root, tree, folder)
     verified = VerifiedObjects(root)
@@ -145,7 +103,7 @@ def _find_shared(home: "bytes", tree: "str", shared: "str") -> "bytes | None":
         if limits.explain(error):
             raise
         return None
-    write_note(home, _new_note(tree, folder, root, state, is_own))
+    data_notes.write(home, _new_note(tree, folder, root, state, is_own))
     return folder
 
 
@@ -177,7 +135,7 @@ def make(home: "bytes", tree: "str", shared: "str") -> "bytes":
         remove_tree(beside)
         verified.add(*made)
         verified.save()
-    write_note(home, _new_note(tree, folder, root, fingerprint(folder), True))
+    data_notes.write(home, _new_note(tree, folder, root, fingerprint(folder), True))
     return folder
 
 
@@ -256,18 +214,10 @@ def hold(folder: "bytes", exclusive: "bool" = False) -> "int":
     return fd
 
 
-def touch(home: "bytes", tree: "str") -> "None":
-    """Note that it is used now: ``clean`` leaves it alone for a while."""
-    try:
-        os.utime(_note(home, tree))
-    except OSError:
-        pass  # a set that was removed at this moment; its user finds that out
-
-
 def is_used(note: "dict[str, object]") -> "bool":
     """Whether a process of this machine holds it."""
     try:
-        os.close(hold(folder_of(note), exclusive=True))
+        os.close(hold(data_notes.folder_of(note), exclusive=True))
         return False
     except InUse:
         return True
@@ -296,8 +246,8 @@ def remove(home: "bytes", note: "dict[str, object]") -> "None":
 
 def give_up(home: "bytes", note: "dict[str, object]") -> "None":
     """Take away a set that is damaged, and not its objects; InUse where a run uses it."""
-    if note.get("ours") is True and os.path.isdir(folder_of(note)):
-        lock = hold(folder_of(note), exclusive=True)
+    if note.get("ours") is True and os.path.isdir(data_notes.folder_of(note)):
+        lock = hold(data_notes.folder_of(note), exclusive=True)
         try:
             _forget(home, note)
         finally:
@@ -309,20 +259,20 @@ def give_up(home: "bytes", note: "dict[str, object]") -> "None":
 def needed_objects(home: "bytes", root: "bytes") -> "set[str]":
     """The digests of all objects below ``root`` that belong to a set."""
     digests = set()  # type: set[str]
-    for note in notes(home):
+    for note in data_notes.notes(home):
         if as_bytes(note["objects"]) == root:
             object_removal.mark(root, str(note["tree"]), digests)
     return digests
 
 
 def _forget(home: "bytes", note: "dict[str, object]") -> "None":
-    folder = folder_of(note)
+    folder = data_notes.folder_of(note)
     if note.get("ours") is True and os.path.isdir(folder):
         gone = temporary_beside(folder)
         os.chmod(folder, 0o700)
         os.rename(folder, gone)
         _remove_links(gone, as_bytes(note["objects"]), str(note["tree"]))
-    unlink_quietly(_note(home, str(note["tree"])))
+    data_notes.remove(home, str(note["tree"]))
 
 
 def _remove_links(folder: "bytes", root: "bytes", tree: "str") -> "None":
@@ -345,10 +295,6 @@ def _new_note(tree: "str", folder: "bytes", root: "bytes", state: "str", is_own:
         size += sum(os.lstat(os.path.join(inner, name)).st_size for name in names)
     note = {"v": 1, "tree": tree, "at": lossless(folder), "objects": lossless(root), "state": state, "ours": is_own}
     return dict(note, files=files, bytes=size, pinned=False)
-
-
-def _note(home: "bytes", tree: "str") -> "bytes":
-    return layout.data_note(home, untrusted.hexadecimal(tree, 64).encode("ascii"))
 
 
 class _Linker(checkout.Copier):

@@ -5,7 +5,7 @@ import os
 from .. import untrusted
 from ..store import objects
 from ..store.exclusive_lock import InUse
-from . import data_sets, data_verify
+from . import data_notes, data_sets, data_verify
 
 MYPY = False
 if MYPY:
@@ -16,18 +16,18 @@ def answer(home: "bytes", header: "dict[str, object]", arrivals: "Arrivals") -> 
     """``act``: make, list, pin, unpin, remove or verify; to verify without a tree is for what belongs to no set."""
     act = header.get("act")
     if act == "list":
-        return {"sets": [_row(home, note) for note in data_sets.notes(home)]}
+        return {"sets": [_row(home, note) for note in data_notes.notes(home)]}
     if act == "verify" and not header.get("tree"):
         return data_verify.unfinished(home)
     tree = untrusted.hexadecimal(header["tree"], 64)
     if act == "make":
         return _make(home, tree, str(header.get("data") or ""), str(header.get("name") or ""), arrivals)
-    note = data_sets.read_note(home, tree)
+    note = data_notes.read(home, tree)
     if note is None:
         return {"state": "absent"}
     if act in ("pin", "unpin"):
-        data_sets.write_note(home, dict(note, pinned=act == "pin"))
-        return {"state": "done"}
+        is_there = data_notes.change(home, tree, pinned=act == "pin")
+        return {"state": "done" if is_there else "absent"}
     if act == "verify":
         return data_verify.verify(home, note)
     if act != "remove":
@@ -52,10 +52,10 @@ def _make(home: "bytes", tree: "str", shared: "str", name: "str", arrivals: "Arr
         except objects.Damaged as error:
             objects.discard(root, error.digest)
             return {"state": "missing", "refused": refused or str(error), "remark": remark}
-    data_sets.touch(home, tree)
-    note = data_sets.read_note(home, tree)
+    data_notes.touch(home, tree)
+    note = data_notes.read(home, tree)
     if note is not None and name and not note.get("name"):
-        data_sets.write_note(home, dict(note, name=name))
+        data_notes.change(home, tree, name=name)
     return {"state": "here", "remark": remark}
 
 
@@ -74,5 +74,5 @@ def _row(home: "bytes", note: "dict[str, object]") -> "dict[str, object]":
     names = ("tree", "name", "files", "bytes", "pinned", "at")
     row = {name: note.get(name) for name in names}
     return dict(
-        row, in_use=data_sets.is_used(note), shared=note.get("ours") is not True, used_ns=data_sets.used_ns(home, note)
+        row, in_use=data_sets.is_used(note), shared=note.get("ours") is not True, used_ns=data_notes.used_ns(home, note)
     )

@@ -5,7 +5,7 @@ from ..store import object_removal, objects
 from ..store.data_state import VerifiedObjects
 from ..store.exclusive_lock import InUse
 from ..store.files import unlink_quietly
-from . import data_sets
+from . import data_notes, data_sets
 
 MYPY = False
 if MYPY:
@@ -14,7 +14,7 @@ if MYPY:
 
 def verify(home: "bytes", note: "dict[str, object]") -> "dict[str, object]":
     """Damaged objects are removed, and a set that has any is given up: the next submit sends what is missing."""
-    root, tree, folder = as_bytes(note["objects"]), str(note["tree"]), data_sets.folder_of(note)
+    root, tree, folder = as_bytes(note["objects"]), str(note["tree"]), data_notes.folder_of(note)
     is_own = note.get("ours") is True
     try:
         if is_own:
@@ -33,7 +33,7 @@ def verify(home: "bytes", note: "dict[str, object]") -> "dict[str, object]":
 def unfinished(home: "bytes") -> "dict[str, object]":
     """The same for objects that belong to no set, such as those of an upload that was cut off."""
     files = damaged = 0
-    roots = {as_bytes(note["objects"]) for note in data_sets.notes(home) if note.get("ours") is True}
+    roots = {as_bytes(note["objects"]) for note in data_notes.notes(home) if note.get("ours") is True}
     for root in roots | {data_sets.place(home, "")[1]}:
         try:
             needed = data_sets.needed_objects(home, root)
@@ -77,5 +77,5 @@ def _give_up(home: "bytes", note: "dict[str, object]") -> "str":
         data_sets.give_up(home, note)
         return "damaged"
     except InUse:  # the run that has it ends with a warning, and the next one finds it unverified
-        data_sets.write_note(home, dict(note, state=""))
+        data_notes.change(home, str(note["tree"]), state="")
         return "in-use"

@@ -8,7 +8,7 @@ from ..machine import limits
 from ..run.workdir import CannotPrepare
 from ..store import layout, objects
 from ..store.data_state import fingerprint
-from . import data_sets
+from . import data_notes, data_sets
 
 MYPY = False
 if MYPY:
@@ -27,8 +27,8 @@ def location(home: "bytes", data: "Data") -> "bytes":
     """The path at which the script finds it, in a container too."""
     if data.path:
         return os.path.expanduser(as_bytes(data.path))
-    note = data_sets.read_note(home, data.tree)
-    folder = data_sets.folder_of(note) if note else os.path.join(layout.data(home), as_bytes(data.tree))
+    note = data_notes.read(home, data.tree)
+    folder = data_notes.folder_of(note) if note else os.path.join(layout.data(home), as_bytes(data.tree))
     return os.path.join(folder, as_bytes(data.file)) if data.file else folder
 
 
@@ -69,7 +69,7 @@ class RunData:
                 if data.path and data.state:
                     is_same = self._state(data) == data.state
                 else:
-                    note = data_sets.read_note(self._home, data.tree) if data.tree else None
+                    note = data_notes.read(self._home, data.tree) if data.tree else None
                     is_same = note is None or data_sets.is_whole(note)
             except (OSError, objects.Damaged):
                 is_same = False
@@ -88,7 +88,7 @@ class RunData:
             folder = data_sets.find(self._home, data.tree, data.shared)
             if folder is not None:
                 self._held.append(data_sets.hold(folder))
-                data_sets.touch(self._home, data.tree)
+                data_notes.touch(self._home, data.tree)
                 return
         except OSError as error:
             if limits.explain(error):

@@ -1,13 +1,14 @@
-"""The folder of checkpoints: made before the script starts, taken over from a lost attempt, kept among the outputs.
+"""The folder of checkpoints: made before the script starts, taken over from an earlier attempt, kept among the outputs.
 
 While the script runs, the folder is beside its own. In ``outputs/`` it would be found by scripts and libraries that ask
 whether ``outputs/`` is empty.
 """
 
 import os
+import stat
 
-from ..decoding import escaped
-from ..store import layout
+from ..decoding import as_bytes, escaped, lossless
+from ..store import jsonl, layout
 from ..store.permissions import open_folder
 
 
@@ -21,7 +22,8 @@ def prepare(attempt: "bytes") -> "tuple[str, str]":
     left = ""
     for number in range(int(own[1:]) - 1, 0, -1) if own[1:].isdigit() else ():
         earlier = os.path.join(run, b"a%d" % number)
-        theirs = _folder(earlier)
+        collected = _collected(earlier)
+        theirs = collected or _folder(earlier)
         link = _link_on(earlier, theirs)
         if link == theirs and _leads_outside(theirs, run):
             os.symlink(os.readlink(theirs), mine)
@@ -32,34 +34,39 @@ def prepare(attempt: "bytes") -> "tuple[str, str]":
         for folder in reversed(_parts(earlier, theirs)):
             open_folder(folder)  # a script may have made them read-only
         if os.path.isdir(theirs) and os.listdir(theirs):
-            os.rename(theirs, mine)
+            if collected:
+                _copy(theirs, mine)  # they are results of that attempt, listed with their hashes
+            else:
+                os.rename(theirs, mine)
             return "a%d" % number, left
     os.mkdir(mine, 0o700)
     return "", left
 
 
-def keep(attempt: "bytes") -> "str":
-    """Move checkpoints into outputs/ of the script's folder; returns what is wrong, empty when all is well.
+def keep(attempt: "bytes") -> "tuple[str, str]":
+    """Move checkpoints into outputs/ of the script's folder.
 
-    A script that wrote none has no such folder among its outputs.
+    Returns the name of their folder in there, empty if the script wrote none, and what is wrong, empty if nothing is.
     """
     folder = layout.checkpoints(attempt)
     if not os.path.lexists(folder):
-        return ""
+        return "", ""
     try:
         if not os.path.islink(folder):
             open_folder(folder)
             if not os.listdir(folder):
                 os.rmdir(folder)
-                return ""
+                return "", ""
         outputs = layout.outputs(layout.work(attempt))
         if os.path.islink(outputs) or not os.path.isdir(outputs):
-            return "the checkpoints were not collected, because outputs/ is no folder; they are in %s" % escaped(folder)
+            what = "the checkpoints were not collected, because outputs/ is no folder; they are in %s"
+            return "", what % escaped(folder)
         open_folder(outputs)
-        os.rename(folder, _free_name(layout.kept_checkpoints(layout.work(attempt))))
+        kept = _free_name(layout.kept_checkpoints(layout.work(attempt)))
+        os.rename(folder, kept)
     except OSError as error:
-        return "the checkpoints could not be stored: %s; they are in %s" % (error.strerror, escaped(folder))
-    return ""
+        return "", "the checkpoints could not be stored: %s; they are in %s" % (error.strerror, escaped(folder))
+    return lossless(os.path.basename(kept)), ""
 
 
 def _free_name(wanted: "bytes") -> "bytes":
@@ -70,6 +77,27 @@ def _free_name(wanted: "bytes") -> "bytes":
         pass
     names = (wanted + (b"-%d" % number if number else b"") for number in range(1000))
     return next(name for name in names if not os.path.lexists(name))
+
+
+def _collected(attempt: "bytes") -> "bytes":
+    """The folder among the outputs of an attempt whose script has ended; empty where there is none."""
+    events = jsonl.read_lines(layout.events(attempt))
+    name = as_bytes(next((event.get("checkpoints") for event in events if event.get("type") == "closed"), "") or "")
+    if os.path.basename(name) != name or name in (b"", b".", b".."):
+        return b""
+    folder = os.path.join(layout.outputs(attempt), name)
+    return folder if os.path.lexists(folder) else b""
+
+
+def _copy(source: "bytes", target: "bytes") -> "None":
+    """Plain files, folders and links; a FIFO or socket is no checkpoint."""
+    import shutil
+
+    def irregular(folder: "str | os.PathLike[str]", names: "list[str]") -> "list[str]":
+        modes = ((name, os.lstat(os.path.join(folder, name)).st_mode) for name in names)
+        return [name for name, mode in modes if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))]
+
+    shutil.copytree(os.fsdecode(source), os.fsdecode(target), symlinks=True, ignore=irregular)
 
 
 def _folder(attempt: "bytes") -> "bytes":

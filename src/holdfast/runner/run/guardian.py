@@ -176,8 +176,7 @@ def close_in_place(attempt: "bytes", plan: "Plan | None", why: "str", who: "str"
         results = outputs.collect(attempt, plan)
         if results.kept:
             events.add("kept", **results.kept)
-        if results.trouble:
-            more.update(outputs_trouble=results.trouble, unlisted=results.unlisted)
+        more.update(results.details())
     if not why or "exited" in kinds:
         end = "lost", 125, "the script's own outcome is unknown"
     else:

@@ -31,14 +31,20 @@ class Collected:
     """What a run left.
 
     ``trouble`` says line by line what could not be kept, empty when all is well; ``unlisted`` why there is no
-    manifest: then ``list_late`` may still write it. ``kept``: the event about files elsewhere, or empty.
+    manifest: then ``list_late`` may still write it. ``checkpoints``: their folder in outputs/, if there are any.
+    ``kept``: the event about files elsewhere, or empty.
     """
 
     def __init__(self) -> "None":
         self.files = self.size = 0
-        self.trouble = self.unlisted = ""
+        self.trouble = self.unlisted = self.checkpoints = ""
         self.kept = {}  # type: dict[str, object]
         self.over_limit = False  # whether files stay in the script's folder because of a limit
+
+    def details(self) -> "dict[str, object]":
+        """What the closing event says of them."""
+        fields = {"outputs_trouble": self.trouble, "unlisted": self.unlisted, "checkpoints": self.checkpoints}
+        return {name: value for name, value in fields.items() if value}
 
     def add_trouble(self, lines: "list[str]") -> "None":
         self.trouble = "\n".join([part for part in [self.trouble, *lines] if part])
@@ -57,7 +63,8 @@ def collect(attempt: "bytes", plan: "Plan | None" = None, since: "int" = 0) -> "
     result = Collected()
     made, kept = layout.outputs(layout.work(attempt)), layout.outputs(attempt)
     if not _replaced(attempt):
-        result.add_trouble([checkpoints.keep(attempt)])
+        result.checkpoints, trouble = checkpoints.keep(attempt)
+        result.add_trouble([trouble])
     try:
         result.add_trouble([_keep(made, kept)])
     except OSError as error:
@@ -123,11 +130,12 @@ def _write_manifest(attempt: "bytes", folder: "bytes") -> "tuple[int, int, list[
 
 
 def remove_partial(attempt: "bytes") -> "None":
-    """Remove the manifest that a supervisor was writing when it was killed."""
-    manifest = layout.manifest.name.encode("ascii")
-    for name in os.listdir(attempt):
-        if name.startswith(manifest) and is_temporary(name):
-            unlink_quietly(os.path.join(attempt, name))
+    """Remove what a supervisor was writing when it was killed: the manifest, the list of packages."""
+    for path in (layout.manifest(attempt), layout.package_file(attempt)):
+        folder, begun = os.path.split(path)
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            if name.startswith(begun) and is_temporary(name):
+                unlink_quietly(os.path.join(folder, name))
 
 
 def _append(fd: "int", line: "bytes", attempt: "bytes") -> "None":

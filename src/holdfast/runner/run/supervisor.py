@@ -331,10 +331,7 @@ class Supervisor:
         for trouble in troubles:
             self._note(trouble)
         results = self._results
-        details = {"outputs_trouble": results.trouble, "unlisted": results.unlisted}
-        self.events.close(
-            outcome, exit_code, reason, **hashes, **{name: value for name, value in details.items() if value}
-        )
+        self.events.close(outcome, exit_code, reason, **hashes, **results.details())
         if self._secrets.on_end:
             message = "\n".join(part for part in (reason, results.trouble) if part)
             answer = notify.notify(self._secrets.on_end, self.plan, outcome, exit_code, message)

@@ -181,6 +181,11 @@ def data_note(home: "bytes", tree: "bytes") -> "bytes":
     return os.path.join(data(home), tree + b".json")
 
 
+def data_lock(home: "bytes") -> "bytes":
+    """Held while the note of a data set is changed."""
+    return os.path.join(data(home), b"lock")
+
+
 def run(home: "AnyStr", uid: "AnyStr") -> "AnyStr":
     return os.path.join(runs(home), uid)
 

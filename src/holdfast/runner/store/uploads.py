@@ -38,11 +38,11 @@ class Arrivals:
         self._unmade = set()  # type: set[str]
         self._refused = ""
 
-    @property
-    def folder(self) -> "bytes":
-        """A folder of the file system that takes the objects."""
+    def free_bytes(self) -> "int":
+        """Of the file system that takes the objects."""
         above = os.path.dirname(self._root)
-        return above if os.path.isdir(above) else self._home
+        room = os.statvfs(above if os.path.isdir(above) else self._home)
+        return room.f_bavail * room.f_frsize
 
     def add(self, payload: "bytes", header: "dict[str, object]") -> "None":
         """Take what a frame holds. Trouble is kept for later: a client that is sending does not read answers."""

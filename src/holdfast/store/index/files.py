@@ -98,18 +98,27 @@ def records_path(path: str) -> str:
 
 
 def is_sound(path: str) -> bool:
-    """Whether the index is as its last writer left it. A journal means that a writer was killed."""
+    return not complaint(path)
+
+
+def complaint(path: str) -> str:
+    """Why the index is not as its last writer left it; empty where it is. A journal means that a writer was killed."""
+    unfinished = "the last write to it was not completed: its command was killed, or the disk was full"
     try:
         with open(f"{path}.sum", encoding="ascii") as source:
             checksum, least, stamp = source.read().split()
-        if os.path.exists(f"{path}-journal") or os.path.getsize(records_path(path)) < int(least):
-            return False
+        size = os.path.getsize(records_path(path))
+        if os.path.exists(f"{path}-journal"):
+            return unfinished
         status = os.stat(path)
-        if status.st_size > LARGE and status.st_mtime_ns == int(stamp):
-            return True
-        return checksum == _sum(path)
+        is_known = size >= int(least) and status.st_size > LARGE and status.st_mtime_ns == int(stamp)
+        if is_known or (size >= int(least) and checksum == _sum(path)):
+            return ""
+        if size > int(least):  # of a write whose checksum was not noted
+            return unfinished
     except (FileNotFoundError, ValueError):
-        return False
+        return unfinished
+    return "it is not what was last written: another program or the disk changed it, or a write was cut off"
 
 
 def seal(path: str, *, whole: bool) -> None:

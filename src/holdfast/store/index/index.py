@@ -348,8 +348,8 @@ def problems(home: Home) -> list[str]:
         with home.lock("index"):
             if not os.path.exists(home.index_file):
                 return []
-            if not files.is_sound(home.index_file):
-                return ["it was changed since it was last written"]
+            if complaint := files.complaint(home.index_file):
+                return [complaint]
     except LockedError as error:
         return [f"it could not be read: {error.by} holds its lock"]
     except OSError:

@@ -12,60 +12,58 @@ is read here was written by others and is checked like an archive.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import re
-import sys
 
 from holdfast.errors import UsageError
 from holdfast.record import Record
 from holdfast.runner import untrusted
 from holdfast.runner.decoding import as_bytes
+from holdfast.runner.history import shared_part
 from holdfast.runner.store import objects
-from holdfast.runner.store.files import is_temporary
 from holdfast.runner.store.jsonl import is_intact
 from holdfast.store import archive_names
-from holdfast.trust import ownership
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Protocol
 
+    from holdfast.model import Json
     from holdfast.runner.store.objects import Entry
-    from holdfast.store.home import Home
+else:
+    Protocol = object  # for the type checker only
 
-NOTE = "holdfast-history.json"
-KIND = "holdfast-history"
+NOTE, OBJECTS, RUNS, LABELS = shared_part.NOTE, shared_part.OBJECTS, shared_part.RUNS, shared_part.LABELS
 RUN_KIND = "holdfast-shared-run"
-OBJECTS, RUNS, LABELS = "objects", "runs", "labels"
-_LARGEST_LINES = 64 << 20
+LARGEST_LINES = 64 << 20
 _LARGEST_TREES = 256 << 20  # all folders of a snapshot
 _MOST_FILES = 2_000_000
 _BLOCK = 1024 * 1024
 _SAME = ("project_id", "tree", "created_ns", "script", "arguments", "user")
-_REMOTE = re.compile(r"[^/\\]{2,}:")
 
 
 class Author(Record):
-    """The folder of one store; ``owner`` is the user that the file system names, -1 where it names none."""
+    """The part of one store. ``owner_name`` is the user that the file system names, empty where it names none.
+
+    ``is_own``: that is this user. Below ``path`` lies what was written there, or what of it was brought from a target.
+    """
 
     id: str
     path: str
-    owner: int
-
-    @property
-    def owner_name(self) -> str:
-        return ownership.user_name(self.owner).partition(" (")[0] if self.owner >= 0 else ""
-
-    @property
-    def is_own(self) -> bool:
-        return sys.platform != "win32" and self.owner in ownership.own_ids()
+    owner_name: str
+    is_own: bool
 
     def object_path(self, digest: str) -> str:
-        return os.fsdecode(objects.object_path(os.fsencode(os.path.join(self.path, OBJECTS)), digest))
+        return self.file(OBJECTS, digest)
 
     def run_path(self, uid: str) -> str:
-        return os.path.join(self.path, RUNS, f"{untrusted.hexadecimal(uid, 32)}.json")
+        return self.file(RUNS, uid)
+
+    def labels_path(self, name: str) -> str:
+        return self.file(LABELS, name)
+
+    def file(self, kind: str, name: str) -> str:
+        return os.path.join(self.path, *shared_part.file_name(kind, name).split("/"))
 
 
 class SharedRun(Record):
@@ -85,102 +83,103 @@ class SharedRun(Record):
         return sum(size for size, _ in self.files.values())
 
 
-def opened(path: str, home: Home, *, create: bool = False) -> str:
-    """The folder, links resolved, if runs were pushed there; with ``create`` also one that is still empty."""
-    folder = os.path.realpath(path)
-    if not os.path.isdir(folder):
-        hint = f"create it with the permissions that its users need, for example: mkdir -m 3770 {path}"
-        if _REMOTE.match(path):
-            copy = f"rsync -a --ignore-existing FOLDER/ {path}/"
-            hint = (
-                f"mount that folder (sshfs, NFS), or push to a local FOLDER and copy it: {copy}; to pull, the reverse"
-            )
-        raise UsageError("no such folder", where=path, hint=hint)
-    if _is_inside(folder, home.path):
-        raise UsageError("this folder is in the store itself", where=path, hint="use a folder outside the store")
-    names = os.listdir(folder)
-    is_ours = os.path.lexists(os.path.join(folder, NOTE))  # after the listing: another first push may be under way
-    others = [name for name in names if not is_temporary(name) and not _is_hexadecimal(name, 32)]
-    if is_ours:
-        _check_note(folder)
-    elif not create and not authors(folder):  # the user who pushed first can remove the file; parts are enough
-        hint = "name the folder that was given to holdfast history push"
-        raise UsageError("no history was pushed to this folder", where=path, answer=f"it has no {NOTE}", hint=hint)
-    elif create and others:
-        hint = f"use an empty folder, for example: mkdir -m 3770 {os.path.join(path, 'holdfast')}"
-        answer = f"{others[0]}{owner_of(os.path.join(folder, others[0]))}"
-        raise UsageError("this folder is not empty and has no history", where=path, answer=answer, hint=hint)
-    return folder
+class Content(Record):
+    """What becomes an object or a line: a file at ``path``, or ``data``."""
+
+    digest: str
+    size: int
+    path: str = ""
+    data: bytes = b""
 
 
-def owner_of(path: str) -> str:
-    """``; owner: ada (uid 1000)`` for a file of another user, else empty."""
-    try:
-        owner = os.lstat(path).st_uid
-    except OSError:
-        return ""
-    return "" if sys.platform == "win32" or owner in ownership.own_ids() else f"; owner: {ownership.user_name(owner)}"
+class Writer(Protocol):
+    """Adds to the part of this store; a ``with`` block, of which one is open at a time."""
+
+    def __enter__(self) -> Writer: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def send(self, contents: list[Content], on_bytes: Callable[[int], object]) -> dict[str, str]:
+        """Put what is not there yet on disk. Returns, by digest, why some of it cannot be: it changed, or is damaged.
+
+        ``on_bytes`` is called with the bytes of each step.
+        """
+
+    def publish(self, runs: dict[str, Content], labels: list[Content]) -> None:
+        """Add lines whose objects are on disk."""
+
+    def remove(self, kind: str, name: str) -> None:
+        """A damaged file, if it is there."""
 
 
-def _is_inside(folder: str, other: str) -> bool:
-    try:
-        return bool(untrusted.inside(folder, other))
-    except untrusted.OutsideError:
-        return False
+class SharedFolder(Protocol):
+    """A folder with the runs of several stores: on this machine, or on a target."""
+
+    name: str  # as the user wrote it
+    copies: int  # of a run on this machine's disk while it is pulled
+
+    def authors(self) -> list[Author]:
+        """The stores that pushed, own ones first, then by id."""
+
+    def names(self, author: Author, kind: str) -> list[str]:
+        """The uids of its runs, or the hashes of its labels."""
+
+    def bring(self, author: Author, kind: str, limits: Mapping[str, int], most: int | None = None) -> dict[str, str]:
+        """Have these files below ``author.path``, of at most so many bytes each; why some of them are not.
+
+        ``most``: bytes of all together; more are a ValueError.
+        """
+
+    def objects(self, author: Author) -> Iterator[tuple[str, int, str]]:
+        """Digest and size of each of its objects, and what is wrong with it; each is read where it is."""
+
+    def shown(self, author: Author) -> str:
+        """The path of its part, as the user names the folder."""
+
+    def forget(self, author: Author) -> None:
+        """What was brought is not needed any more."""
+
+    def writer(self, store_id: str) -> Writer: ...
 
 
-def _check_note(folder: str) -> None:
-    """In a sticky folder only its owner can replace this file: every message names who that is."""
-    path = os.path.join(folder, NOTE)
-    owner = owner_of(path)
+def check(facts: Json, name: str, there: str, *, create: bool) -> None:
+    """UsageError for a folder that is not a shared one, and cannot become one. ``facts``: ``shared_part.look``.
+
+    ``there``: the path where the folder is, for commands in hints.
+    """
+    state, answer, owner = (str(facts.get(key) or "") for key in ("state", "answer", "owner"))
+    answer += f"; owner: {owner}" if owner else ""
     away = "ask its owner to remove it, or use another folder" if owner else "remove it"
-    try:
-        note = untrusted.loads(untrusted.read_file(path, 10_000, follow=False))
-    except (OSError, ValueError) as error:
+    if state == "history" or (state == "empty" and create):
+        return
+    if state == "absent":
+        hint = f"create it with the permissions that its users need, for example: mkdir -m 3770 {there}"
+        raise UsageError("no such folder", where=name, hint=hint)
+    if state == "unreadable":
+        raise UsageError("this folder cannot be read", where=name, answer=answer, hint="check its permissions")
+    if state == "in-store":
+        raise UsageError("this folder is in the store itself", where=name, hint="use a folder outside the store")
+    if state == "unreadable-note":
         what = "the file that marks a shared folder cannot be read"
-        hint = f"{away}: the next push writes it again" if not owner else away
-        raise UsageError(what, where=path, answer=f"{error}{owner}", hint=hint) from None
-    if not isinstance(note, dict) or note.get("kind") != KIND or note.get("v") != 1:
-        answer = f"{ascii(note)[:200]}{owner}"
+        hint = away if owner else f"{away}: the next push writes it again"
+        raise UsageError(what, where=f"{name}/{NOTE}", answer=answer, hint=hint)
+    if state == "other-format":
         hint = f"use a newer Holdfast if one wrote this file; otherwise {away}"
-        raise UsageError("this folder has another format", where=path, answer=answer, hint=hint)
+        raise UsageError("this folder has another format", where=f"{name}/{NOTE}", answer=answer, hint=hint)
+    if create:
+        hint = f"use an empty folder, for example: mkdir -m 3770 {there}/holdfast"
+        raise UsageError("this folder is not empty and has no history", where=name, answer=answer, hint=hint)
+    hint = "name the folder that was given to holdfast history push"
+    raise UsageError("no history was pushed to this folder", where=name, answer=f"it has no {NOTE}", hint=hint)
 
 
-def authors(folder: str) -> list[Author]:
-    """The stores that pushed: own ones first, then by id. What is not a plain folder with such a name is not one."""
-    result = []
-    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
-        if _is_hexadecimal(entry.name, 32) and entry.is_dir(follow_symlinks=False):
-            owner = -1 if sys.platform == "win32" else entry.stat(follow_symlinks=False).st_uid
-            result.append(Author(entry.name, entry.path, owner))
-    return sorted(result, key=lambda author: not author.is_own)
-
-
-def uids(author: Author) -> list[str]:
-    """Runs of the store."""
-    names = _names(author, RUNS)
-    return [name[:-5] for name in names if name.endswith(".json") and _is_hexadecimal(name[:-5], 32)]
-
-
-def label_files(author: Author) -> list[str]:
-    """Paths of its files of labels."""
-    names = _names(author, LABELS)
-    wanted = (name for name in names if name.endswith(".jsonl") and _is_hexadecimal(name[:-6], 64))
-    return [os.path.join(author.path, LABELS, name) for name in wanted]
-
-
-def _names(author: Author, kind: str) -> list[str]:
-    """A folder that is a link, or cannot be read, has no names."""
-    folder = os.path.join(author.path, kind)
-    try:
-        return [] if os.path.islink(folder) else sorted(os.listdir(folder))
-    except OSError:
-        return []
+def in_order(authors: list[Author]) -> list[Author]:
+    return sorted(authors, key=lambda author: (not author.is_own, author.id))
 
 
 def read_run(author: Author, uid: str) -> SharedRun:
     """ValueError or OSError where the line is damaged, or is not as ``history push`` writes it."""
-    line = untrusted.read_file(author.run_path(uid), _LARGEST_LINES, within=author.path, follow=False)
+    line = untrusted.read_file(author.run_path(uid), LARGEST_LINES, within=author.path, follow=False)
     document = untrusted.loads(line)
     if not is_intact(line.rstrip(b"\n")) or not isinstance(document, dict) or document.get("kind") != RUN_KIND:
         raise untrusted.Untrusted(f"{author.run_path(uid)} is damaged")
@@ -213,39 +212,45 @@ def evidence(author: Author, shared: SharedRun) -> tuple[object, ...]:
     _, digest = shared.files.get("run.json", (0, ""))
     try:
         path = author.object_path(digest)
-        request = untrusted.loads(untrusted.read_file(path, _LARGEST_LINES, within=author.path, follow=False))
+        request = untrusted.loads(untrusted.read_file(path, LARGEST_LINES, within=author.path, follow=False))
     except (OSError, ValueError):
         return ()
     fields = request if isinstance(request, dict) else {}
     return (events, shared.tree, [fields.get(name) for name in _SAME])
 
 
-def read_labels(path: str, author: Author) -> list[bytes]:
+def read_labels(author: Author, name: str) -> list[bytes]:
     """The lines of such a file; ValueError or OSError where it is not what its name says."""
-    data = untrusted.read_file(path, _LARGEST_LINES, within=author.path, follow=False)
-    if hashlib.sha256(data).hexdigest() != os.path.basename(path)[:-6]:
+    path = author.labels_path(name)
+    data = untrusted.read_file(path, LARGEST_LINES, within=author.path, follow=False)
+    if hashlib.sha256(data).hexdigest() != name:
         raise untrusted.Untrusted(f"{path}: its content does not match its name")
     return data.splitlines(keepends=True)
 
 
-def trees(author: Author, tree: str, is_known: Callable[[str], bool]) -> Iterator[tuple[str, int, list[Entry]]]:
-    """Digest, size and entries of each folder of a snapshot, except of known ones; the top one first."""
-    seen, waiting, left = {tree}, [(tree, 0)], _LARGEST_TREES
-    while waiting:
-        digest, depth = waiting.pop()
-        if is_known(digest):
-            continue
-        data = untrusted.read_file(author.object_path(digest), left, within=author.path, follow=False)
-        if hashlib.sha256(data).hexdigest() != digest:
-            raise untrusted.Untrusted(f"{author.object_path(digest)}: its content does not match its name")
+def trees(
+    author: Author, tree: str, is_known: Callable[[str], bool], bring: Callable[[list[str], int], object]
+) -> Iterator[tuple[str, int, list[Entry]]]:
+    """Digest, size and entries of each folder of a snapshot, except of known ones; the top one first.
+
+    ``bring`` is called with the folders that are read next, and how large they may be.
+    """
+    seen, level, left, depth = {tree}, [tree], _LARGEST_TREES, 0
+    while level := [digest for digest in level if not is_known(digest)]:
         if depth > objects.MAX_DEPTH:
             raise untrusted.Untrusted(f"the code {tree[:12]} has folders nested deeper than {objects.MAX_DEPTH}")
-        left -= len(data)
-        entries = objects.decode_tree(data)
-        yield digest, len(data), entries
-        below = dict.fromkeys(entry.digest for entry in entries if entry.kind == "dir" and entry.digest not in seen)
-        seen.update(below)
-        waiting += [(name, depth + 1) for name in below]
+        bring(level, left)
+        below: list[str] = []
+        for digest in level:
+            data = untrusted.read_file(author.object_path(digest), left, within=author.path, follow=False)
+            if hashlib.sha256(data).hexdigest() != digest:
+                raise untrusted.Untrusted(f"{author.object_path(digest)}: its content does not match its name")
+            left -= len(data)
+            entries = objects.decode_tree(data)
+            yield digest, len(data), entries
+            below += [entry.digest for entry in entries if entry.kind == "dir" and entry.digest not in seen]
+            seen.update(below)
+        level, depth = list(dict.fromkeys(below)), depth + 1
 
 
 def copy_object(author: Author, digest: str, size: int, target: str) -> None:
@@ -268,17 +273,6 @@ def copy_object(author: Author, digest: str, size: int, target: str) -> None:
         raise untrusted.Untrusted(f"{path}: its content does not match its name")
 
 
-def encoded_note() -> bytes:
-    return json.dumps({"v": 1, "kind": KIND}).encode() + b"\n"
-
-
 def local_name(name: str) -> str:
     """A name of the list of files as this process spells it."""
     return os.fsdecode(as_bytes(name))
-
-
-def _is_hexadecimal(text: str, length: int) -> bool:
-    try:
-        return bool(untrusted.hexadecimal(text, length))
-    except untrusted.Untrusted:
-        return False

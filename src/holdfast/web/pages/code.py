@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from holdfast import project as projects
 from holdfast.engine.runs import restore
 from holdfast.errors import HoldfastError, UsageError
-from holdfast.web.app import form, in_thread, whole, workbench
+from holdfast.web.app import form, in_thread, json_answer, whole, workbench
 from holdfast.web.dialog import PageDialog
 
 if TYPE_CHECKING:
@@ -29,6 +29,17 @@ _MOST_DIFF = 2000
 
 async def page(request: Request) -> Response:
     """``file`` shows one file; without it, what restoring would change in the project's folder."""
+    values = await _values(request)
+    marked = whole(request.query_params.get("line"), 0)
+    return workbench(request).page(request, "code.html", marked=marked, done=None, **values)
+
+
+async def as_json(request: Request) -> Response:
+    values = await _values(request)
+    return json_answer({**values, "run": values["run"].uid})
+
+
+async def _values(request: Request) -> dict[str, Any]:
     bench, query = workbench(request), request.query_params
     run = await bench.history.run(request.path_params["uid"])
     name = query.get("file", "")
@@ -39,18 +50,14 @@ async def page(request: Request) -> Response:
             changes = await in_thread(_changes, bench.home, run)
         except HoldfastError as error:
             problem = str(error)
-    return bench.page(
-        request,
-        "code.html",
-        run=run,
-        names=await in_thread(_names, bench.home, run),
-        name=name,
-        lines=lines[:_MOST_LINES] if lines is not None else None,
-        marked=whole(query.get("line"), 0),
-        changes=changes,
-        problem=problem,
-        done=None,
-    )
+    return {
+        "run": run,
+        "names": await in_thread(_names, bench.home, run),
+        "name": name,
+        "lines": lines[:_MOST_LINES] if lines is not None else None,
+        "changes": changes,
+        "problem": problem,
+    }
 
 
 async def restored(request: Request) -> Response:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import RedirectResponse
 
 from holdfast import target_lookup
 from holdfast.amlconfig.check import check_project
-from holdfast.web import config_form, known_projects, project_files
-from holdfast.web.app import address, form, in_thread, workbench
+from holdfast.web import known_projects
+from holdfast.web.app import address, form, in_thread, json_answer, workbench
+from holdfast.web.editing import config_form, project_files
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -21,26 +22,41 @@ _CHECKED = (".compute", ".runconfig", ".yml", ".yaml", ".txt")
 
 
 async def page(request: Request) -> Response:
+    values = await _values(request)
+    return workbench(request).page(
+        request,
+        "files.html",
+        above=values["folder"].rpartition("/")[0],
+        places={finding.line: finding.severity for finding in values["findings"]},
+        is_saved=request.query_params.get("saved") == "1",
+        **values,
+    )
+
+
+async def as_json(request: Request) -> Response:
+    """The findings as `holdfast check -o json` prints them, beside the names and the text."""
+    values = await _values(request)
+    shown = {name: values[name]._asdict() for name in ("project", "text") if values[name] is not None}
+    rows = {name: [row._asdict() for row in values[name]] for name in ("findings", "fields")}
+    return json_answer({**values, **shown, **rows})
+
+
+async def _values(request: Request) -> dict[str, Any]:
     bench, query = workbench(request), request.query_params
     known = await known_projects.of(bench, request.path_params["project"])
     folder, name = query.get("folder", ""), query.get("file", "")
     rows = await in_thread(project_files.listing, known.root, folder)
     text = await in_thread(project_files.read, known.root, name) if name else None
     findings = await in_thread(_findings, known.root, bench.home.path, name) if name.endswith(_CHECKED) else []
-    return bench.page(
-        request,
-        "files.html",
-        project=known,
-        folder=folder,
-        above=folder.rpartition("/")[0],
-        rows=rows,
-        name=name,
-        text=text,
-        findings=findings,
-        places={finding.line: finding.severity for finding in findings},
-        fields=await in_thread(config_form.fields, known.root, name) if name else [],
-        is_saved=query.get("saved") == "1",
-    )
+    return {
+        "project": known,
+        "folder": folder,
+        "rows": rows,
+        "name": name,
+        "text": text,
+        "findings": findings,
+        "fields": await in_thread(config_form.fields, known.root, name) if name else [],
+    }
 
 
 async def save(request: Request) -> Response:

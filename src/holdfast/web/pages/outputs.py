@@ -12,7 +12,7 @@ from starlette.responses import FileResponse
 
 from holdfast.runner import json_text
 from holdfast.store import history_record
-from holdfast.web.app import in_thread, workbench
+from holdfast.web.app import in_thread, json_answer, workbench
 from holdfast.web.gate import INERT
 
 if TYPE_CHECKING:
@@ -39,6 +39,13 @@ async def page(request: Request) -> Response:
     run, name, path = await _file(request)
     preview = await in_thread(_preview, name, path)
     return bench.page(request, "output.html", run=run, name=name, size=os.path.getsize(path), **preview)
+
+
+async def as_json(request: Request) -> Response:
+    """What the page shows of the file; its bytes are at ``/runs/{uid}/file``."""
+    run, name, path = await _file(request)
+    preview = await in_thread(_preview, name, path)
+    return json_answer({"run": run.uid, "name": name, "size": os.path.getsize(path), **preview})
 
 
 async def raw(request: Request) -> Response:

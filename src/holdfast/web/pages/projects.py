@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import RedirectResponse
 
 from holdfast import target_lookup
 from holdfast.engine import new_project
 from holdfast.store.index.select import Wish
-from holdfast.web import known_projects, project_files
+from holdfast.web import known_projects
 from holdfast.web.app import form, in_thread, json_answer, workbench
+from holdfast.web.editing import project_files
 from holdfast.web.pages import assets, targets
 
 if TYPE_CHECKING:
@@ -37,23 +38,31 @@ async def as_json(request: Request) -> Response:
 
 
 async def dashboard(request: Request) -> Response:
+    facts = await _facts(request)
+    latest = list(zip(facts["uids"], facts["latest"], strict=True))
+    return workbench(request).page(request, "dashboard.html", tested="/", **{**facts, "latest": latest})
+
+
+async def dashboard_as_json(request: Request) -> Response:
+    facts = await _facts(request)
+    return json_answer({**facts, "project": facts["project"]._asdict()})
+
+
+async def _facts(request: Request) -> dict[str, Any]:
     bench = workbench(request)
     known = await known_projects.of(bench, request.path_params["project"])
-    selection = Wish(project_id=known.id)
-    window = await bench.history.window(selection, 0, _LATEST)
+    window = await bench.history.window(Wish(project_id=known.id), 0, _LATEST)
     folders = target_lookup.folders(known.root, bench.home.path)
-    return bench.page(
-        request,
-        "dashboard.html",
-        project=known,
-        total=window.total,
-        latest=list(zip(window.uids, window.rows, strict=True)),
-        readme=await in_thread(_readme, known.root),
-        scripts=await in_thread(scripts, known.root),
-        configurations=await in_thread(configurations, folders),
-        targets=await in_thread(targets.of_project, bench.home, known),
-        tested="/",
-    )
+    return {
+        "project": known,
+        "total": window.total,
+        "uids": window.uids,
+        "latest": window.rows,
+        "readme": await in_thread(_readme, known.root),
+        "scripts": await in_thread(scripts, known.root),
+        "configurations": await in_thread(configurations, folders),
+        "targets": await in_thread(targets.of_project, bench.home, known),
+    }
 
 
 async def create(request: Request) -> Response:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
-from starlette.responses import FileResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, RedirectResponse, Response, StreamingResponse
 
 from holdfast import lifecycle
 from holdfast.engine.runs import annotate, gpu_diagnosis, reconcile, stop
@@ -22,7 +22,7 @@ from holdfast.passport.make import make as make_passport
 from holdfast.present import gpu_receipt, spark_card
 from holdfast.runner.store import layout
 from holdfast.store import history_record, output_manifest, package_list, runs
-from holdfast.web import ledger_strip, pictures, series
+from holdfast.web import command_lines, ledger_strip, pictures, series
 from holdfast.web.app import address, form, in_thread, json_answer, seconds, whole, workbench
 from holdfast.web.gate import INERT
 
@@ -66,6 +66,14 @@ async def cancel(request: Request) -> Response:
     if lifecycle.state_of(run.events) not in lifecycle.FINAL:
         await in_thread(stop.cancel, bench.home, run.uid, os.environ.get("USER", "the user"))
     return RedirectResponse(f"/runs/{run.uid}", 303)
+
+
+async def reproduce(request: Request) -> Response:
+    """Run it again as it was and compare the metrics: what ``holdfast reproduce`` prints, as lines of JSON."""
+    bench = workbench(request)
+    run = await bench.history.run(request.path_params["uid"])
+    lines = command_lines.ticks(bench.home, bench.folder, "reproduce", "-r", run.uid, "-o", "table")
+    return StreamingResponse(lines, media_type="application/x-ndjson")
 
 
 async def picture(request: Request) -> Response:

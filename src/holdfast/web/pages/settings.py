@@ -20,6 +20,27 @@ if TYPE_CHECKING:
     from holdfast.store.home import Home
 
 THEMES = ("system", "light", "dark")
+SHORTCUTS = (
+    ("?", "Help"),
+    ("/", "Search"),
+    ("g p", "Projects"),
+    ("g r", "Runs"),
+    ("g j", "Jobs"),
+    ("g t", "Targets"),
+    ("g s", "Settings"),
+    ("j · k", "Next or previous row"),
+    ("x", "Select run"),
+    ("c", "Compare"),
+    ("← →", "Move the cursor of the curves"),
+    ("Ctrl+S", "Save"),
+)
+FILTERS = (
+    "accuracy > 0.9",
+    "params.lr < 0.01 and status = 'Completed'",
+    "duration > '2h'",
+    "tags.dataset = 'v3'",
+    "script_name like '%train%'",
+)
 
 
 async def page(request: Request) -> Response:
@@ -39,7 +60,12 @@ async def as_json(request: Request) -> Response:
 
 
 async def help_page(request: Request) -> Response:
-    return workbench(request).page(request, "help.html")
+    return workbench(request).page(request, "help.html", shortcuts_known=SHORTCUTS, filters=FILTERS)
+
+
+async def help_as_json(_request: Request) -> Response:
+    shortcuts = [{"keys": keys, "what": what} for keys, what in SHORTCUTS]
+    return json_answer({"shortcuts": shortcuts, "filters": FILTERS})
 
 
 async def save(request: Request) -> Response:

@@ -7,7 +7,7 @@ import secrets
 import shlex
 from collections import OrderedDict
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import RedirectResponse
 
@@ -51,7 +51,7 @@ async def page(request: Request) -> Response:
     plan, error = None, None
     if query.get("script"):
         try:
-            plan = await in_thread(_plan, bench.home, known, dict(query), await _last_run(request, query["script"]))
+            plan = await _shown_plan(request, known)
         except HoldfastError as problem:
             error = problem
     return bench.page(
@@ -65,6 +65,20 @@ async def page(request: Request) -> Response:
         error=error,
         ticket=secrets.token_urlsafe(12),
     )
+
+
+async def as_json(request: Request) -> Response:
+    """The plan as `submit --dry-run -o json` prints it, and beside it what differs from this script's last run."""
+    known = await known_projects.of(workbench(request), request.path_params["project"])
+    shown = await _shown_plan(request, known)
+    plan = {**shown.pop("plan"), **{name: shown.pop(name) for name in ("files", "bytes")}}
+    return json_answer({**plan, "since_last_run": shown})
+
+
+async def _shown_plan(request: Request, known: Known) -> dict[str, Any]:
+    fields = dict(request.query_params)
+    last = await _last_run(request, fields.get("script", ""))
+    return await in_thread(_plan, workbench(request).home, known, fields, last)
 
 
 async def start(request: Request) -> Response:
@@ -106,11 +120,16 @@ def _order(known: Known, fields: Mapping[str, str]) -> Order:
     return Order(inputs, fields.get("config") or None)
 
 
-def _plan(home: Home, known: Known, fields: Mapping[str, str], last: str) -> Json:
+def _plan(home: Home, known: Known, fields: Mapping[str, str], last: str) -> dict[str, Any]:
     dialog = PageDialog()
     result = prepare(_order(known, fields), dialog, os.environ)
     plan, taken = plan_only(home, result.project, result.job, result.target, dialog.agree)
-    shown: Json = {"plan": plan.to_json(), "files": taken.files, "bytes": taken.bytes, "new_bytes": taken.new_bytes}
+    shown: dict[str, Any] = {
+        "plan": plan.to_json(),
+        "files": taken.files,
+        "bytes": taken.bytes,
+        "new_bytes": taken.new_bytes,
+    }
     shown["notes"] = [*dialog.notes, *taken.warnings]
     shown["left_out"] = len(taken.left_out)
     if last:

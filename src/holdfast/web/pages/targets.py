@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from starlette.responses import RedirectResponse, StreamingResponse
 
 from holdfast import kinds, target_lookup
-from holdfast.amlconfig.types import ComputeTarget
+from holdfast.amlconfig.types import ComputeTarget, split_address
 from holdfast.engine.machines import attach as engine
 from holdfast.engine.machines import checks, target_files
 from holdfast.errors import HoldfastError, HostKeyError, UsageError
 from holdfast.hosts import openssh
 from holdfast.runner import untrusted
 from holdfast.store import trust_file
-from holdfast.web import known_projects
+from holdfast.web import command_lines, known_projects
 from holdfast.web.allowed import allowed
 from holdfast.web.app import address, form, in_thread, json_answer, workbench
 
@@ -58,6 +58,15 @@ async def check(request: Request) -> Response:
     bench, name = workbench(request), request.path_params["name"]
     compute = await allowed(bench, request.path_params["project"], name)
     return StreamingResponse(_ticks(bench.home, compute), media_type="application/x-ndjson")
+
+
+async def prepare(request: Request) -> Response:
+    """Build the project's environment on a target: what ``holdfast prepare`` prints, as lines of JSON."""
+    bench, name = workbench(request), request.path_params["name"]
+    known = await known_projects.of(bench, request.path_params["project"])
+    await allowed(bench, known.id, name)
+    lines = command_lines.ticks(bench.home, known.root, "prepare", "--project", known.root, "-c", name)
+    return StreamingResponse(lines, media_type="application/x-ndjson")
 
 
 async def attach(request: Request) -> Response:
@@ -135,7 +144,7 @@ def _understood(fields: Mapping[str, str]) -> ComputeTarget:
     port = untrusted.whole_number(fields["port"]) if fields.get("port") else None
     if not host or (fields.get("port") and not (port and 0 < port < 65536)):
         raise UsageError("the address cannot be used", where=fields.get("address", ""), hint="ada@gpu1.example.org")
-    host, port = target_lookup.split_address(host, port)
+    host, port = split_address(host, port)
     name = fields.get("name", "").strip() or host.split(".")[0]
     if name != os.path.basename(name) or name.startswith((".", "-")) or not name.isprintable() or name == "local":
         raise UsageError(f"{name!r} is not a valid target name", hint="use letters and digits")

@@ -176,6 +176,7 @@
     point(Math.min(limits[1], Math.max(limits[0], from + step * (limits[1] - limits[0]))));
   });
   window.addEventListener("resize", () => { for (const one of charts) one.setSize({width: place.clientWidth - 12, height: one.height}); lay(); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   draw();
   holdfast.listen(place.dataset.topic, holdfast.inTurn(draw));
 })();

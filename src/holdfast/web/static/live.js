@@ -5,17 +5,31 @@ window.holdfast = (() => {
   const listeners = new Map();
   const sign = document.getElementById("connection");
   let port = null;
+  let timer = 0;
 
   function heard(message) {
     if (message.topic === "connection") {
-      sign.textContent = message.ok ? "" : sign.dataset.lost;
-      sign.classList.toggle("lost", !message.ok);
+      if (message.signedOut) signedOut();
+      else say(message.ok ? "" : sign.dataset.lost);
     } else if (message.topic === "hello") {
       for (const callback of listeners.values()) callback({});
     } else {
       const callback = listeners.get(message.topic);
       if (callback) callback(message);
     }
+  }
+
+  function say(...parts) {
+    sign.replaceChildren(...parts);
+    sign.classList.toggle("lost", parts.join("") !== "");
+  }
+
+  // The page stays as it is: after a sign-in, in any tab of this browser, it goes on from where it stopped.
+  function signedOut() {
+    if (sign.querySelector("a")) return;
+    const link = document.createElement("a");
+    Object.assign(link, {href: "/runs", target: "_blank", rel: "noopener", textContent: sign.dataset.again});
+    say(`${sign.dataset.out} `, link);
   }
 
   function connect() {
@@ -25,7 +39,12 @@ window.holdfast = (() => {
       port = new EventSource("/events?topics=" + encodeURIComponent(topics.join(",")));
       port.onmessage = (event) => heard(JSON.parse(event.data));
       port.onopen = () => heard({topic: "connection", ok: true});
-      port.onerror = () => heard({topic: "connection", ok: false});
+      port.onerror = () => {
+        heard({topic: "connection", ok: false});
+        if (port.readyState !== EventSource.CLOSED) return;
+        clearTimeout(timer);
+        timer = setTimeout(connect, 5000);
+      };
       return;
     }
     if (!port) {
@@ -39,7 +58,10 @@ window.holdfast = (() => {
 
   async function json(address) {
     const answer = await fetch(address, {headers: {accept: "application/json"}});
-    if (answer.status === 401) location.reload();
+    if (answer.status === 401) {
+      signedOut();
+      throw new Error(sign.dataset.out);
+    }
     const value = await answer.json();
     if (!answer.ok) throw new Error(value.error || answer.statusText);
     return value;
@@ -76,6 +98,7 @@ window.holdfast = (() => {
     also(topic, callback) { // besides the page's own callback for it
       const first = listeners.get(topic);
       if (first) listeners.set(topic, (news) => { first(news); callback(news); });
+      return Boolean(first);
     },
     listen(topic, callback) {
       if (!topic) return;

@@ -180,6 +180,7 @@
     location.search = query;
   });
   window.addEventListener("resize", draw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 
   async function load() {
     const query = new URLSearchParams(Object.entries(state).filter(([name, value]) => value && name !== "columns"));

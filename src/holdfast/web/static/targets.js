@@ -1,51 +1,13 @@
-// The steps of a test as they are known, and the GPUs of a target while one looks at them.
+// The GPUs of a target while one looks at them.
 "use strict";
 (() => {
   const table = document.getElementById("targets");
   const words = table.dataset;
-  const marks = {failed: ["bad", "✗"], warning: ["other", "!"], skipped: ["other", "–"], ok: ["good", "✓"]};
   const place = (inside) => {
     const row = inside.closest("tr").nextElementSibling;
     row.hidden = false;
     return row.cells[0];
   };
-
-  async function check(form) {
-    const cell = place(form);
-    const list = document.createElement("ul");
-    list.className = "plain";
-    cell.replaceChildren(list);
-    const button = form.querySelector("button");
-    button.disabled = true;
-    const show = (tick) => {
-      const [kind, mark] = marks[tick.state] || marks.ok;
-      const item = document.createElement("li");
-      const head = document.createElement("span");
-      head.className = `state ${kind}`;
-      head.textContent = `${mark} ${tick.name}: `;
-      item.append(head, tick.found + (tick.fix ? ` (${tick.fix})` : ""));
-      list.append(item);
-    };
-    try {
-      const answer = await fetch(form.action, {method: "POST", headers: {accept: "application/json", "content-type": "application/x-www-form-urlencoded"}, body: ""});
-      if (!answer.ok) {
-        const error = await answer.json();
-        show({state: "failed", name: error.error, found: [error.answer, error.hint].filter(Boolean).join(" ")});
-        return;
-      }
-      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-      let rest = "";
-      for (let part = await reader.read(); !part.done; part = await reader.read()) {
-        const lines = (rest + part.value).split("\n");
-        rest = lines.pop();
-        lines.filter(Boolean).forEach((line) => show(JSON.parse(line)));
-      }
-    } finally { button.disabled = false; }
-  }
-  for (const form of document.querySelectorAll("form[data-check]")) {
-    form.addEventListener("submit", (event) => { event.preventDefault(); check(form); });
-    if ("now" in form.dataset) check(form);
-  }
 
   function holders(card, queue) {
     const processes = (card.processes || []).map((one) => [one.run_number ? `${words.run} ${one.run_number}` : one.run_id, one.user, one.program].filter(Boolean).join(" "));

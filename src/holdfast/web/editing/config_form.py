@@ -1,4 +1,4 @@
-"""``.compute`` and ``.runconfig`` files as a form: one field for each key with a plain value.
+"""Configuration files and files that declare packages as a form: one field for each plain value.
 
 Values are changed in the text where they stand, so comments and order survive.
 """
@@ -12,7 +12,7 @@ from holdfast.amlconfig.nodes import Scalar
 from holdfast.amlconfig.runconfig import MAPS
 from holdfast.amlconfig.source import Source
 from holdfast.amlconfig.write import updated
-from holdfast.web import project_files
+from holdfast.web.editing import dependency_form, project_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +34,9 @@ class Field(NamedTuple):
 
 def fields(root: str, name: str) -> list[Field]:
     """Empty for other files, and for one that cannot be read as a map."""
+    if dependency_form.is_one(name):
+        known = dependency_form.values(project_files.inside(root, name), name)
+        return [Field(key, value, "text", is_set) for key, value, is_set in known]
     keys = next((keys for ending, keys in _KEYS.items() if name.endswith(ending)), None)
     if keys is None:
         return []
@@ -41,14 +44,16 @@ def fields(root: str, name: str) -> list[Field]:
     source = Source(path, name, tuple(keys), MAPS)
     if source.root is None:
         return []
-    known = {key.text: node for key, node in source.root.entries}
-    names = [*known, *(key for key in sorted(keys) if key not in known)]
+    given = {key.text: node for key, node in source.root.entries}
+    names = [*given, *(key for key in sorted(keys) if key not in given)]
     rows = []
     for key in names:
-        node = known.get(key)
+        node = given.get(key)
         if key in _BOUND or not (node is None or isinstance(node, Scalar)):
             continue
         text = "" if node is None or node.is_null else node.text
+        if not text.isprintable():
+            continue  # it is changed in the text, which shows it as it is
         kind = "flag" if text in ("true", "false") else "text"
         rows.append(Field(key, text, kind, node is not None))
     return rows
@@ -61,7 +66,12 @@ def save(root: str, name: str, digest: str, values: Mapping[str, str]) -> None:
     changes: dict[str, Setting | None] = {
         key: _typed(text) for key, text in values.items() if key in before and text.strip() != before[key].value
     }
-    if changes:
+    if dependency_form.is_one(name):
+        texts = {key: text for key, text in values.items() if key in before and text.strip() != before[key].value}
+        if texts:
+            path = project_files.inside(root, name)
+            project_files.replace(root, name, dependency_form.changed(path, name, texts))
+    elif changes:
         project_files.replace(root, name, updated(project_files.inside(root, name), changes))
 
 
