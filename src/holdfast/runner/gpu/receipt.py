@@ -49,7 +49,6 @@ class Card:
         self.context_after = None  # type: float | None
         self.lost_after = None  # type: float | None
         self.why_lost = ""
-        self.seconds = 0.0
         self.busy_s = 0.0
         self.peak = None  # type: float | None
         self.memory_peak = None  # type: int | None
@@ -68,7 +67,6 @@ class Card:
 
     def look(self, passed: "float", seen: "dict[str, Any]") -> "None":
         """What was seen counts for the time that has passed since the look before."""
-        self.seconds += passed
         if seen["busy"] is not None:
             self._measured_s += passed
             self._window_s += passed
