@@ -309,6 +309,8 @@ def _become(command: tuple[str, ...], top: Path, holdfast: Command) -> None:
         for fd, number in ((nothing, 0), (sink, 1), (sink, 2)):
             os.dup2(fd, number)
         os.environ.update(HOME=str(top / "user"), HOLDFAST_HOME=str(top / "store"), USER="ada")
+        # Not a shim: bash takes minutes with tens of thousands of variables.
+        os.environ["PATH"] = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
         os.chdir(top / "project")
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
         code = holdfast(command)
