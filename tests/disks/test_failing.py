@@ -104,7 +104,7 @@ def _under_strace(
     """Run a command whose own calls (not those of the runner it starts) fail; its result and the calls it made."""
     log = place / "calls"
     only = ["-P", str(path)] if path is not None else []
-    command = ["strace", "-qq", "-y", "-o", str(log), *only, "-e", f"trace={calls}"]
+    command = ["strace", "-qq", "-y", "-o", str(log), *only, "-e", "signal=none", "-e", f"trace={calls}"]
     command += ["-e", f"inject={calls}:error=EIO{when}", str(HOLDFAST), *words]
     done = subprocess.run(command, cwd=desk.project, env=desk.env, capture_output=True, timeout=60, check=False)
     return Result(done.returncode, done.stdout, done.stderr.decode()), log.read_text().splitlines()

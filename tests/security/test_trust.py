@@ -130,7 +130,9 @@ def test_dry_run_shows_the_plan_and_that_the_submit_would_be_refused(clone: Clon
     refused = clone.desk.holdfast(*SUBMIT)
     planned = clone.desk.holdfast("submit", "--dry-run", *SUBMIT[1:])
     assert planned.json["target"] == "gpu1"
-    assert (planned.code, planned.err) == (refused.code, refused.err)
+    environment, _, error = planned.err.partition("\n")
+    assert environment == "environment: python of gpu1 (the default with aml_config)"
+    assert (planned.code, error) == (refused.code, refused.err)
     assert (refused.code, "holdfast trust gpu1" in refused.err) == (65, True)
     assert not clone.was_called
     assert not clone.desk.home.exists()

@@ -221,6 +221,19 @@ def test_reasons_are_sparks_own() -> None:
         assert "killed by signal 9" in record.reason(refused, process)
 
 
+def test_jvm_that_ends_before_its_exception_is_asked_for_its_text_is_the_reason() -> None:
+    class Py4JJavaError(Exception):
+        __module__ = "py4j.protocol"
+
+        def __str__(self) -> str:
+            raise ConnectionRefusedError
+
+    with subprocess.Popen(["sh", "-c", "sleep 0.2; exit 52"]) as process:
+        reason = record.reason(Py4JJavaError(), process)
+    assert reason == "Spark's driver JVM ended with code 52: it ran out of memory; raise spark.driver.memory"
+    assert record.reason(Py4JJavaError(), None) == "Spark: Py4JJavaError"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

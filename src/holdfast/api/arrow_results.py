@@ -8,6 +8,7 @@ So the parts that the index at the end of the file names are looked at before a 
 from __future__ import annotations
 
 import mmap
+import re
 import struct
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +49,7 @@ def read(kind: str, path: Path) -> Any:
 
 def _with_pyarrow(path: Path) -> Any:
     pyarrow = needed("pyarrow")
-    if tuple(int(part) for part in pyarrow.__version__.split(".")[:3] if part.isdigit()) < _SAFE_PYARROW:
+    if tuple(map(int, re.findall("[0-9]+", pyarrow.__version__)[:3])) < _SAFE_PYARROW:
         what = f"pyarrow {pyarrow.__version__} can be made to run code by a file that it reads"
         raise MissingPackageError(what, hint="pip install 'pyarrow>=14.0.1'")
     with needed("pyarrow.ipc").open_file(pyarrow.memory_map(str(path))) as source:

@@ -163,12 +163,13 @@ def reason(value: "BaseException", process: "Any") -> "str":
     if _decided:
         return _decided[0]
     kinds = [type(error) for error in _chain(value)]
-    is_closed = ConnectionRefusedError in kinds
     of_gateway = any(kind.__module__.startswith("py4j") or issubclass(kind, OSError) for kind in kinds)
-    has_answered = any(kind.__name__ == "Py4JJavaError" for kind in kinds)  # so that the JVM is not about to end
+    text = "\n".join(text_of(error) for error in _chain(value))
+    is_of_java = any(kind.__name__ == "Py4JJavaError" for kind in kinds)
+    has_answered = is_of_java and bool(text.strip())  # so that the JVM is not about to end
+    is_closed = ConnectionRefusedError in kinds or (is_of_java and not has_answered)  # it cannot be asked for the text
     patience = _SHUTDOWN_S if is_closed else 0 if has_answered else _END_S
     code = _ended(process, patience) if of_gateway else None
-    text = "\n".join(text_of(error) for error in _chain(value))
     if code is not None and code < 0:
         return KILLED % -code
     job = _JOB.search(text)
@@ -185,7 +186,7 @@ def reason(value: "BaseException", process: "Any") -> "str":
         aborted = ("Spark stage aborted: %s%s" % (job.group(1).strip(), " " + cause if cause else ""))[:_LONGEST]
         return aborted + (_EXECUTOR_MEMORY if of_executor and _OUT_OF_MEMORY.search(aborted) else "")
     is_of_python = inner and _TRACEBACK in text
-    return _OF_SPARK + (inner[-1].strip() if is_of_python else _message(text))[:_LONGEST]
+    return _OF_SPARK + (inner[-1].strip() if is_of_python else _message(text) or kinds[0].__name__)[:_LONGEST]
 
 
 def text_of(error: "BaseException") -> "str":
