@@ -281,11 +281,12 @@ def test_a_reboot_ends_everything_and_keeps_the_disk(lab: Lab, laptop: Client, l
 
 
 def test_a_killed_sshd_leaves_what_was_started(laptop: Client, let_in: User) -> None:
-    with _ssh(laptop, let_in, "setsid sleep 1000 & echo begun; exec cat") as session:
+    with _ssh(laptop, let_in, "setsid sh -c 'echo begun; exec sleep 1000' & exec cat") as session:
         assert _line(session) == b"begun\n"
         let_in.host.kill_sshd()
         assert session.wait(timeout=60) == 255
     assert _connect(laptop, let_in.host) == str(errno.ECONNREFUSED)
+    eventually(lambda: ("sleep", "1000") in [process.argv for process in let_in.processes()])
     sleeper = next(process for process in let_in.processes() if process.argv == ("sleep", "1000"))
     let_in.host.start_sshd()
     assert laptop.run("ssh", let_in.login, f"kill -0 {sleeper.pid} && echo alive").stdout == "alive\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,7 +35,8 @@ def _lose(post: Post, text: str) -> Run:
     stop_both(run)
     pids = [run.guardian, run.supervisor, *run.processes()]
     for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # the interpreter that lists packages ends by itself
+            os.kill(pid, signal.SIGKILL)
     eventually(lambda: not any(map(alive, pids)))
     post.bury(run)
     return run

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conftest import eventually
+from lab.pythons import python_of
 from spark import quick_java
 from spark.conftest import START_S
 from ssh.conftest import Laptop
@@ -92,7 +93,8 @@ def machines(pyspark: Path, data: Path) -> Iterator[Lab]:
             quick_java.put_on_path(head)
             daemons = [start(head, head.user("sparkm"), "master.Master", "--host", head.address, "--port", str(PORT))]
             worker.remove_programs("python*")
-            worker.run("umount", "--lazy", str(PYTHONS))
+            if PYTHONS.is_dir():
+                worker.run("umount", "--lazy", str(PYTHONS))
             account = worker.user("sparkw")
             words = ("--host", worker.address, "-c", "2", "-m", "1g", master_url(lab))
             daemons.append(start(worker, account, "worker.Worker", *words))
@@ -113,8 +115,7 @@ def master_url(lab: Lab) -> str:
 def ada(machines: Lab) -> User:
     """Her Python is in her home on the head node; it has Spark, and a module of its own."""
     user = machines["head"].user("ada")
-    python = sorted(PYTHONS.glob(f"{VERSION[6:]}.*/bin/python3"))[0]
-    user.run(str(python), "-m", "venv", "--without-pip", "env")
+    user.run(python_of(VERSION[6:]), "-m", "venv", "--without-pip", "env")
     packages = f"env/lib/{VERSION}/site-packages"
     user.write(f"{packages}/pyspark.pth", f"{HOME}\n")
     user.write(f"{packages}/tiny.py", "answer = 'from the environment'\n")
