@@ -1,4 +1,4 @@
-"""Commands at a few milliseconds each: one process has everything imported and forks for every command.
+"""Commands at a few milliseconds each: one process keeps the modules of earlier commands loaded and forks for each.
 
 ``Forkserver`` behaves like ``Desk.holdfast``: real process, real exit code, real stdout and stderr, a time limit.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,16 +49,6 @@ class Forkserver:
 
 
 def _serve() -> None:
-    import holdfast.cli.commands.history
-    import holdfast.cli.commands.listing
-    import holdfast.cli.commands.runs
-    import holdfast.cli.commands.store
-    import holdfast.cli.commands.submit
-    import holdfast.cli.main
-    import holdfast.engine.runs.reconcile
-    import holdfast.engine.submit.submit
-    import holdfast.store.audit  # noqa: F401
-
     answers = os.dup(1)
     os.dup2(2, 1)
     for line in sys.stdin.buffer:
@@ -67,20 +58,25 @@ def _serve() -> None:
 
 
 def _run(argv: list[str], limit: float) -> dict[str, Any]:
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as loaded:
         pid = os.fork()
         if pid == 0:
-            _become(argv, out.fileno(), err.fileno())
+            _become(argv, out.fileno(), err.fileno(), loaded.fileno())
         code = _wait(pid, limit)
-        parts = []
-        for file in (out, err):
-            file.seek(0)
-            parts.append(base64.b64encode(file.read()).decode())
-    return {"code": code, "out": parts[0], "err": parts[1]}
+        out_data, err_data, names = (_content(file) for file in (out, err, loaded))
+    for name in names.decode().split():  # the next command that needs them finds them loaded
+        importlib.import_module(name)
+    return {"code": code, "out": base64.b64encode(out_data).decode(), "err": base64.b64encode(err_data).decode()}
 
 
-def _become(argv: list[str], out: int, err: int) -> None:
+def _content(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read()
+
+
+def _become(argv: list[str], out: int, err: int, loaded: int) -> None:
     code = 1
+    before = set(sys.modules)
     try:
         os.setsid()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -96,6 +92,8 @@ def _become(argv: list[str], out: int, err: int) -> None:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
+        names = [name for name in sys.modules if name not in before and name.startswith("holdfast.")]
+        os.write(loaded, " ".join(names).encode())
         os._exit(code)
 
 

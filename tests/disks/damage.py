@@ -6,6 +6,7 @@ what is wrong: D1 to D5. Cases come from a seed, so that each of them can be had
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
@@ -78,11 +79,15 @@ class Stage(Desk):
         super().__init__(place)
         self.witness = place / "witness"
         self.sound = place / "sound"
-        self._times: list[tuple[Path, Path]] = []
+        self._folders: list[tuple[Path, Path]] = []  # of the sound store and where they belong
         self.server = Forkserver(self.env, self.project)
         self.script(SCRIPT.format(witness=str(self.witness)))
         self._furnish()
         shutil.copytree(self.home, self.sound, symlinks=True)
+        for folder in [self.sound, *(path for path in self.sound.rglob("*") if path.is_dir())]:
+            below = folder.relative_to(self.sound)
+            if below.parts[:1] not in (("objects",), ("runner",)):
+                self._folders.append((folder, self.home / below))
         self.runs = {row["run_number"]: row for row in self.holdfast("history", "list", "-o", "json").json}
         assert len(self.runs) == RUNS
 
@@ -94,13 +99,10 @@ class Stage(Desk):
 
     def put_back(self) -> None:
         """Only what differs by size or time is copied; content that is named by its hash stays."""
-        for folder in [self.sound, *(path for path in self.sound.rglob("*") if path.is_dir())]:
-            below = folder.relative_to(self.sound)
-            if below.parts[:1] not in (("objects",), ("runner",)):
-                _put_back_folder(folder, self.home / below)
-                self._times.append((folder, self.home / below))
-        while self._times:
-            shutil.copystat(*self._times.pop())
+        for sound, live in self._folders:
+            _put_back_folder(sound, live)
+        for sound, live in reversed(self._folders):
+            shutil.copystat(sound, live)
 
     def files(self) -> list[str]:
         """Every file whose loss could change what a command says."""
@@ -121,6 +123,24 @@ class Stage(Desk):
             kind = rng.choice(("cut", *KINDS))
             look = LOOKS[number % len(LOOKS)]
             yield Case(file, kind, at, keep_index=rng.random() < 0.5, submits=number % 12 == 0, look=look)
+
+    def cuts(self) -> Iterator[Case]:
+        """Each file cut at each byte, with and without the index at the ends of lines, elsewhere in turn.
+
+        Files of the same name and content, such as the packages of each run, are cut once.
+        """
+        seen: set[tuple[str, bytes]] = set()
+        looks = itertools.cycle(LOOKS)
+        for file in sorted(self.files(), key=_is_index):
+            content = (self.sound / file).read_bytes()
+            if (Path(file).name, content) in seen:
+                continue
+            seen.add((Path(file).name, content))
+            for at in range(len(content)):
+                at_line_end = b"\n" in content[max(0, at - 1) : at + 1]
+                for keep_index in (True, False):
+                    if keep_index if _is_index(file) else at_line_end or keep_index == (at % 2 == 0):
+                        yield Case(file, "cut", at, keep_index, submits=False, look=next(looks))
 
     def close(self) -> None:
         self.server.__exit__(None, None, None)
@@ -288,6 +308,10 @@ def _remove(entry: os.DirEntry[str]) -> None:
         shutil.rmtree(entry.path)
     else:
         os.unlink(entry.path)
+
+
+def _is_index(file: str) -> bool:
+    return file.startswith("index.sqlite")
 
 
 def _line_ends(path: Path) -> list[int]:
