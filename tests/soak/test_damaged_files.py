@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 CASES = 30_000
 PART = int(os.environ.get("HOLDFAST_SOAK_PART", "1"))
-SHARES = 8  # of the cuts: each with a store of its own, so that several can be played side by side
+SHARES = 64  # of the cuts: each with a store of its own, so that several can be played side by side
 _SHOWN = 20
+pytestmark = pytest.mark.timeout(0)
 
 
 def _judged(stage: Stage, cases: Iterable[Case]) -> list[str]:
