@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -31,6 +32,17 @@ sys.stdout.flush()
 answers = select.select([0], [], [], 1.0)[0]
 termios.tcsetattr(0, termios.TCSADRAIN, before)
 print(f"answers={answers}")
+"""
+
+HOLD_ANSWERS = r"""
+const plain = window.fetch;
+window.isHeld = false;
+window.fetch = async (...request) => {
+  const answer = await plain(...request);
+  const isScreen = /\/prompts\/[0-9a-f]+\.json$/.test(request[0]);
+  if (isScreen && window.isHeld) await new Promise((done) => { window.letGo = done; });
+  return answer;
+};
 """
 
 
@@ -174,6 +186,50 @@ def test_output_answers_nothing_and_hides_nothing(desk: Desk, prompting: Server,
     _type(prompting, prompt, "python questions.py\r")
     _wait_for(prompting, prompt, "answers=[]", "a\\u202eb\\u200bc")
     _close(prompting, prompt)
+
+
+def test_prompt_is_interrupted_and_closed_where_the_server_ignores_these_signals(desk: Desk, project: str) -> None:
+    """As ``nohup`` and a script's background do; what is ignored stays ignored in the programs that it starts."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGHUP, signal.SIGINT)}
+    try:
+        server = Server(desk, "--port", "0", "--terminal").sign_in()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    prompt = _opened(server, f"/projects/{project}/prompt")
+    _type(server, prompt, "echo be$((1+1))in; sleep 1000\r")
+    _wait_for(server, prompt, "be2in")
+    _type(server, prompt, "\x03echo inter$((1+1))rupted\r")
+    _wait_for(server, prompt, "inter2rupted")
+    _close(server, prompt)
+    server.stop()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="NOT TESTED: chromium is not installed")
+def test_answer_that_is_older_than_the_page_changes_nothing(desk: Desk, browser: Browser) -> None:
+    """The page asks for the whole screen when it is connected, and lines may come while the answer is on its way."""
+    server = Server(desk, "--port", "0", "--terminal")
+    try:
+        page = (context := browser.new_context(bypass_csp=True)).new_page()
+        page.goto(f"http://{server.host}/projects")
+        page.locator("#code").fill(server.code)
+        page.locator("button").click()
+        page.get_by_role("link", name=desk.project.name, exact=True).click()
+        page.add_init_script(HOLD_ANSWERS)
+        page.get_by_role("button", name="Open Command Prompt").click()
+        page.locator("#prompt[data-ready]").wait_for()
+        page.keyboard.type("echo fir$((1+1))t\n")
+        expect(page.locator("#screen")).to_contain_text("fir2t", timeout=20_000)
+        page.evaluate("window.isHeld = true; dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true}))")
+        page.wait_for_function("window.letGo !== undefined")
+        page.keyboard.type("echo la$((1+1))er\n")
+        expect(page.locator("#screen")).to_contain_text("la2er", timeout=20_000)
+        page.evaluate("letGo()")
+        page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert "la2er" in page.locator("#screen").inner_text()
+        context.close()
+    finally:
+        server.stop()
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="NOT TESTED: chromium is not installed")

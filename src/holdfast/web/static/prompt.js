@@ -63,6 +63,7 @@
 
   const whole = holdfast.inTurn(async () => {
     const news = await holdfast.json(`${base}.json`);
+    if (news.serial < state.serial) return; // newer lines came while it was on its way
     screen.replaceChildren();
     lines.clear();
     above = 0;
