@@ -11,7 +11,7 @@ SSH_PACKAGES := ssh=openssh-client sshd=openssh-server ip=iproute2 iptables=ipta
 PACKAGES := $(SSH_PACKAGES) git=git zsh=zsh fish=fish tcsh=tcsh strace=strace faketime=faketime cc=gcc \
 	/usr/include/stdlib.h=libc6-dev rsync=rsync dockerd=docker.io docker=docker-cli podman=podman runc=runc debootstrap=debootstrap \
 	newuidmap=uidmap slirp4netns=slirp4netns /usr/lib/podman/netavark=netavark nft=nftables bindfs=bindfs less=less \
-	man=man-db chromium=chromium java=openjdk-17-jre-headless
+	man=man-db chromium=chromium java=default-jre-headless
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test smoke check fix bench soak golden docs site picture gpu-kit gpu-proof clean

@@ -2,6 +2,12 @@
  * call, or in the file that FAKE_STATE names. SCOPE is the index of a GPU, or * for the machine.
  */
 #define _GNU_SOURCE
+#include <features.h>
+/* glibc 2.38 and newer would take the functions of C23, which an older image's C library does not have. */
+#undef __GLIBC_USE_C2X_STRTOL
+#undef __GLIBC_USE_C23_STRTOL
+#define __GLIBC_USE_C2X_STRTOL 0
+#define __GLIBC_USE_C23_STRTOL 0
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,6 +6,7 @@ import csv
 import json
 import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +95,7 @@ def test_mlflow_values_reach_the_run_and_mlflow(desk: Desk, tmp_path: Path) -> N
     assert (record["picture"]["width"], steps(desk, "picture")) == (5, [2])
     assert (desk.attempt() / "outputs" / "artifacts" / "notes" / "a.txt").read_text() == "hello"
     assert record["outputs"]["files"] == 1  # and not the files of the picture
-    with sqlite3.connect(database) as store:
+    with closing(sqlite3.connect(database)) as store:
         rows = store.execute("SELECT step FROM metrics WHERE run_uuid = ? AND key = 'loss'", (run_id,)).fetchall()
     assert sorted(rows) == [(0,), (10,), (20,)]
     (row,) = desk.holdfast("history", "list", "--where", "param.lr < 0.2 and tag.team = 'red'").json

@@ -8,6 +8,7 @@ import os
 import signal
 import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +92,7 @@ def test_what_mlflow_itself_writes(desk: Desk, tmp_path: Path, kind: str) -> Non
 
 def database(place: Path) -> Path:
     path = place / "mlflow.db"
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.executescript(SCHEMA)
         db.execute("INSERT INTO experiments VALUES (1, 'alpha', '', 'active'), (2, 'gone', '', 'deleted')")
         for number, (uid, status) in enumerate(zip(UIDS, ("FINISHED", "KILLED", "FAILED"), strict=True)):
@@ -131,9 +132,8 @@ def test_artifacts_of_other_folders_are_not_taken(tmp_path: Path) -> None:
     secret.mkdir()
     (secret / "key").write_text("secret")
     for uri in (str(secret), f"file://{secret}", f"{tmp_path}/x/{UIDS[0]}/artifacts/../../../secret", "s3://bucket/x"):
-        with sqlite3.connect(path) as db:
+        with closing(sqlite3.connect(path)) as db, db:
             db.execute("UPDATE runs SET artifact_uri = ?", (uri,))
-        db.close()
         assert [run.artifacts for run in mlflow_reader.read(str(path))] == ["", ""], uri
 
 

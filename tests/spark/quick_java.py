@@ -26,7 +26,7 @@ def require() -> None:
     """Skip the test where there is no Java; in continuous integration that is an error."""
     try:
         if shutil.which("java") is None:
-            raise Unavailable("there is no java (apt-get install openjdk-17-jre-headless)")
+            raise Unavailable("there is no java (apt-get install default-jre-headless)")
     except Unavailable as why:
         pytest.skip(f"NOT TESTED: {why}")
 
