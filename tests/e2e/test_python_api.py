@@ -102,16 +102,28 @@ try:
 except holdfast.errors.UsageError as error:
     refused = error.what
 open_status = run.status
+lines = run.follow()
+next(lines)
+import os
+child = os.fork()
+if child == 0:
+    try:
+        next(lines)
+    except holdfast.errors.UsageError:
+        os._exit(7)
+    os._exit(1)
+in_child = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 run.cancel()
-run.wait(30)
+list(lines)  # the iterator of this process goes on to the end
 try:
     run.wait(check=True)
 except holdfast.errors.RunFailedError as error:
     failed = str(error)
-print(json.dumps([first, waited, open_status, run.status, failed, early, refused]))
+print(json.dumps([first, waited, open_status, run.status, failed, early, refused, in_child]))
 """)
     assert result.code == 0, result
-    first, waited, open_status, status, failed, early, refused = result.json
+    first, waited, open_status, status, failed, early, refused, in_child = result.json
+    assert in_child == 7
     assert refused == "timeout cannot be of the type str"
     assert (first, open_status, status) == ("ready", "Running", "Canceled")
     assert early < 60  # submit and follow did not wait for the end

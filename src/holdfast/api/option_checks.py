@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -72,6 +73,16 @@ def check_words(texts: Iterable[str]) -> None:
             raise UsageError("an argument or variable contains a NUL character", answer=ascii(word)[:200])
 
 
+def script_arguments(values: Iterable[object]) -> list[str]:
+    """As text. What Python would show as ``b'...'`` or with an address is a mistake."""
+    for at, value in enumerate(values, start=1):
+        kind = type(value)
+        has_no_text = kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
+        if has_no_text or callable(value) or isinstance(value, (bytes, bytearray, memoryview)):
+            raise _wrong(f"argument {at} of the script", value, "pass text or a number")
+    return [str(value) for value in values]
+
+
 def data_options(data: Mapping[str, StrPath | Mapping[str, str]]) -> tuple[str | DataEntry, ...]:
     """As the engine takes them: NAME=PATH, or an entry for data that is on the target already."""
     options: list[str | DataEntry] = []
@@ -108,7 +119,8 @@ def checked_project(project: StrPath | None) -> str:
 
 def checked_seconds(name: str, value: object) -> None:
     """A limit of time; None for none."""
-    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
+    if value is not None and not is_number:
         raise _wrong(name, value, f"{name} is a number of seconds")
 
 
