@@ -276,6 +276,12 @@ REFUSED = [
     ("submit(b'train.py')", "script cannot be of the type bytes"),
     ("submit('train.py', 'a\\0b')", "contains a NUL character"),
     ("submit('train.py', env={'A': 'x\\0'})", "contains a NUL character"),
+    ("submit('train.py', '\\ud800')", "half of a surrogate pair"),
+    ("submit('train.py', env={'A': '\\ud800'})", "half of a surrogate pair"),
+    ("submit('train.py', notify='true \\ud800')", "half of a surrogate pair"),
+    ("submit('train.py', data={'d': 'a\\0b'})", "no such file or folder"),
+    ("submit('train.py', data={'d': '\\ud800'})", "no such file or folder"),
+    ("submit('train.py', b'x')", "argument 1 of the script cannot be of the type bytes"),
     ("submit('train.py', env={'A=B': 'x'})", "'A=B' is not a valid variable name"),
     ("submit('train.py', env={'A': None})", "the variable A cannot be of the type NoneType"),
     ("runs(limit='x')", "limit must be a whole number"),
@@ -320,6 +326,27 @@ print(json.dumps([[error_of(call) for call in [{calls}]], len(holdfast.runs())])
         (call, True) for call, _ in REFUSED
     ], errors
     assert runs == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ('EnvironmentVariables: {A: "x\\0"}', "the variable A contains a NUL character"),
+        (
+            'ArgumentVector: ["train.py", "\\ud800"]',
+            "an argument contains a NUL character, or half of a surrogate pair",
+        ),
+        ('data: {x: "a\\0b"}', "data x: no such file or folder"),
+    ],
+)
+def test_run_configuration_with_text_that_no_system_takes_is_refused(desk: Desk, line: str, what: str) -> None:
+    desk.script("print(1)")
+    (desk.project / "aml_config").mkdir()
+    (desk.project / "aml_config" / "odd.runconfig").write_text(f"Target: local\nFramework: Python\n{line}\n")
+    script = () if line.startswith("Argument") else ("train.py",)
+    result = desk.holdfast("submit", "-c", "odd", *script)
+    assert (result.code in (2, 65), what in result.err) == (True, True), result
+    assert desk.holdfast("runs").json == []
 
 
 def test_uncaught_error_shows_its_hint_and_no_control_sequence_of_a_target(desk: Desk) -> None:

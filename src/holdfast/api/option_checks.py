@@ -55,22 +55,15 @@ def check_options(function: str, options: Options) -> None:
             checked_path(name, given[name])
     data_options(given.get("data", {}))
     labels.checked_tags(given.get("tags", {}))
-    check_words(_checked_variable(name, value) for name, value in given.get("env", {}).items())
+    for name, value in given.get("env", {}).items():
+        _check_variable(name, value)
 
 
-def _checked_variable(name: object, value: object) -> str:
+def _check_variable(name: object, value: object) -> None:
     if not isinstance(name, str) or "=" in name:
         raise UsageError(f"{name!a:.200} is not a valid variable name", where="env", hint="env={'NAME': 'value'}")
     if value is None:
         raise _wrong(f"the variable {name}", value, "leave out a variable that is not to be set")
-    return f"{name}={value}"
-
-
-def check_words(texts: Iterable[str]) -> None:
-    """No system passes a NUL to a program."""
-    for word in texts:
-        if "\0" in word:
-            raise UsageError("an argument or variable contains a NUL character", answer=ascii(word)[:200])
 
 
 def script_arguments(values: Iterable[object]) -> list[str]:

@@ -71,6 +71,11 @@ def make_job(
     if not command or command[0] == "$file":
         raise UsageError("no script given", hint="holdfast submit -c local train.py")
     env, places = _environment(given, config, file, ask)
+    for word in command:
+        refuse_unpassable(word, "an argument", answer=ascii(word)[:200])
+    for name, value in env.items():
+        refuse_unpassable(f"{name}={value}", f"the variable {name}", where=places[name])
+    refuse_unpassable(given.notify or "", "the command of --notify")
     return Job(
         **_runnable(given, project.root, command),
         config=config.name,
@@ -95,6 +100,18 @@ def make_job(
         data=_data(given, project, config, file),
         capture=not given.no_capture and config.capture is not False,
     )
+
+
+def refuse_unpassable(text: str, what: str, *, where: str = "", answer: str = "") -> None:
+    """No system passes a NUL or half of a surrogate pair to a program; a byte that is no UTF-8 it does."""
+    is_text = "\0" not in text
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        is_text = False
+    if not is_text:
+        reason = "contains a NUL character, or half of a surrogate pair"
+        raise UsageError(f"{what} {reason}", where=where, answer=answer, hint="pass such text in a file")
 
 
 def _data(given: Asked, project: Project, config: RunConfig, file: str) -> tuple[Data, ...]:
