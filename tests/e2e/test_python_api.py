@@ -182,7 +182,8 @@ except ImportError as error:
     print(type(error).__name__, error, sep=": ")
 """)
     what = f"MissingPackageError: this needs the package {package}, which is not installed here"
-    assert result.text == f"{what}\n  try: pip install {package}\n", result
+    answer = f"import of {package} halted; None in sys.modules"
+    assert result.text == f"{what}\n  answer: {answer}\n  try: pip install {package}\n", result
 
 
 LEAVES = """

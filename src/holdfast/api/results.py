@@ -133,7 +133,8 @@ class _Decoder:
 
 def _files_of(value: Any) -> list[str]:
     """The outputs with the arrays and tables of a result, which are fetched together."""
-    names, rest = set(), [value]
+    names: set[str] = set()
+    rest = [value]
     while rest:
         item = rest.pop()
         if isinstance(item, dict):
