@@ -39,13 +39,16 @@ The table in ``docs/errors.md`` is made from this module.
 
 from __future__ import annotations
 
+_LONGEST_ANSWER = 2000  # characters of it in the text of an exception
+
 
 class HoldfastError(Exception):
     """What went wrong, where, what was answered there, and what to do next."""
 
     exit_code = 70
     code = "failed"
-    shows_hint = False  # set by the Python API: a traceback has no other place for it
+    shows_hint = False  # set by the Python API: a traceback has no other place for the answer and the hint
+    shows_answer = True  # then; False where the answer is long and has an attribute of its own
 
     def __init__(self, what: str, *, where: str = "", answer: str = "", hint: str = "", code: str = "") -> None:
         super().__init__(what)
@@ -57,7 +60,13 @@ class HoldfastError(Exception):
 
     def __str__(self) -> str:
         text = _printable(f"{self.where}: {self.what}" if self.where else self.what)
-        return f"{text}\n  try: {_printable(self.hint)}" if self.hint and self.shows_hint else text
+        answer = _shortened(self.answer) if self.shows_answer else ""
+        details = [("answer", answer), ("try", self.hint)] if self.shows_hint else []
+        return "".join([text, *(f"\n  {name}: {_printable(value)}" for name, value in details if value)])
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_ANSWER else f"{text[:_LONGEST_ANSWER]}..."
 
 
 def _printable(text: str) -> str:
@@ -110,6 +119,7 @@ class RunFailedError(HoldfastError):
 
     exit_code = 1
     code = "run-failed"
+    shows_answer = False  # the end of its log
 
 
 class RemoteError(RunFailedError):
@@ -119,6 +129,7 @@ class RemoteError(RunFailedError):
     """
 
     code = "remote-exception"
+    shows_answer = False  # the traceback
     type_name = ""
     message = ""
     traceback = ""

@@ -102,16 +102,28 @@ try:
 except holdfast.errors.UsageError as error:
     refused = error.what
 open_status = run.status
+lines = run.follow()
+next(lines)
+import os
+child = os.fork()
+if child == 0:
+    try:
+        next(lines)
+    except holdfast.errors.UsageError:
+        os._exit(7)
+    os._exit(1)
+in_child = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 run.cancel()
-run.wait(30)
+list(lines)  # the iterator of this process goes on to the end
 try:
     run.wait(check=True)
 except holdfast.errors.RunFailedError as error:
     failed = str(error)
-print(json.dumps([first, waited, open_status, run.status, failed, early, refused]))
+print(json.dumps([first, waited, open_status, run.status, failed, early, refused, in_child]))
 """)
     assert result.code == 0, result
-    first, waited, open_status, status, failed, early, refused = result.json
+    first, waited, open_status, status, failed, early, refused, in_child = result.json
+    assert in_child == 7
     assert refused == "timeout cannot be of the type str"
     assert (first, open_status, status) == ("ready", "Running", "Canceled")
     assert early < 60  # submit and follow did not wait for the end
@@ -170,7 +182,8 @@ except ImportError as error:
     print(type(error).__name__, error, sep=": ")
 """)
     what = f"MissingPackageError: this needs the package {package}, which is not installed here"
-    assert result.text == f"{what}\n  try: pip install {package}\n", result
+    answer = f"import of {package} halted; None in sys.modules"
+    assert result.text == f"{what}\n  answer: {answer}\n  try: pip install {package}\n", result
 
 
 LEAVES = """
@@ -264,6 +277,12 @@ REFUSED = [
     ("submit(b'train.py')", "script cannot be of the type bytes"),
     ("submit('train.py', 'a\\0b')", "contains a NUL character"),
     ("submit('train.py', env={'A': 'x\\0'})", "contains a NUL character"),
+    ("submit('train.py', '\\ud800')", "half of a surrogate pair"),
+    ("submit('train.py', env={'A': '\\ud800'})", "half of a surrogate pair"),
+    ("submit('train.py', notify='true \\ud800')", "half of a surrogate pair"),
+    ("submit('train.py', data={'d': 'a\\0b'})", "no such file or folder"),
+    ("submit('train.py', data={'d': '\\ud800'})", "no such file or folder"),
+    ("submit('train.py', b'x')", "argument 1 of the script cannot be of the type bytes"),
     ("submit('train.py', env={'A=B': 'x'})", "'A=B' is not a valid variable name"),
     ("submit('train.py', env={'A': None})", "the variable A cannot be of the type NoneType"),
     ("runs(limit='x')", "limit must be a whole number"),
@@ -308,6 +327,27 @@ print(json.dumps([[error_of(call) for call in [{calls}]], len(holdfast.runs())])
         (call, True) for call, _ in REFUSED
     ], errors
     assert runs == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ('EnvironmentVariables: {A: "x\\0"}', "the variable A contains a NUL character"),
+        (
+            'ArgumentVector: ["train.py", "\\ud800"]',
+            "an argument contains a NUL character, or half of a surrogate pair",
+        ),
+        ('data: {x: "a\\0b"}', "data x: no such file or folder"),
+    ],
+)
+def test_run_configuration_with_text_that_no_system_takes_is_refused(desk: Desk, line: str, what: str) -> None:
+    desk.script("print(1)")
+    (desk.project / "aml_config").mkdir()
+    (desk.project / "aml_config" / "odd.runconfig").write_text(f"Target: local\nFramework: Python\n{line}\n")
+    script = () if line.startswith("Argument") else ("train.py",)
+    result = desk.holdfast("submit", "-c", "odd", *script)
+    assert (result.code in (2, 65), what in result.err) == (True, True), result
+    assert desk.holdfast("runs").json == []
 
 
 def test_uncaught_error_shows_its_hint_and_no_control_sequence_of_a_target(desk: Desk) -> None:

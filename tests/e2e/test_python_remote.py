@@ -414,6 +414,73 @@ def test_value_without_a_form_and_exception_of_any_kind_are_told(desk: Desk) -> 
     assert rest == ["True", "RemoteError BaseException", "RunFailedError "]
 
 
+MANY = """
+import os, sys
+import holdfast
+
+def manifests(opened):
+    return sum("outputs.jsonl" in os.fsdecode(path) for path in opened if isinstance(path, (str, bytes)))
+
+@holdfast.remote(target="local")
+def arrays(n):
+    import numpy as np
+    return [np.full(2, at) for at in range(n)]
+
+if __name__ == "__main__":
+    run = arrays.submit(300).wait()
+    opened = []
+    sys.addaudithook(lambda event, details: opened.append(details[0]) if event == "open" else None)
+    values = run.result()
+    assert [int(value[1]) for value in values] == list(range(300))
+    print(manifests(opened))
+    del opened[:]
+    sizes = [run.outputs[name].stat().st_size for name in run.outputs]
+    print(len(sizes), manifests(opened))
+"""
+
+
+def test_list_of_outputs_is_read_once_for_thousands_of_files(desk: Desk) -> None:
+    desk.script(MANY, "jobs.py")
+    result = desk.python("import runpy; runpy.run_path('jobs.py', run_name='__main__')")
+    assert result.code == 0, result
+    of_result, of_outputs = result.text.splitlines()
+    assert int(of_result) <= 5, result
+    assert of_outputs.split()[0] == "301"
+    assert int(of_outputs.split()[1]) <= 5, result
+
+
+DISHONEST = """
+import atexit, json, os
+import holdfast
+
+def leaves(content):
+    def write():
+        with open("outputs/holdfast-result/result.json", "wb") as target:
+            target.write(content) if content else target.truncate((1 << 30) + 1)
+    atexit.register(write)
+
+def told(content):
+    try:
+        holdfast.remote(target="local")(leaves)(content)
+    except holdfast.errors.HoldfastError as error:
+        return str(error)
+
+long = json.dumps({"v": 1, "error": {"type": "T" * 10**6, "message": "m" * 10**6, "traceback": "t" * 10**7}}).encode()
+print(json.dumps([told(b"{"), told(b'{"v": 2}'), told(b""), len(told(long))]))
+"""
+
+
+def test_result_that_a_target_changed_is_told_with_what_was_found(desk: Desk) -> None:
+    result = desk.python(DISHONEST)
+    assert result.code == 0, result
+    broken, newer, large, length = result.json
+    assert "the target sent a malformed result\n  answer: result.json is not JSON: Expecting property name" in broken
+    assert "\n  try: holdfast logs -r 1 shows what the run printed" in broken
+    assert "answer: result.json is of another version" in newer
+    assert f"answer: result.json has {(1 << 30) + 1} bytes; at most {1 << 30} are read" in large
+    assert length < 150_000
+
+
 def test_map_yields_in_order_with_bounded_concurrency(desk: Desk) -> None:
     desk.script(
         """

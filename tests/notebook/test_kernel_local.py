@@ -159,6 +159,10 @@ def test_kernels_are_installed_listed_and_removed_per_run_configuration(desk: De
     assert (result.code, "kernels of Holdfast: project_local" in result.err) == (2, True)
     assert desk.holdfast("kernel", "install", "--name", "x", env=env).code == 2
     assert desk.holdfast("kernel", "install", "-c", "missing", env=env).code != 0
+    for option, value in (("--gpus", "x"), ("--wait-for-gpu", "soon"), ("--env", "bogus"), ("--idle-time", "-5")):
+        result = desk.holdfast("kernel", "install", "-c", "local", "--name", "bad", f"{option}={value}", env=env)
+        assert (result.code in (2, 65), value in result.err) == (True, True), result
+    assert [row["name"] for row in desk.holdfast("kernel", "list", env=env).json] == ["project_local"]
 
 
 def test_install_leaves_the_kernel_of_another_program_alone(desk: Desk) -> None:

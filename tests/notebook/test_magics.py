@@ -122,6 +122,7 @@ def test_bad_cells_are_refused_with_what_to_do(desk: Desk, study: Notebook) -> N
         "%%submit\nfor": ("it is not plain Python", "line 1"),
         "%%submit\nimport asyncio\nawait asyncio.sleep(0)": ("line 2", "try: await, yield and return"),
         "%%submit --bogus\n1": ("unrecognized arguments: --bogus", "usage:"),
+        "%%submit --get missing\n1": ("the cell sets no variable missing",),
         "%%submit -c missing\n1": ("missing",),
         "%%submit -e NOT_SET\n1": ("NOT_SET is not set in this process",),
         "%submit -c local": ("%submit has no cell to run",),
@@ -132,7 +133,7 @@ def test_bad_cells_are_refused_with_what_to_do(desk: Desk, study: Notebook) -> N
         assert all(text in shown["traceback"] for text in texts), (cell, shown)
     assert len(desk.holdfast("history", "list", "-o", "json").json) == before
     for cell, text in (
-        ("%%submit --get missing\n1", "NameError: the cell has no variable missing, which --get names"),
+        ("%%submit --get missing\nexec('1')", "NameError: the cell has no variable missing, which --get names"),
         ("%%submit --get thing\nthing = object()", "or write it to a file in holdfast.outputs()\n"),
         ("%%submit --send x\nx.missing", "'int' object has no attribute 'missing'"),
     ):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.api.cell_sending import used_names
+from holdfast.api.cell_sending import files, used_names
+from holdfast.errors import UsageError
 
 CASES = {
     "x = x + 1": {"x"},
@@ -38,3 +39,31 @@ CASES = {
 @pytest.mark.parametrize(("source", "names"), CASES.items())
 def test_names_that_a_cell_reads_before_it_assigns_them_are_of_the_notebook(source: str, names: set[str]) -> None:
     assert used_names(source) == names
+
+
+SET = {
+    "y = 1": "y",
+    "def y():\n    pass": "y",
+    "import y": "y",
+    "for y in []:\n    pass": "y",
+    "def f():\n    global y\n    y = 1\nf()": "y",
+    "from os.path import *": "y",
+    "exec('y = 1')": "y",
+    "globals()['y'] = 1": "y",
+    "a, (b, *y) = c": "y",
+}
+
+
+@pytest.mark.parametrize(("source", "name"), SET.items())
+def test_variable_that_the_cell_may_set_can_come_back(source: str, name: str) -> None:
+    assert ".holdfast-call/call.json" in files(source, {}, [], [name], ".")
+
+
+@pytest.mark.parametrize("name", ["import", "a.b", "1a", "a b", "None", "typo", "f_local"])
+def test_variable_that_the_cell_cannot_set_is_refused_before_a_run(name: str) -> None:
+    with pytest.raises(UsageError, match="--get: "):
+        files("y = 1\ndef f():\n    f_local = 1", {}, [], ["y", name], ".")
+
+
+def test_variable_that_was_sent_can_come_back() -> None:
+    assert files("y.append(1)", {"y": []}, ["y"], ["y"], ".")

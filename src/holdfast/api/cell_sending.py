@@ -6,6 +6,7 @@ import ast
 import builtins
 import inspect
 import json
+import keyword
 import symtable
 import sys
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 NAME = "cell.py"
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_SETTERS = {"exec", "eval", "globals", "locals", "vars", "setattr"}  # may set variables that no statement names
 _NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)
 
 
@@ -29,6 +31,7 @@ def files(
     missing = [name for name in send if name not in namespace]
     if missing:
         raise UsageError(f"--send: the notebook has no variable {', '.join(missing)}")
+    _check_returns(source, send, returns)
     used = {name: namespace[name] for name in used_names(source) if name in namespace}
     imports = {name: value.__name__ for name, value in used.items() if inspect.ismodule(value)}
     definitions = {name: value for name, value in used.items() if _is_definition(value)}
@@ -60,6 +63,24 @@ def check(source: str) -> None:
     except SyntaxError as error:
         what = "the cell cannot be submitted: it is not plain Python"
         raise UsageError(what, answer=f"line {error.lineno}: {error.msg}", hint=hint) from error
+
+
+def _check_returns(source: str, send: Sequence[str], returns: Sequence[str]) -> None:
+    """A mistyped name would be noticed when the cell has run, perhaps for hours."""
+    odd = [name for name in returns if not name.isidentifier() or keyword.iskeyword(name)]
+    if odd:
+        raise UsageError(f"--get: {', '.join(map(repr, odd))} is not the name of a variable", hint="%%submit --get a,b")
+    tables = [symtable.symtable(source, "cell", "exec")]
+    tables += _inner(tables[0].get_children())
+    symbols = [symbol for table in tables for symbol in table.get_symbols() if table is tables[0] or symbol.is_global()]
+    stars = any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(ast.parse(source)))
+    if stars or _SETTERS & {symbol.get_name() for symbol in symbols if symbol.is_referenced()}:
+        return
+    known = {symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()} | set(send)
+    missing = [name for name in returns if name not in known]
+    if missing:
+        what = f"--get: the cell sets no variable {', '.join(missing)}"
+        raise UsageError(what, hint="give it a value in the cell, or correct the name")
 
 
 def used_names(source: str) -> set[str]:

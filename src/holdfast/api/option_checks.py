@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -54,22 +55,25 @@ def check_options(function: str, options: Options) -> None:
             checked_path(name, given[name])
     data_options(given.get("data", {}))
     labels.checked_tags(given.get("tags", {}))
-    check_words(_checked_variable(name, value) for name, value in given.get("env", {}).items())
+    for name, value in given.get("env", {}).items():
+        _check_variable(name, value)
 
 
-def _checked_variable(name: object, value: object) -> str:
+def _check_variable(name: object, value: object) -> None:
     if not isinstance(name, str) or "=" in name:
         raise UsageError(f"{name!a:.200} is not a valid variable name", where="env", hint="env={'NAME': 'value'}")
     if value is None:
         raise _wrong(f"the variable {name}", value, "leave out a variable that is not to be set")
-    return f"{name}={value}"
 
 
-def check_words(texts: Iterable[str]) -> None:
-    """No system passes a NUL to a program."""
-    for word in texts:
-        if "\0" in word:
-            raise UsageError("an argument or variable contains a NUL character", answer=ascii(word)[:200])
+def script_arguments(values: Iterable[object]) -> list[str]:
+    """As text. What Python would show as ``b'...'`` or with an address is a mistake."""
+    for at, value in enumerate(values, start=1):
+        kind = type(value)
+        has_no_text = kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
+        if has_no_text or callable(value) or isinstance(value, (bytes, bytearray, memoryview)):
+            raise _wrong(f"argument {at} of the script", value, "pass text or a number")
+    return [str(value) for value in values]
 
 
 def data_options(data: Mapping[str, StrPath | Mapping[str, str]]) -> tuple[str | DataEntry, ...]:
@@ -108,7 +112,8 @@ def checked_project(project: StrPath | None) -> str:
 
 def checked_seconds(name: str, value: object) -> None:
     """A limit of time; None for none."""
-    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
+    if value is not None and not is_number:
         raise _wrong(name, value, f"{name} is a number of seconds")
 
 

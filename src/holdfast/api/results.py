@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from holdfast.api.run_handle import Run
 
 NAME = f"{remote_call.FOLDER}/result.json"
+_LONGEST = {"type": 1000, "message": 100_000, "traceback": 1_000_000}  # characters of an exception
+_MOST_BYTES = 1 << 30  # of result.json; arrays and tables are files beside it
 
 
 def read(run: Run, *, allow_pickle: bool) -> Any:
@@ -40,7 +42,7 @@ def read(run: Run, *, allow_pickle: bool) -> Any:
 
 
 def remote_error(run: Run, error: dict[str, Any]) -> RemoteError:
-    kind, message, text = (str(error.get(key) or "") for key in ("type", "message", "traceback"))
+    kind, message, text = (str(error.get(key) or "")[:most] for key, most in _LONGEST.items())
     is_missing = kind == ModuleNotFoundError.__name__
     hint = missing_module.explain(run._files(), text.encode(errors="replace")) if is_missing else ""
     made = RemoteError(f"{kind}: {message}", where=f"run {run.number} on {run.target}", answer=text, hint=hint)
@@ -60,17 +62,21 @@ def _document(run: Run) -> dict[str, Any]:
             answer = f"outputs/{NAME} is not among the outputs of the run"
             raise RemoteError("the function left no result", where=run.id, answer=answer, hint=hint) from None
         raise UsageError("this run is not a call of a remote function", where=run.id) from None
+    size = path.stat().st_size
+    if size > _MOST_BYTES:
+        raise _malformed(run, f"result.json has {size} bytes; at most {_MOST_BYTES} are read")
     try:
         document = json.loads(path.read_bytes())
         if isinstance(document, dict) and document.get("v") == 1:
             return document
-    except (ValueError, RecursionError):
-        pass
-    raise _malformed(run, "result.json")
+    except (ValueError, RecursionError) as error:
+        raise _malformed(run, f"result.json is not JSON: {error}") from error
+    raise _malformed(run, "result.json is of another version")
 
 
 def _malformed(run: Run, what: str) -> MalformedAnswerError:
-    return MalformedAnswerError("the target sent a malformed result", where=run.id, answer=what)
+    hint = f"holdfast logs -r {run.number} shows what the run printed"
+    return MalformedAnswerError("the target sent a malformed result", where=run.id, answer=what, hint=hint)
 
 
 def _array(path: Path) -> Any:
@@ -85,10 +91,12 @@ def _array(path: Path) -> Any:
 class _Decoder:
     def __init__(self, run: Run) -> None:
         self._run = run
+        self._paths: dict[str, Path] = {}
         self._read: set[str] = set()
 
     def decode(self, value: Any) -> Any:
         try:
+            self._paths = self._run.outputs.fetch(_files_of(value))
             return self._decode(value)
         except HoldfastError:
             raise
@@ -120,4 +128,17 @@ class _Decoder:
         if name in self._read:  # a short answer could fill the memory
             raise ValueError(f"{name} is named more than once")
         self._read.add(name)
-        return self._run.outputs[f"{remote_call.FOLDER}/{name}"]
+        return self._paths[f"{remote_call.FOLDER}/{name}"]
+
+
+def _files_of(value: Any) -> list[str]:
+    """The outputs with the arrays and tables of a result, which are fetched together."""
+    names: set[str] = set()
+    rest = [value]
+    while rest:
+        item = rest.pop()
+        if isinstance(item, dict):
+            named = (item.get(key) for key in ("npy", "arrow")) if "$type" in item else ()
+            names.update(name for name in named if isinstance(name, str))
+        rest.extend(item.values() if isinstance(item, dict) else item if isinstance(item, list) else ())
+    return [f"{remote_call.FOLDER}/{name}" for name in sorted(names)]

@@ -17,7 +17,7 @@ from holdfast.engine.runs import annotate, daily_cleanup, stop
 from holdfast.engine.runs.reconcile import settle
 from holdfast.engine.runs.run_target import target_of
 from holdfast.engine.runs.watch import Watch
-from holdfast.errors import RunFailedError, StillRunningError, StoreError, UnfinishedError
+from holdfast.errors import RunFailedError, StillRunningError, StoreError, UnfinishedError, UsageError
 from holdfast.ledger import Stopwatch, now_ns
 from holdfast.runner.decoding import readable
 from holdfast.runner.store import layout
@@ -165,9 +165,13 @@ class Run:
                 *lines, rest = self._log_text().split("\n")  # and not at the \r of a progress bar, as below
                 yield from [*lines, rest] if rest else lines
                 return
-            listener = _Lines()
+            listener, process = _Lines(), os.getpid()
             for _ in self._watched(listener, timeout):
-                yield from listener.complete()
+                for text in listener.complete():
+                    yield text
+                    if os.getpid() != process:
+                        what = "this iterator of follow() belongs to the process that made it"
+                        raise UsageError(what, where=self.id, hint="call follow() again in the forked process")
             yield from listener.rest()
 
     @documented_errors

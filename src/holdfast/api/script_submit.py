@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypedDict
 from holdfast import labels
 from holdfast.api.dialog import ProgramDialog, warn
 from holdfast.api.documented_errors import documented_errors
-from holdfast.api.option_checks import check_options, check_words, checked_path, data_options
+from holdfast.api.option_checks import check_options, checked_path, data_options, script_arguments
 from holdfast.api.progress import listener
 from holdfast.api.run_handle import Run
 from holdfast.engine.connection.reconnect import Line
@@ -84,12 +84,11 @@ def submit(script: StrPath, *arguments: object, **options: Unpack[Options]) -> R
     What a target asks for and is not confirmed is a ``ConfigError`` that names the command to confirm it.
     """
     check_options("submit", options)
-    return submit_words((checked_path("script", script), *map(str, arguments)), None, options)
+    return submit_words((checked_path("script", script), *script_arguments(arguments)), None, options)
 
 
 def submit_words(argv: tuple[str, ...], files: Mapping[str, bytes] | None, options: Options) -> Run:
     """Submit a script with its arguments; ``files`` are added to the run's snapshot and not to the project."""
-    check_words(argv)
     dialog = ProgramDialog(listener(options.get("progress")), large=options.get("large", False))
     stopwatch = Stopwatch(now_ns())
     prepared = prepare(_order(argv, files, options), dialog, _environ())

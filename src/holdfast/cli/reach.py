@@ -25,7 +25,7 @@ class Notice:
 
         since = time.strftime("%H:%M:%S")
         why = f" ({error.answer or error.what})"
-        sys.stderr.write(f"{show(self._name)} is unreachable since {since}{show(why)}; the run continues, retrying\n")
+        sys.stderr.write(f"{show(self._name)} is unreachable since {since}{show(why)}; runs there continue, retrying\n")
         sys.stderr.flush()
 
     def back(self) -> None:

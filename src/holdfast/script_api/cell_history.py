@@ -47,6 +47,13 @@ def install(shell: "Any", outbox: "Any") -> "CellHistory":
     return history
 
 
+class UsageError(ValueError):
+    """A magic was called in a way that it does not have. IPython shows it without a traceback."""
+
+    def _render_traceback_(self) -> "List[str]":
+        return ["UsageError: %s" % self]
+
+
 class CellHistory:
     """Records cells while it is on. It is off at first."""
 
@@ -66,16 +73,16 @@ class CellHistory:
         elif arguments == ["history", "show"]:
             _say("History logging is %s" % ("enabled" if self._is_on else "disabled"))
         else:
-            raise ValueError(_USAGE)
+            raise UsageError(_USAGE)
 
     def upload(self, line: "str") -> "None":
         """The magic ``%upload_artifact``: keep a file below outputs/ with the record of this cell."""
         path = os.path.normpath(line.strip().strip("\"'"))
         inside = os.path.relpath(path, "outputs").replace(os.sep, "/")
         if inside.startswith("..") or not os.path.isfile(path):
-            raise ValueError("%s is not a file below outputs/" % path)
+            raise UsageError("%s is not a file below outputs/" % path)
         if self._cell is None:
-            raise ValueError("history logging is off, so that there is no record of this cell: %azureml history on")
+            raise UsageError("history logging is off, so that there is no record of this cell: %azureml history on")
         self._cell.keep(inside, path)
 
     def begin(self, info: "Any") -> "None":
@@ -116,7 +123,7 @@ class _Cell:
             data = source.read(_LARGEST + 1)
         self._bytes += len(data)
         if self._bytes > _LARGEST:
-            raise ValueError("outputs/%s: the files of a cell's record may have %d MB" % (name, _LARGEST >> 20))
+            raise UsageError("outputs/%s: the files of a cell's record may have %d MB" % (name, _LARGEST >> 20))
         self._outputs[name] = base64.b64encode(data).decode("ascii")
 
     def record(self, result: "Any") -> "Dict[str, Any]":

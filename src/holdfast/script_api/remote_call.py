@@ -216,7 +216,7 @@ class Encoder:
         if kind.__name__ == "ndarray" and package == "numpy":
             raise CannotReturn("%s is an array of Python objects: return it as a list, or with another dtype" % where)
         if package in ("pandas", "polars", "pyarrow") and kind.__name__ in ("DataFrame", "Table"):
-            return self._arrow(value, package)
+            return self._arrow(value, package, where)
         if package == "numpy" and getattr(getattr(value, "dtype", None), "hasobject", False):
             where += ", an array of Python objects,"
         raise CannotReturn(
@@ -230,9 +230,21 @@ class Encoder:
         numpy.save(os.path.join(self._folder, name), value, allow_pickle=False)
         return {_TAG: "array" if isinstance(value, numpy.ndarray) else "scalar", "npy": name}
 
-    def _arrow(self, value: "Any", package: "str") -> "dict[str, str]":
+    def _arrow(self, value: "Any", package: "str", where: "str") -> "dict[str, str]":
         name = self._name("arrow")
-        path = os.path.join(self._folder, name)
+        try:
+            self._write_arrow(value, package, os.path.join(self._folder, name))
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:  # of pyarrow and polars
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0][:500]
+            raise CannotReturn(
+                "%s is a data frame that Arrow has no form for (%s): give each column a name of its own and one type, "
+                "or write it to a file in holdfast.outputs()%s" % (where, reason, self._other)
+            ) from error
+        return {_TAG: package, "arrow": name}
+
+    def _write_arrow(self, value: "Any", package: "str", path: "str") -> "None":
         if package == "polars":
             value.write_ipc(path)
         else:
@@ -241,7 +253,6 @@ class Encoder:
             new_file = importlib.import_module("pyarrow.ipc").new_file
             with pyarrow.OSFile(path, "wb") as sink, new_file(sink, table.schema) as writer:
                 writer.write_table(table)
-        return {_TAG: package, "arrow": name}
 
     def _name(self, ending: "str") -> "str":
         self._files += 1

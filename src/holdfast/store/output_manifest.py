@@ -23,7 +23,12 @@ _LONGEST = 300  # characters of a name that cannot be used
 
 def rows(run: Run) -> list[Json]:
     """Files and links whose names can be used on this system; ``path`` is then safe below the run's outputs/."""
-    return _sorted_out(run)[0]
+    return rows_of(run.attempt)
+
+
+def rows_of(attempt: str) -> list[Json]:
+    """The same of the attempt in this folder."""
+    return _sorted_out(attempt)[0]
 
 
 def listed(run: Run) -> list[Json]:
@@ -33,17 +38,17 @@ def listed(run: Run) -> list[Json]:
 
 def refused(run: Run) -> dict[str, str]:
     """Rows that cannot be used here, by name, and why."""
-    return _sorted_out(run)[1]
+    return _sorted_out(run.attempt)[1]
 
 
 def unkept(run: Run) -> dict[str, str]:
     """What the script left and the runner did not keep, by name, and why."""
-    return {str(row.get("path")): str(row["skipped"]) for row in _lines(run) if "skipped" in row}
+    return {str(row.get("path")): str(row["skipped"]) for row in _lines(run.attempt) if "skipped" in row}
 
 
 def unread(run: Run) -> dict[str, str]:
     """Those of them that could not be read, by name, and why."""
-    return {str(row.get("path")): str(row.get("skipped")) for row in _lines(run) if "unread" in row}
+    return {str(row.get("path")): str(row.get("skipped")) for row in _lines(run.attempt) if "unread" in row}
 
 
 def is_output(row: Json) -> bool:
@@ -65,7 +70,7 @@ def row_path(run: Run, name: str) -> str:
 
 def names(run: Run) -> dict[str, str]:
     """The names by the paths in the manifest."""
-    return {str(row.get("path")): name_of(row) for row in _lines(run)}
+    return {str(row.get("path")): name_of(row) for row in _lines(run.attempt)}
 
 
 def execute_bits(row: Json) -> int:
@@ -176,10 +181,10 @@ def problems(run: Run) -> list[str]:
     return trouble(run) + lines + _too_large(run)
 
 
-def _sorted_out(run: Run) -> tuple[list[Json], dict[str, str]]:
+def _sorted_out(attempt: str) -> tuple[list[Json], dict[str, str]]:
     usable: dict[str, Json] = {}
     unusable: dict[str, str] = {}
-    for row in _lines(run):
+    for row in _lines(attempt):
         if "skipped" in row:
             continue
         why = _problem(row)
@@ -214,21 +219,21 @@ def _is_project_path(row: Json) -> bool:
     return str(row["path"]).partition("/")[2] == path and path.partition("/")[0] != layout.outputs.name
 
 
-def _lines(run: Run) -> list[Json]:
+def _lines(attempt: str) -> list[Json]:
     try:
-        return _read(run)
+        return _read(attempt)
     except (OSError, untrusted.TooLargeError):
         return []  # a file that cannot be read costs this field, not the history; `store verify` tells of it
 
 
-def _read(run: Run) -> list[Json]:
-    return read_lines(as_bytes(layout.manifest(run.attempt)), most=MOST_ROWS)
+def _read(attempt: str) -> list[Json]:
+    return read_lines(as_bytes(layout.manifest(attempt)), most=MOST_ROWS)
 
 
 def _too_large(run: Run) -> list[str]:
     try:
         if os.path.getsize(layout.manifest(run.attempt)) > MOST_ROWS:  # bytes; fewer cannot be that many lines
-            _read(run)
+            _read(run.attempt)
     except untrusted.TooLargeError as error:
         return [str(error)]
     except OSError:

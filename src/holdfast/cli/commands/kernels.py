@@ -48,7 +48,7 @@ def install(parsed: Parsed) -> int:
     names = [config] if config else target_lookup.configurations(target_lookup.folders(project.root, home.path))
     if parsed.text("name") and len(names) > 1:
         raise UsageError("--name names one kernel", hint="choose a run configuration with -c")
-    _times(parsed)
+    _check_options(parsed)
     options = [word for key, option in _OPTIONS.items() if (text := parsed.text(key)) for word in (option, text)]
     for name in names:
         choose(home.path, project.root, name)
@@ -118,6 +118,17 @@ def _serve(parsed: Parsed, path: str, guard: Guard) -> None:
     finally:
         for listener in sockets:
             listener.close()
+
+
+def _check_options(parsed: Parsed) -> None:
+    """The kernel would refuse them in a notebook, far from where they were typed."""
+    from holdfast.engine.submit.gpu_request import check_typed
+
+    _times(parsed)
+    check_typed(parsed.text("gpus"), parsed.text("wait_for_gpu"))
+    environment = parsed.text("environment")
+    if environment and environment not in ("project", "active", "none"):
+        raise UsageError(f"--env {environment} names no environment", hint="one of project, active and none")
 
 
 def _start(parsed: Parsed, connection: Connection, guard: Guard) -> KernelSession:

@@ -59,9 +59,10 @@ def bring(home: Home, run: Run, names: list[str] | None = None) -> Problems:
     """Fetch these outputs (all of them without names), if they are not here; what could not be fetched, and why."""
     if output_manifest.is_missing(run):
         list_late(home, run)
+    wanted = None if names is None else set(names)
     refused = output_manifest.refused(run)
-    rows = [row for row in output_manifest.rows(run) if names is None or row["path"] in names]
-    problems = {name: why for name, why in refused.items() if names is None or name in names}
+    rows = [row for row in output_manifest.rows(run) if wanted is None or row["path"] in wanted]
+    problems = {name: why for name, why in refused.items() if wanted is None or name in wanted}
     # A link is never fetched: that it stayed on another machine is no reason to ask there.
     own = store_of(run.request, home.path) == home.path
     if not all(output_manifest.is_here(run, row) for row in rows if own or "sha256" in row):

@@ -58,7 +58,10 @@ def _configured(root: str, entry: DataEntry, file: str) -> Data:
 def _data(root: str, folder: str, name: str, path: str, file: str = "--data") -> Data | None:
     """A path in the project is linked at its own place there, any other at data/NAME."""
     written = os.path.normpath(os.path.join(folder, os.path.expanduser(path)))
-    source = os.path.realpath(written)
+    try:
+        source = os.path.realpath(written)
+    except ValueError:  # a NUL, or a character that no file name has
+        return None
     if not os.path.exists(source):
         return None
     inside = os.path.relpath(written, root)

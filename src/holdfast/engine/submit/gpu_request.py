@@ -48,6 +48,14 @@ def make_wish(
     )
 
 
+def check_typed(gpus: str | None, wait: str | None) -> None:
+    """Refuse what no submit would accept."""
+    if gpus:
+        _count(gpus)
+    if wait:
+        _wait(wait)
+
+
 def refuse_two_masters(wanted: GpuWish, places: Mapping[str, str], gpus: str | None, file: str) -> None:
     """A run that reserves GPUs gets their numbers from the reservation; its own CUDA_VISIBLE_DEVICES would contradict.
 

@@ -9,12 +9,12 @@ from holdfast.model import GpuWish, Job, Link
 from holdfast.planning import script_path, seconds
 from holdfast.record import Record
 from holdfast.runner import untrusted
-from holdfast.runner.decoding import lossless
+from holdfast.runner.decoding import as_bytes, lossless
 from holdfast.snapshot.ignore import KEEPIGNORE, refuse_foreign
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from holdfast.amlconfig.types import DataEntry, RunConfig
@@ -71,6 +71,7 @@ def make_job(
     if not command or command[0] == "$file":
         raise UsageError("no script given", hint="holdfast submit -c local train.py")
     env, places = _environment(given, config, file, ask)
+    _check_text(command, env, places, given.notify or "")
     return Job(
         **_runnable(given, project.root, command),
         config=config.name,
@@ -95,6 +96,25 @@ def make_job(
         data=_data(given, project, config, file),
         capture=not given.no_capture and config.capture is not False,
     )
+
+
+def _check_text(words: Sequence[str], env: Mapping[str, str], places: Mapping[str, str], notify: str) -> None:
+    for word in words:
+        _refuse_unpassable(word, "an argument", answer=ascii(word)[:200])
+    for name, value in env.items():
+        _refuse_unpassable(f"{name}={value}", f"the variable {name}", where=places[name])
+    _refuse_unpassable(notify, "the command of --notify")
+
+
+def _refuse_unpassable(text: str, what: str, *, where: str = "", answer: str = "") -> None:
+    """No system passes a NUL or half of a surrogate pair to a program; a byte that is no UTF-8 it does."""
+    try:
+        is_text = b"\0" not in as_bytes(text)
+    except UnicodeEncodeError:
+        is_text = False
+    if not is_text:
+        reason = "contains a NUL character, or half of a surrogate pair"
+        raise UsageError(f"{what} {reason}", where=where, answer=answer, hint="pass such text in a file")
 
 
 def _data(given: Asked, project: Project, config: RunConfig, file: str) -> tuple[Data, ...]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _KEPT = ("git", "reproduces", "description", "environment")  # of a request, beside what strange machines may tell
 _NO_CODE = "0" * 64
+_NOT_LISTED = "it is not among the outputs that the run ended with"
 
 
 class Refused(ValueError):
@@ -44,7 +45,7 @@ def offer_without_outputs(run: Run) -> Offer:
     code = {} if run.request.get("tree") else {"tree": _NO_CODE}
     result = understand({"uid": run.uid, "request": {**run.request, **code}, "attempts": attempts})
     if result is None:
-        raise Refused(f"runs/{run.uid}/run.json is invalid {run.problem}".rstrip())
+        raise Refused(f"invalid {run.problem or f'runs/{run.uid}/run.json'}")
     if request_file.is_changed(run.path):
         raise Refused(f"runs/{run.uid}/run.json was changed: its checksum is wrong")
     there = sorted(name for name in os.listdir(run.path) if os.path.isdir(os.path.join(run.path, name)))
@@ -69,8 +70,8 @@ def _wrong_outputs(run: Run) -> str:
     for folder, _, files in os.walk(top):
         for name in files:
             path = os.path.join(folder, name)
-            row = rows.get(os.path.relpath(path, top).replace(os.sep, "/"), {})
-            problem = verify.compare(path, row.get("size"), row.get("sha256"))
+            row = rows.get(os.path.relpath(path, top).replace(os.sep, "/"))
+            problem = _NOT_LISTED if row is None else verify.compare(path, row.get("size"), row.get("sha256"))
             if problem:
                 return f"outputs/{name}: {problem}"
     return ""

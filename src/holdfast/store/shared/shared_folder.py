@@ -180,7 +180,10 @@ def in_order(authors: list[Author]) -> list[Author]:
 def read_run(author: Author, uid: str) -> SharedRun:
     """ValueError or OSError where the line is damaged, or is not as ``history push`` writes it."""
     line = untrusted.read_file(author.run_path(uid), LARGEST_LINES, within=author.path, follow=False)
-    document = untrusted.loads(line)
+    try:
+        document = untrusted.loads(line)
+    except ValueError as error:
+        raise untrusted.Untrusted(f"{author.run_path(uid)} is damaged: {error}") from error
     if not is_intact(line.rstrip(b"\n")) or not isinstance(document, dict) or document.get("kind") != RUN_KIND:
         raise untrusted.Untrusted(f"{author.run_path(uid)} is damaged")
     if document.get("uid") != uid:
