@@ -61,7 +61,7 @@ def _left_to_the_target(root: str, compute: ComputeTarget, spark: Json, location
     """What the script's process is to check before its first line, because it is not known here."""
     if spark.get("deploy_mode", _CLIENT) != _CLIENT:
         return {}  # the driver is somewhere else
-    if "remote" in spark:
+    if spark.get("remote"):
         return {"uses_spark": True} if _script_uses_spark(root, script) else {}
     conf = spark.get("conf")
     is_unknown = isinstance(conf, dict) and "spark.driver.memory" in conf and not compute.memory

@@ -81,8 +81,8 @@ class _Connection(object):
         is_plain = not use_tls and (not token or host == "localhost")  # as Spark's client decides
         own = [(name, value) for name, value in parameters.items() if name not in _USED]
         own += [("authorization", "Bearer %s" % token)] if token else []
-        place = ("[%s]:%d" if ":" in host else "%s:%d") % (host, port)
-        fixed = [(":method", "POST"), (":scheme", "http" if is_plain else "https"), (":authority", place)]
+        authority = ("[%s]:%d" if ":" in host else "%s:%d") % (host, port)
+        fixed = [(":method", "POST"), (":scheme", "http" if is_plain else "https"), (":authority", authority)]
         fixed += [("content-type", "application/grpc"), ("te", "trailers")]
         self._headers = b"".join(map(_header, fixed + own))
         user = _field(1, parameters.get("user_id", "").encode("utf-8"))
@@ -118,7 +118,7 @@ class _Connection(object):
                 received += payload[1 : len(payload) - payload[0]] if flags & _PADDED else payload
             if kind in (_DATA, _HEADERS) and stream == self._stream and flags & _END_STREAM:
                 break
-        if len(received) < 5 or received[0]:  # compressed, which was not asked for
+        if len(received) < 5 or received[0]:  # compressed, although no compression was offered
             return b""
         return received[5 : 5 + struct.unpack(">I", received[1:5])[0]]
 
@@ -134,7 +134,7 @@ class _Connection(object):
         high, low, kind, flags, stream = struct.unpack(">BHBBI", self._receive(9))
         size = high << 16 | low
         if size > _LARGEST:
-            raise ValueError("a frame that was not asked for")
+            raise ValueError("a frame that is too large")
         return kind, flags, stream & 0x7FFFFFFF, self._receive(size)
 
     def _receive(self, size: "int") -> "bytes":
