@@ -129,11 +129,18 @@ def test_token_is_sent_in_tls_alone(parameters: str, tmp_path: Path, monkeypatch
     context.load_cert_chain(certificate)
     context.set_alpn_protocols(["h2"])
     with server(SETTINGS + HEADERS + frame(0, 1, 1, ANSWER), context=context) as (address, received):
-        assert server_version.version(address + parameters) == "4.0.5"
+        assert "has Spark 4.0.5" in server_version.complaint(address + parameters, "4.3.0")
     assert b"Bearer " + b"s3cret" * 40 in received
     with server(SETTINGS) as (address, received):
-        assert server_version.version(address + parameters) == ""
+        assert server_version.complaint(address + parameters, "4.3.0") == ""
     assert b"s3cret" not in received
+
+
+def test_submit_sends_no_token_of_its_own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_CONNECT_AUTHENTICATE_TOKEN", "s3cret")
+    with server(SETTINGS + HEADERS + frame(0, 1, 1, ANSWER)) as (address, received):
+        assert server_version.version(address) == "4.0.5"
+    assert b"authorization" not in received
 
 
 @pytest.mark.parametrize("address", ["sc://127.0.0.1:9", "sc://", "spark://127.0.0.1:9", "sc://127.0.0.1:99999", ""])

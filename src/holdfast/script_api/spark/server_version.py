@@ -37,8 +37,11 @@ _ACK, _END_STREAM, _END_HEADERS, _PADDED = 1, 1, 4, 8
 _SESSION, _USER, _ASK_VERSION, _ANSWER_VERSION = 1, 2, 10, 8
 
 
-def version(server: "str") -> "str":
-    """``4.3.0``; empty where the server does not answer, wants a token that is not here, or speaks otherwise."""
+def version(server: "str", token: "str" = "") -> "str":
+    """``4.3.0``; empty where the server does not answer, wants another token, or is no Connect server.
+
+    A submit gives no token: that of its own environment is not for the servers of a project.
+    """
     match = _SERVER.match(server)
     if match is None:
         return ""
@@ -46,7 +49,7 @@ def version(server: "str") -> "str":
     parameters = dict(part.split("=", 1) for part in (match.group(3) or "").split(";") if "=" in part)
     parameters = {name: unquote(value) for name, value in parameters.items()}
     try:
-        connection = _Connection(host, port, parameters)
+        connection = _Connection(host, port, dict({"token": token}, **parameters))
     except (OSError, ValueError):
         return ""
     try:
@@ -65,8 +68,9 @@ def is_newer(mine: "str", theirs: "str") -> "bool":
 
 
 def complaint(server: "str", mine: "str", theirs: "str" = "") -> "str":
-    """What is wrong with a client of version ``mine``; ``theirs`` is asked of the server where it is not known."""
-    theirs = (theirs or version(server)) if mine else ""
+    """What is wrong with the run's client of version ``mine``; ``theirs`` is asked of the server if it is not known."""
+    token = os.environ.get("SPARK_CONNECT_AUTHENTICATE_TOKEN", "")
+    theirs = (theirs or version(server, token)) if mine else ""
     if not is_newer(mine, theirs):
         return ""
     return _TOO_NEW % (server.split("/;")[0], theirs, mine, theirs)
@@ -76,7 +80,7 @@ class _Connection(object):
     """One session on a server, which is released again; no more than two calls."""
 
     def __init__(self, host: "str", port: "int", parameters: "dict[str, str]") -> "None":
-        token = parameters.get("token") or os.environ.get("SPARK_CONNECT_AUTHENTICATE_TOKEN", "")
+        token = parameters["token"]
         use_tls = parameters.get("use_ssl", "").lower() == "true"
         is_plain = not use_tls and (not token or host == "localhost")  # as Spark's client decides
         own = [(name, value) for name, value in parameters.items() if name not in _USED]
