@@ -38,7 +38,7 @@ def test_submit_accepts_what_attach_writes(desk: Desk, port: int, address: str, 
     assert attached.code == 0, attached
     desk.script("print(spark.range(3).count())")
     plan = desk.holdfast("submit", "-c", "sp1", "--dry-run", "train.py")
-    asked = {"uses_spark": True} if key == "master" else {}  # its version, before the first line
+    asked = {"uses_spark": True}  # its version, before the first line
     assert (plan.code, plan.json["spark"]) == (0, {key: address, **asked})
     assert "warning" not in plan.err
     assert desk.holdfast("check").text == "no findings\n"

@@ -70,6 +70,57 @@ def test_session_by_name_and_builder_uses_no_java(attached: SparkDesk, server: C
     assert f"local-{record['application'][6:]} on {server.url}" in attached.desk.holdfast("info", "-o", "table").text
 
 
+NEWER = """import os
+__path__ = [{real!r}]
+exec(compile(open(os.path.join({real!r}, "__init__.py")).read(), "pyspark", "exec"))
+"""
+
+
+@pytest.fixture
+def newer(attached: SparkDesk, tmp_path: Path) -> tuple[str, str]:
+    """Options for a submit whose PySpark is the real one, and whose own file names a version of the future."""
+    real = next(attached.python.parents[1].glob("lib/python3*/site-packages/pyspark"))
+    package = tmp_path / "newer" / "pyspark"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(NEWER.format(real=str(real)))
+    (package / "version.py").write_text('__version__: str = "9.1.0"\n')
+    return "-e", f"PYTHONPATH={package.parent}"
+
+
+def test_client_that_is_newer_than_the_server_is_refused_before_the_first_line(
+    attached: SparkDesk, server: ConnectServer, newer: tuple[str, str]
+) -> None:
+    done = attached.submit("print('first line')\nspark.range(3).count()", *newer, config="sc1")
+    assert done.code == 65
+    assert "first line" not in done.text
+    reason = attached.desk.record()["reason"]
+    assert reason.startswith(f"the Spark Connect server {server.url} has Spark 4.3.0, and the script has PySpark 9.1.0")
+    assert "install pyspark[connect]==4.3.0" in reason
+
+
+def test_client_that_is_newer_than_the_server_is_refused_at_its_session(
+    attached: SparkDesk, server: ConnectServer, newer: tuple[str, str]
+) -> None:
+    """The script shows no use of Spark."""
+    (attached.desk.project / "data").write_text("spark.range(3).count()\nprint('counted')")
+    done = attached.submit("print('first line')\nexec(open('data').read())", *newer, config="sc1")
+    assert done.code == 1
+    assert "first line" in done.text
+    assert "counted" not in done.text
+    reason = attached.desk.record()["reason"]
+    assert reason.startswith(f"the Spark Connect server {server.url} has Spark 4.3.0, and the script has PySpark 9.1.0")
+
+
+def test_declared_pyspark_that_is_newer_than_the_server_is_refused_with_its_line(attached: SparkDesk) -> None:
+    (attached.config / "sc1.runconfig").write_text("Target: sc1\nFramework: PySpark\nCondaDependenciesFile: env.yml\n")
+    (attached.desk.project / "env.yml").write_text("dependencies:\n- python=3.11\n- pip:\n  - pyspark==4.9.1\n")
+    attached.desk.script("spark.range(3).count()")
+    done = attached.desk.holdfast("submit", "-c", "sc1", "train.py")
+    assert done.code == 65, done
+    assert "the project declares PySpark 4.9.1, and the cluster of sc1 has Spark 4.3.0" in done.err
+    assert "env.yml:4" in done.err
+
+
 @pytest.mark.parametrize(
     "script",
     ["spark.range(3).count()\nsc.parallelize([1])", "spark.sparkContext", "spark.range(3).rdd", "sc.parallelize([1])"],
@@ -151,4 +202,4 @@ def test_killed_server_is_the_reason_of_the_run(attached: SparkDesk, server: Con
     log = (attached.desk.attempt() / "log").read_text()
     assert f"the Spark Connect server {server.url} does not answer; Spark tries again for ten minutes" in log
     plan = json.loads((attached.desk.attempt() / "plan.json").read_text())
-    assert plan["spark"] == {"remote": server.url}
+    assert plan["spark"] == {"remote": server.url, "uses_spark": True}

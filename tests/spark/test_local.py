@@ -212,6 +212,10 @@ packages:
     artifact: old_2.11
     version: "1.0"
 """
+OPTIONAL = """  - group: com.microsoft.sqlserver
+    artifact: mssql-jdbc
+    version: "0.0.absent"
+"""
 USES = """
 import os  # and pyspark
 print(sorted(os.path.basename(path) for path in os.environ["HOLDFAST_SPARK_JARS"].split(":")))
@@ -226,7 +230,8 @@ print(thing_module.answer, sc.parallelize([1], 1).map(lambda x: __import__("thin
 
 def test_packages_are_resolved_once_and_need_no_repository_afterwards(spark: SparkDesk, tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "maven")
-    (spark.config / "spark.yml").write_text(PACKAGES.format(repository=repository, artifact="thing_2.13"))
+    text = PACKAGES.format(repository=repository, artifact="thing_2.13")
+    (spark.config / "spark.yml").write_text(text + OPTIONAL)
     done = spark.submit(USES + LOADS)
     assert done.code == 0, done
     assert "['org.example_base-1.0.jar', 'org.example_thing_2.13-1.0.jar']" in done.text
@@ -234,6 +239,8 @@ def test_packages_are_resolved_once_and_need_no_repository_afterwards(spark: Spa
     assert "thing_2.13 ['thing_2.13']" in done.text
     left_out = "aml_config/spark.yml:7: org.example:old_2.11:1.0 is built for Scala 2.11 and left out"
     assert left_out in done.text
+    missing = "aml_config/spark.yml:10: com.microsoft.sqlserver:mssql-jdbc:0.0.absent cannot be had now and is left out"
+    assert done.text.count(missing) == 1
     os.rename(tmp_path / "maven", tmp_path / "gone")
     again = spark.submit(USES, "-e", "PATH=/nowhere")
     assert again.code == 0, again

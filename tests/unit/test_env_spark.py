@@ -78,6 +78,25 @@ def test_client_of_a_connect_server_gets_what_declared_pyspark_lacks(declared: s
 
 
 @pytest.mark.parametrize(
+    ("declared", "connect", "added"),
+    [
+        ("pyspark", False, ["pyspark==4.0.1"]),
+        ("pyspark[ml]", False, ["pyspark==4.0.1"]),
+        ("pyspark>=4", False, []),
+        ("pyspark==4.0.0", False, []),
+        ("pyspark", True, ["pyspark[connect]", "pyspark==4.0.1"]),
+        ("pyspark-client", True, ["pyspark-client==4.0.1"]),
+        ("numpy", True, ["pyspark[connect]==4.0.1"]),
+    ],
+)
+def test_pyspark_without_a_version_is_installed_in_that_of_the_cluster(
+    declared: str, connect: bool, added: list[str]
+) -> None:
+    spec = Spec("r.txt", "pip", pip=(Entry(declared, "r.txt", 1),))
+    assert names(with_spark(spec, (3, 11), 17, connect=connect, version="4.0.1")) == [declared, *added]
+
+
+@pytest.mark.parametrize(
     ("java", "python", "added"),
     [
         ("openjdk=8", (3, 11), ["pyspark[ml]<4.0"]),

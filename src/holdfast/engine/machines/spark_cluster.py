@@ -33,13 +33,21 @@ def master_of(compute: ComputeTarget) -> str:
 
 
 def version(compute: ComputeTarget, on_head_node: str = "") -> str:
-    """That of the cluster's Spark: what is installed on its head node, or what its master says; empty if unknown."""
+    """That of the cluster's Spark: what is installed on its head node, or what master or server say; "" if unknown."""
     text = master_of(compute)
-    if compute.kind.is_remote or not text.startswith("spark://"):
-        return on_head_node if compute.kind.is_remote and text else ""
-    from holdfast.script_api.spark import master_page
+    if compute.kind.is_remote or not text:
+        return on_head_node if text else ""
+    from holdfast.script_api.spark import master_page, server_version
 
-    return master_page.version(text)
+    return server_version.version(text) if text.startswith("sc://") else master_page.version(text)
+
+
+def is_refused(compute: ComputeTarget, mine: str, theirs: str) -> bool:
+    """Whether a PySpark of this version cannot work with the cluster's: a server also knows older clients."""
+    from holdfast.script_api.spark import master_page, server_version
+
+    is_connect = master_of(compute).startswith("sc://")
+    return server_version.is_newer(mine, theirs) if is_connect else master_page.is_other(mine, theirs)
 
 
 def check(compute: ComputeTarget) -> None:

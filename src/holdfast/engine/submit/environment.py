@@ -167,11 +167,11 @@ def _with_spark(
 
 def _check_spark(spec: Spec, version: str, chosen: Chosen) -> None:
     """A driver of another version than the cluster's would be refused by its master, or waits for it in vain."""
+    from holdfast.engine.machines import spark_cluster
     from holdfast.environments.spark import declared_version
-    from holdfast.script_api.spark import master_page
 
     declared = declared_version(spec)
-    if declared is not None and master_page.is_other(declared[0], version):
+    if declared is not None and spark_cluster.is_refused(chosen.compute, declared[0], version):
         what = (
             f"the project declares PySpark {declared[0]}, and the cluster of {chosen.compute.name} has Spark {version}"
         )

@@ -59,8 +59,10 @@ def requested(root: str, chosen: Chosen, show: Callable[[Sequence[Finding]], Non
 
 def _left_to_the_target(root: str, compute: ComputeTarget, spark: Json, location: str, script: str) -> Json:
     """What the script's process is to check before its first line, because it is not known here."""
-    if spark.get("deploy_mode", _CLIENT) != _CLIENT or "master" not in spark:
+    if spark.get("deploy_mode", _CLIENT) != _CLIENT:
         return {}  # the driver is somewhere else
+    if spark.get("remote"):
+        return {"uses_spark": True} if _script_uses_spark(root, script) else {}
     conf = spark.get("conf")
     is_unknown = isinstance(conf, dict) and "spark.driver.memory" in conf and not compute.memory
     checks: Json = {"memory_line": location} if is_unknown and _is_elsewhere(compute) else {}

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 
-from . import progress, record, say, settings
+from . import installation, progress, record, say, server_version, settings
 
 MYPY = False
 if MYPY:
@@ -33,6 +33,7 @@ def install(module: "Any") -> "None":
         begin(self, *arguments, **named)
         if not settings().get("remote"):
             return  # a server that the script chose itself
+        _refuse_newer(self)
         try:
             _begun(self)
         except Exception as problem:
@@ -60,6 +61,18 @@ def reason(value: "BaseException") -> "str":
     if any("SESSION_" in _condition(problem) or "RESPONSE_ALREADY" in _condition(problem) for problem in chain):
         return "the Spark Connect server %s has been restarted; the session and its job are lost" % server()
     return record.reason(value, None)
+
+
+def _refuse_newer(session: "Any") -> "None":
+    """Of a script that was not asked before its first line, because it shows no use of Spark."""
+    try:
+        text = server_version.complaint(server(), installation.client_version(), session.version)
+    except Exception:
+        return  # the script's next call says why
+    if text:
+        _release(session.client)
+        record.decide(text)
+        raise RuntimeError(text)
 
 
 def _begun(session: "Any") -> "None":

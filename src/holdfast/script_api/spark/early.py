@@ -27,6 +27,8 @@ def _complaint(settings: "dict[str, Any]") -> "str":
     if text and settings.get("memory_line"):
         return "%s: %s" % (settings["memory_line"], text)
     if settings.get("uses_spark"):
+        if settings.get("remote"):
+            return _too_new(settings)
         from . import gateway
 
         try:
@@ -34,3 +36,9 @@ def _complaint(settings: "dict[str, Any]") -> "str":
         except gateway.CannotStart as problem:
             return str(problem)
     return ""
+
+
+def _too_new(settings: "dict[str, Any]") -> "str":
+    from . import installation, server_version
+
+    return server_version.complaint(settings["remote"], installation.client_version())

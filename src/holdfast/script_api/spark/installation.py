@@ -18,6 +18,7 @@ else:
 
     Installation = namedtuple("Installation", "home spark scala")
 
+_VERSION = re.compile(r"^__version__[^=\n]*=\s*['\"]([^'\"]+)", re.MULTILINE)
 _CORE = re.compile(r"spark-core_(\d+\.\d+)-(.+)\.jar$")
 
 
@@ -33,6 +34,16 @@ def find() -> "Installation | None":
         if match:
             return Installation(home, match.group(2), match.group(1))
     return None
+
+
+def client_version() -> "str":
+    """Of the package pyspark, which may be a client of Connect servers alone; empty where there is none."""
+    try:
+        with open(os.path.join(_package(), "version.py"), encoding="utf-8", errors="replace") as source:
+            match = _VERSION.search(source.read())
+    except OSError:
+        return ""
+    return match.group(1) if match is not None else ""
 
 
 def _package() -> "str":
