@@ -31,10 +31,10 @@ def provide(lock: dict[str, Any], beside: str, prefix: str) -> list[str]:
         return []
     own = [folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if os.path.isabs(folder)]
     folders = []
-    for number, place in enumerate(dict.fromkeys((*own, *PLACES))):
+    for number, library_folder in enumerate(dict.fromkeys((*own, *PLACES))):
         folder = os.path.join(FOLDER, str(number))
         os.makedirs(os.path.join(beside, folder))
         for old, new in OLD_NAMES.items():
-            os.symlink(os.path.join(place, new), os.path.join(beside, folder, old))
+            os.symlink(os.path.join(library_folder, new), os.path.join(beside, folder, old))
         folders.append(os.path.join(prefix, folder))
     return folders
