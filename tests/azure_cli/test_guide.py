@@ -7,6 +7,8 @@ tests/e2e/test_environments_guide.py.
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -132,6 +134,15 @@ def test_lines_of_the_first_listing_run_in_the_shell(desk: Desk, wheel: str) -> 
     assert "tensorflow-gpu can no longer be installed" in seen
     assert "cntk.ai no longer has wheels" in seen
     assert "write cntk-gpu==2." in seen
+
+
+def test_cmd_and_bash_split_the_lines_of_the_guide_alike() -> None:
+    """cmd knows double quotes only, and bash reads what is in them as it is unless one of these characters is there."""
+    lines = {guide.LOCAL, guide.SUBMIT, *(page.attach for page in guide.GUIDES.values())}
+    for line in lines:
+        assert not set(line) & set("'$`\\!^%&|<>()"), line
+        by_cmd = [quoted or plain for quoted, plain in re.findall(r'"([^"]*)"|([^\s"]+)', line)]
+        assert by_cmd == shlex.split(line)
 
 
 def test_every_step_of_the_guide_is_proved_by_a_test() -> None:
