@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 import sys
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from holdfast._version import __version__
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 COMMANDS = tuple(command for command in ALL_COMMANDS if not command.hidden)
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 SOURCE = DOCS.parent / "src" / "holdfast"
-PAGES = ("commands.md", "errors.md", "holdfast.1", "modules.md", "settings.md", "trust.md")
+PAGES = ("azure-cli.md", "commands.md", "errors.md", "holdfast.1", "modules.md", "settings.md", "trust.md")
 _PART = re.compile(r"(?P<head><!-- made from \S+: (?P<name>[\w ]+) -->\n).*?(?P<foot><!-- end -->)", re.DOTALL)
 
 
@@ -61,6 +63,7 @@ def filled(text: str) -> str:
         "user settings": user_settings,
         "inherited variables": inherited_variables,
         "modules": modules,
+        "steps of the guide": steps_of_the_guide,
         "trust table": trust_table,
         "harmless docker arguments": harmless_docker_arguments,
     }
@@ -116,6 +119,12 @@ def trust_table() -> str:
 
 def harmless_docker_arguments() -> str:
     return ", ".join(f"`{name}`" for name in sorted(HARMLESS))
+
+
+def steps_of_the_guide() -> str:
+    """How many work as printed, and each of them; every step names its test."""
+    steps = runpy.run_path(str(DOCS.parent / "tests" / "azure_cli" / "guide.py"))
+    return f"{fill(steps['counted'](), 120)}\n\n{table(('', 'step', 'works', 'how'), steps['rows']())}"
 
 
 def modules() -> str:

@@ -7,6 +7,8 @@ tests/e2e/test_environments_guide.py.
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -116,25 +118,40 @@ def test_conda_blocks_are_replaced_as_a_diff_shows(desk: Desk, text: str) -> Non
         assert [line for line in after.split(end) if "#" in line] == [line for line in text.split("\n") if "#" in line]
 
 
-def test_rem_lines_and_commands_of_a_listing_run_in_the_shell(desk: Desk) -> None:
-    (desk.project / "my-deep-learning-script.py").write_text(SCRIPT)
-    listing = f"{guide.REM}\n{guide.LOCAL}\n".encode()
-    with desk.start("shell", stdin=subprocess.PIPE, env={"SHELL": "/bin/bash"}) as shell:
+@pytest.mark.parametrize("wheel", sorted({page.wheel for page in guide.GUIDES.values()}))
+def test_lines_of_the_first_listing_run_in_the_shell(desk: Desk, wheel: str) -> None:
+    """``pip`` declares there, and ``check`` says what the next run replaces."""
+    made = desk.holdfast("project", "create", "--name", "MyProj", "--path", ".")
+    assert made.code == 0, made
+    project = desk.project / "MyProj"
+    (project / "my-deep-learning-script.py").write_text(SCRIPT)
+    listing = f"{guide.LOCAL}\n{guide.REM}\n{guide.PIP}\n{guide.REM}\npip install {wheel}\n".encode()
+    with desk.start("shell", stdin=subprocess.PIPE, env={"SHELL": "/bin/bash"}, cwd=project) as shell:
         out, err = shell.communicate(listing, timeout=120)
-    assert (shell.returncode, b"trained\n" in out) == (0, True), err
-    assert b"REM" not in err
+    assert (shell.returncode, b"trained\n" in out, b"REM" in err) == (0, True, False), err
+    assert (project / "requirements.txt").read_text() == f"tensorflow-gpu\n{wheel}\n"
+    seen = desk.holdfast("check", cwd=project).text
+    assert "tensorflow-gpu can no longer be installed" in seen
+    assert "cntk.ai no longer has wheels" in seen
+    assert "write cntk-gpu==2." in seen
 
 
-def test_table_of_the_32_steps_is_that_of_the_documentation() -> None:
-    """The guide has 32 steps, four of them in the app."""
-    page = (REPOSITORY / "docs" / "azure-cli.md").read_text()
-    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| ") and line[2:4].strip().isdigit()]
-    assert [(row[1], row[2]) for row in rows] == list(guide.STEPS)
-    counts = {kind: sum(outcome == kind for _, outcome in guide.STEPS) for kind in dict(guide.STEPS).values()}
-    assert sum(counts.values()) == 32
-    assert counts[guide.APP] == 4
-    sentence = f"{counts[guide.PRINTED]} work as printed, {counts[guide.REPLACED]} with a replacement and a warning"
-    assert sentence in " ".join(page.split())
+def test_cmd_and_bash_split_the_lines_of_the_guide_alike() -> None:
+    """cmd knows double quotes only, and bash reads what is in them as it is unless one of these characters is there."""
+    lines = {guide.LOCAL, guide.SUBMIT, *(page.attach for page in guide.GUIDES.values())}
+    for line in lines:
+        assert not set(line) & set("'$`\\!^%&|<>()"), line
+        by_cmd = [quoted or plain for quoted, plain in re.findall(r'"([^"]*)"|([^\s"]+)', line)]
+        assert by_cmd == shlex.split(line)
+
+
+def test_every_step_of_the_guide_is_proved_by_a_test() -> None:
+    """The table and the count of docs/azure-cli.md are made from the steps by tools/docs.py."""
+    assert len(guide.STEPS) == 32
+    assert {step.outcome for step in guide.STEPS} == set(guide.OUTCOMES)
+    for step in guide.STEPS:
+        file, _, function = step.proof.partition("::")
+        assert f"\ndef {function}(" in (REPOSITORY / "tests" / file).read_text(), step
 
 
 def test_data_is_that_of_the_guide() -> None:
@@ -146,5 +163,7 @@ def test_data_is_that_of_the_guide() -> None:
         text = (Path(folder) / f"guide.{language}.md").read_text().replace("\r\n", "\n")
         blocks = (page.attach, f"baseDockerImage: {page.image}\n{guide.NVIDIA}\n", guide.FRAMEWORK, *page.conda)
         assert [
-            block for block in (*blocks, guide.REM, guide.LOCAL, guide.SUBMIT, guide.FIVE_LINES) if block not in text
+            block
+            for block in (*blocks, guide.REM, guide.PIP, page.wheel, guide.LOCAL, guide.SUBMIT, guide.FIVE_LINES)
+            if block not in text
         ] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import shutil
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,6 +88,40 @@ def test_without_a_real_az_other_words_are_refused(desk: Desk) -> None:
     assert refused.code == 127
     assert refused.err.startswith("ERROR: az vm list: the Azure CLI is not installed")
     assert [row["state"] for row in desk.holdfast("shell", "az", "login").json] == ["Enabled"]
+
+
+SHELL_AZ = pytest.mark.skipif(os.system("command -v az >/dev/null") == 0, reason="this machine has a real az")
+
+
+@SHELL_AZ
+def test_commands_around_az_ml_answer_with_the_shapes_of_the_azure_cli(desk: Desk) -> None:
+    (account,) = desk.holdfast("shell", "az", "account", "list").json
+    assert set(account) == {"cloudName", "id", "isDefault", "name", "state", "tenantId", "user"}
+    assert desk.holdfast("shell", "az", "account", "show").json == account
+    (group,) = desk.holdfast("shell", "az", "group", "list").json
+    assert set(group) == {"id", "location", "managedBy", "name", "properties", "tags"}
+    for words in (("account", "set", "-s", account["id"]), ("logout",)):
+        done = desk.holdfast("shell", "az", *words)
+        assert (done.code, done.out) == (0, b""), done
+    (listed,) = desk.holdfast("shell", "az", "ml", "account", "experimentation", "list").json
+    assert {"name", "resourceGroup", "location"} <= set(listed)
+    assert desk.holdfast("shell", "az", "ml", "workspace", "list").json[0]["name"]
+
+
+def test_project_is_created_from_a_repository_with_the_options_of_2017(desk: Desk) -> None:
+    template = desk.project / "template"
+    template.mkdir()
+    (template / "own.py").write_text("print('of the template')\n")
+    git = ("git", "-C", str(template), "-c", "user.name=a", "-c", "user.email=a@example.org")
+    for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "first")):
+        subprocess.run([*git, *words], check=True, timeout=60)
+    options = ("-n", "new", "-a", "acc", "-w", "wsp", "-g", "grp", "-l", "westus")
+    made = desk.holdfast("project", "create", *options, "--template-url", template.as_uri(), "-o", "json")
+    assert made.code == 0, made
+    assert (made.json["name"], made.json["path"]) == ("new", str(desk.project / "new"))
+    assert (desk.project / "new" / "own.py").read_text() == "print('of the template')\n"
+    again = desk.holdfast("project", "create", *options[2:], "-n", "short", "-u", template.as_uri())
+    assert (again.code, (desk.project / "short" / "own.py").exists()) == (0, True), again
 
 
 def test_python_and_pip_are_those_of_local_runs(desk: Desk, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,6 +110,21 @@ def test_tensorflow_1_script_gets_tensorflow_1(desk: Desk, served: Server) -> No
     assert result.code == 0, shown(result)
     assert "1.15.5\n" in result.text
     assert "tensorflow-gpu==1.15.5 is used in its place" in result.err
+
+
+def test_pip_line_of_the_guide_declares_what_the_next_run_replaces(desk: Desk, served: Server) -> None:
+    """``pip install tensorflow-gpu``, typed into the command prompt of the project."""
+    declared = declare(desk, served, GUIDE / "ja" / "tensorflow.yml")
+    manage_oldest(desk)
+    with desk.start("shell", stdin=subprocess.PIPE, env={"SHELL": "/bin/bash"}) as shell:
+        out, err = shell.communicate(b"pip install tensorflow-gpu\n", timeout=120)
+    assert shell.returncode == 0, err
+    assert not declared.exists()
+    assert (desk.project / "requirements.txt").read_text() == "tensorflow-gpu\n", out
+    result = desk.submit("train.py")
+    assert result.code == 0, shown(result)
+    assert "tensorflow-gpu==2.6.2 is used in its place" in result.err
+    assert "tensorflow_gpu 2.6.2 with numpy 1.19.5" in result.text
 
 
 def declare(desk: Desk, served: Server, file: Path) -> Path:

@@ -85,3 +85,13 @@ def test_script_that_relies_on_a_spark_session_without_an_import_gets_a_hint(des
     assert "sc is there without an import only in runs with Framework: PySpark" in failed.err
     desk.script("raise NameError(\"name 'other' is not defined\")\n")
     assert "PySpark" not in desk.submit("train.py").err
+
+
+def test_script_that_lacks_a_library_of_the_system_gets_the_package(desk: Desk) -> None:
+    desk.script("import ctypes\nctypes.CDLL('libmpi_cxx.so.1.test')\n")
+    assert "OpenMPI" not in desk.submit("train.py").err, "no such library is known"
+    desk.script("raise ImportError('libmpi_cxx.so.1: cannot open shared object file: No such file or directory')\n")
+    failed = desk.submit("train.py")
+    assert failed.code == 1
+    assert "CNTK needs OpenMPI, and there is no libmpi_cxx.so.1\n" in failed.err
+    assert "on Debian and Ubuntu, on local: apt-get install libopenmpi3 openmpi-bin" in failed.err

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from typing import TYPE_CHECKING
+
+import pytest
 
 from conftest import eventually
 from holdfast.runner.store import jsonl
@@ -82,3 +85,19 @@ def test_id_that_two_runs_have_is_refused_with_the_list(desk: Desk) -> None:
     assert record["uid"] in refused.err
     assert twin in refused.err
     assert desk.record(twin)["run_number"] == 2
+
+
+@pytest.mark.parametrize("name", ["写真の分類", "影像分類 2017", "Größen"])
+def test_run_ids_have_the_name_of_the_folder_in_any_script(desk: Desk, name: str) -> None:
+    """Also where the locale of the terminal is C."""
+    folder = desk.project / name
+    folder.mkdir()
+    (folder / "train.py").write_text("import os\nprint(os.environ['HOLDFAST_RUN_ID'])\n")
+    result = desk.holdfast("submit", "--env", "none", "train.py", cwd=folder, env={"LC_ALL": "C", "LANG": "C"})
+    assert result.code == 0, result
+    record = desk.holdfast("history", "last", cwd=folder).json
+    begin = name.replace(" ", "-")
+    assert re.fullmatch(rf"{begin}_\d{{13}}", record["run_id"])
+    assert result.text.startswith(f"RunId: {record['run_id']}\n")
+    assert f"\n{record['run_id']}\n" in result.text, "in the script"
+    assert desk.holdfast("info", "-r", record["run_id"], "-o", "json", cwd=folder).json["run_number"] == 1

@@ -140,6 +140,48 @@ def test_a_wrong_password_is_told_and_leaves_nothing(laptop: Laptop, gpu1: Host,
     assert [*temporary.iterdir(), *laptop.home.rglob("ask-*")] == []
 
 
+@pytest.mark.parametrize("key", ["created by attach", "of the user"])
+def test_a_wrong_password_is_told_although_a_key_is_there(laptop: Laptop, gpu1: Host, ada: User, key: str) -> None:
+    if key == "of the user":
+        ada.authorize(laptop.client.key())
+    else:
+        assert laptop.attach(ada, gpu1, "--password", PASSWORD).code == 0
+        laptop.script("print('in')")
+        assert b"in\n" in laptop.holdfast("submit", "-c", "lab1", "train.py").out, "the key is used"
+    before = ada.path(".ssh/authorized_keys").read_text()
+    wrong = laptop.attach(ada, gpu1, "--password", "wrong")
+    assert (wrong.code, "SSH authentication failed" in wrong.err) == (69, True), wrong
+    assert ada.path(".ssh/authorized_keys").read_text() == before
+    assert laptop.attach(ada, gpu1, "--password", PASSWORD).code == 0
+
+
+def test_a_password_is_not_needed_where_only_keys_are_taken(laptop: Laptop, gpu1: Host, ada: User) -> None:
+    gpu1.configure(passwords=False)
+    assert laptop.attach(ada, gpu1, "--password", PASSWORD).code == 69
+    ada.authorize(laptop.client.key())
+    result = laptop.attach(ada, gpu1, "--password", PASSWORD)
+    assert (result.code, "with a key created for this target" in result.err) == (0, True), result
+
+
+def test_attaching_again_keeps_what_the_user_has_set(laptop: Laptop, gpu1: Host, ada: User) -> None:
+    ada.authorize(laptop.client.key())
+    attach = ("computetarget", "attach", "remotedocker", "--name", "box", "--address", "gpu1.lab", "--username", "ada")
+    accept = ("--accept-host-key", gpu1.fingerprint("ed25519"))
+    assert laptop.holdfast(*attach, *accept).code == 0
+    path = laptop.project / "aml_config" / "box.compute"
+    made = path.read_text()
+    assert "baseDockerImage: python:3.12-slim\n" in made
+    assert "sharedVolumes: true\n" in made
+    changed = made.replace("python:3.12-slim", "own/image:1").replace("sharedVolumes: true", "sharedVolumes: false")
+    path.write_text(changed)
+    assert laptop.holdfast(*attach).code == 0
+    assert path.read_text() == changed
+    with_file = changed.replace("baseDockerImage: own/image:1", "dockerfile: image/Dockerfile")
+    path.write_text(with_file)
+    assert laptop.holdfast(*attach).code == 0
+    assert path.read_text() == with_file
+
+
 def test_a_machine_that_takes_no_keys_is_asked_each_time_and_nothing_is_kept(
     laptop: Laptop, gpu1: Host, ada: User
 ) -> None:
@@ -175,6 +217,32 @@ class TestHostKeys:
         assert result.code == 76
         assert "SHA256:" + "A" * 43 in result.err
         assert gpu1.fingerprint("ed25519") in result.err
+
+    def test_attaching_again_needs_no_terminal_if_the_key_is_the_same(
+        self, attached: Laptop, gpu1: Host, ada: User
+    ) -> None:
+        again = ("computetarget", "attach", "remote", "--name", "lab1", "--address", "gpu1.lab", "--username", "ada")
+        path = attached.project / "aml_config" / "lab1.compute"
+        before = path.read_text()
+        result = attached.holdfast(*again)
+        assert result.code == 0, result
+        assert path.read_text() == before
+        pinned = gpu1.fingerprint("ed25519")
+        gpu1.new_keys()
+        attached.close_connections()
+        refused = attached.holdfast(*again)
+        assert refused.code == 76, refused
+        assert f"offered: {gpu1.fingerprint('ed25519')}" in refused.err
+        assert f"before: {pinned}" in refused.err
+        assert "Accepted" not in gpu1.log().split("Server listening")[-1]
+        assert path.read_text() == before
+
+    def test_a_key_that_came_with_a_project_is_not_yet_pinned(self, attached: Laptop, ada: User) -> None:
+        """Only this user's confirmation makes it so: the file is anyone's who wrote the project."""
+        again = ("computetarget", "attach", "remote", "--name", "lab1", "--address", "gpu1.lab", "--username", "ada")
+        elsewhere = {"HOLDFAST_HOME": str(attached.home.parent / "new-store")}
+        refused = attached.holdfast(*again, env=elsewhere)
+        assert (refused.code, "--accept-host-key" in refused.err) == (76, True), refused
 
     def test_a_changed_key_is_refused_with_both_fingerprints_and_nothing_is_sent(
         self, attached: Laptop, gpu1: Host, lab: Lab

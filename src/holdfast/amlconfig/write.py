@@ -88,6 +88,11 @@ def updated(path: str, changes: Settings) -> bytes:
     return data
 
 
+def present(path: str) -> set[str]:
+    """The keys to which the file gives a value."""
+    return {name for name, value in _content(Source(path, path, _KEYS, MAPS)).items() if value is not None}
+
+
 def save(path: str, data: bytes) -> None:
     """Write a file so that a crash leaves the old or the new one, never half of it."""
     try:

@@ -1,4 +1,8 @@
-"""Provides the library names of the old OpenMPI that CNTK's last wheels need, from a current OpenMPI."""
+"""Provides the library names of the old OpenMPI that CNTK's last wheels need, from a current OpenMPI.
+
+The links are made for every place, whether a library is there or not: the environment may run in an image, and OpenMPI
+may be installed after it. The loader passes over a link that leads nowhere.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +27,14 @@ PLACES = (
 def provide(lock: dict[str, Any], beside: str, prefix: str) -> list[str]:
     """Link the old names where they are needed; the folders to put on LD_LIBRARY_PATH."""
     names = {name_of(line) for line in lock["pip"]} | {package["name"] for package in lock["conda"]}
-    links = {old: path for old, new in OLD_NAMES.items() if (path := _find(new))}
-    if not names & NEEDS_IT or not links:
+    if not names & NEEDS_IT:
         return []
-    os.makedirs(os.path.join(beside, FOLDER))
-    for old, path in links.items():
-        os.symlink(path, os.path.join(beside, FOLDER, old))
-    return [os.path.join(prefix, FOLDER)]
-
-
-def _find(library: str) -> str:
-    places = [folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
-    paths = (os.path.join(folder, library) for folder in (*places, *PLACES))
-    return next((path for path in paths if os.path.exists(path)), "")
+    own = [folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if os.path.isabs(folder)]
+    folders = []
+    for number, library_folder in enumerate(dict.fromkeys((*own, *PLACES))):
+        folder = os.path.join(FOLDER, str(number))
+        os.makedirs(os.path.join(beside, folder))
+        for old, new in OLD_NAMES.items():
+            os.symlink(os.path.join(library_folder, new), os.path.join(beside, folder, old))
+        folders.append(os.path.join(prefix, folder))
+    return folders

@@ -72,7 +72,7 @@ def destination(login: Login) -> list[str]:
     return [*arguments, "--", login.address]
 
 
-def options(login: Login, *, shared: str, timeout: int, ask: bool = False) -> list[str]:
+def options(login: Login, *, shared: str, timeout: int, ask: bool = False, password_only: bool = False) -> list[str]:
     """``shared`` is the socket of the shared connection, empty for a connection of its own; ``ask`` allows prompts."""
     settings = {
         "BatchMode": "no" if ask else "yes",
@@ -94,11 +94,19 @@ def options(login: Login, *, shared: str, timeout: int, ask: bool = False) -> li
     }
     if ask:
         settings["NumberOfPasswordPrompts"] = "1"
+    if password_only:
+        settings.update(PubkeyAuthentication="no", PreferredAuthentications="keyboard-interactive,password")
     if login.host_key:
         settings.update(pinned(known_hosts_file(login)))
     if login.identity:
         settings.update(IdentityFile=_escaped(login.identity), IdentitiesOnly="yes")
     return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+
+
+def takes_passwords(refusal: str) -> bool:
+    """Whether a refused login may have had a wrong password: the last line of ssh names the methods of the machine."""
+    _, is_named, methods = refusal.rpartition("Permission denied (")
+    return not is_named or "password" in methods or "keyboard-interactive" in methods
 
 
 def pinned(file: str) -> dict[str, str]:

@@ -32,7 +32,10 @@ _LONGEST_SOCKET = 104 - 18  # of a unix socket's name, less the ending that ssh 
 
 
 class SshHost:
-    """``secret`` is the answer when ssh asks for one; without it ssh runs with BatchMode."""
+    """``secret`` is the answer when ssh asks for one; without it ssh runs with BatchMode.
+
+    ``password_only``: no key is tried, so that a login proves the password.
+    """
 
     def __init__(
         self,
@@ -40,10 +43,12 @@ class SshHost:
         *,
         shared: bool = True,
         secret: Callable[[], str] | None = None,
+        password_only: bool = False,
     ) -> None:
         openssh.check(login)
         self._login = login
         self._shared = shared
+        self._password_only = password_only
         self._secret = secret or ((lambda: _ask_person(login)) if login.asks else None)
         self._answer: Answer | None = None
         self._env: Mapping[str, str] | None = None
@@ -111,7 +116,11 @@ class SshHost:
         write_pin(self._login)
         shared = control_socket(self._login) if self._shared else ""
         arguments = openssh.options(
-            self._login, shared=shared, timeout=self._login.patience, ask=self._secret is not None
+            self._login,
+            shared=shared,
+            timeout=self._login.patience,
+            ask=self._secret is not None,
+            password_only=self._password_only,
         )
         return ("ssh", "-T", *arguments)
 

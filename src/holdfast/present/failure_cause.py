@@ -49,6 +49,12 @@ def explain(run: Run) -> str:
         hint = missing_module.explain(run, last)
         if hint:
             return hint
+    if b"cannot open shared object file" in last:
+        from holdfast.present import missing_library
+
+        hint = missing_library.explain(run, last)
+        if hint:
+            return hint
     return _left_out(run) or _full(run, last) or _limited(last) or _without_spark(run, last)
 
 

@@ -170,6 +170,15 @@ def _object(value: object) -> Json:
 
 
 def _plain(name: str) -> str:
-    """The name with the characters of an id; it does not begin with a dash, as options do."""
-    letters = (letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in name)
+    """The name with the characters of an id: letters and digits of any script. It does not begin as options do."""
+    if name.isascii():
+        letters = (letter if letter.isalnum() or letter in "._-" else "-" for letter in name)
+    else:
+        import unicodedata
+
+        marks = ("Mn", "Mc")  # accents and vowel signs, which belong to the letter before them
+        letters = (
+            letter if letter.isalnum() or letter in "._-" or unicodedata.category(letter) in marks else "-"
+            for letter in unicodedata.normalize("NFC", name)
+        )
     return "".join(letters).lstrip("-") or "project"

@@ -46,9 +46,10 @@ def attach(parsed: Parsed) -> int:
     trust_file.begin(home)
     if not compute.kind.over_ssh:
         return _attach_service(home, compute, folder)
-    compute = compute._replace(
-        host_key=engine.settle_key(target_lookup.login(compute, home.path), parsed.text("accept_host_key"), _agree)
-    )
+    before = target_files.earlier(home, folder, compute.name)
+    compute = target_files.with_image(compute, before)
+    login, accepted = target_lookup.login(compute, home.path), parsed.text("accept_host_key")
+    compute = compute._replace(host_key=engine.settle_key(login, accepted, before.pinned, _agree))
     entry = _enter(home, compute, secret, own_key=parsed.flag("own_key"))
     _tell(compute, entry)
     _write(folder, compute, entry)

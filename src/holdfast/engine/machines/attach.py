@@ -14,7 +14,15 @@ from holdfast.amlconfig.write import reached_by
 from holdfast.engine.connection.channel import SEARCHING, RunnerChannel
 from holdfast.engine.connection.transport import run_to_end
 from holdfast.engine.machines import gpu_probe
-from holdfast.errors import ConfigError, HoldfastError, HostKeyError, NoPythonError, SilentError, UnreachableError
+from holdfast.errors import (
+    AuthenticationError,
+    ConfigError,
+    HoldfastError,
+    HostKeyError,
+    NoPythonError,
+    SilentError,
+    UnreachableError,
+)
 from holdfast.hosts import askpass, openssh
 from holdfast.model import Json, Login
 from holdfast.record import Record
@@ -96,8 +104,8 @@ def is_known(login: Login, key: str) -> bool:
     return False
 
 
-def settle_key(login: Login, accept: str | None, agree: Callable[[str], bool]) -> str:
-    """The key to pin. Known to the user already, named on the command line, or agreed to by a person: one of these."""
+def settle_key(login: Login, accept: str | None, pinned: str | None, agree: Callable[[str], bool]) -> str:
+    """The key to pin: named on the command line, pinned earlier, known to the user, or agreed to by a person."""
     key = offered_key(login)
     shown = openssh.fingerprint(key)
     if accept is not None:
@@ -105,10 +113,16 @@ def settle_key(login: Login, accept: str | None, agree: Callable[[str], bool]) -
             answer = f"expected: {accept}\noffered:  {shown}"
             raise HostKeyError("the host key is not the expected one; nothing was sent", answer=answer)
         return key
-    if is_known(login, key) or agree(f"{key.split()[0]} {shown}"):
+    if key == pinned:
+        return key
+    before = f"before: {openssh.fingerprint(pinned)}" if pinned else ""
+    if is_known(login, key) or agree(f"{key.split()[0]} {shown}" + (f" ({before})" if before else "")):
         return key
     hint = f"verify the fingerprint with the machine's administrator, then: --accept-host-key {shown}"
-    raise HostKeyError("the host key is not known and was not confirmed; nothing was sent", answer=shown, hint=hint)
+    what = "the host key is another one than before" if pinned else "the host key is not known"
+    raise HostKeyError(
+        f"{what} and was not confirmed; nothing was sent", answer=f"offered: {shown}\n{before}".strip(), hint=hint
+    )
 
 
 def enter(
@@ -117,12 +131,7 @@ def enter(
     """Log in with the user's keys or the password, inspect the machine, and install a key if needed or requested."""
     root = compute.root
     reach = target_lookup.host_class(compute.kind)
-    host = reach(login, shared=secret is None, secret=None if secret is None else lambda: secret)
-    try:
-        python = find_python(host, f"{login.user}@{login.address}" if login.user else login.address or "")
-    except BaseException:
-        host.close()
-        raise
+    host, python = _log_in(login, compute, reach, secret)
     channel = RunnerChannel(host, python, root, login.name, layout.runner_digest(home.path), SEARCHING)
     try:
         clients = tuple(answers.texts(channel.ask("register", client=home.id, label=_label()), "clients", login.name))
@@ -133,6 +142,26 @@ def enter(
         return login, Entry(facts, clients, python, method, _test_gpu(channel, compute, facts, python))
     finally:
         channel.close()
+
+
+def _log_in(login: Login, compute: ComputeTarget, reach: Callable[..., Host], secret: str | None) -> tuple[Host, str]:
+    """A password that is given must be right, also where a key would do; keys are for machines that take none."""
+    ask = None if secret is None else (lambda: secret)
+    if secret is not None and not compute.private_key_file:
+        try:
+            return _entered(login, reach(login, shared=False, secret=ask, password_only=True))
+        except AuthenticationError as error:
+            if openssh.takes_passwords(error.answer):
+                raise
+    return _entered(login, reach(login, shared=secret is None, secret=ask))
+
+
+def _entered(login: Login, host: Host) -> tuple[Host, str]:
+    try:
+        return host, find_python(host, f"{login.user}@{login.address}" if login.user else login.address or "")
+    except BaseException:
+        host.close()
+        raise
 
 
 def _test_gpu(channel: RunnerChannel, compute: ComputeTarget, facts: Json, python: str) -> gpu_probe.Outcome | None:
@@ -162,9 +191,9 @@ def settings(compute: ComputeTarget, entry: Entry | None) -> Settings:
     """What the .compute file says, with what was found on the machine already set."""
     values = reached_by(compute)
     python = _absolute(entry) if entry is not None else None
-    if compute.kind.in_container:
+    if compute.kind.in_container and not compute.dockerfile:
         values["baseDockerImage"] = compute.base_docker_image or DEFAULT_IMAGE
-    elif python is not None:
+    elif not compute.kind.in_container and python is not None:
         values["pythonLocation"] = python
     values.update(compute.kind.attach_settings or ())
     if compute.kind.in_container and entry is not None:

@@ -7,7 +7,8 @@ import os
 from holdfast import target_lookup
 from holdfast.engine.machines import attach
 from holdfast.engine.submit import confirmation, trust_policy
-from holdfast.errors import UsageError
+from holdfast.errors import HoldfastError, UsageError
+from holdfast.record import Record
 from holdfast.runner.store import layout
 from holdfast.store import trust_file
 from holdfast.trust import confirmations
@@ -18,18 +19,46 @@ if TYPE_CHECKING:
     from holdfast.store.home import Home
 
 
+class Earlier(Record):
+    """What the file of a target had before this attaching; ``pinned``: its host key, if this user confirmed it."""
+
+    compute: ComputeTarget | None
+    pinned: str | None = None
+
+
+def earlier(home: Home, folder: str, name: str) -> Earlier:
+    """The target of that name in this folder, as far as its file can be read."""
+    if target_lookup.find((folder,), f"{name}.compute") is None:
+        return Earlier(None)
+    try:
+        compute = target_lookup.choose((folder,), "local", name).compute
+    except HoldfastError:
+        return Earlier(None)
+    is_users_own = folder == target_lookup.folders("", home.path)[1]
+    trusted = is_users_own or confirmation.is_confirmed(home.path, os.path.dirname(folder), compute, "address")
+    return Earlier(compute, compute.host_key if trusted else None)
+
+
+def with_image(compute: ComputeTarget, before: Earlier) -> ComputeTarget:
+    """The target with the image or the Dockerfile that its file names."""
+    if before.compute is None:
+        return compute
+    return compute._replace(base_docker_image=before.compute.base_docker_image, dockerfile=before.compute.dockerfile)
+
+
 def write(folder: str, compute: ComputeTarget, entry: attach.Entry | None) -> list[str]:
     """New files in the original's shape; a file that is there keeps everything that attaching does not decide.
 
     Returns a line for each of them.
     """
-    from holdfast.amlconfig.write import new_compute, new_runconfig, save, update
+    from holdfast.amlconfig.write import new_compute, new_runconfig, present, save, update
 
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, f"{compute.name}.compute")
     values = attach.settings(compute, entry)
     if os.path.exists(path):
-        update(path, {**values, "password": None})
+        kept = present(path) & {name for name, _ in compute.kind.attach_settings or ()}
+        update(path, {**{name: value for name, value in values.items() if name not in kept}, "password": None})
         lines = [f"changed {path}"]
     else:
         save(path, new_compute(values).encode())

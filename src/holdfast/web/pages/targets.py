@@ -168,10 +168,11 @@ def _attach(home: Home, root: str, compute: ComputeTarget, fields: Mapping[str, 
     if key != fields["key"]:
         answer = openssh.fingerprint(key)
         raise HostKeyError("the host key has changed since it was shown; nothing was sent", answer=answer)
+    folder = target_lookup.folders(root, home.path)[0]
+    compute = target_files.with_image(compute, target_files.earlier(home, folder, compute.name))
     compute = compute._replace(host_key=key)
     secret = fields.get("password") or None
     login = target_lookup.login(compute, home.path)
     _, entry = engine.enter(home, login, compute, secret, own_key=secret is not None)
-    folder = target_lookup.folders(root, home.path)[0]
     target_files.write(folder, compute, entry)
     target_files.confirm(home, folder, compute.name)
