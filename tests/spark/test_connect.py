@@ -134,6 +134,28 @@ def test_context_and_rdds_are_refused_with_the_alternative(attached: SparkDesk, 
     assert explained in attached.desk.record()["reason"]
 
 
+FORKS = """
+import helper, os, signal, sys
+from pyspark.sql import functions as f
+spark.range(3).count()
+double = f.udf(helper.double, "long")
+for end in (lambda: sys.exit(0), lambda: os.kill(os.getpid(), signal.SIGTERM)):
+    child = os.fork()
+    if not child:
+        end()
+    print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    print([row[0] for row in spark.range(3).select(double("id")).collect()])
+"""
+
+
+def test_session_outlives_forked_children_and_has_the_modules_of_the_project(attached: SparkDesk) -> None:
+    attached.desk.script("def double(x):\n    return 2 * x\n", "helper.py")
+    done = attached.submit(FORKS, config="sc1")
+    assert done.code == 0, done
+    assert "child 0\n[0, 2, 4]\n" in done.text
+    assert "child -15\n[0, 2, 4]\n" in done.text
+
+
 def test_template_has_the_same_result_on_a_connect_server(attached: SparkDesk, server: ConnectServer) -> None:
     iris.copy_to(attached.desk, "sc1")
     words = ("submit", "-c", "sc1", "--python", str(attached.python), *NO_JAVA, iris.SCRIPT)

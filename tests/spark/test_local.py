@@ -116,6 +116,26 @@ def test_killed_jvm_is_the_reason_of_the_run(spark: SparkDesk) -> None:
     assert spark.desk.record()["reason"].startswith("Spark's driver JVM was killed by signal 9")
 
 
+FORKS = """
+import os, sys
+spark.range(3).count()
+for end in (lambda: sys.exit(0), lambda: open("/nowhere/file")):
+    child = os.fork()
+    if not child:
+        end()
+    print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), "then", spark.range(5).count())
+"""
+
+
+def test_session_goes_on_when_a_forked_child_ends(spark: SparkDesk) -> None:
+    done = spark.submit(FORKS)
+    assert done.code == 0, done
+    assert "child 0 then 5" in done.text
+    assert "child 1 then 5" in done.text
+    record = spark.desk.record()
+    assert (record["reason"], record["spark"]["receipt"]["verdict"]) == ("", "used")
+
+
 FILLS_MEMORY = """
 print(spark.range(1).selectExpr("size(sequence(1, 100000000 + id))").collect())
 """

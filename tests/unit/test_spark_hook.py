@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import libraries
-from holdfast.script_api.spark import context, gateway, java, memory, packages, record
+from holdfast.script_api.spark import context, forked, gateway, java, memory, packages, record
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +71,56 @@ def test_name_used_without_pyspark_says_what_to_add(tmp_path: Path, site: Path) 
     assert done.returncode == 1
     assert "cannot import pyspark" in done.stderr
     assert "add it to the project's packages" in done.stderr
+
+
+def test_name_is_an_instance_of_what_it_stands_for_and_starts_nothing(tmp_path: Path, site: Path) -> None:
+    (tmp_path / "pyspark").mkdir()
+    (tmp_path / "pyspark" / "__init__.py").write_text("class SparkContext: pass\n")
+    (tmp_path / "pyspark" / "sql.py").write_text("class SparkSession: pass\n")
+    code = (
+        "print(isinstance(sc, str)); from pyspark import SparkContext as C; from pyspark.sql import SparkSession as S\n"
+    )
+    done = run(f"{code}print(isinstance(sc, C), isinstance(spark, S), isinstance(sc, S))", tmp_path, site)
+    assert (done.stdout, done.stderr) == ("False\nTrue True False\n", "")
+
+
+def test_failure_before_the_first_line_ends_the_run(tmp_path: Path, site: Path) -> None:
+    """Python would print it and go on, without authentication and without the packages."""
+    done = run("print('reached')", tmp_path, site, HOLDFAST_SPARK='{"packages": [')
+    assert (done.returncode, done.stdout) == (65, "")
+    assert done.stderr.startswith("holdfast: Spark cannot be prepared: JSONDecodeError: ")
+
+
+def test_full_cache_of_packages_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark-core_2.13-4.3.0.jar").write_text("")
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    monkeypatch.delenv("HOLDFAST_SPARK_JARS", raising=False)
+    row = {"coordinate": "org.example:thing:1", "line": 2}
+    with pytest.raises(packages.CannotProvide, match="the Spark packages cannot be kept in /dev/full"):
+        packages.provide({"file": "spark.yml", "cache": "/dev/full"}, [row])
+
+
+def test_missing_dependency_of_a_package_is_named() -> None:
+    output = ":::: UNRESOLVED DEPENDENCIES\n\t\t:: org.gone#gone;9: not found\n"
+    problem = packages.Unresolved(["org.example:needs:1"], output)
+    row = {"coordinate": "org.example:needs:1", "line": 4}
+    text = packages._not_found(problem, {"file": "spark.yml"}, [row])
+    assert text.startswith(
+        "spark.yml:4: the Spark package org.example:needs:1, or what it needs (org.gone:gone:9), was"
+    )
+
+
+def test_work_of_a_process_is_left_out_in_its_forked_children() -> None:
+    done: list[str] = []
+    work = forked.not_in_children(done.append)
+    child = os.fork()
+    if not child:
+        work("child")
+        os._exit(len(done))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    work("own")
+    assert done == ["own"]
 
 
 def test_used_name_becomes_the_real_object(tmp_path: Path, site: Path) -> None:
@@ -158,6 +208,13 @@ def test_java_of_a_wheel_is_not_asked_for_a_module_that_it_lacks(tmp_path: Path)
 )
 def test_sizes_are_read_as_spark_does(text: str, size: int) -> None:
     assert memory.size(text) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "of_java"), [("2g", "2g"), ("512M", "512M"), ("2GB", "2097152k"), ("2048", "2097152k"), ("1b", "1024k")]
+)
+def test_sizes_are_written_as_java_reads_them(text: str, of_java: str) -> None:
+    assert memory.of_java(text) == of_java
 
 
 def executor(name: str, tasks: int = 0, **fields: Any) -> dict[str, Any]:

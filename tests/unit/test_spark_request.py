@@ -259,3 +259,68 @@ def test_malformed_master_of_a_head_node_is_refused_with_its_line(tmp_path: Path
     file = tmp_path / "sp1.compute"
     file.write_text("type: cluster\naddress: head\nusername: ada\nsparkMaster: spark:/h\n")
     assert [(finding.severity, finding.line) for finding in read_compute(file)[1]] == [("error", 4)]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("version", "1.0,org.example:other:2"),
+        ("group", "org.example:other"),
+        ("group", "org\\nexample"),
+        ("artifact", "../../thing"),
+        ("artifact", "a thing"),
+        ("group", "--conf"),
+        ("version", "\u0661.0"),
+    ],
+)
+def test_malformed_name_of_a_package_is_refused_with_its_line(tmp_path: Path, name: str, value: str) -> None:
+    rows = {"group": "org.example", "artifact": "thing_2.13", "version": "1.0", name: value}
+    text = "packages:\n" + "".join(
+        f'  {"-" if key == "group" else " "} {key}: "{text}"\n' for key, text in rows.items()
+    )
+    error = refusal(tmp_path, text)
+    assert f"is not the {name} of a package" in str(error)
+    assert error.where.endswith(f"spark_dependencies.yml:{2 + list(rows).index(name)}:{5 + len(name) + 2}")
+
+
+@pytest.mark.parametrize("version", ["6.2.1.jre8", "1.0-SNAPSHOT", "1.+", "1.0+build", "[1.0,2.0)"])
+def test_versions_of_packages_are_kept_as_written(tmp_path: Path, version: str) -> None:
+    text = f'packages:\n  - group: a\n    artifact: b\n    version: "{version}"\n'
+    assert requested(tmp_path, text)[0]["packages"][0]["coordinate"] == f"a:b:{version}"
+
+
+@pytest.mark.parametrize("address", ["", "null", "foo", "/tmp/m2", "https://a b/m2", "https://a\\n/m2"])
+def test_repository_without_an_address_is_refused_with_its_line(tmp_path: Path, address: str) -> None:
+    error = refusal(tmp_path, f'repositories:\n  - "https://a.example.org/m2"\n  - "{address}"\n')
+    assert "is not the address of a repository" in str(error)
+    assert error.where.endswith("spark_dependencies.yml:3:5")
+
+
+@pytest.mark.parametrize("key", ["spark.a=b", "spark.a b", "spark.a\\nspark.master", "spark.", ""])
+def test_name_that_spark_would_take_for_another_setting_is_left_out(tmp_path: Path, key: str) -> None:
+    spark, findings = requested(tmp_path, f'configuration:\n  "{key}": 1\n  spark.x: 2\n')
+    assert spark["conf"] == {"spark.x": "2"}
+    assert [(finding.line, "is left out" in finding.message) for finding in findings] == [(2, True)]
+
+
+def test_value_with_a_nul_is_refused(tmp_path: Path) -> None:
+    assert "contains a NUL" in str(refusal(tmp_path, 'configuration:\n  spark.app.name: "a\\0b"\n'))
+
+
+@pytest.mark.parametrize("name", ["spark.driver.memory", "spark.executor.memory"])
+@pytest.mark.parametrize(("value", "message"), [("300m", "Spark needs at least 450 MB"), ("lots", "is not a size")])
+def test_memory_that_spark_refuses_is_refused_with_its_line(
+    tmp_path: Path, name: str, value: str, message: str
+) -> None:
+    error = refusal(tmp_path, f"configuration:\n  {name}: {value}\n")
+    assert message in str(error)
+    assert error.where.endswith("spark_dependencies.yml:2")
+
+
+def test_memory_is_sent_as_java_reads_it(tmp_path: Path) -> None:
+    spark, _ = requested(tmp_path, "configuration:\n  spark.driver.memory: 1GB\n  spark.executor.memory: 1024\n")
+    assert spark["conf"] == {"spark.driver.memory": "1048576k", "spark.executor.memory": "1048576k"}
+
+
+def test_key_of_a_cluster_without_a_value_is_as_if_absent() -> None:
+    assert ComputeTarget(name="head", type="cluster", extra={"sparkMaster": None}).own_settings == {}

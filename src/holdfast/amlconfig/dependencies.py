@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 from holdfast.amlconfig.form import Form
 from holdfast.amlconfig.nodes import Mapping, Scalar
@@ -18,6 +19,13 @@ CONDA_KEYS = ("name", "channels", "dependencies", "prefix", "variables")
 SPARK_KEYS = ("configuration", "repositories", "packages", "version")
 # Part of Python itself, and seen as packages in real files.
 _STANDARD = ("io", "os", "sys", "re", "json", "pickle", "math", "time", "datetime", "random", "csv", "glob", "shutil")
+
+# Patterns of Spark's and Maven's names: a "," or ":" would make another package of it, a "=" another setting.
+_SETTING = r"spark\.[^\s=\x00-\x1f\x7f]+"
+_NAME = r"\w[\w.+-]*"
+_VERSION = rf"{_NAME}|[\[(\]][\w.+-]*,[\w.+-]*[\])\[]"  # or a range
+_REPOSITORY = r"[A-Za-z][A-Za-z0-9+.-]*:/[^\s\x00-\x1f\x7f]*"
+_EXAMPLES = {"group": "org.example", "artifact": "thing_2.13", "version": '"1.0"'}
 
 
 def read_conda(path: str | os.PathLike[str], shown: str = "") -> tuple[CondaDependencies | None, list[Finding]]:
@@ -49,7 +57,7 @@ def read_spark(path: str | os.PathLike[str], shown: str = "") -> tuple[SparkDepe
     configuration, lines_of_keys = _spark_configuration(form)
     spark = SparkDependencies(
         configuration=configuration,
-        repositories=form.texts("repositories") or (),
+        repositories=_spark_repositories(form),
         packages=tuple(package for package, _ in packages),
         extra=form.extra(),
         lines={**lines, **lines_of_keys},
@@ -64,15 +72,33 @@ def _spark_configuration(form: Form) -> tuple[dict[str, str], dict[str, int]]:
         return {}, {}
     texts = form.text_map("configuration") or {}
     for key, value in node.entries:
-        if not key.text.startswith("spark."):
-            message = f"{key.text} is not a setting of Spark and is left out"
-            form.source.warn(key.line, key.column, message, "the names of Spark's settings begin with spark.")
+        if not re.fullmatch(_SETTING, key.text):
+            message = f"{_shown(key.text)} is not a setting of Spark and is left out"
+            begins = "the names of Spark's settings begin with spark."
+            hint = f"{begins} and have no spaces and no =" if key.text.startswith("spark.") else begins
+            form.source.warn(key.line, key.column, message, hint)
             texts.pop(key.text, None)
         elif isinstance(value, Scalar) and value.is_null:
             message = f"{key.text} has no value and is left out"
             form.source.warn(key.line, key.column, message, f"write {key.text}: and its value, or delete this line")
             texts.pop(key.text, None)
+        elif isinstance(value, Scalar) and "\0" in value.text:
+            form.source.error(value.line, value.column, f"the value of {key.text} contains a NUL", "delete it")
     return texts, {key.text: key.line + 1 for key, _ in node.entries}
+
+
+def _shown(text: str) -> str:
+    return text if text and text.isprintable() and text == text.strip() else repr(text)
+
+
+def _spark_repositories(form: Form) -> tuple[str, ...]:
+    texts = form.texts("repositories") or ()
+    for node in form.entries("repositories") or ():
+        if isinstance(node, Scalar) and not re.fullmatch(_REPOSITORY, node.text):
+            example = f"file://{node.text}" if node.text.startswith("/") else "https://repo.example.org/maven"
+            message = f"{_shown(node.text)} is not the address of a repository"
+            form.source.error(node.line, node.column, message, f"write - {example}, or delete this line")
+    return texts
 
 
 def _conda_packages(form: Form) -> tuple[tuple[Item, ...], tuple[Item, ...] | None]:
@@ -107,4 +133,11 @@ def _spark_package(form: Form, node: Node) -> SparkPackage | None:
     for name in SparkPackage._fields:
         if package.absent(name):
             form.source.error(node.line, node.column, f"this package has no {name}", f"add {name}: below it")
+        _check_spark_name(package, name)
     return SparkPackage(*(package.text(name) or "" for name in SparkPackage._fields))
+
+
+def _check_spark_name(package: Form, name: str) -> None:
+    text = package.text(name) or ""
+    if text and not re.fullmatch(_VERSION if name == "version" else _NAME, text, re.ASCII):
+        package.error(name, f"{_shown(text)} is not the {name} of a package", f"write {name}: {_EXAMPLES[name]}")

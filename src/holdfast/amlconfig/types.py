@@ -93,7 +93,7 @@ class ComputeTarget(Record):
     @property
     def own_settings(self) -> dict[str, Raw]:
         """The values of the keys that only its kind knows."""
-        return {name: self.extra[name] for name in self.kind.settings if name in self.extra}
+        return {name: self.extra[name] for name in self.kind.settings if self.extra.get(name) is not None}
 
     def to_settings(self) -> dict[str, object]:
         """All values, for a launcher or runtime; those that only its kind knows under their names in the file."""

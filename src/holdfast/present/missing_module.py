@@ -156,7 +156,7 @@ def _misspelled(root: str, folder: str, module: str) -> str:
     """A module beside the script with a similar name: no package of such a name is suggested."""
     modules = _modules(os.path.join(root, folder)) if root else {}
     near = _nearest(module, list(modules))
-    if not near:
+    if near in ("", module):  # it is there, and another process, on a server for example, lacked it
         return ""
     return (
         f"no module {module} was found\n  did you mean {near}? {os.path.join(folder, modules[near])} is in the project"

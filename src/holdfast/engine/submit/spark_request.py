@@ -23,6 +23,7 @@ DEFAULT_FILE = "aml_config/spark_dependencies.yml"
 LOCAL = "local[*]"
 _YARN = "yarn"
 _CLIENT = "client"
+_DRIVER_MEMORY = "spark.driver.memory"
 # In the file that the original made for every project; few scripts use it.
 _OFTEN_UNUSED = ("com.microsoft.sqlserver:mssql-jdbc",)
 _USES_SPARK = rb"\bpyspark\b|\bspark\s*\.\s*\w|\bsc\s*\.\s*\w"  # compiled on use: most submits do without
@@ -42,7 +43,8 @@ def requested(root: str, chosen: Chosen, show: Callable[[Sequence[Finding]], Non
     conf = dict(declared.configuration) if declared is not None else {}
     lines = declared.lines if declared is not None else {}
     spark = _where(chosen.compute, conf, f"{file}:{lines.get('spark.master', 0)}")
-    _check_memory(chosen.compute, conf, f"{file}:{lines.get('spark.driver.memory', 0)}")
+    for name in (_DRIVER_MEMORY, "spark.executor.memory"):
+        _check_memory(chosen.compute, conf, name, f"{file}:{lines.get(name, 0)}")
     rows = list(_packages(root, file, declared, findings)) if declared is not None and declared.packages else []
     if rows and declared is not None:
         key = "packages" if _script_uses_spark(root, script) else "packages_of_session"
@@ -160,21 +162,26 @@ def _short(text: str) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
-def _check_memory(compute: ComputeTarget, conf: dict[str, str], location: str) -> None:
+def _check_memory(compute: ComputeTarget, conf: dict[str, str], name: str, location: str) -> None:
     """Where the limit is known here: this machine's memory, or that of a container. Elsewhere the target checks it."""
-    text = conf.get("spark.driver.memory", "")
+    text = conf.get(name, "")
     if not text:
         return
     from holdfast.script_api.spark import memory
 
     limit = compute.memory or (0 if compute.kind.is_remote else memory.limit())
-    if not memory.size(text):
-        hint = "write for example spark.driver.memory: 2g"
-        raise ConfigError(f"spark.driver.memory is {_short(text)!r}, which is not a size", where=location, hint=hint)
-    if limit and memory.size(text) > limit:
+    size = memory.size(text)
+    if not size:
+        hint = f"write for example {name}: 2g"
+        raise ConfigError(f"{name} is {_short(text)!r}, which is not a size", where=location, hint=hint)
+    if size < memory.LEAST:
+        what = f"{name} is {_short(text)}, and Spark needs at least {memory.LEAST >> 20} MB"
+        raise ConfigError(what, where=location, hint=f"write for example {name}: 1g")
+    if name == _DRIVER_MEMORY and limit and size > limit:
         where = "its container" if compute.memory else "this machine"
-        what = f"spark.driver.memory is {_short(text)}, and {where} has {limit >> 20} MB"
-        raise ConfigError(what, where=location, hint=f"write at most spark.driver.memory: {int(limit * 0.8) >> 20}m")
+        what = f"{name} is {_short(text)}, and {where} has {limit >> 20} MB"
+        raise ConfigError(what, where=location, hint=f"write at most {name}: {int(limit * 0.8) >> 20}m")
+    conf[name] = memory.of_java(text)
 
 
 def _packages(root: str, file: str, declared: SparkDependencies, findings: list[Finding]) -> Iterator[Json]:

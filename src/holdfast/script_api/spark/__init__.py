@@ -25,15 +25,24 @@ def define() -> "None":
 
     for name in _OBTAIN:
         setattr(builtins, name, LazyName(name))
-    if '"memory_line"' in os.environ["HOLDFAST_SPARK"] or '"uses_spark"' in os.environ["HOLDFAST_SPARK"]:
+    try:
+        _check_and_provide(os.environ["HOLDFAST_SPARK"])
+    except Exception as problem:  # Python itself would print it and go on, without addresses and authentication
+        from . import packages
+
+        packages.refuse("Spark cannot be prepared: %s: %s" % (type(problem).__name__, problem))
+
+
+def _check_and_provide(text: "str") -> "None":
+    if '"memory_line"' in text or '"uses_spark"' in text:
         from . import early
 
         early.check(settings())
-    if '"packages"' in os.environ["HOLDFAST_SPARK"]:  # the runs that have none do not parse it
+    if '"packages"' in text:  # the runs that have none do not parse it
         from . import packages
 
         packages.ensure(settings())
-    if '"remote"' in os.environ["HOLDFAST_SPARK"]:
+    if '"remote"' in text:
         os.environ.setdefault("SPARK_REMOTE", settings()["remote"])
 
 
@@ -55,6 +64,12 @@ class LazyName(object):
 
     def __setattr__(self, name: "str", value: "Any") -> "None":
         setattr(_obtained(self), name, value)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> "Any":
+        """For ``isinstance``, which starts nothing."""
+        module, name = _KINDS[object.__getattribute__(self, "_holdfast_name")]
+        return getattr(sys.modules.get(module), name, LazyName)
 
     def __repr__(self) -> "str":
         return repr(_obtained(self))
@@ -94,7 +109,8 @@ def _pyspark(module: "str", name: "str") -> "Any":
         return import_module(module)
     except ImportError as problem:
         text = "the script uses %s, but this Python (%s) cannot import pyspark (%s); add it to the project's packages"
-        raise ImportError(text % (name, sys.executable, problem)) from problem
+        raise ImportError(text % (name, sys.executable, problem)) from None
 
 
 _OBTAIN = {"spark": _session, "sc": _context}
+_KINDS = {"spark": ("pyspark.sql", "SparkSession"), "sc": ("pyspark", "SparkContext")}

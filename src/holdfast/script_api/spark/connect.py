@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 
-from . import installation, progress, record, say, server_version, settings
+from . import forked, installation, progress, record, say, server_version, settings
 
 MYPY = False
 if MYPY:
@@ -79,6 +79,8 @@ def _begun(session: "Any") -> "None":
     client = session.client
     if not _clients:
         _release_on_termination()
+    # Spark releases it at exit, in children too, and the script's own session would be gone.
+    client.release_session = forked.not_in_children(client.release_session)
     _clients.append(client)
     _tell_of_outages(client)
     if hasattr(session, "registerProgressHandler"):  # Spark 4
@@ -94,6 +96,24 @@ def _begun(session: "Any") -> "None":
     refused = [name for name in sorted(conf) if not _set(session, name, conf[name]) and name != "spark.app.name"]
     if refused:
         say("settings of the Spark Connect server, which a script cannot change: %s" % ", ".join(refused))
+    _send_modules(session)
+
+
+def _send_modules(session: "Any") -> "None":
+    """Files of the project beside the script, which its functions import on the server."""
+    from . import gateway, project_archive
+
+    work, script = str(settings().get("work") or os.getcwd()), os.path.realpath(sys.argv[0])
+    if all(os.path.realpath(path) == script for path in project_archive.files(work)):
+        return
+    if not hasattr(session, "addArtifacts"):  # before Spark 3.5
+        say("modules of the project are not sent to the Spark Connect server: this needs Spark 3.5 or newer")
+        return
+    try:
+        session.addArtifacts(project_archive.write(gateway.scratch(), work), pyfile=True)
+    except Exception as problem:
+        text = record.text_of(problem).split("\n")[0][:200]
+        say("modules of the project could not be sent to the Spark Connect server: %s" % text)
 
 
 def _progressed(stages: "Any" = None, done: "bool" = False, **_more: "Any") -> "None":

@@ -5,7 +5,7 @@ import http.client
 import os
 from urllib.parse import urlsplit
 
-from . import progress, record, registration, say, settings
+from . import forked, progress, record, registration, say, settings
 
 MYPY = False
 if MYPY:
@@ -35,7 +35,7 @@ def install(module: "Any") -> "None":
             raise RuntimeError(text)
         import atexit
 
-        atexit.register(_end, self)
+        atexit.register(forked.not_in_children(_end), self)
         unused = unused_cluster(str(settings().get("master") or ""), str(self.master))
         if unused:
             say(unused)

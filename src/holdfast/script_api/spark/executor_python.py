@@ -91,7 +91,9 @@ def provide(folder: "str", host: "str", driver_port: "str") -> "str":
         _write(NAME, '#!/bin/sh\nexec %s "$@"\n' % shlex.quote(sys.executable))
         import atexit
 
-        atexit.register(_remove, os.path.abspath(NAME))
+        from . import forked
+
+        atexit.register(forked.not_in_children(_remove), os.path.abspath(NAME))
     except OSError:
         pass  # the folder is read-only; most scripts have no data source of their own
     threading.Thread(target=source.serve, name="holdfast-environment", daemon=True).start()

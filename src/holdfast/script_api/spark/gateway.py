@@ -6,7 +6,7 @@ import socket
 import sys
 from urllib.parse import quote
 
-from . import executor_python, installation, java, master_page, memory, record, say, settings
+from . import executor_python, forked, installation, java, master_page, memory, project_archive, record, say, settings
 
 MYPY = False
 if MYPY:
@@ -150,7 +150,9 @@ def options(master: "str", conf: "dict[str, str]", values: "dict[str, Any]") -> 
     jars = [path for path in os.environ.get("HOLDFAST_SPARK_JARS", "").split(os.pathsep) if path]
     if jars:
         argv += ["--jars", ",".join(jars)]
-    files = jars + ([] if master.startswith("local") else [_project_archive(str(values.get("work") or os.getcwd()))])
+    files = jars + (
+        [] if master.startswith("local") else [project_archive.write(scratch(), str(values.get("work") or os.getcwd()))]
+    )
     if files:
         argv += ["--py-files", ",".join(files)]
     own = [word for word in shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "")) if word != "pyspark-shell"]
@@ -289,7 +291,7 @@ def scratch() -> "str":
     import tempfile
 
     folder = tempfile.mkdtemp(prefix="holdfast-spark-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(forked.not_in_children(shutil.rmtree), folder, ignore_errors=True)
     settings()["scratch"] = folder
     return folder
 
@@ -313,21 +315,6 @@ def _check_memory(conf: "dict[str, str]", own: "dict[str, str]") -> "None":
         raise _noted(CannotStart(message))
     if limit and not text and limit * _SHARE < 1 << 30:
         conf["spark.driver.memory"] = "%dm" % (int(limit * _SHARE) >> 20)
-
-
-def _project_archive(work: "str") -> "str":
-    """The Python files of the project in one zip, from which executors import them."""
-    import zipfile
-
-    path = os.path.join(scratch(), "project.zip")
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for folder, names, files in os.walk(work):
-            names[:] = [name for name in names if name[0] != "." and (folder, name) != (work, "outputs")]
-            for name in files:
-                if name.endswith(".py"):
-                    full = os.path.join(folder, name)
-                    archive.write(full, os.path.relpath(full, work))
-    return path
 
 
 def _refuse_connect() -> "None":

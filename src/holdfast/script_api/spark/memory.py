@@ -4,6 +4,7 @@ import os
 import sys
 
 _UNITS = {"k": 10, "m": 20, "g": 30, "t": 40}
+LEAST = 450 << 20  # below this Spark refuses to start
 _DIGITS, _LONGEST = set("0123456789"), 15  # int() takes other digits too, and refuses very many
 
 
@@ -13,6 +14,12 @@ def size(text: "str") -> "int":
     digits, unit = (word[:-1], word[-1]) if word[-1:] in _UNITS and word else (word, "m")
     is_number = 0 < len(digits) <= _LONGEST and _DIGITS.issuperset(digits)
     return int(digits) << _UNITS[unit] if is_number else 0
+
+
+def of_java(text: "str") -> "str":
+    """The same size as the JVM reads it, which knows no ``2gb`` and takes a number without a unit for bytes."""
+    word = text.strip().lower()
+    return text.strip() if word[-1:] in _UNITS and word[:-1].isdigit() else "%dk" % (size(text) >> 10)
 
 
 def limit() -> "int":

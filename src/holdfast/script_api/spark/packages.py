@@ -24,6 +24,7 @@ _REFUSED = 65  # as for other files of the project that cannot be followed
 _SCALA = re.compile(r"_(2\.\d+|3)$")
 _AGAIN_S = 24 * 3600  # when a package that was left out is looked for again
 _LONGEST_S = 1800
+_MOST_NAMED = 5
 _BROKEN = re.compile(r"\[FAILED\s*\] [^\s!]+!(\S+): ([^\n]*?)(?: \(\d+ms\))?\n")
 _SETTINGS = """<ivysettings>
   <settings defaultResolver="all"/>
@@ -84,6 +85,8 @@ def provide(settings: "dict[str, Any]", rows: "list[dict[str, Any]]") -> "None":
         raise CannotProvide(_not_found(problem, settings, rows)) from None
     except java.NoJava as problem:
         raise CannotProvide(str(problem)) from None
+    except OSError as problem:
+        raise CannotProvide("the Spark packages cannot be kept in %s: %s" % (_cache(settings), problem)) from None
 
 
 def refuse(message: "str") -> "None":
@@ -203,10 +206,15 @@ def _fetch(
 
 def _missing(output: "str", coordinates: "list[str]") -> "list[str]":
     """Those of ours that Ivy names as not found or not downloaded; all where it names none or one of theirs."""
-    failed = [":".join(parts) for parts in re.findall(r":: ([\w.\-]+)#([\w.\-]+);([\w.\-]+): ", output)]
-    failed += [":".join(parts) for parts in re.findall(r":: ([\w.\-]+)#([\w.\-]+);([\w.\-]+)!", output)]
+    failed = _failed(output)
     ours = [name for name in coordinates if name in failed]
     return ours or coordinates
+
+
+def _failed(output: "str") -> "list[str]":
+    """What Ivy did not find or could not download."""
+    failed = [":".join(parts) for parts in re.findall(r":: ([\w.\-]+)#([\w.\-]+);([^\s:]+): ", output)]
+    return failed + [":".join(parts) for parts in re.findall(r":: ([\w.\-]+)#([\w.\-]+);([^\s!]+)!", output)]
 
 
 def _not_found(problem: "Unresolved", settings: "dict[str, Any]", packages: "list[dict[str, Any]]") -> "str":
@@ -221,6 +229,9 @@ def _not_found(problem: "Unresolved", settings: "dict[str, Any]", packages: "lis
             "%s: the Spark package %s could not be downloaded from %s: %s: %s; submit again when the repository answers"
         )
         return text % (location, names, roots, broken.group(1), broken.group(2)[:200])
+    needed = sorted({name for name in _failed(problem.output) if name not in rows})
+    if needed:
+        names += ", or what it needs (%s)," % ", ".join(needed[:_MOST_NAMED])
     text = "%s: the Spark package %s was not found in %s%s; correct or delete this entry"
     return text % (location, names, roots, answer)
 

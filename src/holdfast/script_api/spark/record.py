@@ -6,7 +6,7 @@ import re
 import sys
 import time
 
-from . import executor_python, say
+from . import executor_python, forked, say
 
 MYPY = False
 if MYPY:
@@ -146,11 +146,11 @@ def _total(rows: "list[dict[str, Any]]", name: "str") -> "int":
 
 def explain_exceptions(find: "Any") -> "None":
     """Where ``find`` knows why the exception that ends the script was raised, say it and record it."""
-    show = sys.excepthook
+    show, find_here = sys.excepthook, forked.not_in_children(find)
 
     def explain(kind: "Any", value: "Any", trace: "Any") -> "None":
         show(kind, value, trace)
-        text = find(value)
+        text = find_here(value)
         if text:
             say(text)
             note(reason=text)
