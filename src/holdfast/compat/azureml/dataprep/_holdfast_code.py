@@ -69,7 +69,7 @@ def transform(frame: "pd.DataFrame", block: "Block") -> "pd.DataFrame":
         raise block.error(f"the code failed: {problem!r}") from problem
     if not isinstance(result, import_module("pandas").DataFrame):
         raise block.error(f"the code made a {type(result).__name__}, not a DataFrame; its last line is the result: df")
-    return result  # type: ignore[no-any-return]
+    return result
 
 
 def _function(block: "Block", key: "str", name: "str", parameter: "str") -> "Callable[[object], object]":

@@ -61,9 +61,9 @@ def _matches(
         _NOT_ERROR: ~failed,
     }
     if operator in without_value:
-        return without_value[operator]  # type: ignore[index]
+        return without_value[operator]
     if value is None:
-        raise block.error(f"the operator {operator} ({known[operator]}) has no value")  # type: ignore[index]
+        raise block.error(f"the operator {operator} ({known[operator]}) has no value")
     if values.dtype.kind in "iufb":
         value = float(str(value))
     elif not isinstance(value, str):

@@ -71,7 +71,7 @@ def evaluate(
     replaced = _given_for(path, given)
     if replaced is not None and not isinstance(replaced, (list, tuple)):
         to_pandas = getattr(replaced, "toPandas", None)
-        return replaced if to_pandas is None else to_pandas()  # type: ignore[return-value]
+        return replaced if to_pandas is None else to_pandas()
     frame: object = None
     for block in read(path, index):
         if replaced is not None and block.kind in blocks.SOURCES:
@@ -80,7 +80,7 @@ def evaluate(
             frame = _step(frame, block, given, depth)
     if frame is None or isinstance(frame, blocks.UNPARSED):
         raise DataPrepError(f"{path}: the data flow reads no data")
-    return frame  # type: ignore[return-value]
+    return frame
 
 
 def read(path: "str", index: "int | str" = 0) -> "list[Block]":
@@ -141,7 +141,7 @@ def _step(frame: "object", block: "Block", given: "Mapping[str, object] | None",
     except DataPrepError:
         raise
     except KeyError as problem:
-        columns = ", ".join(map(str, errors.names(frame)))  # type: ignore[arg-type]
+        columns = ", ".join(map(str, errors.names(frame)))
         raise block.error(f"there is no column {problem}; there are: {columns}") from None
     except (ValueError, TypeError, OSError, AttributeError, LookupError) as problem:
         raise block.error(f"it failed: {problem!r}") from problem
