@@ -207,6 +207,14 @@ def test_script_that_is_no_text_gets_no_advice_about_python_2(desk: Desk, tmp_pa
     assert "deep.py: warning: Python 3 cannot parse this script: it is nested too deeply" in said
 
 
+@pytest.mark.parametrize("folder", ["/", "~"])
+def test_folder_that_holds_the_home_directory_is_no_old_project(desk: Desk, folder: str) -> None:
+    folder = str(desk.user_home) if folder == "~" else folder
+    result = desk.holdfast("revive", folder)
+    assert result.code == 65
+    assert "it holds your home directory" in result.err
+
+
 @pytest.mark.parametrize("words", [("check",), ("history", "list"), ("env", "show", "-c", "local")])
 def test_project_folder_that_is_not_there_is_refused(desk: Desk, tmp_path: Path, words: tuple[str, ...]) -> None:
     result = desk.holdfast(*words, "-p", str(tmp_path / "absent"))

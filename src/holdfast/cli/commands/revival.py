@@ -69,11 +69,11 @@ def revive(parsed: Parsed) -> int:
     from holdfast.engine.revival.survey import survey
 
     root = _folder(parsed.text("path") or ".")
+    projects.refuse_home(root)
     page = _page_path(root, parsed)
     if parsed.flag("run") or parsed.flag("write"):
         for path in (*reversed(projects.marks(root)), root):
             projects.refuse_foreign(path, root)
-        projects.refuse_home(root)
     report = survey(root, _user_targets(root))
     for_machines = bool(parsed.text("output") or parsed.text("query"))
     if not for_machines:
