@@ -124,7 +124,7 @@ def _page_path(root: str, parsed: Parsed) -> str:
     above = os.path.dirname(path)
     if parsed.flag("run") and (os.path.isdir(path) or not os.access(above, os.W_OK)):
         reason = "is a folder" if os.path.isdir(path) else "cannot be written"
-        raise UsageError(f"the page {reason}", where=path, hint="name a file in a folder of yours: --html FILE")
+        raise UsageError(f"the page {reason}", where=path, hint="name a file that can be written: --html FILE")
     return path
 
 
@@ -164,10 +164,10 @@ def _result_line(result: Result) -> str:
 def _reason(log: str) -> str:
     """The last line that the script printed, or the error for which it was not started."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    ended = [number for number, line in enumerate(lines) if line == "Execution Details"]
-    if ended:
-        last = lines[ended[-1] - 1] if ended[-1] else ""
-        return "" if set(last) <= {"="} else last  # the line below a heading: it printed nothing
+    ends = [number for number, line in enumerate(lines) if line.startswith("RunId:")]
+    if ends and set(lines[ends[-1] - 1]) == {"="} and ends[-1] >= 3:  # below the heading that follows the output
+        last = lines[ends[-1] - 3]
+        return "" if set(last) == {"="} else last
     return next((line for line in reversed(lines) if line.startswith("ERROR:")), "")
 
 

@@ -48,11 +48,11 @@ def add_column(frame: "pd.DataFrame", block: "Block") -> "pd.DataFrame":
         raise block.error(f"the expression {text!r} failed: {problems[0]!r}") from problems[0]
     frame = frame.copy()
     result = pandas.Series(values, index=frame.index)
-    place = list(frame.columns).index(prior) + 1 if prior in frame.columns else len(errors.names(frame))
+    position = list(frame.columns).index(prior) + 1 if prior in frame.columns else len(errors.names(frame))
     if name in frame.columns:
         frame[name] = result
     else:
-        frame.insert(place, name, result)
+        frame.insert(position, name, result)
     if problems:
         errors.mark(frame, name, result.isnull())
     return frame

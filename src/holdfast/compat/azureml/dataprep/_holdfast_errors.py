@@ -7,7 +7,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import pandas as pd
 
-_MARK = "\0error in "
+_MARK = "\0error:"
 
 
 def mark(frame: "pd.DataFrame", column: "str", failed: "pd.Series") -> "None":

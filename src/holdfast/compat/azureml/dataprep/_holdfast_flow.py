@@ -101,8 +101,8 @@ def read(path: "str", index: "int | str" = 0) -> "list[Block]":
         raise DataPrepError(f"{path}: not a data flow, which is JSON with activities: {problem!r}") from None
     written = [str(step.get("type")) for other in activities[:number] for step in other.get("blocks") or ()]
     lines = _lines(text, [*written, *(kind for kind, _ in rows)])[len(written) :]
-    found = [Block(path, line, _short(kind), arguments) for line, (kind, arguments) in zip(lines, rows)]  # noqa: B905
-    return [block for block, step in zip(found, steps) if step.get("isEnabled", True)]  # noqa: B905 - Python 3.6
+    all_blocks = [Block(path, line, _short(kind), arguments) for line, (kind, arguments) in zip(lines, rows)]  # noqa: B905
+    return [block for block, step in zip(all_blocks, steps) if step.get("isEnabled", True)]  # noqa: B905 - Python 3.6
 
 
 def _decoded(data: "bytes") -> "str":

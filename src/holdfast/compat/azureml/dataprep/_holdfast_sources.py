@@ -37,8 +37,8 @@ def find_file(block: "Block", path: "str") -> "str":
         raise block.error(f"{path} is not in the project; download it and name the file")
     plain = path.replace("\\", "/")
     here, name = os.path.dirname(os.path.abspath(block.file)), plain.rpartition("/")[2]
-    places = [os.path.join(here, plain), plain, os.path.join(here, name), name, os.path.join("data", name)]
-    for candidate in places:
+    candidates = [os.path.join(here, plain), plain, os.path.join(here, name), name, os.path.join("data", name)]
+    for candidate in candidates:
         if os.path.isfile(candidate):
             inside = os.path.relpath(candidate)
             return candidate if inside.startswith("..") else inside
@@ -58,8 +58,8 @@ def reference(block: "Block") -> "tuple[str, int | str]":
         raise block.error("referenceContainerPath is not the name of a file")
     if path is None and not isinstance(activity, str):
         raise block.error("it names no file and no data flow")
-    found = block.file if path is None else find_file(block, path)
-    return found, activity if isinstance(activity, str) else 0
+    file = block.file if path is None else find_file(block, path)
+    return file, activity if isinstance(activity, str) else 0
 
 
 def source(block: "Block") -> "Text":
