@@ -506,7 +506,7 @@ def test_paths_of_the_store_come_from_the_layout() -> None:
     others = {
         "engine/new_project.py": 1,  # templates that are part of the package
         "cli/commands/runs.py": 1,  # outputs/ of a project
-        "compat/azureml/dataprep/_holdfast_blocks.py": 1,  # data/ of a project
+        "compat/azureml/dataprep/_holdfast_sources.py": 1,  # data/ of a project
         "engine/machines/attach.py": 1,  # known_hosts in a temporary folder
         "engine/connection/bundle.py": 1,  # sources of the package
         "engine/submit/git_facts.py": 1,  # objects/ of a git repository

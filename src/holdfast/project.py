@@ -161,8 +161,8 @@ def _originals(root: str) -> Project | None:
     fields = _read(root, _ORIGINAL, "Id")
     if fields is None:
         return None
-    parts = str(fields.get("Scope", "")).split("/")
-    scope = dict(zip(parts[::2], parts[1::2], strict=False)) if len(parts) % 2 == 0 else {}
+    parts = str(fields.get("Scope", "")).strip("/").split("/")  # as Azure writes it: /subscriptions/ID/...
+    scope = dict(zip(parts[::2], parts[1::2], strict=False))
     name = scope.get("projects") or _folder_name(root)
     account, workspace = scope.get("accounts", "local"), scope.get("workspaces", "default")
     _refuse_names(root, _ORIGINAL, name, account, workspace)

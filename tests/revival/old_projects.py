@@ -17,13 +17,13 @@ TRAIN = LOGGER + "run_logger.log('Accuracy', 0.96)\n"
 
 def _flow(*blocks: tuple[str, dict[str, object]]) -> str:
     rows = [
-        {"id": str(number), "type": f"Microsoft.DPrep.{kind}Block", "arguments": arguments, "isEnabled": True}
+        {"id": str(number), "type": f"Microsoft.DPrep.{kind}Block", "arguments": arguments}
         for number, (kind, arguments) in enumerate(blocks)
     ]
     return json.dumps({"schemaVersion": 35, "activities": [{"id": "a", "name": "iris", "blocks": rows}]}, indent=2)
 
 
-_COLUMN = {"type": 2, "details": {"selectedColumn": "petal"}}
+_REFERENCE = {"referenceType": 1, "referenceContainerPath": ".\\iris.dsource", "referencedActivityId": "a"}
 _PATH = {"resourceDetails": [{"path": "C:\\Users\\ada\\Documents\\AzureML\\iris\\iris.csv"}]}
 
 PROJECTS: dict[str, dict[str, str]] = {
@@ -74,12 +74,16 @@ PROJECTS: dict[str, dict[str, str]] = {
         "iris.csv": "petal,kind\n1.5,setosa\n4.5,versicolor\n",
         "iris.dsource": _flow(
             ("DataSource", {"path": _PATH}),
-            ("ParseDelimited", {"separator": ",", "columnHeadersMode": 3}),
-            ("SetColumnTypes", {"columnConversion": [{"column": _COLUMN, "typeProperty": 3}]}),
+            ("ParseDelimited", {"separator": ",", "columnHeadersMode": 1, "fileEncoding": 0, "skipRowsMode": 0}),
+            ("SetColumnTypes", {"columnConversion": [{"columnId": "petal", "typeProperty": 3, "typeArguments": {}}]}),
+            ("HandlePathColumn", {"pathColumnOperation": 0}),
         ),
         "iris.dprep": _flow(
-            ("ReferenceActivity", {"reference": {"relativePath": ".\\iris.dsource"}}),
-            ("FilterNumber", {"column": _COLUMN, "operator": ">", "value": 2}),
+            ("ReferenceActivity", {"reference": _REFERENCE}),
+            (
+                "FilterNumberColumn",
+                {"columnId": "petal", "filterResult": 1, "clauses": [{"operator": 8, "value": 2.0}]},
+            ),
         ),
         "train.py": LOGGER
         + "from azureml.dataprep import package\nframe = package.run('iris.dprep', dataflow_idx=0, spark=False)\n"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from holdfast.engine.revival import fixes
+from holdfast.errors import ConfigError
 
 from .old_projects import PROJECTS, make
 
@@ -160,3 +161,91 @@ def test_folder_that_does_not_exist_is_refused(desk: Desk) -> None:
     result = desk.holdfast("revive", "nowhere")
     assert result.code != 0
     assert "git clone" in result.err
+
+
+def test_check_names_the_image_that_fix_writes(desk: Desk, tmp_path: Path) -> None:
+    root = make(tmp_path, "tensorflow-1")
+    (root / "aml_config" / "vm.compute").write_text(
+        "type: localdocker\nbaseDockerImage: microsoft/mmlspark:plus-gpu-0.7.91\nnvidiaDocker: true\n"
+    )
+    said = desk.holdfast("check", "-p", str(root)).text
+    desk.holdfast("check", "--fix", "-p", str(root))
+    written = (root / "aml_config" / "vm.compute").read_text().splitlines()[1]
+    assert f"write {written}, or an image of your own" in said
+    assert "tensorflow:1.15.5-gpu" in written
+
+
+def test_file_and_a_link_to_it_are_changed_once(desk: Desk, tmp_path: Path) -> None:
+    root = make(tmp_path, "moved-modules")
+    (root / "also.py").symlink_to("train.py")
+    fixed = desk.holdfast("check", "--fix", "-p", str(root))
+    assert fixed.code == 0, fixed.err
+    assert "1 file changed" in fixed.err
+    assert (root / "also.py").is_symlink()
+    assert "from pandas.plotting" in (root / "train.py").read_text()
+
+
+def test_nothing_is_written_if_one_file_changed_meanwhile(tmp_path: Path) -> None:
+    root = make(tmp_path, "dead-pins")
+    (root / "old.py").write_text("from sklearn.externals import joblib\n")
+    changes, _ = fixes.changes(str(root))
+    (root / changes[-1].file).write_text("changed\n")
+    before = contents(root)
+    with pytest.raises(ConfigError, match="has just changed"):
+        fixes.write(str(root), changes)
+    assert len(changes) == 2
+    assert contents(root) == before
+
+
+def test_script_that_is_no_text_gets_no_advice_about_python_2(desk: Desk, tmp_path: Path) -> None:
+    root = make(tmp_path, "no-framework")
+    (root / "wide.py").write_text("print(1)\n", encoding="utf-16")
+    (root / "deep.py").write_text("-" * 200_000 + "1\n")
+    said = desk.holdfast("check", "-p", str(root)).text
+    assert "wide.py: warning: Python 3 cannot parse this script" in said
+    assert "save the script as UTF-8 text" in said
+    assert "deep.py: warning: Python 3 cannot parse this script: it is nested too deeply" in said
+
+
+@pytest.mark.parametrize("folder", ["/", "~"])
+def test_folder_that_holds_the_home_directory_is_no_old_project(desk: Desk, folder: str) -> None:
+    folder = str(desk.user_home) if folder == "~" else folder
+    result = desk.holdfast("revive", folder)
+    assert result.code == 65
+    assert "it holds your home directory" in result.err
+
+
+@pytest.mark.parametrize("words", [("check",), ("history", "list"), ("env", "show", "-c", "local")])
+def test_project_folder_that_is_not_there_is_refused(desk: Desk, tmp_path: Path, words: tuple[str, ...]) -> None:
+    result = desk.holdfast(*words, "-p", str(tmp_path / "absent"))
+    assert result.code == 2
+    assert result.err.startswith("ERROR: no such folder")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--run", "--timeout", "soon"), "'soon' is not a duration"),
+        (("--run", "--env", "other"), "'other'"),
+        (("--run", "--html", "absent/page.html"), "the page cannot be written"),
+        (("--html", "page.html"), "--html is for --run"),
+        (("--timeout", "5m"), "--timeout is for --run"),
+    ],
+)
+def test_wrong_options_are_refused_before_a_script_runs(
+    desk: Desk, tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
+    root = make(tmp_path, "no-framework")
+    result = desk.holdfast("revive", *words, str(root), cwd=desk.user_home)
+    assert result.code in (2, 65)
+    assert message in result.err.splitlines()[0]
+    assert desk.holdfast("history", "list", "-o", "json", "-p", str(root)).json == []
+
+
+def test_reason_of_a_failed_script_is_printed(desk: Desk, tmp_path: Path) -> None:
+    root = make(tmp_path, "no-framework")
+    (root / "train.py").write_text("print(1)\nimport no_such_module\n")
+    result = desk.holdfast("revive", "--run", "--env", "none", str(root), cwd=desk.user_home)
+    assert result.code == 1
+    assert "train.py: exit code 1" in result.err
+    assert "    ModuleNotFoundError: No module named 'no_such_module'\n" in result.err

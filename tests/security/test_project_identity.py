@@ -55,12 +55,20 @@ def test_history_stays_under_a_guid_in_capitals(desk: Desk, file: str) -> None:
     ],
 )
 def test_names_that_lead_out_of_the_share_are_refused(tmp_path: Path, file: str, document: dict[str, str]) -> None:
-    if "Scope" in document:
-        document = {**document, "Scope": document["Scope"].lstrip("/")}
     (tmp_path / file).parent.mkdir(exist_ok=True)
     (tmp_path / file).write_text(json.dumps(document))
     with pytest.raises(ConfigError):
         projects.find(str(tmp_path))
+
+
+@pytest.mark.parametrize("lead", ["", "/"])
+def test_names_of_the_workbench_are_those_of_its_scope(tmp_path: Path, lead: str) -> None:
+    scope = "subscriptions/0f/resourceGroups/rg/providers/Microsoft.MachineLearningExperimentation/accounts/acct"
+    (tmp_path / ".azureml").mkdir()
+    document = {"Id": GUID, "Scope": f"{lead}{scope}/workspaces/ws1/projects/iris"}
+    (tmp_path / ORIGINAL).write_text(json.dumps(document))
+    project = projects.find(str(tmp_path))
+    assert (project.account, project.workspace, project.name) == ("acct", "ws1", "iris")
 
 
 @pytest.mark.parametrize("store", ["/any/path/x", "../../x", "", None, 7, "F" * 32, "f" * 31, ["f" * 32]])

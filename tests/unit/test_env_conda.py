@@ -251,3 +251,16 @@ def test_what_of_a_target_matters_to_the_key() -> None:
     ]:
         reference = conda if spec.kind == "conda" else pip
         assert (spec_key(spec, facts, interpreter) == spec_key(reference, FACTS, None)) is same
+
+
+def test_index_of_a_host_that_is_gone_is_left_out_with_a_warning(tmp_path: Path) -> None:
+    dead = "https://azuremldownloads.azureedge.net/python-repository/preview"
+    living = "https://packages.example.org/simple"
+    options = f"  - --index-url {dead}\n  - --extra-index-url {living}\n  - --find-links https://cntk.ai/PythonWheel/\n"
+    spec, findings = spec_of(tmp_path, f"dependencies:\n- pip:\n{options}  - six\n")
+    assert spec is not None, findings
+    assert spec.pip_options.index_url == ""
+    assert spec.pip_options.extra_index_urls == (living,)
+    assert [finding.line for finding in findings] == [3, 5]
+    assert all(finding.severity == "warning" for finding in findings)
+    assert findings[0].message == "azuremldownloads no longer exists; this index is left out"

@@ -23,10 +23,13 @@ CONDA_FILE = f"{FOLDER}/conda_dependencies.yml"
 SPARK_FILE = f"{FOLDER}/spark_dependencies.yml"
 
 
-def check_project(root: str | os.PathLike[str], known_targets: Collection[str] = ()) -> list[Finding]:
+def check_project(
+    root: str | os.PathLike[str], known_targets: Collection[str] = (), cuda: tuple[int, int] | None = None
+) -> list[Finding]:
     """Findings on every file of ``aml_config`` and on what they name, by file and line.
 
-    Files in findings are relative to ``root``. ``known_targets`` are those that live outside the project.
+    Files in findings are relative to ``root``. ``known_targets`` are those that live outside the project,
+    and ``cuda`` is what the project's framework needs of a base image.
     """
     root = os.fspath(root)
     names = _file_names(root)
@@ -39,7 +42,7 @@ def check_project(root: str | os.PathLike[str], known_targets: Collection[str] =
             target, problems = read_compute(path, shown)
             findings += problems
             if target is not None:
-                findings += _check_image(path, target, shown) + _check_dockerfile(root, path, target, shown)
+                findings += _check_image(path, target, shown, cuda) + _check_dockerfile(root, path, target, shown)
         elif name.endswith(".runconfig"):
             config, problems = read_runconfig(path, shown)
             findings += problems
@@ -78,10 +81,10 @@ def _file_names(root: str) -> list[str]:
         return []
 
 
-def _check_image(path: str, target: ComputeTarget, shown: str) -> list[Finding]:
+def _check_image(path: str, target: ComputeTarget, shown: str, cuda: tuple[int, int] | None) -> list[Finding]:
     from holdfast.image_names import replaced
 
-    image, message = replaced(target.base_docker_image or "")
+    image, message = replaced(target.base_docker_image or "", cuda)
     if not message:
         return []
     finding = Finding("warning", shown, 0, 0, message, f"write baseDockerImage: {image}, or an image of your own")

@@ -83,7 +83,7 @@ def _config(form: Form, name: str) -> RunConfig:
         tracked_run=form.flag("TrackedRun"),
         use_sampling=form.flag("UseSampling"),
         data_source_settings=_settings(form),
-        data_source_substitutions=form.text_map("DataSourceSubstitutions"),
+        data_source_substitutions=_substitutions(form),
         description=form.text("Description"),
         links=form.paths("links"),
         data=_data(form),
@@ -117,6 +117,15 @@ def _data(form: Form) -> tuple[DataEntry, ...] | None:
     from holdfast.amlconfig.data_entries import read
 
     return read(form, "data")
+
+
+def _substitutions(form: Form) -> dict[str, str] | None:
+    """A run would go on with other data than the file says, so it is told."""
+    pairs = form.text_map("DataSourceSubstitutions")
+    for old, new in (pairs or {}).items():
+        hint = f"load {new} in the script, or have the data flow refer to it"
+        form.warn("DataSourceSubstitutions", f"not supported: {old} is loaded, and not {new}", hint)
+    return pairs
 
 
 def _settings(form: Form) -> dict[str, Raw] | None:

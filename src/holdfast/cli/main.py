@@ -7,7 +7,7 @@ import sys
 
 from holdfast.cli.parse import HelpWanted, Parsed, parse
 from holdfast.cli.table.commands import COMMANDS
-from holdfast.errors import Detached, HoldfastError
+from holdfast.errors import Detached, HoldfastError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,6 +66,9 @@ def _is_paged(parsed: Parsed | HelpWanted) -> bool:
 
 
 def _run(parsed: Parsed) -> int:
+    folder = parsed.values.get("project")
+    if isinstance(folder, str) and not os.path.isdir(folder):
+        raise UsageError("no such folder", where=folder, hint="--project takes the folder of a project")
     module, _, name = parsed.command.run.partition(":")
     __import__(module)
     code = getattr(sys.modules[module], name)(parsed)

@@ -17,6 +17,7 @@ from holdfast.environments.spec import Entry, PipOptions
 from holdfast.environments.wheels import parse_wheel
 from holdfast.errors import ConfigError
 from holdfast.runner import untrusted
+from holdfast.withdrawn import CHANNELS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,6 +110,10 @@ class PipItems:
 
     def _option(self, at: Entry, folder: str) -> None:
         name, value = _split_option(at.raw)
+        gone = _gone(value) if name in (*_ADDRESS_OPTIONS, "--find-links") else ""
+        if gone:
+            self.warn(at, f"{gone}; this index is left out", "delete this line")
+            return
         self.option_lines.append(at._replace(text=f"{name} {value}".strip()))
         if "${" in value:
             message = f"{name} {shown(value)}: environment variables are not expanded in it"
@@ -243,6 +248,12 @@ def shown(text: str) -> str:
     """What a file says, fit to stand in a message: no secrets, no control signs, not endless."""
     text = "".join(sign if sign.isprintable() else "?" for sign in scrub(text))
     return text if len(text) <= 120 else f"{text[:119]}…"
+
+
+def _gone(address: str) -> str:
+    """Why nothing can be had from a host of the original; empty for every other address."""
+    matches = (why for pattern, new, why in CHANNELS if not new and re.fullmatch(pattern, address, re.IGNORECASE))
+    return next(matches, "")
 
 
 def _split_option(text: str) -> tuple[str, str]:

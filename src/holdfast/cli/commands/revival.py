@@ -6,8 +6,8 @@ import os
 import sys
 from shlex import quote
 
+from holdfast import planning, target_lookup
 from holdfast import project as projects
-from holdfast import target_lookup
 from holdfast.errors import UsageError
 from holdfast.present.output import emit
 from holdfast.present.terminal import show
@@ -69,10 +69,11 @@ def revive(parsed: Parsed) -> int:
     from holdfast.engine.revival.survey import survey
 
     root = _folder(parsed.text("path") or ".")
+    projects.refuse_home(root)
+    page = _page_path(root, parsed)
     if parsed.flag("run") or parsed.flag("write"):
         for path in (*reversed(projects.marks(root)), root):
             projects.refuse_foreign(path, root)
-        projects.refuse_home(root)
     report = survey(root, _user_targets(root))
     for_machines = bool(parsed.text("output") or parsed.text("query"))
     if not for_machines:
@@ -85,7 +86,7 @@ def revive(parsed: Parsed) -> int:
         for result in trial.run_all(open_home(), report, environment=environment, timeout=timeout):
             results.append(result)
             sys.stderr.write(_result_line(result))
-        _write_page(report, results, parsed.text("html"))
+        _write_page(report, results, page)
     if parsed.flag("write"):
         fixes.write(root, list(report.changes))
         sys.stderr.write(f"{len(report.changes)} file{'' if len(report.changes) == 1 else 's'} changed\n")
@@ -104,6 +105,27 @@ def _folder(path: str) -> str:
         hint = "name the folder of the project; clone a repository first: git clone URL"
         raise UsageError("no such folder", where=path, hint=hint)
     return root
+
+
+def _page_path(root: str, parsed: Parsed) -> str:
+    """Where the page will be; whatever would prevent it, or the runs, is refused before a script runs."""
+    for name in ("environment", "timeout", "html"):
+        if parsed.text(name) and not parsed.flag("run"):
+            option = {"environment": "--env"}.get(name, f"--{name}")
+            raise UsageError(
+                f"{option} is for --run", where="holdfast revive", hint=f"add --run, or leave {option} out"
+            )
+    planning.seconds(parsed.text("timeout") or "30m", "--timeout")
+    folder = os.getcwd()
+    if os.path.commonpath([os.path.realpath(folder), root]) == root:
+        folder = os.path.dirname(root)
+    named = parsed.text("html")
+    path = os.path.abspath(named) if named else os.path.join(folder, f"{os.path.basename(root)}-revived.html")
+    above = os.path.dirname(path)
+    if parsed.flag("run") and (os.path.isdir(path) or not os.access(above, os.W_OK)):
+        reason = "is a folder" if os.path.isdir(path) else "cannot be written"
+        raise UsageError(f"the page {reason}", where=path, hint="name a file that can be written: --html FILE")
+    return path
 
 
 def _name_foreign(report: Report) -> None:
@@ -135,17 +157,24 @@ def _result_line(result: Result) -> str:
     word = "completed" if result.code == 0 else f"exit code {result.code}"
     last = last_values(result.metrics)
     text = f"{result.script}: {word} in {result.seconds} s" + (f", {last}" if last else "")
-    return f"{show(text)}\n"
+    reason = _reason(result.tail) if result.code else ""
+    return f"{show(text)}\n" + (f"    {show(reason)}\n" if reason else "")
 
 
-def _write_page(report: Report, results: list[Result], named: str | None) -> None:
+def _reason(log: str) -> str:
+    """The last line that the script printed, or the error for which it was not started."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    ends = [number for number, line in enumerate(lines) if line.startswith("RunId:")]
+    if ends and set(lines[ends[-1] - 1]) == {"="} and ends[-1] >= 3:  # below the heading that follows the output
+        last = lines[ends[-1] - 3]
+        return "" if set(last) == {"="} else last
+    return next((line for line in reversed(lines) if line.startswith("ERROR:")), "")
+
+
+def _write_page(report: Report, results: list[Result], path: str) -> None:
     from holdfast.amlconfig.write import save
     from holdfast.present.pages import revive_page
 
-    folder = os.getcwd()
-    if os.path.commonpath([os.path.realpath(folder), report.root]) == report.root:
-        folder = os.path.dirname(report.root)
-    path = os.path.abspath(named) if named else os.path.join(folder, f"{report.name}-revived.html")
     save(path, revive_page.page(report, results))
     sys.stderr.write(f"{show(path)}\n")
 

@@ -115,6 +115,7 @@ REVIVAL: tuple[Command, ...] = (
                 "environment",
                 "With --run: the Python environment, as for submit. Default: project.",
                 metavar="project|active|none",
+                choices=("project", "active", "none"),
             ),
             Option(("--timeout",), "timeout", "With --run: limit for each script. Default: 30m.", metavar="TIME"),
             Option(

@@ -14,7 +14,6 @@ from holdfast.amlconfig.types import BUILT_IN
 from holdfast.amlconfig.write import save, updated
 from holdfast.engine.revival import project_check
 from holdfast.environments.edits import applied
-from holdfast.environments.revival import gpu_frameworks
 from holdfast.errors import ConfigError
 from holdfast.record import Record
 from holdfast.runner import decoding, untrusted
@@ -74,19 +73,30 @@ def changes(root: str, known_targets: Collection[str] = ()) -> tuple[list[Change
             computed += make()
         except ConfigError as error:
             left.append(str(error))
-    return [change for change in computed if change.before != change.after], left
+    by_place: dict[str, Change] = {}  # a file and a link to it are one place
+    for change in computed:
+        if change.before != change.after:
+            by_place.setdefault(os.path.realpath(os.path.join(root, change.file)), change)
+    return list(by_place.values()), left
 
 
 def write(root: str, made: list[Change]) -> None:
-    """Each file whole; one that changed since it was read is refused, and so is one of another user."""
+    """Each file whole; nothing is written if one changed since it was read, or belongs to another user."""
     for change in made:
-        path = root
-        for part in change.file.split("/"):
-            path = os.path.join(path, part)
-            projects.refuse_foreign(path, root)  # its owner could have it lead elsewhere meanwhile
-        if _read(root, change.file) != change.before:
-            raise ConfigError("this file has just changed", where=path, hint="run the command again")
-        save(os.path.realpath(path), change.after)
+        _refuse_changed(root, change)
+    for change in made:
+        save(_refuse_changed(root, change), change.after)
+
+
+def _refuse_changed(root: str, change: Change) -> str:
+    """The real path of the file, which is as it was read."""
+    path = root
+    for part in change.file.split("/"):
+        path = os.path.join(path, part)
+        projects.refuse_foreign(path, root)  # its owner could have it lead elsewhere meanwhile
+    if _read(root, change.file) != change.before:
+        raise ConfigError("this file has just changed", where=path, hint="run the command again")
+    return os.path.realpath(path)
 
 
 def _declarations(root: str, left: list[str]) -> Iterator[Change]:
@@ -122,14 +132,13 @@ def _spark_files(root: str) -> Iterator[Change]:
 
 
 def _compute_files(root: str) -> Iterator[Change]:
-    specs = [spec for _, spec, _ in project_check.declarations(root)]
-    cudas = [cuda for spec in specs if (cuda := gpu_frameworks.needed_cuda(project_check.replaced(root, spec)))]
+    cuda = project_check.needed_cuda(root)
     for name in project_check.names(root, ".compute"):
         file = f"{project_check.FOLDER}/{name}"
         target, _ = read_compute(os.path.join(root, file), file)
         if target is None:
             continue
-        image, message = image_names.replaced(target.base_docker_image or "", cudas[0] if cudas else None)
+        image, message = image_names.replaced(target.base_docker_image or "", cuda)
         if message:
             before = _read(root, file)
             yield Change(file, before, updated(os.path.join(root, file), {"baseDockerImage": image}), (message,))

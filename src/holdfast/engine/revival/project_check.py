@@ -17,7 +17,7 @@ from holdfast.amlconfig.types import Finding
 from holdfast.engine.submit import declaration
 from holdfast.environments import requirement, sources
 from holdfast.environments.read import read
-from holdfast.environments.revival import retired, script_imports
+from holdfast.environments.revival import gpu_frameworks, retired, script_imports
 from holdfast.environments.versions import release
 from holdfast.errors import ConfigError
 from holdfast.withdrawn import REPOSITORIES, SPARK_PACKAGES
@@ -41,7 +41,7 @@ FIX = "holdfast check --fix"
 
 def check(root: str, known_targets: Collection[str] = ()) -> list[Finding]:
     """All findings, sorted by file and line; ``known_targets`` live outside the project."""
-    findings = check_project(root, known_targets)
+    findings = check_project(root, known_targets, needed_cuda(root))
     reported = {(finding.file, finding.line) for finding in findings}
     more = [*_declared(root), *_spark(root), *_clusters(root), *_scripts(root)]
     for finding in more:
@@ -82,6 +82,12 @@ def configurations(root: str) -> Iterator[RunConfig]:
 def _configuration(path: str, shown: str, _mark: tuple[int, int, int]) -> RunConfig | None:
     """Read once while it stays as it is: every check begins with the run configurations."""
     return read_runconfig(path, shown)[0]
+
+
+def needed_cuda(root: str) -> tuple[int, int] | None:
+    """The CUDA that the frameworks of the project need of a base image."""
+    needed = (gpu_frameworks.needed_cuda(replaced(root, spec)) for _, spec, _ in declarations(root))
+    return next((cuda for cuda in needed if cuda is not None), None)
 
 
 def names(root: str, ending: str) -> list[str]:
@@ -171,8 +177,10 @@ def _scripts(root: str) -> Iterator[Finding]:
     for file in script_imports.scripts(root):
         read = script_imports.read(root, file)
         if read is not None and not read.is_parsed:
-            message = f"Python 3 cannot parse this script: {read.problem}"
+            message = f"Python 3 cannot parse this script: {read.problem or 'it is nested too deeply'}"
             hint = "scripts for Python 2 are converted by the program 2to3 of Python 3.12 and older"
+            if not read.is_text:
+                hint = "save the script as UTF-8 text"
             yield Finding("warning", file, read.problem_line, 1 if read.problem_line else 0, message, hint)
 
 

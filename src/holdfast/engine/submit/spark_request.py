@@ -194,7 +194,7 @@ def _packages(root: str, file: str, declared: SparkDependencies, findings: list[
                 f"{package.coordinate} is left out: its repository no longer exists, and it was built for Scala 2.11"
             )
             findings.append(
-                Finding("warning", file, line, 0, message, "delete this package; no script here imports it")
+                Finding("warning", file, line, 1 if line else 0, message, "delete this package; no script imports it")
             )
             continue
         is_optional = f"{package.group}:{package.artifact}" in _OFTEN_UNUSED

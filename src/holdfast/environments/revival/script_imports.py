@@ -40,11 +40,15 @@ class Use(Record):
 
 
 class Script(Record):
-    """A script as read; ``is_parsed`` is false where today's Python cannot parse it."""
+    """A script as read; ``is_parsed`` is false where today's Python cannot parse it.
+
+    ``is_text`` is false for UTF-16 and for binary files.
+    """
 
     file: str
     uses: tuple[Use, ...]
     is_parsed: bool = True
+    is_text: bool = True
     problem: str = ""
     problem_line: int = 0
 
@@ -73,7 +77,7 @@ def read(root: str, file: str) -> Script | None:
         data = untrusted.read_file(os.path.join(root, file), _MOST_BYTES, root)
     except (OSError, ValueError):
         return None
-    return _parsed(_decoded(data))._replace(file=file)
+    return _parsed(_decoded(data))._replace(file=file, is_text=b"\0" not in data)
 
 
 @functools.lru_cache(_MOST_FILES)
@@ -86,7 +90,13 @@ def _parsed(text: str) -> Script:
         return Script("", _once(_uses(tree)))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 0
-        return Script("", _once(_by_pattern(text)), False, str(getattr(error, "msg", error)), line)
+        return Script(
+            "",
+            _once(_by_pattern(text)),
+            is_parsed=False,
+            problem=str(getattr(error, "msg", error)),
+            problem_line=line,
+        )
 
 
 def _once(uses: Iterator[tuple[str, int]]) -> tuple[Use, ...]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def run(package_path: "str", dataflow_idx: "int" = 0, secrets: "object" = None, spark: "object" = None) -> "object":
     """The result of a data flow: a pandas DataFrame, or one of Spark with ``spark`` or an active session."""
-    return as_asked(flow.evaluate(package_path, dataflow_idx), spark)
+    return as_asked(flow.table(package_path, dataflow_idx), spark)
 
 
 def submit(package_path: "str", dataflow_idx: "int" = 0, secrets: "object" = None, spark: "object" = None) -> "object":
@@ -27,5 +27,5 @@ def run_on_data(
     secrets: "object" = None,
     spark: "object" = None,
 ) -> "object":
-    """As ``run``, with the frames of ``user_config`` in place of the data sources whose files it names."""
-    return as_asked(flow.evaluate(package_path, dataflow_idx, dict(user_config)), spark)
+    """As ``run``; ``user_config`` maps files of data sources to their rows, as lists or as a frame."""
+    return as_asked(flow.table(package_path, dataflow_idx, user_config), spark)
