@@ -143,9 +143,11 @@ def _browser_processes() -> list[int]:
 def test_browser_that_reads_nothing_is_told_to_fetch_what_it_misses(desk: Desk) -> None:
     """More events than are kept for one that sleeps: the last is not lost, and none is told that follows on a gap."""
 
+    home = Home(str(desk.home), "0" * 32)
+    history = History(home)
+
     async def told() -> list[dict[str, object]]:
-        home = Home(str(desk.home), "0" * 32)
-        live = Live(home, History(home))
+        live = Live(home, history)
         stream = live.stream(frozenset({"log:x"}), lambda: False)
         first = [await anext(stream)]
         for number in range(2500):
@@ -157,6 +159,7 @@ def test_browser_that_reads_nothing_is_told_to_fetch_what_it_misses(desk: Desk) 
 
     with ThreadPoolExecutor(1) as pool:  # the browser of the other tests has an event loop in this thread
         events = pool.submit(lambda: asyncio.run(told())).result()
+    history.close()
     assert len(events) < 1500
     numbers = [-1 if event["topic"] == "hello" else event["number"] for event in events]
     for before, after in itertools.pairwise(numbers):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["browser"]  # the fixture
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="NOT TESTED: chromium is not installed")
 LINES = 30
-# Where nobody opens the gate, which is a file beside the script, it does not end.
+# With --gate it does not end until there is a file beside it.
 GATED = f"""
 import os, sys
 import holdfast
