@@ -14,7 +14,7 @@ PACKAGES := $(SSH_PACKAGES) git=git zsh=zsh fish=fish tcsh=tcsh strace=strace fa
 	man=man-db chromium=chromium java=default-jre-headless
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test smoke check fix bench soak golden docs site picture gpu-kit gpu-proof clean
+.PHONY: demo test smoke check fix bench soak golden docs site picture screens gpu-kit gpu-proof clean
 
 demo: $(VENV)/.ready
 	@$(BIN)/python tools/demo.py
@@ -70,6 +70,10 @@ site: $(VENV)/.ready
 
 picture: $(VENV)/.ready
 	$(BIN)/python tools/transcript.py docs/demo.svg
+
+screens: $(VENV)/.ready
+	@sh tools/packages.sh chromium=chromium
+	unshare --mount $(BIN)/python tools/screenshots.py
 
 # On a machine with an NVIDIA GPU, as root, with PYTHON= one that has torch; .gpu/ is fetched first, here or elsewhere.
 gpu-kit:

@@ -64,6 +64,7 @@ LONG_FOLDERS = (
     "builder",
     "security",
     "compatibility",
+    "web",
 )
 SHORT_FOLDERS = ("unit", "golden")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.runner.store import run_files
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from conftest import Desk
@@ -130,7 +130,7 @@ class HandRun:
         os.close(self._alive)
 
 
-def write_series(folder: Path, series: dict[str, Sequence[float]], every_s: float = 1.0) -> None:
+def write_series(folder: Path, series: Mapping[str, Sequence[float]], every_s: float = 1.0) -> None:
     """Samples in the format of docs/formats.md, one at a time for each name, beginning now."""
     folder.mkdir(exist_ok=True)
     start = time.time_ns()

@@ -7,7 +7,7 @@ import os
 import shutil
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from playwright.sync_api import expect, sync_playwright
@@ -38,6 +38,28 @@ READY = {
     "run-dialog": "#preflight[data-ready]",
 }
 DEPENDENCIES = "channels: [conda-forge]\ndependencies:\n  - python=3.8  # old\n  - pip:\n    - torch==2.0\n"
+# The texts that each canvas has now, with their places.
+DRAWN_TEXTS = """(() => {
+  const texts = new Map();
+  const type = CanvasRenderingContext2D.prototype;
+  const {fillText, clearRect} = type;
+  const {getContext} = HTMLCanvasElement.prototype;
+  HTMLCanvasElement.prototype.getContext = function (...given) {
+    texts.set(this, []);
+    return getContext.apply(this, given);
+  };
+  type.clearRect = function (...given) { texts.set(this.canvas, []); return clearRect.apply(this, given); };
+  type.fillText = function (text, x, y, ...rest) {
+    const size = this.measureText(text);
+    const at = this.getTransform().transformPoint(new DOMPoint(x, y));
+    if (String(text).trim()) texts.get(this.canvas).push({
+      text: String(text), left: at.x - size.actualBoundingBoxLeft, right: at.x + size.actualBoundingBoxRight,
+      top: at.y - size.actualBoundingBoxAscent, bottom: at.y + size.actualBoundingBoxDescent});
+    return fillText.call(this, text, x, y, ...rest);
+  };
+  window.drawnTexts = () => [...texts].flatMap(([canvas, of], number) =>
+    canvas.isConnected ? of.map((text) => ({...text, canvas: number})) : []);
+})()"""
 PAYLOADS = (
     "<script>window.broken=1</script>",
     "<img src=x onerror=window.broken=1>",
@@ -166,6 +188,53 @@ def test_screens_have_no_axe_faults_overflow_or_console_errors(
         visit.close()
     context.close()
     assert not faults, "\n".join(faults)
+
+
+def test_texts_of_charts_do_not_overlap(signed_in: tuple[Server, BrowserContext], browser: Browser) -> None:
+    server, _ = signed_in
+    context = browser.new_context(viewport={"width": 320, "height": 900})
+    context.add_init_script(DRAWN_TEXTS)
+    name, _, value = server.cookie.partition("=")
+    context.add_cookies([{"name": name, "value": value, "url": f"http://{server.host}"}])
+    five = "&axis=".join(("params.lr", "metrics.loss", "metrics.accuracy", "duration", "run_number"))
+    pages = {**_screens(server), "five axes": f"/runs?chart=parallel&axis={five}"}
+    faults = []
+    for screen in ("charts", "parallel", "five axes", "run", "compare"):
+        page = context.new_page()
+        page.goto(f"http://{server.host}{pages[screen]}")
+        page.wait_for_selector(READY.get(screen, "#points[data-ready='2']"))
+        for width in (320, 1440):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+            texts = page.evaluate("window.drawnTexts()")
+            assert len(texts) > 5, screen
+            faults += [f"{screen} at {width} px: {pair}" for pair in _overlapping(texts)]
+        page.close()
+    context.close()
+    assert not faults, "\n".join(faults)
+
+
+def _overlapping(texts: list[dict[str, Any]]) -> list[str]:
+    return [
+        f"{one['text']} and {other['text']}"
+        for number, one in enumerate(texts)
+        for other in texts[:number]
+        if one["canvas"] == other["canvas"]
+        and min(one["right"], other["right"]) - max(one["left"], other["left"]) > 1
+        and min(one["bottom"], other["bottom"]) - max(one["top"], other["top"]) > 1
+    ]
+
+
+def test_overlapping_texts_are_found(browser: Browser) -> None:
+    page = browser.new_page()
+    page.add_init_script(DRAWN_TEXTS)
+    page.goto("data:text/html,<canvas></canvas>")
+    page.evaluate("window.pen = document.querySelector('canvas').getContext('2d')")
+    page.evaluate("pen.fillText('loss', 0, 20), pen.fillText('loss', 60, 20)")
+    assert _overlapping(page.evaluate("window.drawnTexts()")) == []
+    page.evaluate("pen.fillText('accuracy', 20, 24)")
+    assert len(_overlapping(page.evaluate("window.drawnTexts()"))) == 1
+    page.close()
 
 
 def test_planted_faults_are_found(browser: Browser) -> None:

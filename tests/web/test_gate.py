@@ -31,7 +31,7 @@ CHANGES = {
     *("/runs/{uid}/restore", "/runs/{uid}/passport", "/projects/{project}/preflight"),
     *("/projects/{project}/save-form", "/projects/{project}/prompt", "/runs/{uid}/prompt"),
     *("/runs/{uid}/reproduce", "/projects/{project}/targets/{name}/prepare"),
-    *("/prompts/{id}/keys", "/prompts/{id}/close"),
+    *("/prompts/{id}/keys", "/prompts/{id}/close", "/runs/{uid}/fetch"),
 }
 SHOWS = {
     *("/", "/static/{name}", "/events", "/runs", "/runs.json", "/rows.json", "/jobs", "/jobs.json"),

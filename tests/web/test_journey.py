@@ -1,4 +1,4 @@
-"""The way of a person through the pages in a real Chromium: by mouse in each language, and by keyboard alone."""
+"""Shortcuts of the keyboard, and what open pages do when their server ends, in a real Chromium."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from holdfast.web import languages
 from web.client import Server, answering
 from web.test_browser import CHROMIUM, browser
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from playwright.sync_api import Browser, Page
 
     from conftest import Desk
@@ -24,59 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["browser"]  # the fixture
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="NOT TESTED: chromium is not installed")
 GATED = "import sys\nfor n in range(4):\n    print('line', n, flush=True)\n    n < 3 and open(sys.argv[1]).read()\n"
-SCRIPT = "import sys\nprint('rate', sys.argv[1:])\nopen('result.txt', 'w').write('done')\n"
 
 
-@pytest.mark.parametrize("language", languages.NAMES if os.environ.get("CI") else ("en", "ja"))
-def test_sample_project_is_run_edited_compared_and_restored_by_mouse(
-    desk: Desk, browser: Browser, language: str
-) -> None:
-    """The guide's way on this machine, with the words that the pages have in this language."""
-
-    def word(text: str) -> str:
-        return languages.translate(language, text)
-
-    server = Server(desk, "--port", "0")
-    try:
-        page = _opened(browser, server, language)
-        _create(page, word, f"journey-{language}", str(desk.user_home))
-        folder = desk.user_home / f"journey-{language}"
-        (folder / "train.py").write_text(SCRIPT)
-        first = _run(page, word, "--lr 1")
-        page.get_by_role("link", name="result.txt").click()
-        with page.expect_download() as download:
-            page.get_by_role("link", name=word("Download")).click()
-        assert download.value.path().read_text() == "done"
-        page.get_by_role("navigation").get_by_role("link", name=word("Projects"), exact=True).click()
-        page.get_by_role("link", name=folder.name, exact=True).click()
-        page.get_by_role("link", name=word("File View")).click()
-        page.get_by_role("link", name="train.py", exact=True).click()
-        (folder / "new.txt").write_text("new")
-        page.get_by_role("link", name=word("Refresh")).click()
-        expect(page.get_by_role("link", name="new.txt")).to_be_visible()
-        page.locator("#file-text").fill(SCRIPT.replace("rate", "changed"))
-        page.get_by_role("button", name=word("Save"), exact=True).click()
-        expect(page.get_by_text(word("Saved."))).to_be_visible()
-        assert "changed" in (folder / "train.py").read_text()
-        page.get_by_role("heading").get_by_role("link", name=folder.name).click()
-        second = _run(page, word, "--lr 2")
-        page.goto(f"http://{server.host}/runs")
-        for uid in (first, second):
-            page.locator(f'input[value="{uid}"]').check()
-        page.get_by_role("button", name=word("Compare")).click()
-        expect(page.locator("td.differs", has_text="2").first).to_be_visible()
-        expect(page.locator(".two td", has_text="changed")).to_be_visible()
-        page.goto(f"http://{server.host}/runs/{first}/code")
-        page.get_by_role("button", name=word("Restore the project to this run")).click()
-        expect(page.get_by_text(word("Restored."))).to_be_visible()
-        assert (folder / "train.py").read_text() == SCRIPT
-        assert page.locator("html").get_attribute("lang") == language
-        page.context.close()
-    finally:
-        server.stop()
-
-
-def test_run_is_started_and_compared_by_keyboard_alone(desk: Desk, browser: Browser) -> None:
+def test_shortcuts_lead_from_a_run_to_compare_and_help(desk: Desk, browser: Browser) -> None:
     server = Server(desk, "--port", "0")
     try:
         page = _opened(browser, server, "en")
@@ -180,27 +127,3 @@ def _opened(browser: Browser, server: Server, language: str) -> Page:
     page.locator("button").click()
     page.wait_for_url("**/projects")
     return page
-
-
-def _create(page: Page, word: Callable[[str], str], name: str, folder: str) -> None:
-    tile = page.locator(".tiles li", has=page.locator('input[value="blank"][name="template"]'))
-    tile.get_by_label(word("Name"), exact=True).fill(name)
-    tile.get_by_label(word("In folder")).fill(folder)
-    tile.get_by_role("button", name=word("Create")).click()
-    page.wait_for_url(re.compile(r"/projects/[0-9a-f-]+$"))
-
-
-def _run(page: Page, word: Callable[[str], str], arguments: str) -> str:
-    """From the run bar over the plan to the page of the run; returns its uid."""
-    page.locator("#arguments").fill(arguments)
-    page.get_by_role("button", name=f"{word('Run')} …").click()
-    page.locator("#preflight[data-ready]").wait_for()
-    page.locator("#start button").dblclick()
-    page.wait_for_url(re.compile(r"/runs/[0-9a-f]{32}$"))
-    uid = page.url.rpartition("/")[2]
-    page.wait_for_function(
-        "fetch(location.pathname + '.json').then((answer) => answer.json()).then((run) => run.status === 'Completed')"
-    )
-    page.reload()
-    expect(page.locator("#status")).to_contain_text("Completed")
-    return uid

@@ -249,6 +249,7 @@ def test_prompt_in_a_browser(desk: Desk, browser: Browser) -> None:
         page.locator("#prompt[data-ready]").wait_for()
         page.keyboard.type("echo one$((1+1))three '<script>window.broken=1</script>'\n")
         expect(page.locator("#screen div").filter(has_text="one2three <script>").last).to_be_visible(timeout=20_000)
+        assert page.locator("#prompt").evaluate("prompt => prompt.scrollTop") == 0  # its first line is seen
         page.keyboard.type("for n in $(seq 200); do echo line $n.; done\n")
         expect(page.locator("#screen")).to_contain_text("line 200.")
         lines = [text for text in page.locator("#screen div").all_inner_texts() if text.strip().startswith("line ")]

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 1.0
 _SETTLE_SECONDS = 20.0
 _HEARTBEAT_SECONDS = 15.0
+_MOST_WAITING = 1000  # events for one browser
 
 
 class Live:
@@ -44,11 +45,11 @@ class Live:
         self._task: asyncio.Task[None] | None = None
 
     async def stream(self, topics: frozenset[str], is_stopping: Callable[[], bool]) -> AsyncIterator[str]:
-        queue: asyncio.Queue[Json] = asyncio.Queue(1000)
+        queue: asyncio.Queue[Json] = asyncio.Queue(_MOST_WAITING)
         self._queues[queue] = topics
         self._adjust()
         try:
-            yield f"retry: 1000\ndata: {json.dumps({'topic': 'hello', 'version': self._history.version})}\n\n"
+            yield f"retry: 1000\ndata: {json.dumps(self._hello())}\n\n"
             silent = 0.0
             while not is_stopping():
                 try:
@@ -70,9 +71,17 @@ class Live:
 
     def tell(self, topic: str, **news: object) -> None:
         for queue, topics in self._queues.items():
-            if topic in topics:
-                with contextlib.suppress(asyncio.QueueFull):  # a page that slept asks for everything anyway
-                    queue.put_nowait({"topic": topic, **news})
+            if topic not in topics:
+                continue
+            if queue.full():  # its browser is suspended: when it wakes up, its pages fetch what they miss
+                while not queue.empty():
+                    queue.get_nowait()
+                queue.put_nowait(self._hello())
+            queue.put_nowait({"topic": topic, **news})
+
+    def _hello(self) -> Json:
+        """The event upon which pages fetch everything from where they stopped."""
+        return {"topic": "hello", "version": self._history.version}
 
     def _adjust(self) -> None:
         """Start and end what watches, by what pages show now."""

@@ -74,6 +74,7 @@ ROUTES = (
     Page("/runs/{uid}/outputs", outputs.page, "Outputs: a file that the run left"),
     Page("/runs/{uid}/outputs.json", outputs.as_json, "what that page shows, as JSON"),
     Page("/runs/{uid}/file", outputs.raw, "the bytes of that file, inert"),
+    Page("/runs/{uid}/fetch", outputs.fetch, "fetch a file that stayed on the target", post=True),
     Page("/compare", compare.page, "Compare"),
     Page("/compare.json", compare.as_json, "the same, as `history compare -o json` prints it"),
     Page("/compare.html", compare.share, "the same as one file that works offline"),

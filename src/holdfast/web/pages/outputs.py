@@ -8,11 +8,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
-from starlette.responses import FileResponse
+from starlette.responses import FileResponse, RedirectResponse
 
+from holdfast.engine.runs import outputs
+from holdfast.errors import StoreError
 from holdfast.runner import json_text
-from holdfast.store import history_record
-from holdfast.web.app import in_thread, json_answer, workbench
+from holdfast.store import history_record, output_manifest
+from holdfast.web.app import address, form, in_thread, json_answer, workbench
 from holdfast.web.gate import INERT
 
 if TYPE_CHECKING:
@@ -59,6 +61,18 @@ async def raw(request: Request) -> Response:
     return FileResponse(
         path, media_type=kind, filename=os.path.basename(name), content_disposition_type=placing, headers=headers
     )
+
+
+async def fetch(request: Request) -> Response:
+    """Fetch a file that stayed on the target, as ``history info -a`` does, and show it."""
+    bench = workbench(request)
+    run = await bench.history.run(request.path_params["uid"])
+    name = (await form(request)).get("name", "")
+    path = output_manifest.row_path(run, name)
+    problems = await in_thread(outputs.bring, bench.home, run, [path])
+    if path in problems:
+        raise StoreError("this file could not be fetched from the target", where=name, answer=problems[path])
+    return RedirectResponse(address(f"/runs/{run.uid}/outputs", name=name), 303)
 
 
 async def _file(request: Request) -> tuple[Run, str, str]:

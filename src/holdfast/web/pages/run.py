@@ -177,10 +177,14 @@ def _place(where: str) -> Json:
 
 
 def _outputs(run: Run) -> list[Json]:
-    return [
-        {"name": output_manifest.name_of(row), "size": row.get("size"), "here": output_manifest.is_here(run, row)}
-        for row in output_manifest.listed(run)[:1000]
-    ]
+    """Links are never fetched, so they have no hash."""
+    rows = []
+    for row in output_manifest.listed(run)[:1000]:
+        is_here = output_manifest.is_here(run, row)
+        can_fetch = not is_here and "sha256" in row
+        name = output_manifest.name_of(row)
+        rows.append({"name": name, "size": row.get("size"), "here": is_here, "can_fetch": can_fetch})
+    return rows
 
 
 def _tail(run: Run) -> str:

@@ -8,7 +8,7 @@
   const kind = section.dataset.kind;
   const {state, pick} = holdfast.grid;
   const limits = new Map();
-  const edge = {left: 64, right: 24, top: 22, bottom: 30};
+  const edge = {left: kind === "points" ? 64 : 16, right: kind === "points" ? 24 : 16, top: 22, bottom: 30};
   const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const short = (value) => String(+value.toPrecision(4));
   let data = {uids: [], axes: [], columns: [], total: 0};
@@ -37,7 +37,7 @@
 
   // From a value to a place in the chart and back.
   const box = () => ({width: canvas.clientWidth - edge.left - edge.right, height: canvas.clientHeight - edge.top - edge.bottom});
-  const share = (axis, value) => (value - ranges[axis][0]) / (ranges[axis][1] - ranges[axis][0] || 1);
+  const share = (axis, value) => (ranges[axis][0] === ranges[axis][1] ? 0.5 : (value - ranges[axis][0]) / (ranges[axis][1] - ranges[axis][0]));
   const axisX = (axis) => edge.left + (data.axes.length > 1 ? (axis / (data.axes.length - 1)) * box().width : 0);
   const upward = (axis, value) => edge.top + (1 - share(axis, value)) * box().height;
   const across = (value) => edge.left + share(0, value) * box().width;
@@ -61,26 +61,46 @@
     else drawLines(pen, usable);
   }
 
+  // The end of a name says more than its beginning: metrics.accuracy is ...accuracy where there is no room.
+  function fitted(pen, text, width) {
+    let end = text;
+    while (end && pen.measureText(end === text ? end : `…${end}`).width > width) end = end.slice(1);
+    return end === text ? text : `…${end}`;
+  }
+
+  // As many ticks as have room for their numbers; one for an axis on which all runs have the same value.
+  function ticks(axis, room) {
+    const [low, high] = ranges[axis];
+    if (low === high) return [0.5];
+    const count = Math.max(1, Math.min(4, Math.floor(room)));
+    return Array.from({length: count + 1}, (_, at) => at / count);
+  }
+
   function drawPoints(pen, usable) {
     pen.strokeStyle = style("--line");
     pen.fillStyle = style("--faint");
-    for (let tick = 0; tick <= 4; tick += 1) {
-      const x = edge.left + (tick / 4) * box().width;
-      const y = edge.top + (tick / 4) * box().height;
+    const widest = Math.max(...[0, 0.25, 0.5, 0.75, 1].map((part) => pen.measureText(short(valueAtX(edge.left + part * box().width))).width));
+    for (const part of ticks(0, box().width / (widest + 10))) {
+      const x = edge.left + part * box().width;
       pen.beginPath();
       pen.moveTo(x, edge.top); pen.lineTo(x, edge.top + box().height);
-      pen.moveTo(edge.left, y); pen.lineTo(edge.left + box().width, y);
       pen.stroke();
       pen.textAlign = "center";
       pen.fillText(short(valueAtX(x)), x, edge.top + box().height + 14);
+    }
+    for (const part of ticks(1, 4)) {
+      const y = edge.top + (1 - part) * box().height;
+      pen.beginPath();
+      pen.moveTo(edge.left, y); pen.lineTo(edge.left + box().width, y);
+      pen.stroke();
       pen.textAlign = "right";
       pen.fillText(short(valueAtY(1, y)), edge.left - 6, y + 4);
     }
     pen.textAlign = "center";
     pen.fillStyle = style("--ink");
-    pen.fillText(data.axes[0].slice(0, 80), edge.left + box().width / 2, canvas.clientHeight - 3);
+    pen.fillText(fitted(pen, data.axes[0].slice(0, 80), box().width), edge.left + box().width / 2, canvas.clientHeight - 3);
     pen.textAlign = "left";
-    pen.fillText(`${data.axes[1].slice(0, 80)} ↑`, 2, 10);
+    pen.fillText(`${fitted(pen, data.axes[1].slice(0, 80), box().width)} ↑`, 2, 10);
     for (const at of usable) {
       const is = inside(at);
       pen.fillStyle = is ? style("--accent") : style("--line");
@@ -93,6 +113,14 @@
   }
 
   function drawLines(pen, usable) {
+    // Where neighbours would touch, the text of every other axis is in a row of its own.
+    const most = data.axes.length - 1;
+    const gap = box().width / Math.max(1, most);
+    const part = (axis) => (axis === 0 || axis === most ? 0.5 : 1); // texts at the ends are not centred
+    const texts = data.axes.map((name, axis) => [name.slice(0, 80), short(ranges[axis][1]), short(ranges[axis][0])]);
+    const isTight = texts.some((of, axis) => of.some((text) => pen.measureText(text).width > part(axis) * gap - 8));
+    edge.top = isTight ? 34 : 22;
+    edge.bottom = isTight ? 56 : 30;
     for (const is of [false, true]) {
       pen.strokeStyle = is ? style("--accent") : style("--line");
       pen.globalAlpha = is ? Math.max(0.08, Math.min(1, 60 / usable.length)) : 0.5;
@@ -106,15 +134,17 @@
     pen.globalAlpha = 1;
     data.axes.forEach((name, axis) => {
       const x = axisX(axis);
+      const below = isTight && axis % 2 ? 12 : 0;
+      const write = (text, y) => pen.fillText(fitted(pen, text, Math.min(part(axis) * gap * (isTight ? 2 : 1) - 8, box().width)), x, y);
       pen.strokeStyle = style("--ink");
       pen.fillStyle = style("--ink");
       pen.beginPath();
       pen.moveTo(x, edge.top); pen.lineTo(x, edge.top + box().height);
       pen.stroke();
       pen.textAlign = axis === 0 ? "left" : axis === data.axes.length - 1 ? "right" : "center";
-      pen.fillText(short(ranges[axis][1]), x, edge.top - 3);
-      pen.fillText(short(ranges[axis][0]), x, edge.top + box().height + 12);
-      pen.fillText(name.slice(0, 24), x, canvas.clientHeight - 3);
+      write(texts[axis][1], edge.top - 3 - below);
+      write(texts[axis][2], edge.top + box().height + 12 + below);
+      write(texts[axis][0], edge.top + box().height + (isTight ? 38 : 26) + below);
       const limit = limits.get(name);
       if (limit) { pen.globalAlpha = 0.25; pen.fillRect(x - 7, upward(axis, limit[1]), 14, upward(axis, limit[0]) - upward(axis, limit[1])); pen.globalAlpha = 1; }
     });

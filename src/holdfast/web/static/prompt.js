@@ -123,12 +123,15 @@
   screen.addEventListener("mouseup", () => { if (!String(getSelection())) field.focus({preventScroll: true}); });
 
   function measure() {
+    const row = document.createElement("div"); // a line is higher than its letters
     const probe = document.createElement("span");
     probe.textContent = "m".repeat(50);
-    screen.append(probe);
-    const {width, height} = probe.getBoundingClientRect();
-    probe.remove();
-    const rows = Math.floor((place.clientHeight - 12) / height);
+    row.append(probe);
+    screen.append(row);
+    const {width} = probe.getBoundingClientRect();
+    const {height} = row.getBoundingClientRect();
+    row.remove();
+    const rows = Math.floor((place.clientHeight - 14) / height);
     size = new URLSearchParams({rows, columns: Math.floor((place.clientWidth - 24) / (width / 50))}).toString();
     send();
   }
