@@ -93,7 +93,7 @@ def _shown(text: str) -> str:
 
 def _spark_repositories(form: Form) -> tuple[str, ...]:
     texts = form.texts("repositories") or ()
-    for node in form.entries("repositories") or ():
+    for node in (texts and form.entries("repositories")) or ():
         if isinstance(node, Scalar) and not re.fullmatch(_REPOSITORY, node.text):
             example = f"file://{node.text}" if node.text.startswith("/") else "https://repo.example.org/maven"
             message = f"{_shown(node.text)} is not the address of a repository"
