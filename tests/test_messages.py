@@ -36,6 +36,7 @@ FOREIGN = {
     "hosts/openssh.py": "ssh's messages",
     "present/failure_cause.py": "messages of Python and of shells",
     "present/gpu_card.py": "titles of columns",
+    "present/missing_library.py": "the dynamic linker's message",
     "present/missing_module.py": "messages of Python",
     "runner/machine/environment_damage.py": "messages of Python and of the dynamic linker",
     "runner/machine/build_failure.py": "uv's messages",

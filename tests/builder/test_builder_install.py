@@ -300,7 +300,7 @@ def test_cntk_finds_openmpi_by_its_old_names(builder: Builder, tmp_path: Path) -
     assert "/usr/lib/x86_64-linux-gnu/libmpi.so.40" in links
     assert "/usr/lib64/openmpi/lib/libmpi_cxx.so.40" in links
     load = "import ctypes; ctypes.CDLL('libmpi_cxx.so.1'); print('loaded')"
-    argv = [prefix / "bin/python", "-c", load]
+    argv = [str(prefix / "bin/python"), "-c", load]
     env = {**os.environ, "LD_LIBRARY_PATH": ":".join(folders[:1])}
     before = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=60)
     assert "libmpi_cxx.so.1: cannot open shared object file" in before.stderr

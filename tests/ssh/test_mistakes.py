@@ -85,7 +85,7 @@ def _on_a_full_disk(laptop: Laptop) -> Result:
     volume = Volume(laptop, laptop.home, "4m")
     try:
         assert volume.holdfast("submit", "train.py").code == 0
-        eventually(lambda: not processes_of(laptop.home))  # the guardian's last files would free some room
+        eventually(lambda: not processes_of(laptop.home))  # the guardian still removes files
         volume.fill(0)
         return volume.holdfast("submit", "train.py")
     finally:

@@ -98,9 +98,9 @@ def make_job(
     )
 
 
-def _check_text(words: Sequence[str], env: Mapping[str, str], places: Mapping[str, str], notify: str) -> None:
-    for word in words:
-        _refuse_unpassable(word, "an argument", answer=ascii(word)[:200])
+def _check_text(argv: Sequence[str], env: Mapping[str, str], places: Mapping[str, str], notify: str) -> None:
+    for argument in argv:
+        _refuse_unpassable(argument, "an argument", answer=ascii(argument)[:200])
     for name, value in env.items():
         _refuse_unpassable(f"{name}={value}", f"the variable {name}", where=places[name])
     _refuse_unpassable(notify, "the command of --notify")
