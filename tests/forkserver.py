@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import importlib
 import json
 import os
@@ -59,6 +60,7 @@ def _serve() -> None:
 
 def _run(argv: list[str], limit: float) -> dict[str, Any]:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as loaded:
+        gc.freeze()  # what is here is not copied for a collection in the child
         pid = os.fork()
         if pid == 0:
             _become(argv, out.fileno(), err.fileno(), loaded.fileno())
