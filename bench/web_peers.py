@@ -45,6 +45,7 @@ for number in range(int(sys.argv[1])):
             run.track(rng.random(), name=f"metric{{at}}", step=step)
     run.close()
 """
+_AIM_COMMAND = "from aim.cli.cli import cli_entry_point; cli_entry_point()"
 _TENSORBOARD = f"""
 import random, sys
 from tensorboard.compat.proto.event_pb2 import Event
@@ -89,21 +90,21 @@ PEERS = (
         "mlflow==3.17.2",
         10_000,
         _MLFLOW,
-        ("mlflow", "server", "--backend-store-uri", "sqlite:///mlflow.db", "--port", "{port}", "--workers", "1"),
+        ("-m", "mlflow", "server", "--backend-store-uri", "sqlite:///mlflow.db", "--port", "{port}", "--workers", "1"),
         "/#/experiments/1/runs",
         "text=run{last}",
     ),
-    Peer("Aim", "aim==3.29.1", 1000, _AIM, ("aim.cli.cli", "up", "--port", "{port}"), "/runs", "text=metric1"),
+    Peer("Aim", "aim==3.29.1", 1000, _AIM, ("-c", _AIM_COMMAND, "up", "--port", "{port}"), "/runs", "text=metric1"),
     Peer(
         "TensorBoard",
         "tensorboard==2.21.0",
         1000,
         _TENSORBOARD,
-        ("tensorboard.main", "--logdir", "logs", "--port", "{port}", "--load_fast=false"),
+        ("-m", "tensorboard.main", "--logdir", "logs", "--port", "{port}", "--load_fast=false"),
         "/",
         "scalar-card, mat-paginator",
     ),
-    Peer("Trackio", "trackio==0.43.0", 320, _TRACKIO, ("trackio.cli", "show"), "/?project=bench", "text=metric1"),
+    Peer("Trackio", "trackio==0.43.0", 320, _TRACKIO, ("-m", "trackio.cli", "show"), "/?project=bench", "text=metric1"),
 )
 
 
@@ -136,7 +137,7 @@ def served(peer: Peer, place: Path) -> Iterator[tuple[str, int]]:
     with (
         open(place / "server.log", "wb") as log,
         subprocess.Popen(
-            [str(python), "-m", *command], cwd=place, env=env, stdout=log, stderr=log, start_new_session=True
+            [str(python), *command], cwd=place, env=env, stdout=log, stderr=log, start_new_session=True
         ) as server,
     ):
         try:
