@@ -137,7 +137,7 @@ def main() -> int:
     parser.add_argument("--only", help="names, comma between")
     asked = parser.parse_args()
     names = [name for name in PEERS if not asked.only or name in asked.only.split(",")]
-    pythons = {name: python for name in names if (python := interpreter(name)) is not None}
+    pythons = {name: python for name in names if (python := interpreter(PEERS[name][0])) is not None}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in pythons}
     for _ in range(asked.rounds):
         for name, python in pythons.items():
@@ -154,8 +154,8 @@ def main() -> int:
     return 0
 
 
-def interpreter(name: str) -> Path | None:
-    packages = PEERS[name][0]
+def interpreter(packages: str) -> Path | None:
+    """The Python of an environment with these packages; it is installed on first use."""
     if not packages:
         return BIN / "python"
     place = TOOLS / packages.replace("==", "-")
@@ -169,7 +169,7 @@ def interpreter(name: str) -> Path | None:
         for step in steps:
             done = subprocess.run(step, check=False, capture_output=True, text=True)
             if done.returncode:
-                print(f"{name}: cannot be installed here: {done.stderr.strip()[-300:]}", flush=True)
+                print(f"{packages}: cannot be installed here: {done.stderr.strip()[-300:]}", flush=True)
                 return None
         (place / "ready").touch()
     return python

@@ -1,9 +1,10 @@
-"""How long the page of runs takes in a browser until its rows can be used, cold, beside peers that are installed.
+"""How long the page of runs takes in a browser until its rows can be used, cold, beside peers.
 
-``python bench/runs_page.py [--runs 10000] [--full] [--keep FOLDER] [--peers PYTHON]`` makes the runs of
-``bench/history.py``, and the same numbers of runs, parameters and metrics for MLflow and TensorBoard where the
-interpreter named by ``--peers`` has them. All are opened in turn, each time in a new context of one browser. Medians,
-and ratios to our page of ``--runs`` runs; jumps are to rows all over the grid.
+``python bench/runs_page.py [--runs 10000] [--full] [--keep FOLDER] [--only NAMES] [--share 1.0]`` makes the runs of
+``bench/history.py``, and runs with as many parameters and metrics for the trackers of ``bench/web_peers.py``, which are
+installed into .tools/peers on first use. All are opened in turn, each time in a new context of one browser. Medians,
+and ratios to our page of ``--runs`` runs; jumps are to rows all over the grid. The second table says when parts of a
+page were done; the bare page has as many bytes as ours and nothing in it.
 """
 
 from __future__ import annotations
@@ -12,19 +13,18 @@ import argparse
 import os
 import re
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from history import METRICS, PARAMETERS, store
+from history import store
 from playwright.sync_api import sync_playwright
+from web_peers import PEERS, served, written
 from workbench import answering, memory_mb, processor_seconds, sign_in
 
 if TYPE_CHECKING:
@@ -32,35 +32,35 @@ if TYPE_CHECKING:
 
     from playwright._impl._api_structures import SetCookieParam
     from playwright.sync_api import Browser, Page, Response
+    from web_peers import Peer
 
 ROUNDS = 5
 _HEAP = "performance.memory ? performance.memory.usedJSHeapSize : 0"
-_MLFLOW = f"""
-import random, sys, time
-from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
-from mlflow.entities import Metric, Param, RunTag
-store = SqlAlchemyStore(sys.argv[1], sys.argv[2])
-experiment = store.create_experiment("bench", artifact_location=sys.argv[2], tags=[])
-rng = random.Random(1)
-for number in range(int(sys.argv[3])):
-    run = store.create_run(experiment, "ada", number, [], f"run{{number}}").info.run_id
-    metrics = [Metric(f"metric{{at}}", rng.random(), number, 0) for at in range({METRICS})]
-    params = [Param(f"param{{at}}", str(rng.random())) for at in range({PARAMETERS})]
-    store.log_batch(run, metrics, params, [])
-"""
-_TENSORBOARD = f"""
-import random, sys
-from tensorboard.compat.proto.event_pb2 import Event
-from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.summary.writer.event_file_writer import EventFileWriter
-rng = random.Random(1)
-for number in range(int(sys.argv[2])):
-    writer = EventFileWriter(f"{{sys.argv[1]}}/run{{number}}")
-    for at in range({METRICS}):
-        for step in range(10):
-            value = Summary(value=[Summary.Value(tag=f"metric{{at}}", simple_value=rng.random())])
-            writer.add_event(Event(step=step, summary=value))
-    writer.close()
+# Milliseconds since the navigation began.
+_PARTS = """() => {
+  const [page] = performance.getEntriesByType("navigation");
+  const paint = performance.getEntriesByName("first-contentful-paint")[0];
+  return [page.requestStart, page.responseStart, page.responseEnd, paint ? paint.startTime : NaN,
+    page.domContentLoadedEventEnd];
+}"""
+PARTS = ("asked", "answered", "received", "painted", "scripts")
+_BARE = """
+import http.server, sys
+page = b"<!doctype html><title>bare</title><p id=ready>ready</p><!--" + b"x" * int(sys.argv[1]) + b"-->"
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        body = page if self.path == "/" else b""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *_):
+        return
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
 """
 
 
@@ -71,6 +71,7 @@ class Subject:
         self.name, self.runs, self.address, self.ready = name, runs, address, ready
         self.pid, self.cookies = pid, cookies
         self.usable: list[float] = []
+        self.parts: list[list[float]] = []
         self.jumps: list[float] = []
         self.spent: list[float] = []
         self.requests = self.scripts = 0
@@ -83,8 +84,8 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--full", action="store_true", help="100,000 runs too")
     parser.add_argument("--keep", help="a folder for the stores, used again if it is there")
-    parser.add_argument("--peers", help="an interpreter that has mlflow or tensorboard")
-    parser.add_argument("--peer-runs", type=int, default=1000)
+    parser.add_argument("--only", default=None, help="names of peers, comma-separated; empty for none")
+    parser.add_argument("--share", type=float, default=1.0, help="of the runs of peers; for a short try")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-web-") as scratch, ExitStack() as stack:
         folder = Path(options.keep or scratch)
@@ -93,8 +94,12 @@ def main() -> int:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         counts = (options.runs, *((100_000,) if options.full else ()))
         subjects = [stack.enter_context(holdfast(browser, folder, count)) for count in counts]
-        peers = [peer for peer in (mlflow, tensorboard) if options.peers and has(options.peers, peer.__name__)]
-        subjects += [stack.enter_context(peer(options.peers, folder, options.peer_runs)) for peer in peers]
+        subjects.append(stack.enter_context(bare(page_size(browser, subjects[0]))))
+        for peer in PEERS:
+            if options.only is None or peer.name.lower() in options.only.lower().split(","):
+                subject = stack.enter_context(tracker(peer, folder, int(peer.runs * options.share)))
+                subjects += [subject] if subject else []
+        print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
         for _ in range(ROUNDS):
             for subject in subjects:
                 show(browser, subject)
@@ -102,8 +107,14 @@ def main() -> int:
     return 0
 
 
-def has(python: str, module: str) -> bool:
-    return subprocess.run([python, "-c", f"import {module}"], check=False, stderr=subprocess.DEVNULL).returncode == 0
+def page_size(browser: Browser, subject: Subject) -> int:
+    context = browser.new_context()
+    context.add_cookies(cast("list[SetCookieParam]", subject.cookies))
+    answer = context.new_page().goto(subject.address)
+    assert answer is not None
+    size = len(answer.body())
+    context.close()
+    return size
 
 
 @contextmanager
@@ -122,48 +133,25 @@ def holdfast(browser: Browser, folder: Path, count: int) -> Iterator[Subject]:
 
 
 @contextmanager
-def mlflow(python: str, folder: Path, count: int) -> Iterator[Subject]:
-    database = f"sqlite:///{folder}/mlflow-{count}.db"
-    if not (folder / f"mlflow-{count}.db").exists():
-        subprocess.run([python, "-c", _MLFLOW, database, str(folder / "artifacts"), str(count)], check=True)
-    port = free_port()
-    command = [python, "-m", "mlflow", "server", "--backend-store-uri", database, "--port", port, "--workers", "1"]
-    with started(command, f"http://127.0.0.1:{port}/") as pid:
-        yield Subject("MLflow", count, f"http://127.0.0.1:{port}/#/experiments/1", "text=run999", pid)
-
-
-@contextmanager
-def tensorboard(python: str, folder: Path, count: int) -> Iterator[Subject]:
-    logs = folder / f"tensorboard-{count}"
-    if not logs.exists():
-        subprocess.run([python, "-c", _TENSORBOARD, str(logs), str(count)], check=True)
-    port = free_port()
-    command = [python, "-m", "tensorboard.main", "--logdir", str(logs), "--port", port, "--load_fast=false"]
-    with started(command, f"http://127.0.0.1:{port}/data/runs", lambda body: body.count(b"run") >= count) as pid:
-        yield Subject("TensorBoard", count, f"http://127.0.0.1:{port}/", "scalar-card, mat-paginator", pid)
-
-
-@contextmanager
-def started(command: list[str], address: str, is_ready: Callable[[bytes], bool] = lambda _body: True) -> Iterator[int]:
-    with subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    ) as server:
+def bare(size: int) -> Iterator[Subject]:
+    """A page of as many bytes with nothing in it, from a server that does nothing: what the browser itself takes."""
+    command = [sys.executable, "-c", _BARE, str(size)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
         try:
-            deadline = time.monotonic() + 300
-            while time.monotonic() < deadline:
-                with suppress(OSError):
-                    if is_ready(urllib.request.urlopen(address, timeout=20).read()):
-                        break
-                time.sleep(0.5)
-            yield server.pid
+            yield Subject("bare page", 0, f"http://127.0.0.1:{int(server.stdout.readline())}/", "#ready", server.pid)
         finally:
-            os.killpg(server.pid, 15)
+            server.terminate()
 
 
-def free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
+@contextmanager
+def tracker(peer: Peer, folder: Path, count: int) -> Iterator[Subject | None]:
+    place = written(peer, folder, count)
+    if place is None:
+        yield None
+        return
+    with served(peer, place) as (address, pid):
+        yield Subject(peer.name, count, address, peer.ready.format(last=count - 1), pid)
 
 
 def show(browser: Browser, subject: Subject) -> None:
@@ -179,6 +167,7 @@ def show(browser: Browser, subject: Subject) -> None:
     page.wait_for_selector(subject.ready, timeout=120_000)
     subject.usable.append(time.perf_counter() - began)
     subject.spent.append(processor_seconds(subject.pid) - before)
+    subject.parts.append([float(value) if value is not None else float("nan") for value in page.evaluate(_PARTS)])
     subject.requests = len(answers)
     subject.scripts = sum(size for url, size in answers if re.search(r"\.m?js($|\?)", url))
     own = subject.address.split("/")[2]
@@ -221,6 +210,11 @@ def report(subjects: list[Subject]) -> None:
         print(f"{subject.name:<12}" + "".join(f"{cell:>11}" for cell in (*cells, f"{memory_mb(subject.pid):.0f}")))
         if subject.foreign:
             print(f"{'':<12}{subject.foreign} foreign hosts asked")
+    print(f"\n{'ms until':<12}" + "".join(f"{title:>11}" for title in (*PARTS, "usable")))
+    for subject in subjects:
+        parts = [statistics.median(values) for values in zip(*subject.parts, strict=True)]
+        times = (*parts, statistics.median(subject.usable) * 1e3)
+        print(f"{subject.name:<12}" + "".join(f"{value:>11.0f}" for value in times))
 
 
 if __name__ == "__main__":

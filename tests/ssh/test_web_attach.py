@@ -12,7 +12,7 @@ from web.client import Server
 
 if TYPE_CHECKING:
     from ssh.conftest import Laptop
-    from sshlab import Host, User
+    from sshlab import Host, Lab, User
 
 
 def test_machine_is_attached_tested_and_used_in_the_browser(laptop: Laptop, gpu1: Host, ada: User) -> None:
@@ -47,5 +47,31 @@ def test_machine_is_attached_tested_and_used_in_the_browser(laptop: Laptop, gpu1
         assert b"on gpu1" in server.get(f"{started.headers['location']}/log.txt").body
         for path in laptop.home.rglob("*"):
             assert not path.is_file() or PASSWORD.encode() not in path.read_bytes(), path
+    finally:
+        server.stop()
+
+
+def test_target_that_does_not_answer_shows_old_data_and_no_end(attached: Laptop, lab: Lab, gpu1: Host) -> None:
+    attached.script("import os, time\nwhile not os.path.exists('go'): time.sleep(0.02)\n")
+    assert attached.holdfast("submit", "-c", "lab1", "--no-wait", "train.py").code == 0
+    server = Server(attached, "--socket").sign_in()
+    try:
+        assert attached.record("last")["status"] == "Running"
+        assert "does not answer" not in server.get("/jobs").text
+        lab.cut(gpu1, how="reset")
+        attached.holdfast("history", "list")  # asks the target, as an open page does
+        uid = attached.record("last")["uid"]
+        job = next(job for job in server.get("/jobs.json").json if job["uid"] == uid)
+        assert (job["status"], job["unreachable"]) == ("Running", True)
+        page = html.unescape(server.get("/jobs").text)
+        assert "does not answer" in page
+        assert "age of the data:" in page
+        for path in ("/jobs", f"/runs/{uid}"):
+            text = server.get(path).text
+            assert "Running" in text
+            assert not any(end in text for end in ("Completed", "Failed", "Lost", "Canceled")), path
+        assert "the state as last seen" in server.get(f"/runs/{uid}").text
+        lab.heal(gpu1)
+        assert attached.holdfast("cancel").code == 0
     finally:
         server.stop()

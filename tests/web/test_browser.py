@@ -27,6 +27,8 @@ AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 SCREENSHOTS = os.environ.get("HOLDFAST_SCREENSHOTS")  # a folder to write them to
 FAULTS = """async (options) => (await axe.run(options)).violations.flatMap((rule) =>
     rule.nodes.map((node) => `${rule.id} ${node.html.slice(0, 120)}`))"""
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+NEXT_FRAME = "new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
 ALL_RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"]}
 COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"]}
 READY = {
@@ -106,16 +108,22 @@ def signed_in(desk: Desk, browser: Browser) -> Iterator[tuple[Server, BrowserCon
     server.stop()
 
 
+def _problems_of(page: Page) -> list[str]:
+    """Errors of its console and its scripts, and dialogs, as they come."""
+    problems: list[str] = []
+    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("dialog", lambda dialog: problems.append(dialog.message))
+    return problems
+
+
 class Visit:
     """One tab, with what its console said."""
 
     def __init__(self, signed_in: tuple[Server, BrowserContext], path: str) -> None:
         server, context = signed_in
-        self.problems: list[str] = []
         self.page: Page = context.new_page()
-        self.page.on("console", lambda message: self.problems.append(message.text) if message.type == "error" else None)
-        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.problems.append(dialog.message))
+        self.problems = _problems_of(self.page)
         self.page.goto(f"http://{server.host}{path}")
 
     def close(self, *, allowed: str = "\0") -> None:
@@ -181,8 +189,9 @@ def test_screens_have_no_axe_faults_overflow_or_console_errors(
         page.emulate_media(forced_colors="none")
         for width in (2560, 320):
             page.set_viewport_size({"width": width, "height": 900})
+            page.evaluate(NEXT_FRAME)  # what watches sizes has been told
             _take(page, screen, str(width))
-            wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            wide = page.evaluate(OVERFLOW)
             faults += [f"{screen} overflows at {width} px by {wide}"] if wide > 0 else []
         faults += [f"{screen} at 320 px: {fault}" for fault in page.evaluate(FAULTS, ALL_RULES)]
         visit.close()
@@ -205,7 +214,7 @@ def test_texts_of_charts_do_not_overlap(signed_in: tuple[Server, BrowserContext]
         page.wait_for_selector(READY.get(screen, "#points[data-ready='2']"))
         for width in (320, 1440):
             page.set_viewport_size({"width": width, "height": 900})
-            page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+            page.evaluate(NEXT_FRAME)
             texts = page.evaluate("window.drawnTexts()")
             assert len(texts) > 5, screen
             faults += [f"{screen} at {width} px: {pair}" for pair in _overlapping(texts)]
@@ -240,12 +249,18 @@ def test_overlapping_texts_are_found(browser: Browser) -> None:
 def test_planted_faults_are_found(browser: Browser) -> None:
     """What finds the faults of our pages finds one in a page that has them."""
     page = browser.new_page()
+    problems = _problems_of(page)
     page.set_content("<html><body><img src='data:,x'><p style='color:#ccc;background:#fff'>faint</p></body></html>")
     page.add_script_tag(path=str(AXE))
     found = "\n".join(page.evaluate(FAULTS, ALL_RULES))
-    page.close()
     for rule in ("image-alt", "color-contrast", "html-has-lang"):
         assert rule in found
+    assert page.evaluate(OVERFLOW) <= 0
+    assert problems == []
+    page.set_content("<div style='width:9000px'>wide</div><script>console.error('said'); absent()</script>")
+    assert page.evaluate(OVERFLOW) > 5000
+    assert len(problems) == 2
+    page.close()
 
 
 def _take(page: Page, screen: str, variant: str) -> None:
