@@ -41,18 +41,18 @@ import subprocess
 import sys
 import time
 import uuid
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from sshlab import ENVIRONMENT, CommandFailed, NotPossibleHere, Unavailable, check_root_is_a_mount
+from sshlab import ENVIRONMENT, CommandFailed, Host, NotPossibleHere, Unavailable, check_root_is_a_mount
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
-    from sshlab import Host, User
+    from sshlab import Client, User
 
 IMAGE = "base:py"
 TOOLS = Path(__file__).resolve().parents[1] / ".tools"
@@ -69,6 +69,7 @@ PACKAGES = {
     "iptables": "iptables",
 }
 PATIENCE = 120.0
+_NAMESERVER = "nameserver 10.0.2.3\n"  # of slirp4netns
 SUBORDINATES = 65536
 OWN_HOME = Path("/run/lab")  # of a sandbox's ordinary account
 CLONE_NEWCGROUP = 0x02000000
@@ -334,6 +335,28 @@ class _Place(Protocol):
     def close(self) -> None: ...
 
 
+@contextmanager
+def outside(*nodes: Client | Host) -> Iterator[str]:
+    """Let machines of the ssh lab, and containers there, reach what this one reaches, beside the lab's own network.
+
+    The value is the address of this machine's loopback there. It lasts until they are reset.
+    """
+    _check_this_machine("slirp4netns", "nsenter", "ip")
+    with ExitStack() as stack:
+        for node in nodes:
+            net = [*node.held.enter("--net"), "--", "ip"]
+            _run([*net, "route", "replace", "10.213.0.0/16", "via", f"10.213.{node.index}.254"])
+            _run([*net, "route", "del", "default"])
+            _run([*net, "-6", "route", "del", "default"])
+            words = ["--configure", "--mtu=65520", "--exit-fd=0", "--ready-fd=1", str(node.held.pid), "tap0"]
+            stack.callback(_Keeper("slirp4netns", *words).close)
+            if isinstance(node, Host):
+                node.program("/etc/resolv.conf", _NAMESERVER)
+            else:
+                node.run("sh", "-c", f"printf '{_NAMESERVER}' > /etc/resolv.conf")
+        yield "10.0.2.2"
+
+
 def _place(where: Path | Host, internet: bool) -> _Place:
     return _Room(where, internet) if isinstance(where, Path) else _OnHost(where)
 
@@ -377,7 +400,7 @@ class _Room:
     def _open_to_the_world(self) -> None:
         words = ["--configure", "--mtu=65520", "--exit-fd=0", "--ready-fd=1", str(self._keeper.pid), "tap0"]
         self._closing.callback(_Keeper("slirp4netns", *words).close)
-        self.install("/run/lab-resolv.conf", "nameserver 10.0.2.3\n")
+        self.install("/run/lab-resolv.conf", _NAMESERVER)
         self.run("mount", "--bind", "/run/lab-resolv.conf", "/etc/resolv.conf")
 
 

@@ -127,7 +127,8 @@ def test_steps_for_a_gpu_end_at_the_first_failure_and_before_the_restart(key: tu
     stand_ins = [STAND_IN.format(name=name) for name in ("loginctl", "ubuntu-drivers", "nvidia-ctk", "shutdown")]
     looked = """
 echo keys: $(gpg --show-keys --with-colons /usr/share/keyrings/nvidia-container-toolkit-keyring.gpg | grep -c ^pub)
-apt-get indextargets --format 'source: $(SITE) $(SIGNED_BY)' | sort -u | grep nvidia
+apt-get update --print-uris | grep nvidia
+cat /etc/apt/sources.list.d/nvidia-container-toolkit.list
 cat /root/seen/calls
 test -e /var/lib/holdfast-gpu-ready || echo 'not ready'
 """
@@ -136,6 +137,7 @@ test -e /var/lib/holdfast-gpu-ready || echo 'not ready'
     assert "Valid cloud-config" in output, output
     assert "final failed" in output, output
     assert "keys: 1\n" in output, output
-    assert f"source: {NVIDIA}" in output, output
-    assert "/usr/share/keyrings/nvidia-container-toolkit-keyring.gpg\n" in output, output
+    assert f"'{NVIDIA}/stable/deb/amd64/InRelease'" in output, "apt reads the line"
+    keyring = "/usr/share/keyrings/nvidia-container-toolkit-keyring.gpg"
+    assert f"\ndeb [signed-by={keyring}] {NVIDIA}/stable/deb/" in output, output
     assert output.endswith("loginctl enable-linger ada\nubuntu-drivers install\nnot ready\n"), output

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(name="shared", scope="session")
 def shared_fixture() -> Iterator[Lab]:
+    SHELF.mkdir(exist_ok=True)
     try:
         with Lab(hosts=("gpu1",), shares={str(SHELF): SHELF}) as lab:
             yield lab
