@@ -73,9 +73,7 @@ def choose(places: Sequence[str], name: str, target: str | None = None) -> Chose
     elif name in BUILT_IN or find(places, f"{name}.compute") is not None:
         config = RunConfig(name=name, target=name)
     else:
-        known = ", ".join(sorted({*configurations(places), *targets(places)}))
-        hint = f"known: {known}; holdfast attach USER@HOST adds a machine"
-        raise UsageError(f"no run configuration or target named {name!r}", hint=hint)
+        raise UsageError(f"no run configuration or target named {name!r}", hint=_names(places, name))
     wanted = target or config.target or name
     compute = _read_compute(places, wanted, path if target is None else None, config, findings)
     if path is None:
@@ -85,6 +83,15 @@ def choose(places: Sequence[str], name: str, target: str | None = None) -> Chose
 
         compute = in_container(compute, config)
     return Chosen(config, compute, findings, target is not None, path or "")
+
+
+def _names(places: Sequence[str], name: str) -> str:
+    from difflib import get_close_matches
+
+    known = sorted({*configurations(places), *targets(places)})
+    near = get_close_matches(name.removesuffix(".runconfig").removesuffix(".compute"), known, 1, 0.7)
+    meant = f"did you mean -c {near[0]}? " if near else ""
+    return f"{meant}known: {', '.join(known)}; holdfast attach USER@HOST adds a machine"
 
 
 def resolve(compute: ComputeTarget, home: str, *, patience: int = 10) -> Target:

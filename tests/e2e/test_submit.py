@@ -429,3 +429,23 @@ def test_where_there_is_only_a_python3_it_is_used_and_named(desk: Desk, tmp_path
     assert "ran" in result.text, result
     assert desk.record()["program"] == str(Path(sys.executable).resolve())
     assert b"runs 'train.py'" in desk.holdfast("history", "info", "-a", "control_log").out
+
+
+def test_files_of_configurations_and_targets_say_what_was_meant(desk: Desk) -> None:
+    desk.script("import sys; print('plain', *sys.argv[1:])", "plain.py")
+    config = desk.project / "aml_config"
+    config.mkdir()
+    (config / "own.compute").write_text("type: local\n")
+    (config / "own.runconfig").write_text("Target: own\nArgumentVector:\n- plain.py\n- from the file\n")
+    assert desk.holdfast("submit", "own.runconfig").code == 0
+    assert desk.holdfast("logs", "-r", "1").text == "plain from the file\n"
+    assert desk.holdfast("submit", "aml_config/own.runconfig", "plain.py", "typed").code == 0
+    assert desk.holdfast("logs", "-r", "2").text == "plain typed\n"
+    for command, meant in (
+        (("submit", "own.compute", "plain.py"), "try: holdfast submit -c own plain.py"),
+        (("submit", "-c", "own.runconfig", "plain.py"), "try: did you mean -c own? known: "),
+        (("submit", "-c", "locla", "plain.py"), "try: did you mean -c local? known: "),
+    ):
+        refused = desk.holdfast(*command)
+        assert (refused.code, meant in refused.err) == (2, True), refused
+    assert len(desk.holdfast("runs", "-o", "json").json) == 2

@@ -138,6 +138,8 @@ import pandas as pd
 from azureml.dataprep.package import run_on_data
 print(run_on_data({"C:/x/iris.dsource": pd.DataFrame({"sepal": [1.0, 9.0]})}, "given.dprep", spark=False).to_csv())
 """,
+    "typo": "from azureml.dataprep import package\npackage.run_on_data({'typo.dsource': [['a']]}, 'given.dprep')",
+    "text": "from azureml.dataprep import package\npackage.run_on_data({'iris.dsource': 'x'}, 'given.dprep')",
     "rows": """
 from azureml.dataprep.package import run_on_data
 rows = [["sepal", "petal", "species"], ["2.5", "1", "a"], ["9", "1", "b"]]
@@ -269,6 +271,11 @@ def test_run_on_data_takes_a_frame_in_place_of_the_source(answers: dict[str, str
 
 def test_run_on_data_takes_rows_in_place_of_the_lines_of_a_file(answers: dict[str, str]) -> None:
     assert answers["rows"] == "sepal,petal,species\n2.5,1.0,a\n\n"
+
+
+def test_run_on_data_refuses_data_that_it_would_ignore(answers: dict[str, str]) -> None:
+    assert "given.dprep: the data flow has no data source typo.dsource; it has: given.dprep, iris" in answers["typo"]
+    assert "the data for iris.dsource is 'x', which is neither a list of rows nor a frame" in answers["text"]
 
 
 def test_session_that_is_given_makes_the_frame(answers: dict[str, str]) -> None:

@@ -6,6 +6,7 @@ What takes long to import is left to ``session``: it is imported while the runne
 from __future__ import annotations
 
 import os
+import shlex
 
 from holdfast import project as projects
 from holdfast import settings, target_lookup
@@ -99,8 +100,13 @@ def prepare(order: Order, dialog: Dialog, environ: Mapping[str, str]) -> Prepare
         raise UsageError("no such folder", where=folder)
     project = projects.find(folder)
     projects.refuse_home(project.root)
-    if argv and argv[0].endswith(".runconfig"):
-        name, argv = os.path.splitext(os.path.basename(argv[0]))[0], ()
+    stem, ending = os.path.splitext(os.path.basename(argv[0])) if argv else ("", "")
+    if ending == ".compute":
+        script = " ".join(argv[1:2]) or "train.py"
+        hint = f"holdfast submit -c {shlex.quote(stem)} {shlex.quote(script)}"
+        raise UsageError("this file describes a target, it is no script", where=argv[0], hint=hint)
+    if ending == ".runconfig":
+        name, argv = stem, argv[1:]
     home = location()
     preset = settings.read(layout.settings(home))
     name = name or order.target or preset["defaultTarget"]

@@ -24,6 +24,27 @@ class DataPrepError(ValueError):
     """A data flow that cannot be evaluated here."""
 
 
+class Replacements:
+    """Rows or frames of a script in place of data sources, by the names of their files, in any folder."""
+
+    def __init__(self, given: "Mapping[str, object]") -> "None":
+        for name, rows in given.items():
+            if not isinstance(rows, (list, tuple)) and not hasattr(rows, "columns"):
+                raise DataPrepError(f"the data for {name} is {rows!r:.80}, which is neither a list of rows nor a frame")
+        self._rows = {_basename(name): rows for name, rows in given.items()}
+        self._sources = []  # type: list[str]
+
+    def of(self, path: "str") -> "object":
+        self._sources.append(_basename(path))
+        return self._rows.get(_basename(path))
+
+    def check(self, path: "str") -> "None":
+        """Data for a source that the flow does not have would be ignored, and other data read."""
+        for name in sorted(set(self._rows) - set(self._sources)):
+            known = ", ".join(sorted(set(self._sources)))
+            raise DataPrepError(f"{path}: the data flow has no data source {name}; it has: {known}")
+
+
 class Block:
     """One step as written in a file."""
 
@@ -59,16 +80,17 @@ class Block:
 
 def table(path: "str", index: "int" = 0, given: "Mapping[str, object] | None" = None) -> "pd.DataFrame":
     """The result of a data flow for a script; values that could not be converted are missing in it."""
-    return errors.without_marks(evaluate(path, index, given))
+    replacements = Replacements(given or {})
+    frame = evaluate(path, index, replacements, 0)
+    replacements.check(path)
+    return errors.without_marks(frame)
 
 
-def evaluate(
-    path: "str", index: "int | str" = 0, given: "Mapping[str, object] | None" = None, depth: "int" = 0
-) -> "pd.DataFrame":
-    """The frame that a data flow ends with; ``given`` replaces data sources, by the names of their files."""
+def evaluate(path: "str", index: "int | str", given: "Replacements", depth: "int") -> "pd.DataFrame":
+    """The frame that a data flow ends with."""
     if depth > _DEEPEST:
         raise DataPrepError(f"{path}: data flows refer to each other without end")
-    replaced = _given_for(path, given)
+    replaced = given.of(path)
     if replaced is not None and not isinstance(replaced, (list, tuple)):
         to_pandas = getattr(replaced, "toPandas", None)
         return replaced if to_pandas is None else to_pandas()
@@ -123,7 +145,7 @@ def _number(path: "str", activities: "list[dict[str, object]]", index: "int | st
     return index
 
 
-def _step(frame: "object", block: "Block", given: "Mapping[str, object] | None", depth: "int") -> "object":
+def _step(frame: "object", block: "Block", given: "Replacements", depth: "int") -> "object":
     if block.kind == "ReferenceActivity":
         target, activity = blocks.reference(block)
         return evaluate(target, activity, given, depth + 1)
@@ -147,11 +169,8 @@ def _step(frame: "object", block: "Block", given: "Mapping[str, object] | None",
         raise block.error(f"it failed: {problem!r}") from problem
 
 
-def _given_for(path: "str", given: "Mapping[str, object] | None") -> "object":
-    for name, rows in (given or {}).items():
-        if os.path.basename(str(name).replace("\\", "/")) == os.path.basename(path):
-            return rows
-    return None
+def _basename(path: "str") -> "str":
+    return os.path.basename(path.replace("\\", "/"))
 
 
 def _lines(text: "str", kinds: "list[str]") -> "list[int]":
