@@ -6,7 +6,6 @@ What takes long to import is left to ``session``: it is imported while the runne
 from __future__ import annotations
 
 import os
-import shlex
 
 from holdfast import project as projects
 from holdfast import settings, target_lookup
@@ -102,6 +101,8 @@ def prepare(order: Order, dialog: Dialog, environ: Mapping[str, str]) -> Prepare
     projects.refuse_home(project.root)
     stem, ending = os.path.splitext(os.path.basename(argv[0])) if argv else ("", "")
     if ending == ".compute":
+        import shlex
+
         script = " ".join(argv[1:2]) or "train.py"
         hint = f"holdfast submit -c {shlex.quote(stem)} {shlex.quote(script)}"
         raise UsageError("this file describes a target, it is no script", where=argv[0], hint=hint)
