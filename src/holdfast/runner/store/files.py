@@ -93,8 +93,8 @@ class WholeFile:
 
     Until then, and after an error, whatever had the name keeps it. ``sync`` says what a power cut may leave: with
     UNSYNCED perhaps an empty file, with SYNCED the old or the new content, with DURABLE the new. With ``new`` a file
-    of this name is a FileExistsError. With ``keep_mode`` the file gets the mode of the one that it replaces. It is one of the
-    user's then, in a folder that nothing sweeps: what killed writers of it left is removed.
+    of this name is a FileExistsError. With ``keep_mode`` the file gets the mode of the one that it replaces; it is one
+    of the user's, in a folder that nothing sweeps, and what killed writers of it left is removed.
     """
 
     def __init__(
