@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from holdfast import parameters
 from holdfast.errors import UsageError
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from holdfast.model import Json
 
 _LONGEST = 200
+_LONGEST_VALUE = 6000  # of a tag, as of those that scripts set with MLflow or wandb
 
 
 def read_tags(texts: Iterable[str]) -> Json:
@@ -20,6 +23,7 @@ def read_tags(texts: Iterable[str]) -> Json:
     for word in texts:
         name, equals, value = word.partition("=")
         tags[checked_tag(name)] = parameters.typed(value) if equals else True
+        _check_value(name, value)
     return tags
 
 
@@ -27,10 +31,31 @@ def checked_tags(tags: Mapping[str, object]) -> Json:
     """Tags of a program, where None takes one away."""
     for name, value in tags.items():
         checked_tag(name)
-        if value is not None and not isinstance(value, (str, int, float)):
-            what = f"the value of the tag {name} is a {type(value).__name__}"
-            raise UsageError(what, hint="a tag has a number, text, True or False")
+        if value is not None:
+            _check_value(name, value)
     return dict(tags)
+
+
+def _check_value(name: str, value: object) -> None:
+    what = f"the value of the tag {name}"
+    if not isinstance(value, (str, int, float)):
+        raise UsageError(f"{what} is a {type(value).__name__}", hint="a tag has a number, text, True or False")
+    if isinstance(value, str):
+        if len(value) > _LONGEST_VALUE:
+            hint = "write longer text with holdfast note, or into a file of the project"
+            raise UsageError(f"{what} has more than {_LONGEST_VALUE} characters", answer=str(len(value)), hint=hint)
+    elif not _is_finite(value):
+        hint = "a tag has a finite number, text, True or False"
+        answer = f"{value}" if isinstance(value, float) else "an integer beyond the range of a float"
+        raise UsageError(f"{what} is not a finite number", answer=answer, hint=hint)
+
+
+def _is_finite(value: float) -> bool:
+    """Also of an integer that is greater than any float: readers of JSON make it an infinity."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def checked_tag(name: str) -> str:

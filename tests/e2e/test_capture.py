@@ -41,6 +41,8 @@ with wandb.init(project="p", config={"lr": 0.1, "model": {"depth": 3}}, tags=["b
     for step in range(3):
         run.log({"loss": 1 / (step + 1), "inner": {"x": step}})
     wandb.log({"late": 1.5}, step=10)
+    wandb.log({"late": 9.5, "back": 1}, step=4)  # ignored by wandb: its step goes back
+    wandb.log({"late": 2.5}, step=10)
     run.log({"half": 1}, commit=False)
     run.log({"scalar": numpy.float32(0.25), "histogram": wandb.Histogram([1, 2, 3])})
     run.log({"picture": wandb.Image(numpy.zeros((4, 5, 3), dtype="uint8"))})
@@ -62,12 +64,14 @@ with SummaryWriter("logs/first") as writer:
     for step in range(3):
         writer.add_scalar("loss", 0.5 ** step, step)
     writer.add_scalar("bad", float("inf"), 0)
+    writer.add_scalar(None, 1.0, 0)
     writer.add_image("picture", numpy.zeros((3, 4, 5), dtype="uint8"), 2)
     writer.add_text("note", "hello", 1)
     writer.add_histogram("weights", numpy.arange(9), 1)
     writer.add_hparams({"lr": 0.5, "opt": "adam", "fast": True}, {"final": 0.25})
 with SummaryWriter("logs/second") as writer:
     writer.add_scalar("loss", 9.0, 4)
+    writer.add_scalar(None, 1.0, 0)
 """
 
 
@@ -109,8 +113,9 @@ def test_wandb_without_login_works_offline_and_its_values_reach_the_run(desk: De
     assert "holdfast: wandb: there is no login in this run, so wandb works offline" in log
     assert "holdfast: wandb: values of the type wandb.Histogram are not recorded" in log
     assert (record["loss"], record["inner.x"]) == ([1.0, 0.5, 1 / 3], [0, 1, 2])
-    assert (steps(desk, "loss"), steps(desk, "late"), steps(desk, "half")) == ([0, 1, 2], [10], [10])
-    assert (record["scalar"], record["best"], record["late"]) == (0.25, 0.9, 1.5)
+    assert (steps(desk, "loss"), steps(desk, "late"), steps(desk, "half")) == ([0, 1, 2], [10, 10], [10])
+    assert (record["scalar"], record["best"], record["late"]) == (0.25, 0.9, [1.5, 2.5])
+    assert "back" not in record
     assert (record["deep.x"], record["second/loss"]) == (2.0, 7.0)
     assert record["parameters"] == {"lr": 0.1, "model.depth": 3, "batch": 7}
     assert record["tags"].pop("wandb.run_id")
@@ -138,6 +143,8 @@ def test_tensorboardx_values_reach_the_run_and_the_event_files(desk: Desk) -> No
     assert "holdfast: tensorboard: histograms are not recorded" in desk.holdfast("logs").text
     assert (record["loss"], record["second/loss"], record["bad"]) == ([1.0, 0.5, 0.25], 9.0, None)
     assert (steps(desk, "loss"), steps(desk, "second/loss")) == ([0, 1, 2], [4])
+    names = reader.read_dir(str(desk.attempt() / "metrics")).by_name
+    assert sorted(names) == ["bad", "final", "loss", "note", "picture", "second/loss"]
     assert (record["note"], record["picture"]["width"], record["final"]) == ("hello", 5, 0.25)
     assert record["parameters"] == {"lr": 0.5, "opt": "adam", "fast": True}
     assert list((desk.attempt() / "outputs" / ".project" / "logs" / "first").glob("events.*"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import managed
-from conftest import eventually
+from conftest import HOLDFAST, eventually
 from lab.server import serve
 from managed import environments, manage, prepared, requirements, shown
 
@@ -202,3 +204,21 @@ def test_pip_in_the_shell_edits_the_file(desk: Desk, index: Server) -> None:
     assert refused.code == 2
     assert "managed by Holdfast" in refused.err
     assert desk.holdfast("shell", "pip", "install", "-r", "other.txt").code == 2
+
+
+@pytest.mark.parametrize(("command", "expected"), [("show", "tensorflow-gpu"), ("fix", "+- python=3.6\n")])
+def test_declaration_for_a_container_is_read_without_any_connection(desk: Desk, command: str, expected: str) -> None:
+    if shutil.which("strace") is None:
+        pytest.skip("NOT TESTED: there is no strace here")
+    (desk.project / "aml_config").mkdir()
+    lines = ["channels:", "- conda-forge", "dependencies:", "- python=3.5.2", "- pip:", "  - tensorflow-gpu==1.4.0", ""]
+    (desk.project / "aml_config" / "conda_dependencies.yml").write_text("\n".join(lines))
+    trace = desk.project.parent / "trace"
+    traced = ["strace", "-f", "-qq", "-e", "trace=network,execve", "-o", str(trace), str(HOLDFAST)]
+    done = desk.holdfast(*traced[1:], "env", command, "-c", "docker", command=traced[0])
+    assert done.code == 0, done
+    assert expected in done.text
+    calls = re.findall(r"^\d+ +(\w+)\((.*)", trace.read_text(), re.M)
+    assert "execve" in {name for name, _ in calls}
+    assert [call for call in calls if call[0] in ("connect", "sendto", "sendmsg", "sendmmsg")] == []
+    assert [call for call in calls if call[0] == "execve" and "docker" in call[1].partition(",")[0]] == []

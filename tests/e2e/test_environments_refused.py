@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -132,3 +133,19 @@ def test_an_interpreter_that_is_not_there(desk: Desk, index: Server) -> None:
     said = refusal(desk)
     assert "/opt/none/bin/python" in said
     assert "pythonLocation" in said
+
+
+@pytest.mark.parametrize("is_named", [True, False], ids=["name without an address", "closed port"])
+def test_a_channel_whose_host_does_not_answer(desk: Desk, is_named: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        host = "channel.invalid" if is_named else f"127.0.0.1:{listener.getsockname()[1]}"
+    conda_file(desk, f"http://{host}/channel", "python", "tinynum=1")
+    said = refusal(desk)
+    first = next(line for line in said.splitlines() if line.startswith("ERROR: "))
+    ours, _, theirs = first.removeprefix("ERROR: ").partition(": ")
+    assert ours == "the package list of a channel cannot be read"
+    assert f"http://{host}/channel/" in theirs
+    assert "Caused by: " in theirs
+    assert f"at: http://{host}/channel\n" in said
+    assert "check the address, your connection" in said
+    assert f"the whole log: {desk.home}" in said

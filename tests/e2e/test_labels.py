@@ -76,6 +76,10 @@ def test_nothing_is_written_where_one_name_is_wrong(desk: Desk) -> None:
     refused = desk.holdfast("history", "tag", "-r", "1", "-r", "77", "a=b")
     assert (refused.code, "77" in refused.err) == (2, True)
     assert desk.holdfast("history", "tag", "=x").code == 2
+    long = desk.holdfast("history", "tag", f"a={'x' * 100_000}")
+    assert (long.code, "the value of the tag a has more than 6000 characters" in long.err) == (2, True)
+    assert len(long.err) < 1000
+    assert desk.submit("--tag", f"a={'x' * 100_000}", "train.py").code == 2
     assert desk.holdfast("history", "tag").code == 2
     assert sorted(path.name for path in desk.attempt().parent.iterdir()) == before
     assert desk.record()["tags"] == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -522,3 +523,53 @@ def test_author_of_a_run_is_shown_beside_the_user_who_shared_it(open_team: Team)
     refused = team.bob.holdfast("history", "pull", str(team.share), "--author", "zoe")
     assert refused.code == 2
     assert "zoe" in refused.err
+
+
+def rewritten(share: Path, version: object) -> tuple[Path, Path]:
+    """A run and a file of labels as a Holdfast with this format version would have written them."""
+    run = max(share.glob("*/runs/*.json"))
+    document = json.loads(run.read_bytes())
+    del document["crc"]
+    run.chmod(0o600)
+    run.write_bytes(sealed({**document, "v": version}))
+    old = next(path for path in share.glob("*/labels/**/*.jsonl"))
+    lines = [json.loads(line) for line in old.read_bytes().splitlines()]
+    data = b"".join(sealed({**{key: line[key] for key in line if key != "crc"}, "v": version}) for line in lines)
+    name = hashlib.sha256(data).hexdigest()
+    labels = Path(str(old).replace(old.stem, name))
+    labels.parent.mkdir(exist_ok=True)
+    labels.write_bytes(data)
+    old.unlink()
+    return run, labels
+
+
+def test_lines_of_a_newer_holdfast_are_skipped_by_name_and_not_repaired(team: Team) -> None:
+    push(team.alice, team.share)
+    run, labels = rewritten(team.share, 99)
+    done = team.bob.holdfast("history", "pull", str(team.share))
+    assert done.code == 74
+    assert "1 run" in done.err
+    lines = [line for line in done.err.splitlines() if line.startswith("skipped: ")]
+    assert len(lines) == 2, lines
+    assert all("format version 99: a newer Holdfast wrote it" in line for line in lines)
+    assert [path.name in line for path, line in zip((run, labels), lines, strict=True)] == [True, True]
+    assert len(listed(team.bob)) == 2
+    verified = team.alice.holdfast("store", "verify", "--folder", str(team.share), "--repair", "-o", "json")
+    assert verified.code == 74
+    assert {row["path"] for row in verified.json} == {str(run), str(labels)}
+    assert {row["todo"] for row in verified.json} == {"use the version of Holdfast that wrote it"}
+    assert run.exists()
+    assert labels.exists()
+
+
+@pytest.mark.parametrize("version", ["2", True, 2.0])
+def test_lines_whose_format_version_is_none_are_damaged(team: Team, version: object) -> None:
+    push(team.alice, team.share)
+    run, labels = rewritten(team.share, version)
+    done = team.bob.holdfast("history", "pull", str(team.share))
+    lines = [line for line in done.err.splitlines() if line.startswith("skipped: ")]
+    assert (done.code, len(lines)) == (74, 2), lines
+    assert all("is damaged: its format version is " in line for line in lines)
+    verified = team.bob.holdfast("store", "verify", "--folder", str(team.share), "-o", "json")
+    assert {row["path"] for row in verified.json} == {str(run), str(labels)}
+    assert all("verify and push again" in row["todo"] for row in verified.json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +17,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Desk
+
+
+SAVE_AND_DIE = """
+import os, signal, sys
+from holdfast.runner.store.files import WholeFile
+with WholeFile(sys.argv[1], 0o666, keep_mode=True) as target:
+    target.write(b"half")
+    target.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 class After(NamedTuple):
@@ -125,6 +136,9 @@ def test_write_is_needed_to_change_a_project(desk: Desk, tmp_path: Path) -> None
 
 def test_check_fix_shows_the_diff_and_writes_it(desk: Desk, tmp_path: Path) -> None:
     root = make(tmp_path, "moved-modules")
+    before = sorted(os.listdir(root))
+    killed = desk.python(SAVE_AND_DIE, str(root / "train.py"))
+    assert (killed.code, len(os.listdir(root))) == (-9, len(before) + 1)
     seen = desk.holdfast("check", "-p", str(root))
     assert "train.py:1:1: warning: pandas.tools.plotting no longer exists since pandas 0.25" in seen.text
     fixed = desk.holdfast("check", "--fix", "-p", str(root))
@@ -132,6 +146,7 @@ def test_check_fix_shows_the_diff_and_writes_it(desk: Desk, tmp_path: Path) -> N
     assert "+from pandas.plotting import scatter_matrix" in fixed.text
     assert "1 file changed" in fixed.err
     assert "no findings" in desk.holdfast("check", "-p", str(root)).text
+    assert sorted(os.listdir(root)) == before  # also what a killed --fix left
 
 
 def test_findings_of_spark_files_clusters_and_scripts(desk: Desk, tmp_path: Path) -> None:
@@ -145,8 +160,6 @@ def test_findings_of_spark_files_clusters_and_scripts(desk: Desk, tmp_path: Path
 
 
 def test_links_and_pipes_of_a_hostile_project_are_not_followed(desk: Desk, tmp_path: Path) -> None:
-    import os
-
     root = make(tmp_path, "no-framework")
     secret = tmp_path / "secret.txt"
     secret.write_text("do not read")

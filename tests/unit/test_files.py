@@ -127,3 +127,32 @@ def _fail(path: str, error: BaseException) -> None:
     with files.WholeFile(path) as target:
         target.write(b"half")
         raise error
+
+
+def killed_writer(path: Path) -> str:
+    """The temporary that a writer of this file leaves behind when it is killed."""
+    code = (
+        "import os, signal, sys\nfrom holdfast.runner.store.files import WholeFile\n"
+        "with WholeFile(sys.argv[1], keep_mode=True) as target:\n"
+        "    target.write(b'half')\n    target.flush()\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    before = set(os.listdir(path.parent))
+    assert subprocess.run([sys.executable, "-c", code, str(path)], check=False).returncode == -9
+    (left,) = set(os.listdir(path.parent)) - before
+    return left
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="NOT TESTED: Windows has no SIGKILL")
+def test_next_writer_of_a_users_file_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    path = tmp_path / ("é" * 110)
+    killed_writer(path)
+    others = [f"{path.name[:100]}.{'0' * 16}.tmp.txt", f"x{path.name[:90]}.{'0' * 16}.tmp", "kept.tmp"]
+    for name in others:
+        (tmp_path / name).write_bytes(b"kept")
+    with files.WholeFile(str(path), keep_mode=True) as slow:
+        slow.write(b"slow")
+        files.write_whole(str(path), b"fast", keep_mode=True)
+        assert len([name for name in os.listdir(tmp_path) if name.startswith("é")]) == 3  # the slow writer's stays
+        assert path.read_bytes() == b"fast"
+    assert path.read_bytes() == b"slow"
+    assert sorted(os.listdir(tmp_path)) == sorted([path.name, *others])

@@ -31,3 +31,17 @@ def test_run_name_that_means_something_else_is_refused(name: Any) -> None:
 def test_tag_has_a_plain_value() -> None:
     with pytest.raises(UsageError, match="the value of the tag a is a list"):
         checked_tags({"a": [1]})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 10**400])
+def test_tag_that_is_no_finite_number_is_refused(value: Any) -> None:
+    with pytest.raises(UsageError, match="the value of the tag a is not a finite number"):
+        checked_tags({"b": 1, "a": value})
+
+
+def test_tag_has_a_value_of_limited_length() -> None:
+    assert checked_tags({"a": "x" * 6000}) == {"a": "x" * 6000} == read_tags([f"a={'x' * 6000}"])
+    with pytest.raises(UsageError, match="the value of the tag a has more than 6000 characters"):
+        checked_tags({"a": "x" * 6001})
+    with pytest.raises(UsageError, match="the value of the tag a has more than 6000 characters"):
+        read_tags(["b", f"a={'x' * 6001}"])

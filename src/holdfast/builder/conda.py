@@ -60,7 +60,9 @@ def solve(spec: Json, facts: Json, cache: str) -> list[Json]:
     except SolverError as error:
         raise asyncio.run(question.refusal(str(error))) from None
     except (GatewayError, FetchRepoDataError) as error:
-        raise from_output([str(error)], ", ".join(question.urls), otherwise="unreachable") from None
+        failed = from_output([str(error)], ", ".join(question.urls), otherwise="unreachable")
+        failed.what = f"the package list of a channel cannot be read: {failed.what}"
+        raise failed from None
     finally:
         forget_channels(question.notes, question.urls)
 

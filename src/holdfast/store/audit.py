@@ -39,7 +39,7 @@ _REBUILD = f"no run is affected: the next command that lists runs makes it again
 
 
 class Problem(Record):
-    """``kind`` is object, missing, run, cache, number, runner, settings or index; ``todo`` is for the reader."""
+    """``kind`` is object, missing, run, cache, number, runner, settings, index or newer; ``todo`` is for the reader."""
 
     kind: str
     path: str

@@ -247,9 +247,11 @@ def _merge_labels(
                 _refuse_if(wrong.get(name))
                 lines = shared_folder.read_labels(author, name)
             except (OSError, ValueError) as error:
-                left_out.append(f"labels of {author.owner_name or author.id}: {_reason(error, author.path)}")
+                left_out.append(_labels_left_out(author, error))
                 continue
-            for line in filter(shared_labels.is_label, map(_value, lines)):
+            values, problems = _labels(lines, author.labels_path(name))
+            left_out += [_labels_left_out(author, problem) for problem in problems]
+            for line in values:
                 offered.setdefault(str(line["uid"]), []).append((author.id, line))
     own = {author.id for author in authors if author.is_own}
     counts = {
@@ -258,6 +260,25 @@ def _merge_labels(
         if uid in offered
     }
     return [uid for uid, count in counts.items() if count], sum(counts.values())
+
+
+def _labels(lines: list[bytes], path: str) -> tuple[list[Json], list[Exception]]:
+    """The labels of a file; and what is wrong with versions of its lines, each kind of problem once."""
+    values: list[Json] = []
+    problems: dict[type[Exception], Exception] = {}
+    for number, value in enumerate(map(_value, lines), 1):
+        try:
+            shared_folder.check_version(value, f"{path}: line {number}")
+        except ValueError as error:
+            problems.setdefault(type(error), error)
+            continue
+        if shared_labels.is_label(value):
+            values.append(value)
+    return values, list(problems.values())
+
+
+def _labels_left_out(author: Author, error: Exception) -> str:
+    return f"labels of {author.owner_name or author.id}: {_reason(error, author.path)}"
 
 
 def _value(line: bytes) -> Json:

@@ -1,6 +1,7 @@
 """Atomic and durable writes. A failed fsync is never tried again: the data may be lost."""
 
 import os
+import stat
 import sys
 
 from .. import untrusted
@@ -31,8 +32,7 @@ def unlink_quietly(path: "AnyStr") -> "None":
 def temporary_beside(path: "AnyStr") -> "AnyStr":
     """A name in the same folder for what is not whole yet: that of the file, cut where it is long, and an ending."""
     folder, name = os.path.split(path)
-    short = os.fsencode(name)[:_LONGEST_KEPT].decode("utf-8", "ignore").encode("utf-8")
-    beside = short + (".%s%s" % (os.urandom(8).hex(), TEMPORARY)).encode("ascii")
+    beside = _kept_name(name) + (".%s%s" % (os.urandom(8).hex(), TEMPORARY)).encode("ascii")
     return os.path.join(folder, beside if isinstance(path, bytes) else os.fsdecode(beside))
 
 
@@ -41,12 +41,60 @@ def is_temporary(path: "AnyStr") -> "bool":
     return path.endswith(TEMPORARY.encode("ascii") if isinstance(path, bytes) else TEMPORARY)
 
 
+def remove_leftovers(path: "AnyStr") -> "None":
+    """Remove what killed writers of this file left beside it. A writer that is alive holds a lock on its temporary."""
+    import re  # costly, and runs do not need it
+
+    folder, name = os.path.split(os.fsencode(os.path.abspath(path)))
+    pattern = re.compile(re.escape(_kept_name(name)) + rb"\.[0-9a-f]{16}" + re.escape(TEMPORARY.encode("ascii")))
+    try:
+        names = [each for each in os.listdir(folder) if pattern.fullmatch(each)]
+    except OSError:
+        return
+    for each in names:
+        _remove_unlocked(os.path.join(folder, each))
+
+
+def _kept_name(name: "str | bytes") -> "bytes":
+    """The name of a file as in that of its temporary."""
+    return os.fsencode(name)[:_LONGEST_KEPT].decode("utf-8", "ignore").encode("utf-8")
+
+
+def _remove_unlocked(path: "bytes") -> "None":
+    if sys.platform == "win32":
+        unlink_quietly(path)  # fails for an open file
+        return
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        status = os.fstat(fd)
+        if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and _lock(fd):
+            unlink_quietly(path)
+    finally:
+        os.close(fd)
+
+
+def _lock(fd: "int") -> "bool":
+    if sys.platform == "win32":
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # of another process, or a file system without locks
+        return False
+    return True
+
+
 class WholeFile:
     """``with WholeFile(path) as target:`` what is written to ``target`` gets its name when the block ends.
 
     Until then, and after an error, whatever had the name keeps it. ``sync`` says what a power cut may leave: with
     UNSYNCED perhaps an empty file, with SYNCED the old or the new content, with DURABLE the new. With ``new`` a file
-    of this name is a FileExistsError. With ``keep_mode`` the file gets the mode of the one that it replaces.
+    of this name is a FileExistsError. With ``keep_mode`` the file gets the mode of the one that it replaces; it is one
+    of the user's, in a folder that nothing sweeps, and what killed writers of it left is removed.
     """
 
     def __init__(
@@ -61,9 +109,13 @@ class WholeFile:
         self._mode, self._sync, self._new, self._keep_mode = mode, sync, new, keep_mode
 
     def __enter__(self) -> "BinaryIO":
+        if self._keep_mode:
+            remove_leftovers(self._path)
         self._temporary = temporary_beside(self._path)
         try:
             fd = untrusted.create_file(self._temporary, self._mode)
+            if self._keep_mode:
+                _lock(fd)
         except OSError as error:
             self._name(error)
             raise

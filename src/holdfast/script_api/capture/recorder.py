@@ -132,8 +132,10 @@ class Recorder:
             _current().write(((name, made),), step)
 
     def owns(self, name: "str") -> "bool":
-        """Whether this library was the first to log the name: scripts log the same value with several of them."""
+        """Whether this library was the first to log this name: scripts log the same value with several of them."""
         main = _track._writer
+        if name not in _owners and (not name or name in self._prefixes.values()):
+            return False  # tensorboardX takes None as a name
         return _owners.setdefault(name, self) is self and (main is None or name not in main.counters)
 
     def has(self, name: "str") -> "bool":

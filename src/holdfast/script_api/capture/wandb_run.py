@@ -115,7 +115,9 @@ def _log(_: "Any", run: "Any", data: "Any", step: "Any" = None, commit: "Any" = 
     if following is None:
         following = int(getattr(run, "starting_step", 0) or 0)
     current = following if step is None else step
-    following = max(following, current)
+    if current < following:
+        return  # wandb ignores these values and says so
+    following = current
     own[_STEP] = following + 1 if commit or (step is None and commit is None) else following
     points = []  # type: list[tuple[str, object]]
     _collect(_prefix(run), data, current, points)

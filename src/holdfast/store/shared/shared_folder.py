@@ -20,7 +20,7 @@ from holdfast.runner import untrusted
 from holdfast.runner.decoding import as_bytes
 from holdfast.runner.history import shared_part
 from holdfast.runner.store import objects
-from holdfast.runner.store.jsonl import is_intact
+from holdfast.runner.store.jsonl import SEALED, is_intact
 from holdfast.store import archive_names
 
 TYPE_CHECKING = False
@@ -40,6 +40,10 @@ _LARGEST_TREES = 256 << 20  # all folders of a snapshot
 _MOST_FILES = 2_000_000
 _BLOCK = 1024 * 1024
 _SAME = ("project_id", "tree", "created_ns", "script", "arguments", "user")
+
+
+class NewerVersionError(ValueError):
+    """A line has a format version that this Holdfast does not read yet."""
 
 
 class Author(Record):
@@ -184,7 +188,10 @@ def read_run(author: Author, uid: str) -> SharedRun:
         document = untrusted.loads(line)
     except ValueError as error:
         raise untrusted.Untrusted(f"{author.run_path(uid)} is damaged: {error}") from error
-    if not is_intact(line.rstrip(b"\n")) or not isinstance(document, dict) or document.get("kind") != RUN_KIND:
+    if not is_intact(line.rstrip(b"\n")) or not isinstance(document, dict):
+        raise untrusted.Untrusted(f"{author.run_path(uid)} is damaged")
+    check_version(document, author.run_path(uid))
+    if document.get("kind") != RUN_KIND:
         raise untrusted.Untrusted(f"{author.run_path(uid)} is damaged")
     if document.get("uid") != uid:
         raise untrusted.Untrusted(f"{author.run_path(uid)} is about another run")
@@ -193,6 +200,16 @@ def read_run(author: Author, uid: str) -> SharedRun:
         untrusted.hexadecimal(tree, 64)
     project_id = untrusted.guid(document.get("project_id"))
     return SharedRun(uid, run_id, project_id, str(tree or ""), _files(document.get("files")))
+
+
+def check_version(line: Json, where: str) -> None:
+    """NewerVersionError for a line of a later format, ``Untrusted`` where its version is none."""
+    version = line.get("v", 1)
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise untrusted.Untrusted(f"{where} is damaged: its format version is {version!a:.40}")
+    if version > SEALED:
+        read = f"this one reads {SEALED} and earlier"
+        raise NewerVersionError(f"{where} has format version {version!a:.40}: a newer Holdfast wrote it, {read}")
 
 
 def _files(value: object) -> dict[str, tuple[int, str]]:

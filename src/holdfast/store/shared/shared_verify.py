@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.store.shared.shared_folder import Author, SharedFolder, SharedRun
 
 _AT_ONCE = 1000  # lines that are brought from a target together
+_NEWER = "newer"  # the kind of a problem that is no damage
 
 
 def audit(home: Home, folder: SharedFolder, on_progress: Callable[[int, int], None]) -> list[Problem]:
@@ -36,9 +37,13 @@ def audit(home: Home, folder: SharedFolder, on_progress: Callable[[int, int], No
 
 
 def repair(home: Home, folder: SharedFolder, problems: list[Problem]) -> list[Problem]:
-    """Remove damaged files of this store's own part, and the lines of their runs, so that they can be pushed again."""
+    """Remove damaged files of this store's own part, and the lines of their runs, so that they can be pushed again.
+
+    Lines of a newer Holdfast stay.
+    """
     own = next((folder.shown(author) for author in folder.authors() if author.id == home.id), "")
-    mine = [problem for problem in problems if own and problem.path.startswith(f"{own}{os.sep}")]
+    damaged = [problem for problem in problems if problem.kind != _NEWER]
+    mine = [problem for problem in damaged if own and problem.path.startswith(f"{own}{os.sep}")]
     if mine:
         with home.lock("push"), folder.writer(home.id) as writer:
             for path in sorted({problem.path for problem in mine}):
@@ -67,6 +72,8 @@ class _Part:
         for name in self._brought(LABELS):
             try:
                 yield self._check_labels(name)
+            except shared_folder.NewerVersionError as error:
+                self._add(_NEWER, LABELS, name, str(error))
             except (OSError, ValueError) as error:
                 self._add("labels", LABELS, name, str(error))
         for uid in self._brought(RUNS):
@@ -88,10 +95,12 @@ class _Part:
         lines = shared_folder.read_labels(self._author, name)
         for number, line in enumerate(lines, 1):
             try:
-                is_label = shared_labels.is_label(untrusted.loads(line))
+                value = untrusted.loads(line)
             except ValueError:
-                is_label = False
-            if not is_label:
+                value = None
+            if isinstance(value, dict):
+                shared_folder.check_version(value, f"line {number}")
+            if not shared_labels.is_label(value):
                 raise untrusted.Untrusted(f"line {number} is not a label")
         return sum(map(len, lines))
 
@@ -105,6 +114,9 @@ class _Part:
             if shared.tree:
                 self._check_code(shared)
             return os.lstat(self._author.run_path(uid)).st_size
+        except shared_folder.NewerVersionError as error:
+            self._add(_NEWER, RUNS, uid, str(error))
+            return 0
         except (OSError, ValueError) as error:
             self._add("run", RUNS, uid, str(error))
             return 0
@@ -128,7 +140,8 @@ class _Part:
     def _add(self, kind: str, part: str, name: str, what: str) -> None:
         here = self._author.file(part, name)
         path = os.path.join(self._folder.shown(self._author), os.path.relpath(here, self._author.path))
-        self.problems.append(Problem(kind, path, what.removeprefix(f"{here}: "), self._todo))
+        todo = "use the version of Holdfast that wrote it" if kind == _NEWER else self._todo
+        self.problems.append(Problem(kind, path, what.removeprefix(f"{here}: ").removeprefix(f"{here} "), todo))
 
 
 def _todo(home: Home, author: Author, folder: str) -> str:
