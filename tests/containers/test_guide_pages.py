@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted((DOCS / "guide").glob("*.md"))
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
-# Commands of providers, which no test can run.
-PROVIDERS = re.compile(r"(az|aws|gcloud|hcloud|scw|wakeonlan) |ssh gpu1 sudo poweroff$")
+# Commands of providers and of the first boot of a machine, which no test can run.
+PROVIDERS = re.compile(r"(az|loginctl|systemctl|aws|gcloud|hcloud|scw|wakeonlan) |ssh gpu1 sudo poweroff$")
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
